@@ -1,0 +1,128 @@
+# One command for each thing one does here; `make` lists them. Everything is built in the one release
+# profile, so that the query engine is compiled once, and into $CARGO_TARGET_DIR when that is set.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+VENV := $(CURDIR)/.venv
+PY := $(VENV)/bin/python
+BIN := $(CARGO_TARGET_DIR)/release
+export PYTHONPATH := $(CURDIR)/python
+# What the demo and the tests call `swingdb` is what was built here.
+export SWINGDB_BIN := $(BIN)/swingdb
+
+ROWS ?= 20000000
+DEMO_OUT ?= $(CURDIR)/demo-output
+KILLS ?= 300
+PREFIX ?= $(HOME)/.local
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ---- what everything needs -------------------------------------------------------------------------
+
+.PHONY: tools
+tools: $(VENV)/.ready ## Rust by rustup when missing, Python packages into .venv
+	@tools/ensure_rust.sh
+
+$(VENV)/.ready: requirements/build.txt requirements/test.txt tools/make_venv.sh
+	tools/make_venv.sh $(VENV)
+	touch $@
+
+.PHONY: build
+build: tools ## Everything: command line, Python package, examples
+	cargo build --release --workspace --locked
+	tools/place_extension.sh $(BIN)
+
+# ---- checks and tests ------------------------------------------------------------------------------
+
+.PHONY: check
+check: ## Formatting, layers, style
+	cargo fmt --all --check
+	python3 tools/check_layers.py
+	python3 tools/check_style.py
+
+.PHONY: lint
+lint: ## Clippy, warnings are errors, for the memory layers
+	cargo clippy --release --locked -p swing -p swing-malloc --all-targets -- -D warnings
+
+.PHONY: lint-all
+lint-all: ## Clippy for every crate (compiles the query engine's metadata first)
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+
+.PHONY: test
+test: build ## All tests: Rust, documentation, Python, across processes
+	cargo test --release --workspace --locked
+	$(PY) -m pytest -q tests/tools tests/python tests/docs
+
+.PHONY: test-kill
+test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
+	SWINGDB_KILLS=$(KILLS) cargo test --release --locked -p swingdb-processes -- --nocapture
+
+# ---- to look at ------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: build ## Five real programs hand 20 M taxi positions to each other: make demo ROWS=170000000
+	$(PY) examples/pipeline/run.py --rows $(ROWS) --out $(DEMO_OUT) --bin $(BIN)
+
+.PHONY: tour
+tour: build ## Run the README's five-minute tour and compare what it prints
+	$(PY) -m pytest -q tests/docs
+
+# ---- benchmarks ------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: bench-snapshot bench-share bench-first-scan bench-readers bench-tpch bench-per-query \
+	bench-import ## All benchmarks; results under bench/results
+	$(PY) bench/report.py
+
+.PHONY: bench-snapshot
+bench-snapshot: build ## Taking a snapshot at 1 MB, 1 GB, 8 GB; Rust and Python
+	$(PY) bench/snapshot.py --bin $(BIN)
+
+.PHONY: bench-share
+bench-share: build ## share() after a one-row change of an 8 GB database
+	$(PY) bench/share.py --bin $(BIN)
+
+.PHONY: bench-first-scan
+bench-first-scan: build ## Sum of a column in a fresh process against the writer's process
+	$(PY) bench/first_scan.py --bin $(BIN)
+
+.PHONY: bench-readers
+bench-readers: build ## Proportional set size of eight readers of one database
+	$(PY) bench/readers.py --bin $(BIN)
+
+.PHONY: bench-tpch
+bench-tpch: build ## TPC-H at scale 1, 22 queries, values compared, against DuckDB
+	$(PY) bench/tpch.py --bin $(BIN)
+
+.PHONY: bench-per-query
+bench-per-query: build ## A fresh process per query: swingdb sql, duckdb, polars
+	$(PY) bench/per_query.py --bin $(BIN)
+
+.PHONY: bench-import
+bench-import: build ## Import of Parquet and CSV against DuckDB
+	$(PY) bench/import.py --bin $(BIN)
+
+# ---- to use it -------------------------------------------------------------------------------------
+
+.PHONY: install
+install: build ## The command line into PREFIX/bin
+	install -D -m 755 $(BIN)/swingdb $(PREFIX)/bin/swingdb
+
+.PHONY: wheel
+wheel: tools ## The Python package as a wheel in dist/
+	$(VENV)/bin/maturin build --release --locked --out dist
+
+.PHONY: doc
+doc: ## The Rust documentation
+	cargo doc --release --locked --no-deps --workspace
+
+.PHONY: clean
+clean: ## What was built (not the Python packages)
+	cargo clean
+	rm -rf $(DEMO_OUT) dist python/swingdb/_internal*.so

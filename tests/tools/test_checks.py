@@ -1,0 +1,98 @@
+"""The style and layer checks themselves: what they must find, and what they must leave alone."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_layers  # noqa: E402
+import check_style  # noqa: E402
+import rust_source  # noqa: E402
+
+DOCS = "//! What it is for.\n"
+
+
+def breaches(text, path="crates/swing/src/a.rs"):
+    return check_style.rust_breaches(path, text)
+
+
+def test_comments_and_literals_are_not_code():
+    text = 'let a = "unsafe { }"; // unsafe {\nlet b = r#"x.unwrap()"#; /* /* fn */ { */ '
+    text += "let c = '{';"
+    code = rust_source.blank(text)
+    assert len(code) == len(text) and code.count("\n") == text.count("\n")
+    assert "unsafe" not in code and "unwrap" not in code and "{" not in code
+    assert "let a" in code and "let c" in code
+
+
+def test_a_lifetime_is_not_a_character():
+    assert rust_source.blank("fn f<'a>(x: &'a str) { g('x') }").count("'a") == 2
+
+
+def test_clean_file_has_no_breach():
+    assert breaches(DOCS + "fn f() -> u8 {\n    1\n}\n") == []
+
+
+def test_missing_module_docs():
+    assert any("module documentation" in b for b in breaches("fn f() {}\n"))
+
+
+def test_unsafe_needs_its_comment():
+    bare = DOCS + "fn f() {\n    unsafe { g() }\n}\n"
+    commented = DOCS + "fn f() {\n    // SAFETY: INV-X holds.\n    unsafe { g() }\n}\n"
+    assert any("SAFETY" in b for b in breaches(bare))
+    assert breaches(commented) == []
+
+
+def test_unsafe_only_in_the_memory_layers():
+    text = DOCS + "fn f() {\n    // SAFETY: never.\n    unsafe { g() }\n}\n"
+    assert any("outside" in b for b in breaches(text, "crates/swingdb/src/sql/scan.rs"))
+    assert breaches(text, "crates/swingdb/src/store/raw.rs") == []
+
+
+def test_unwrap_in_production_but_not_in_tests():
+    production = DOCS + "fn f() {\n    g().unwrap();\n}\n"
+    inside = DOCS + "#[cfg(test)]\nmod tests {\n    fn f() {\n        g().unwrap();\n    }\n}\n"
+    assert any("unwrap" in b for b in breaches(production))
+    assert breaches(inside) == []
+    assert breaches(production, "crates/swing/tests/a.rs") == []
+
+
+def test_expect_needs_a_proof():
+    bare = DOCS + 'fn f() {\n    g().expect("x");\n}\n'
+    proved = DOCS + 'fn f() {\n    // The lock is held, so it is there.\n    g().expect("x");\n}\n'
+    assert any("expect" in b for b in breaches(bare))
+    assert breaches(proved) == []
+
+
+def test_long_functions_and_long_lines():
+    long_function = DOCS + "fn f() {\n" + "    g();\n" * 70 + "}\n"
+    assert any("72 lines" in b for b in breaches(long_function))
+    assert any("101 columns" in b for b in breaches(DOCS + "//" + "x" * 99 + "\n"))
+
+
+def test_function_with_an_array_type_in_its_signature():
+    functions = rust_source.functions("fn f(a: [u8; 4]) -> u8 {\n    1\n}\nfn g(a: u8);\n")
+    assert [(f.name, f.line, f.lines) for f in functions] == [("f", 1, 3)]
+
+
+def metadata(edges):
+    names = {name for edge in edges for name in edge}
+    nodes = []
+    for name in names:
+        deps = [{"pkg": b, "dep_kinds": [{"kind": None}]} for a, b in edges if a == name]
+        nodes.append({"id": name, "deps": deps})
+    members = [n for n in names if n in check_layers.ALLOWED]
+    packages = [{"id": n, "name": n} for n in names]
+    return {"packages": packages, "workspace_members": members, "resolve": {"nodes": nodes}}
+
+
+def test_dependency_pointing_up_is_found():
+    assert check_layers.breaches(metadata([("swing-malloc", "swing")])) == []
+    assert check_layers.breaches(metadata([("swing", "swing-malloc")])) != []
+
+
+def test_engine_reached_through_somebody_else_is_found():
+    found = check_layers.breaches(metadata([("swing", "helper"), ("helper", "tokio")]))
+    assert found == ["swing -> tokio: the memory layers must not know it"]
