@@ -1,0 +1,193 @@
+//! A session on a database: [`Connection`], and what it hands out.
+//!
+//! A connection holds the state of one conversation: the open transaction, attached databases,
+//! settings, registered Arrow tables. It is `Send + Sync`; clones share the session, and statements
+//! of one session run one after the other. Use one connection per thread to run them side by side.
+//!
+//! Every statement is atomic, and commits itself unless `BEGIN` opened a transaction. A result keeps
+//! the state of the database it started from: later statements, in this session or another, do not
+//! disturb it.
+//!
+//! ```
+//! use swingdb::{Database, Value};
+//! # let home = tempfile::tempdir_in("/dev/shm").unwrap();
+//! # let database = Database::private_in(home.path())?;
+//! let con = database.connect();
+//! con.query("CREATE TABLE city (name VARCHAR NOT NULL, people BIGINT)")?;
+//! let added = con.execute("INSERT INTO city VALUES (?, ?), ('Bergen', 291940)", &[
+//!     Value::from("Oslo"),
+//!     Value::from(717710),
+//! ])?;
+//! assert_eq!(added.rows_changed(), Some(2));
+//! let mut people = 0;
+//! for batch in con.query("SELECT sum(people) AS n FROM city")? {
+//!     people = swingdb::arrow::array::AsArray::as_primitive::<
+//!         swingdb::arrow::datatypes::Int64Type,
+//!     >(batch?.column(0))
+//!     .value(0);
+//! }
+//! assert_eq!(people, 1_009_650);
+//! # Ok::<(), swingdb::Error>(())
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::SchemaRef;
+
+use crate::database::Database;
+use crate::error::Result;
+use crate::io::{ExportOptions, ExportReport, ImportOptions, ImportReport};
+use crate::progress::Progress;
+use crate::sql::appender::Appender;
+use crate::sql::interrupt::InterruptHandle;
+use crate::sql::params::Params;
+use crate::sql::result::QueryResult;
+use crate::sql::session::Session;
+use crate::sql::table_scan::TableScan;
+use crate::value::Value;
+
+/// A session on a [`Database`]; see the [module documentation](self).
+#[derive(Clone)]
+pub struct Connection {
+    session: Arc<Session>,
+}
+
+impl Connection {
+    pub(crate) fn new(database: Database) -> Self {
+        Self { session: Arc::new(Session::new(database)) }
+    }
+
+    /// The database this session was opened on.
+    pub fn database(&self) -> &Database {
+        self.session.database()
+    }
+
+    /// Runs one or several statements separated by `;` and returns the result of the last.
+    ///
+    /// `params` fill `?` in the order of the text, and `$1`, `$2` ... by number. The result of a query
+    /// streams: rows are computed while it is read.
+    pub fn execute(&self, sql: &str, params: &[Value]) -> Result<QueryResult> {
+        self.session.execute(sql, Params::positional(params))
+    }
+
+    /// As [`execute`](Self::execute), with parameters called by name: `$name`.
+    pub fn execute_named(&self, sql: &str, params: &[(&str, Value)]) -> Result<QueryResult> {
+        self.session.execute(sql, Params::named(params))
+    }
+
+    /// As [`execute`](Self::execute), without parameters.
+    pub fn query(&self, sql: &str) -> Result<QueryResult> {
+        self.execute(sql, &[])
+    }
+
+    /// Appends Arrow batches to a table, in parallel; the number of rows. All or nothing.
+    ///
+    /// Columns are matched by name (case-insensitively) when all names match, by position otherwise;
+    /// types that differ are cast, a value that does not fit is [`Error::Conversion`](crate::Error).
+    pub fn append(&self, table: &str, batches: impl RecordBatchReader) -> Result<u64> {
+        crate::sql::append::append_batches(&self.session, table, batches)
+    }
+
+    /// Appends row by row through a buffer; the rows become visible when it is flushed.
+    pub fn appender(&self, table: &str) -> Result<Appender> {
+        Appender::new(Arc::clone(&self.session), table)
+    }
+
+    /// The rows of a table as Arrow batches over the database's own memory, without copying.
+    pub fn table(&self, name: &str) -> Result<TableScan> {
+        TableScan::new(&self.session, name)
+    }
+
+    /// Opens a transaction.
+    pub fn begin(&self) -> Result<()> {
+        self.query("BEGIN").map(drop)
+    }
+
+    /// Makes the open transaction's changes the state that others see.
+    pub fn commit(&self) -> Result<()> {
+        self.query("COMMIT").map(drop)
+    }
+
+    /// Drops the open transaction's changes.
+    pub fn rollback(&self) -> Result<()> {
+        self.query("ROLLBACK").map(drop)
+    }
+
+    /// Whether `BEGIN` has opened a transaction that is not finished yet.
+    pub fn in_transaction(&self) -> bool {
+        self.session.in_transaction()
+    }
+
+    /// Makes `other` readable in this session as `alias.table`, and clonable without copying.
+    pub fn attach(&self, other: &Database, alias: &str) -> Result<()> {
+        self.session.attach(other, alias)
+    }
+
+    /// Undoes [`attach`](Self::attach).
+    pub fn detach(&self, alias: &str) -> Result<()> {
+        self.session.detach(alias)
+    }
+
+    /// Makes Arrow data queryable under `name` in this session; a table of that name goes first.
+    pub fn register(&self, name: &str, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<()> {
+        self.session.register(name, schema, batches)
+    }
+
+    /// Undoes [`register`](Self::register); no error when nothing is registered under `name`.
+    pub fn deregister(&self, name: &str) {
+        self.session.deregister(name);
+    }
+
+    /// The names in `sql` that stand where a table does and name none, in order of appearance.
+    pub fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
+        self.session.unresolved_tables(sql)
+    }
+
+    /// A handle with which another thread ends the statement this session is running.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.session.interrupt_handle()
+    }
+
+    /// Reports the progress of statements and imports of this session from now on.
+    pub fn set_progress(&self, progress: Option<Arc<dyn Progress>>) {
+        self.session.set_progress(progress);
+    }
+
+    /// Appends a file to a table, creating the table when it does not exist. All or nothing.
+    pub fn import_file(
+        &self,
+        path: impl AsRef<Path>,
+        table: &str,
+        options: ImportOptions,
+    ) -> Result<ImportReport> {
+        crate::io::import_file(&self.session, path.as_ref(), table, options)
+    }
+
+    /// Writes a table, or the result of a query, to a file.
+    pub fn export_file(
+        &self,
+        sql_or_table: &str,
+        path: impl AsRef<Path>,
+        options: ExportOptions,
+    ) -> Result<ExportReport> {
+        crate::io::export_file(&self.session, sql_or_table, path.as_ref(), options)
+    }
+
+    /// The tables and views a query can name, with their schemas' or aliases' names where needed.
+    pub fn tables(&self) -> Result<Vec<String>> {
+        self.session.table_names()
+    }
+
+    /// The names of the columns of a table or view.
+    pub fn columns(&self, table: &str) -> Result<Vec<String>> {
+        self.session.column_names(table)
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("database", self.database()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! Opening databases and taking snapshots: [`Database`].
+//!
+//! A [`Database`] is a handle on one database in this process: the one writer of a named database, a
+//! snapshot of one (which becomes writable, privately, with its first write), or an unnamed private
+//! one. Cloning the handle is cheap; all clones and all [`Connection`]s made from them see the same
+//! database. The memory is let go when the last handle, connection, result and Arrow array that
+//! uses it is gone; what is committed in a *named* database stays until it is dropped.
+//!
+//! ```
+//! # let home = tempfile::tempdir_in("/dev/shm").unwrap();
+//! # let home = home.path();
+//! use swingdb::Database;
+//!
+//! let taxi = Database::open_in(home, "taxi")?;
+//! taxi.connect().query("CREATE TABLE trips AS SELECT 1 AS id, 2.5 AS km")?;
+//! taxi.share()?;
+//!
+//! // Usually another process: takes microseconds, copies nothing, sees the shared state.
+//! let snapshot = Database::snapshot_in(home, "taxi")?;
+//! let rows = snapshot.connect().query("SELECT km FROM trips")?.collect()?;
+//! assert_eq!(rows[0].num_rows(), 1);
+//! # Ok::<(), swingdb::Error>(())
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use swing::Namespace;
+
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::store::{ShareInfo, Store};
+
+/// A handle on one open database; see the [module documentation](self).
+#[derive(Clone)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    name: Option<String>,
+    is_snapshot: bool,
+}
+
+/// What a database holds and how much memory it takes; see [`Database::info`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DatabaseInfo {
+    /// Its name; `None` for an unnamed database and an unnamed snapshot.
+    pub name: Option<String>,
+    /// Whether it was taken from another database.
+    pub is_snapshot: bool,
+    /// The newest epoch published by, or hooked into, this handle.
+    pub epoch: Option<u64>,
+    /// Number of tables in all schemas.
+    pub tables: usize,
+    /// Number of live rows in all tables.
+    pub rows: u64,
+}
+
+impl Database {
+    /// Opens the database `name` for writing, creating it when it does not exist.
+    ///
+    /// The namespace is `$SWINGDB_HOME`, else `/dev/shm/swingdb-<uid>`. There is one writer: while
+    /// another process has it open, this is [`Error::Busy`] naming that process; take a
+    /// [`snapshot`](Self::snapshot) instead.
+    pub fn open(name: &str) -> Result<Self> {
+        Self::open_with(&default_namespace()?, name)
+    }
+
+    /// As [`open`](Self::open), in the namespace directory `home`.
+    pub fn open_in(home: &Path, name: &str) -> Result<Self> {
+        Self::open_with(&namespace(home)?, name)
+    }
+
+    /// An unnamed, empty database that ends with this process.
+    pub fn private() -> Result<Self> {
+        Ok(Self::wrap(Store::create_private(&default_namespace()?)?, None, false))
+    }
+
+    /// As [`private`](Self::private), with its memory in the namespace directory `home`.
+    pub fn private_in(home: &Path) -> Result<Self> {
+        Ok(Self::wrap(Store::create_private(&namespace(home)?)?, None, false))
+    }
+
+    /// Takes an unnamed snapshot of the newest shared state of database `name`.
+    ///
+    /// Nothing is copied; the snapshot is writable, and its writes are its own.
+    pub fn snapshot(name: &str) -> Result<Self> {
+        Self::snapshot_with(&default_namespace()?, name)
+    }
+
+    /// As [`snapshot`](Self::snapshot), in the namespace directory `home`.
+    pub fn snapshot_in(home: &Path, name: &str) -> Result<Self> {
+        Self::snapshot_with(&namespace(home)?, name)
+    }
+
+    /// Takes a snapshot of database `proposed` under the name `target`, so that it can be
+    /// [shared](Self::share) on, and outlives this process once it has been.
+    pub fn get_snapshot(proposed: &str, target: &str) -> Result<Self> {
+        Self::get_snapshot_with(&default_namespace()?, proposed, target)
+    }
+
+    /// As [`get_snapshot`](Self::get_snapshot), in the namespace directory `home`.
+    pub fn get_snapshot_in(home: &Path, proposed: &str, target: &str) -> Result<Self> {
+        Self::get_snapshot_with(&namespace(home)?, proposed, target)
+    }
+
+    fn open_with(space: &Namespace, name: &str) -> Result<Self> {
+        Ok(Self::wrap(Store::open(space, name)?, Some(name), false))
+    }
+
+    fn snapshot_with(space: &Namespace, name: &str) -> Result<Self> {
+        Ok(Self::wrap(Store::hook(space, name)?, None, true))
+    }
+
+    fn get_snapshot_with(space: &Namespace, proposed: &str, target: &str) -> Result<Self> {
+        Ok(Self::wrap(Store::hook_named(space, proposed, target)?, Some(target), true))
+    }
+
+    fn wrap(store: Store, name: Option<&str>, is_snapshot: bool) -> Self {
+        let name = name.map(str::to_string);
+        Self { inner: Arc::new(Inner { store, name, is_snapshot }) }
+    }
+
+    /// A new session on this database.
+    pub fn connect(&self) -> Connection {
+        Connection::new(self.clone())
+    }
+
+    /// The name other processes know this database by; `None` when it has none.
+    pub fn name(&self) -> Option<&str> {
+        self.inner.name.as_deref()
+    }
+
+    /// Whether this was taken from another database.
+    pub fn is_snapshot(&self) -> bool {
+        self.inner.is_snapshot
+    }
+
+    /// The newest epoch this handle has published, or taken from another database.
+    pub fn epoch(&self) -> Option<u64> {
+        self.inner.store.epoch()
+    }
+
+    /// Makes the last committed state the one that new snapshots of this database see.
+    pub fn share(&self) -> Result<ShareInfo> {
+        self.inner.store.share()
+    }
+
+    /// Moves a snapshot to the newest shared state of its origin; `false` when there is none newer.
+    ///
+    /// An error once the snapshot has been written to. Results and arrays already handed out keep
+    /// the state they were read from.
+    pub fn refresh(&self) -> Result<bool> {
+        self.inner.store.refresh()
+    }
+
+    /// Waits until the origin of this snapshot has shared a newer state; `false` at the time-out.
+    pub fn wait_newer(&self, timeout: Duration) -> Result<bool> {
+        self.inner.store.wait_newer(timeout)
+    }
+
+    /// What it holds.
+    pub fn info(&self) -> DatabaseInfo {
+        let catalog = self.inner.store.latest();
+        let mut info = DatabaseInfo {
+            name: self.inner.name.clone(),
+            is_snapshot: self.inner.is_snapshot,
+            epoch: self.epoch(),
+            tables: 0,
+            rows: 0,
+        };
+        for schema in catalog.schema_names() {
+            for table in catalog.table_names(&schema) {
+                info.tables += 1;
+                if let Ok(Some(table)) = catalog.table(&schema, &table) {
+                    info.rows += table.row_count();
+                }
+            }
+        }
+        info
+    }
+
+    /// Ends this handle's use of the database. Other connections to it get [`Error::Closed`];
+    /// results and arrays already handed out stay valid. A named database stays in memory.
+    pub fn close(self) -> Result<()> {
+        self.inner.store.clone().close()
+    }
+
+    /// The storage below.
+    pub(crate) fn store(&self) -> &Store {
+        &self.inner.store
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database")
+            .field("name", &self.inner.name)
+            .field("is_snapshot", &self.inner.is_snapshot)
+            .finish_non_exhaustive()
+    }
+}
+
+fn default_namespace() -> Result<Namespace> {
+    Namespace::open_default().map_err(Error::from)
+}
+
+fn namespace(home: &Path) -> Result<Namespace> {
+    Namespace::open(home).map_err(Error::from)
+}

@@ -1,0 +1,27 @@
+//! SQL: sessions, planning, reading and changing.
+//!
+//! A text goes through [`statement`] (parse, number parameters, dispatch), then [`planner`] (names
+//! resolved against one immutable [`session::View`] of the catalogs) into DataFusion, and comes back
+//! through [`stream`] as a [`result::QueryResult`]. Tables are read by [`provider`] and [`scan`] straight
+//! from the segments. Statements that change something live in [`write`].
+
+pub(crate) mod append;
+pub(crate) mod appender;
+pub(crate) mod dialect;
+pub(crate) mod engine;
+pub(crate) mod functions;
+pub(crate) mod idents;
+pub(crate) mod interrupt;
+pub(crate) mod params;
+pub(crate) mod planner;
+pub(crate) mod provider;
+pub(crate) mod pruning;
+pub(crate) mod result;
+pub(crate) mod runtime;
+pub(crate) mod scan;
+pub(crate) mod session;
+pub(crate) mod show;
+pub(crate) mod statement;
+pub(crate) mod stream;
+pub(crate) mod table_scan;
+pub(crate) mod write;

@@ -1,0 +1,46 @@
+//! Parameters of a statement: `?`, `$1` and `$name`, all numbered before anything else looks at them.
+//!
+//! The dispatcher rewrites every placeholder of a text to `$1`, `$2`, ... in order of appearance (equal
+//! names get equal numbers), so that what follows may reorder expressions. [`Params`] holds
+//! the values in that order.
+
+use std::collections::BTreeMap;
+
+use datafusion::common::ScalarValue;
+
+use crate::error::{Error, Result};
+use crate::value::Value;
+
+/// The values of a statement's parameters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Params {
+    positional: Vec<ScalarValue>,
+    named: BTreeMap<String, ScalarValue>,
+}
+
+impl Params {
+    /// Values for `?` and `$1`, `$2`, ...
+    pub(crate) fn positional(values: &[Value]) -> Self {
+        Self { positional: values.iter().map(Value::to_scalar).collect(), named: BTreeMap::new() }
+    }
+
+    /// Values for `$name`.
+    pub(crate) fn named(values: &[(&str, Value)]) -> Self {
+        let named = values.iter().map(|(name, v)| (name.to_string(), v.to_scalar())).collect();
+        Self { positional: Vec::new(), named }
+    }
+
+    /// The value of a placeholder as the rewritten statement spells it: `$1`, `$2`, ...
+    pub(crate) fn get(&self, placeholder: &str) -> Result<&ScalarValue> {
+        placeholder
+            .strip_prefix('$')
+            .and_then(|n| n.parse::<usize>().ok())
+            .and_then(|n| self.positional.get(n.checked_sub(1)?))
+            .ok_or_else(|| Error::Plan(format!("no value was given for parameter {placeholder}")))
+    }
+
+    /// All values, the first being `$1`'s.
+    pub(crate) fn values(&self) -> &[ScalarValue] {
+        &self.positional
+    }
+}

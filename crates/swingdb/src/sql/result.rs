@@ -1,0 +1,122 @@
+//! What a statement returns: [`QueryResult`], a stream of Arrow batches.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+
+use crate::error::{Error, Result};
+use crate::sql::stream::BatchStream;
+
+/// The rows a statement returns, or the number of rows it changed.
+///
+/// An iterator that computes while it is read, on the library's own threads, a few batches ahead.
+/// Dropping it ends the computation. It is `Send`, keeps the database state it started from, and may
+/// outlive the connection.
+pub struct QueryResult {
+    schema: SchemaRef,
+    rows: Rows,
+    rows_changed: Option<u64>,
+    tag: &'static str,
+}
+
+enum Rows {
+    Ready(std::vec::IntoIter<RecordBatch>),
+    Stream(Box<BatchStream>),
+    Done,
+}
+
+impl QueryResult {
+    /// The names and types of the columns; no columns for a statement that returns no rows.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// How many rows INSERT, UPDATE, DELETE, MERGE, COPY or CREATE TABLE AS changed.
+    pub fn rows_changed(&self) -> Option<u64> {
+        self.rows_changed
+    }
+
+    /// The kind of statement: "SELECT", "INSERT", "CREATE TABLE", ...
+    pub fn tag(&self) -> &'static str {
+        self.tag
+    }
+
+    /// Whether the statement is one that returns rows, be it none this time.
+    pub fn has_rows(&self) -> bool {
+        !self.schema.fields().is_empty()
+    }
+
+    /// All remaining batches.
+    pub fn collect(self) -> Result<Vec<RecordBatch>> {
+        Iterator::collect(self)
+    }
+
+    /// The same rows as a reader of the Arrow libraries; errors become [`ArrowError::ExternalError`]
+    /// around an [`Error`].
+    pub fn into_reader(self) -> impl RecordBatchReader + Send + 'static {
+        Reader(self)
+    }
+
+    pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>, tag: &'static str) -> Self {
+        Self { schema, rows: Rows::Ready(batches.into_iter()), rows_changed: None, tag }
+    }
+
+    pub(crate) fn changed(rows_changed: Option<u64>, tag: &'static str) -> Self {
+        let schema = Arc::new(arrow::datatypes::Schema::empty());
+        Self { schema, rows: Rows::Done, rows_changed, tag }
+    }
+
+    pub(crate) fn stream(stream: BatchStream, tag: &'static str) -> Self {
+        let schema = stream.schema();
+        Self { schema, rows: Rows::Stream(Box::new(stream)), rows_changed: None, tag }
+    }
+
+    pub(crate) fn with_rows_changed(mut self, rows_changed: Option<u64>) -> Self {
+        self.rows_changed = rows_changed;
+        self
+    }
+}
+
+impl Iterator for QueryResult {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = match &mut self.rows {
+            Rows::Ready(batches) => batches.next().map(Ok),
+            Rows::Stream(stream) => stream.next(),
+            Rows::Done => None,
+        };
+        if !matches!(next, Some(Ok(_))) {
+            self.rows = Rows::Done;
+        }
+        next
+    }
+}
+
+impl std::fmt::Debug for QueryResult {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueryResult")
+            .field("tag", &self.tag)
+            .field("schema", &self.schema)
+            .field("rows_changed", &self.rows_changed)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Reader(QueryResult);
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|batch| batch.map_err(<ArrowError as From<Error>>::from))
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+}
