@@ -9,9 +9,11 @@
 //! * [`QueryResult`]: a stream of Arrow batches.
 //! * [`list`], [`lineage`], [`drop`], [`gc`], [`doctor`]: the databases of this machine.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod error;
 mod progress;
+pub mod store;
 mod value;
 
 pub mod io {
@@ -23,5 +25,6 @@ pub mod io {
 pub use arrow;
 pub use datafusion::common::ScalarValue;
 
+pub use error::{ConstraintKind, Error, ObjectKind, Result};
 pub use progress::Progress;
 pub use value::Value;

@@ -1,0 +1,498 @@
+//! The one error type of the public interface.
+//!
+//! Every operation of the database ends in [`Error`]: structured, so that a caller (the Python
+//! package, the shell) can act on the kind and the fields without reading the text. The text is one
+//! sentence that says what happened and, where something can be done about it, what.
+//!
+//! Errors of Arrow and DataFusion are translated when they cross into this crate ([`From`] below):
+//! an [`Error`] of ours that travelled through a query plan as an external error comes out
+//! unchanged.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+
+/// The result of every fallible operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of thing a name was looked up as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ObjectKind {
+    /// A database or shared snapshot in a namespace.
+    Database,
+    /// A schema of a database.
+    Schema,
+    /// A table.
+    Table,
+    /// A view.
+    View,
+    /// A column of a table.
+    Column,
+    /// A function of the SQL language.
+    Function,
+    /// A file outside the database.
+    File,
+    /// A setting.
+    Setting,
+    /// A savepoint, prepared statement, parameter or another named thing of a session.
+    Other,
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Database => "database",
+            Self::Schema => "schema",
+            Self::Table => "table",
+            Self::View => "view",
+            Self::Column => "column",
+            Self::Function => "function",
+            Self::File => "file",
+            Self::Setting => "setting",
+            Self::Other => "object",
+        })
+    }
+}
+
+/// Which rule of a table a change violated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConstraintKind {
+    /// A NULL in a column declared NOT NULL.
+    NotNull,
+    /// A second row with the same primary key.
+    PrimaryKey,
+    /// A second row with the same value of a UNIQUE constraint.
+    Unique,
+}
+
+impl fmt::Display for ConstraintKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotNull => "NOT NULL",
+            Self::PrimaryKey => "PRIMARY KEY",
+            Self::Unique => "UNIQUE",
+        })
+    }
+}
+
+/// Why an operation of the database failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The SQL text is not a statement. Line and column (from 1) where the parser stopped, when it
+    /// says so.
+    #[error("{}{message}", position(*.line, *.column))]
+    Parse {
+        /// What the parser expected and found.
+        message: String,
+        /// Line from 1.
+        line: Option<u64>,
+        /// Column from 1.
+        column: Option<u64>,
+    },
+    /// The statement is well-formed but means nothing here: types that do not fit, wrong number of
+    /// columns ...
+    #[error("{message}")]
+    Plan {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A name that does not exist.
+    #[error("{kind} {name:?} does not exist{}", did_you_mean(.suggestion))]
+    NotFound {
+        /// What was looked for.
+        kind: ObjectKind,
+        /// The name as given.
+        name: String,
+        /// The nearest existing name, when one is near.
+        suggestion: Option<String>,
+    },
+    /// A name that is taken.
+    #[error("{kind} {name:?} already exists")]
+    AlreadyExists {
+        /// What has the name.
+        kind: ObjectKind,
+        /// The name.
+        name: String,
+    },
+    /// The change violates a constraint of the table; nothing of it was applied.
+    #[error("{kind} constraint of table {table:?} on ({}) violated: {detail}", .columns.join(", "))]
+    Constraint {
+        /// The table.
+        table: String,
+        /// The rule.
+        kind: ConstraintKind,
+        /// The columns of the constraint.
+        columns: Vec<String>,
+        /// The offending value.
+        detail: String,
+    },
+    /// A value that cannot be converted to the type it has to have.
+    #[error("{}{message}", .column.as_ref().map(|c| format!("column {c:?}: ")).unwrap_or_default())]
+    Conversion {
+        /// What could not be converted, and why.
+        message: String,
+        /// The column of the target table, when known.
+        column: Option<String>,
+    },
+    /// A file could not be imported (or a line of it not be understood); the table is as it was.
+    #[error("{}{}: {message}", .path.display(), .line.map(|l| format!(", line {l}")).unwrap_or_default())]
+    Import {
+        /// The file.
+        path: PathBuf,
+        /// Line from 1, for text formats.
+        line: Option<u64>,
+        /// What is wrong.
+        message: String,
+    },
+    /// The memory-backed file system is full, or a limit of memory is reached; the statement was
+    /// rolled back.
+    #[error("out of memory: {needed} bytes needed, {free} free{}", place(.file_system))]
+    OutOfMemory {
+        /// Bytes that were asked for.
+        needed: u64,
+        /// Bytes that were free when asked.
+        free: u64,
+        /// The file system that is full; `None` when it was a limit of the query engine.
+        file_system: Option<PathBuf>,
+    },
+    /// Somebody else is writing: another process (named) or another transaction of this process.
+    #[error("{}", busy(.name, *.pid, .command))]
+    Busy {
+        /// The database.
+        name: String,
+        /// The process that holds it; `None`: another transaction of this process.
+        pid: Option<u32>,
+        /// Its command line, when readable.
+        command: Option<String>,
+    },
+    /// The statement does not fit the state of the transaction.
+    #[error("{message}")]
+    Transaction {
+        /// What does not fit.
+        message: String,
+    },
+    /// An operation of the operating system failed.
+    #[error("{}{source}", .path.as_ref().map(|p| format!("{}: ", p.display())).unwrap_or_default())]
+    Io {
+        /// The file, when one is concerned.
+        path: Option<PathBuf>,
+        /// The operating system's error.
+        source: Arc<std::io::Error>,
+    },
+    /// Bytes of a database that are not what this program writes: damaged, or made by somebody
+    /// else.
+    #[error("database {name:?} is damaged: {message}")]
+    Corrupt {
+        /// The database (or area).
+        name: String,
+        /// What was found where.
+        message: String,
+    },
+    /// The statement was interrupted by the caller; nothing of it was applied.
+    #[error("interrupted")]
+    Interrupted,
+    /// The handle was opened before a `fork` and used for writing in the child.
+    #[error(
+        "this database was opened before a fork; open a database or take a snapshot in the child process"
+    )]
+    Forked,
+    /// The handle was closed.
+    #[error("the {what} is closed")]
+    Closed {
+        /// What was closed.
+        what: &'static str,
+    },
+    /// Valid SQL or a valid request that this version cannot carry out.
+    #[error("not supported: {message}")]
+    Unsupported {
+        /// What is not supported, and what can be done instead.
+        message: String,
+    },
+    /// A failure while a query ran (division by zero, overflow ...).
+    #[error("{message}")]
+    Execution {
+        /// What failed.
+        message: String,
+    },
+    /// A defect of this program.
+    #[error("internal error (please report it): {message}")]
+    Internal {
+        /// What did not hold.
+        message: String,
+    },
+}
+
+fn position(line: Option<u64>, column: Option<u64>) -> String {
+    match (line, column) {
+        (Some(line), Some(column)) => format!("line {line}, column {column}: "),
+        (Some(line), None) => format!("line {line}: "),
+        _ => String::new(),
+    }
+}
+
+fn did_you_mean(suggestion: &Option<String>) -> String {
+    suggestion.as_ref().map(|s| format!("; did you mean {s:?}?")).unwrap_or_default()
+}
+
+fn place(file_system: &Option<PathBuf>) -> String {
+    match file_system {
+        Some(path) => format!(" in {}", path.display()),
+        None => String::new(),
+    }
+}
+
+fn busy(name: &str, pid: Option<u32>, command: &Option<String>) -> String {
+    match pid {
+        Some(pid) => {
+            let command = command.as_ref().map(|c| format!(" ({c})")).unwrap_or_default();
+            format!(
+                "database {name:?} is open for writing in process {pid}{command}; \
+                 take a snapshot of it instead: every snapshot can be read and written independently"
+            )
+        }
+        None => format!("another transaction of this process is writing to database {name:?}"),
+    }
+}
+
+impl Error {
+    /// A defect of this program, with what did not hold.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::Internal { message: message.into() }
+    }
+
+    /// A statement that means nothing here.
+    pub fn plan(message: impl Into<String>) -> Self {
+        Self::Plan { message: message.into() }
+    }
+
+    /// A request this version cannot carry out.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::Unsupported { message: message.into() }
+    }
+
+    /// A statement that does not fit the state of the transaction.
+    pub fn transaction(message: impl Into<String>) -> Self {
+        Self::Transaction { message: message.into() }
+    }
+
+    /// A failed operation of the operating system on `path`.
+    pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Io { path: Some(path.into()), source: Arc::new(source) }
+    }
+
+    /// A missing `kind` called `name`; the nearest of `existing` is suggested when it is near
+    /// enough.
+    pub fn not_found<S: AsRef<str>>(
+        kind: ObjectKind,
+        name: impl Into<String>,
+        existing: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let name = name.into();
+        let suggestion = nearest(&name, existing);
+        Self::NotFound { kind, name, suggestion }
+    }
+}
+
+/// Names longer than this get no suggestion: the comparison is quadratic.
+const MAX_SUGGESTION_CHARS: usize = 64;
+
+/// The existing name with the smallest edit distance, when that is at most a third of the name's
+/// length (at least 1).
+fn nearest<S: AsRef<str>>(name: &str, existing: impl IntoIterator<Item = S>) -> Option<String> {
+    let name: Vec<char> = name.to_lowercase().chars().collect();
+    if name.len() > MAX_SUGGESTION_CHARS {
+        return None;
+    }
+    let limit = (name.len() / 3).max(1);
+    let mut best: Option<(usize, String)> = None;
+    for candidate in existing {
+        let candidate = candidate.as_ref();
+        let chars: Vec<char> = candidate.to_lowercase().chars().collect();
+        if chars.len().abs_diff(name.len()) > limit {
+            continue;
+        }
+        let distance = edit_distance(&name, &chars);
+        if distance <= limit && best.as_ref().is_none_or(|(d, _)| distance < *d) {
+            best = Some((distance, candidate.to_owned()));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// Levenshtein's distance with one row of state.
+fn edit_distance(a: &[char], b: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, &ca) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &cb) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(ca != cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl From<std::io::Error> for Error {
+    fn from(source: std::io::Error) -> Self {
+        Self::Io { path: None, source: Arc::new(source) }
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            ArrowError::ExternalError(inner) => from_boxed(inner),
+            ArrowError::CastError(message) | ArrowError::ParseError(message) => {
+                Self::Conversion { message, column: None }
+            }
+            ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
+                Self::Conversion { message, column: None }
+            }
+            ArrowError::IoError(_, source) => source.into(),
+            ArrowError::SchemaError(message) => Self::Plan { message },
+            ArrowError::NotYetImplemented(message) => Self::Unsupported { message },
+            ArrowError::MemoryError(message) => Self::Execution { message },
+            other => Self::Execution { message: other.to_string() },
+        }
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        match error {
+            DataFusionError::External(inner) => from_boxed(inner),
+            DataFusionError::ArrowError(inner, _) => (*inner).into(),
+            DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+                (*inner).into()
+            }
+            DataFusionError::Shared(inner) => from_shared(&inner),
+            DataFusionError::Collection(mut all) if !all.is_empty() => all.swap_remove(0).into(),
+            DataFusionError::SQL(parser, _) => parse_error(&parser.to_string()),
+            DataFusionError::Plan(message) => Self::Plan { message },
+            DataFusionError::SchemaError(inner, _) => from_schema_error(*inner),
+            DataFusionError::NotImplemented(message) => Self::Unsupported { message },
+            DataFusionError::Execution(message) => Self::Execution { message },
+            DataFusionError::IoError(source) => source.into(),
+            DataFusionError::Internal(message) => Self::Internal { message },
+            other => Self::Execution { message: other.strip_backtrace() },
+        }
+    }
+}
+
+/// A shared error cannot be taken apart; ours inside is cloned, everything else keeps its text.
+fn from_shared(error: &Arc<DataFusionError>) -> Error {
+    match error.find_root() {
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(ours) => ours.clone(),
+            None => Error::Execution { message: inner.to_string() },
+        },
+        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+            ArrowError::ExternalError(inner) => match inner.downcast_ref::<Error>() {
+                Some(ours) => ours.clone(),
+                None => Error::Execution { message: inner.to_string() },
+            },
+            other => Error::Execution { message: other.to_string() },
+        },
+        DataFusionError::Plan(message) => Error::Plan { message: message.clone() },
+        other => Error::Execution { message: other.strip_backtrace() },
+    }
+}
+
+fn from_schema_error(error: SchemaError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => Error::not_found(
+            ObjectKind::Column,
+            field.name.clone(),
+            valid_fields.iter().map(|f| f.name.as_str()),
+        ),
+        other => Error::Plan { message: other.to_string() },
+    }
+}
+
+/// Takes line and column out of the parser's "... at Line: 1, Column: 8".
+fn parse_error(text: &str) -> Error {
+    let number_after = |label: &str| -> Option<u64> {
+        let rest = &text[text.rfind(label)? + label.len()..];
+        let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    let (line, column) = (number_after("Line:"), number_after("Column:"));
+    let message = text.strip_prefix("sql parser error: ").unwrap_or(text);
+    let message = match message.rfind(" at Line:") {
+        Some(at) if line.is_some() => &message[..at],
+        _ => message,
+    };
+    Error::Parse { message: message.to_owned(), line, column }
+}
+
+fn from_boxed(inner: Box<dyn std::error::Error + Send + Sync>) -> Error {
+    let inner = match inner.downcast::<Error>() {
+        Ok(ours) => return *ours,
+        Err(other) => other,
+    };
+    let inner = match inner.downcast::<DataFusionError>() {
+        Ok(error) => return (*error).into(),
+        Err(other) => other,
+    };
+    match inner.downcast::<ArrowError>() {
+        Ok(error) => (*error).into(),
+        Err(other) => Error::Execution { message: other.to_string() },
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+impl From<Error> for ArrowError {
+    fn from(error: Error) -> Self {
+        Self::ExternalError(Box::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions_are_near() {
+        let error = Error::not_found(ObjectKind::Table, "tripz", ["zones", "trips"]);
+        assert_eq!(error.to_string(), "table \"tripz\" does not exist; did you mean \"trips\"?");
+        let error = Error::not_found(ObjectKind::Table, "abc", ["zones", "trips"]);
+        assert_eq!(error.to_string(), "table \"abc\" does not exist");
+    }
+
+    #[test]
+    fn our_errors_survive_the_query_engine() {
+        let there: DataFusionError = Error::Interrupted.into();
+        let there = DataFusionError::Context("scan".into(), Box::new(there));
+        assert!(matches!(Error::from(there), Error::Interrupted));
+        let there = DataFusionError::ArrowError(Box::new(ArrowError::from(Error::Forked)), None);
+        assert!(matches!(Error::from(DataFusionError::Shared(Arc::new(there))), Error::Forked));
+    }
+
+    #[test]
+    fn parser_positions_are_taken_apart() {
+        let error = parse_error("sql parser error: Expected: x, found: y at Line: 2, Column: 8");
+        let Error::Parse { message, line, column } = error else { panic!("{error:?}") };
+        assert_eq!((message.as_str(), line, column), ("Expected: x, found: y", Some(2), Some(8)));
+    }
+
+    #[test]
+    fn a_busy_database_names_its_owner() {
+        let error =
+            Error::Busy { name: "taxi".into(), pid: Some(7), command: Some("loader".into()) };
+        assert!(error.to_string().contains("process 7 (loader); take a snapshot"));
+    }
+}

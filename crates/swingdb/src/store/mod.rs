@@ -1,0 +1,32 @@
+//! Tables in shared memory: column segments, the catalog, versions, transactions.
+//!
+//! This is the layer between SQL (above) and areas (below). A [`Store`] is one open database: the
+//! one writer of a named database, a private one, or a snapshot. [`Store::latest`] is its last
+//! committed state as an immutable [`Catalog`]; whoever holds it reads that state for as long as he
+//! likes. [`Store::begin`] starts the one [`WriteTxn`] a process may have; its changes become
+//! visible with [`WriteTxn::commit`] and leave no trace otherwise.
+//!
+//! ```text
+//! Store -> Catalog (immutable) -> Table -> Segment (<= 131 072 rows) -> one column chunk a column -> Arrow buffers
+//! ```
+
+/// Stands in for `swing::Namespace` until it lands.
+pub struct Namespace;
+
+mod catalog;
+mod handle;
+mod info;
+mod rowids;
+mod segment;
+mod table;
+mod txn;
+mod writer;
+
+pub use catalog::{Catalog, View};
+pub use handle::{ShareInfo, Store, StoreKind};
+pub use info::{StoreInfo, TableInfo};
+pub use rowids::{RowId, RowIds};
+pub use segment::{ColumnStats, SEGMENT_ROWS, Segment};
+pub use table::{ColumnDef, Constraint, Table, TableDef};
+pub use txn::{IfExists, Savepoint, WriteTxn};
+pub use writer::{PartWriter, TableWriter};

@@ -1,0 +1,73 @@
+//! Names of rows inside one version of a table.
+
+use arrow::array::UInt64Array;
+
+/// A row of one version of a table: `segment index << 32 | row in the segment`.
+///
+/// Valid for exactly the [`Table`](super::Table) version it was read from; the next change may move
+/// rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct RowId(pub u64);
+
+impl RowId {
+    /// The row `row` (physical, deleted rows count) of the segment at `segment` in
+    /// [`Table::segments`](super::Table::segments).
+    pub const fn new(segment: u32, row: u32) -> Self {
+        Self((segment as u64) << 32 | row as u64)
+    }
+
+    /// Index of the segment.
+    pub const fn segment(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Physical row in the segment.
+    pub const fn row(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// A set of rows of one version of a table, sorted, without duplicates.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowIds(Vec<RowId>);
+
+impl RowIds {
+    /// Sorts and removes duplicates.
+    pub fn new(mut ids: Vec<RowId>) -> Self {
+        if !ids.is_sorted() {
+            ids.sort_unstable();
+        }
+        ids.dedup();
+        Self(ids)
+    }
+
+    /// From the values of hidden row-id columns; NULLs are skipped.
+    pub fn from_arrays<'a>(arrays: impl IntoIterator<Item = &'a UInt64Array>) -> Self {
+        let mut ids = Vec::new();
+        for array in arrays {
+            ids.extend(array.iter().flatten().map(RowId));
+        }
+        Self::new(ids)
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The rows in ascending order.
+    pub fn as_slice(&self) -> &[RowId] {
+        &self.0
+    }
+
+    /// The rows grouped by segment: `(segment index, rows of it)`, ascending.
+    pub fn by_segment(&self) -> impl Iterator<Item = (u32, &[RowId])> {
+        self.0.chunk_by(|a, b| a.segment() == b.segment()).map(|ids| (ids[0].segment(), ids))
+    }
+}
