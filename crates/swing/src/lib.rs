@@ -1,1 +1,89 @@
-//! Placeholder.
+//! Copy-on-write memory areas shared between unrelated processes, on a stock Linux kernel,
+//! unprivileged.
+//!
+//! One process writes an [`Area`]; it [publishes](Area::publish) states of it; any other process
+//! [hooks](Namespace::hook) the newest one in microseconds, whatever its size, and may
+//! [derive](Snapshot::derive) a writable area of its own from it, which others hook in turn.
+//! Nothing is copied until somebody writes, and no write of anybody is ever visible to anybody
+//! else.
+//!
+//! The model is that of Meng, Zhou, Wang, "Memory Instant Snapshot Sharing Mechanism and Its
+//! Application in Database", Chinese Journal of Computers 2018, section 3, which patched the
+//! kernel; here it is built from files in memory, `flock`, and `mmap`. The order to read the
+//! modules in: [`geometry`], `versions`, `manifest`, `lease`, `barrier`, `publish`, `hook`,
+//! `reclaim`, `adopt`. Invariants are named in `docs/invariants.md`, formats described in
+//! `docs/format.md`.
+//!
+//! ```
+//! use swing::{AreaName, AreaOffset, AreaOptions, ByteLen, Namespace, Publish, WriteIntent};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
+//! let ns = Namespace::open(dir.path())?;
+//! let name = AreaName::new("numbers")?;
+//! let area = ns.create(&name, &AreaOptions::with_reserve(ByteLen::gib(1)))?;
+//! let at = area.geometry().small_zone().0;
+//! area.make_writable(AreaOffset(at)..AreaOffset(at + 8), WriteIntent::Keep)?;
+//! // SAFETY: these bytes have just been made writable, and nobody else uses them.
+//! unsafe { area.base().add(at as usize).cast::<u64>().write(42) };
+//! area.publish(Publish::Shared, b"root")?;
+//!
+//! // Usually in another process:
+//! let snapshot = ns.hook(&name)?;
+//! assert_eq!(snapshot.payload(), b"root");
+//! // SAFETY: the offset is mapped in the snapshot, and its bytes never change.
+//! let seen = unsafe { snapshot.base().add(at as usize).cast::<u64>().read() };
+//! assert_eq!(seen, 42);
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("areas are built on Linux system calls and need a 64-bit address space");
+
+mod adopt;
+mod area;
+mod barrier;
+mod close;
+mod departure;
+mod error;
+mod extents;
+mod foreign;
+mod fork;
+pub mod geometry;
+mod hook;
+mod info;
+mod inventory;
+mod lease;
+mod list;
+mod manifest;
+mod mapping;
+mod name;
+mod namespace;
+mod publish;
+mod reclaim;
+mod remove;
+mod runs;
+mod snapshot;
+mod sys;
+mod units;
+mod versions;
+mod wait;
+
+pub use area::{Area, AreaOptions, AreaStats};
+pub use barrier::WriteIntent;
+pub use error::{
+    CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, OpenError,
+    PublishError, RemoveError, WriteError,
+};
+pub use extents::ExtentState;
+pub use geometry::Geometry;
+pub use list::{AreaInfo, ParentInfo};
+pub use manifest::MAX_PAYLOAD_BYTES;
+pub use mapping::Mapping;
+pub use name::{AreaName, MAX_NAME_BYTES, NameError};
+pub use namespace::{HOME_VARIABLE, Namespace, Owner};
+pub use publish::Publish;
+pub use remove::{GcReport, RemoveReport};
+pub use snapshot::Snapshot;
+pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};

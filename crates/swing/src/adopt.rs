@@ -1,0 +1,266 @@
+//! Becoming the writer of an area that exists: after an orderly close, or adopting what a dead
+//! owner left.
+//!
+//! A process can die at any instruction. What is then in the folder is: the manifests that were
+//! current, possibly one more that never became current, temporary names, and a memory file with
+//! bytes of all ages. The adopter takes the owner lock (the kernel released it), takes the
+//! inventory, rebuilds its tables from the valid manifests alone, and punches the rest. Snapshots
+//! of readers that are alive keep their leases all the while and notice nothing.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::area::{Area, Core, MEMORY, Memory, PARENTS, Source, Start, State};
+use crate::error::{Context, Fault, OpenError, Result};
+use crate::extents::Own;
+use crate::inventory::Inventory;
+use crate::lease::Lease;
+use crate::manifest::{Manifest, SourceEntry};
+use crate::mapping::{Mapping, mapping_fault};
+use crate::name::AreaName;
+use crate::namespace::{Namespace, OwnerLock};
+use crate::publish::{parent_memory_name, pin_name};
+use crate::runs::RunMap;
+use crate::snapshot::check_memory;
+use crate::sys::file::{self, Folder};
+use crate::units::{AreaOffset, Epoch, ExtentId};
+
+/// How often a lock that a collector may hold for a moment is tried.
+const MAX_TRIES: u32 = 8;
+
+impl Namespace {
+    /// Becomes the writer of an existing named area, in the state its last owner committed. Private
+    /// changes a dead owner had not committed are gone.
+    pub fn open_area(&self, name: &AreaName) -> Result<Area, OpenError> {
+        let ctx = Context::named(name, self.path());
+        self.open_area_inner(name)
+            .map_err(|fault| OpenError::from_fault(fault, &ctx))
+    }
+
+    fn open_area_inner(&self, name: &AreaName) -> Result<Area> {
+        let (folder, lock) = self.own_folder(name)?;
+        let inventory = match Inventory::take(&folder, &lock) {
+            Err(Fault::NotFound) => {
+                // Its owner died before the first publish: there is nothing to come back to.
+                crate::remove::dismantle(self, &folder, &name.folder(), &lock)?;
+                return Err(Fault::NotFound);
+            }
+            other => other?,
+        };
+        inventory.sweep(&folder)?;
+        adopt(self, name, folder, lock, inventory)
+    }
+
+    /// Opens a named folder and takes its owner lock.
+    pub(crate) fn own_folder(&self, name: &AreaName) -> Result<(Folder, OwnerLock)> {
+        let encoded = name.folder();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let folder = self.folder().open_folder(&encoded)?;
+            match OwnerLock::take(&folder) {
+                Ok(lock) => {
+                    // It may have been removed, and even made again, between open and lock.
+                    if self.folder().identity_of(&encoded) == Some(folder.identity()?) {
+                        return Ok((folder, lock));
+                    }
+                }
+                Err(Fault::Owned { .. }) if tries < MAX_TRIES => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                Err(fault) => return Err(fault),
+            }
+            if tries >= 2 * MAX_TRIES {
+                return Err(Fault::NotFound);
+            }
+        }
+    }
+}
+
+fn adopt(
+    ns: &Namespace,
+    name: &AreaName,
+    folder: Folder,
+    lock: OwnerLock,
+    inventory: Inventory,
+) -> Result<Area> {
+    let manifest = &inventory.committed;
+    let memory = open_memory(&folder, &inventory)?;
+    let mut sources = vec![None];
+    let mut files: BTreeMap<u64, Arc<File>> = BTreeMap::new();
+    for entry in &manifest.sources[1..] {
+        sources.push(Some(open_source(&folder, entry, manifest, &mut files)?));
+    }
+    for other in inventory.live.values() {
+        for entry in &other.sources[1..] {
+            let same = |s: &&mut Source| s.area == entry.area && s.epoch == entry.epoch;
+            if let Some(known) = sources.iter_mut().flatten().find(same) {
+                known.last_published = known.last_published.max(Some(other.epoch));
+            } else {
+                let source = open_source(&folder, entry, other, &mut files)?;
+                sources.push(Some(source));
+            }
+        }
+    }
+    let mapping = Mapping::reserve(ns, manifest.geometry, Some(manifest.base as usize))?;
+    mapping.claim_writer();
+    for source in sources.iter().flatten() {
+        mapping.keep(source.lease.clone());
+    }
+    for run in &manifest.runs {
+        let file = match run.source {
+            0 => memory.as_ref().map(|m| &m.file),
+            s => sources[s as usize].as_ref().map(|s| &s.file),
+        };
+        let missing = || Fault::corrupt(folder.path(), "a run lies in an area without memory");
+        let file = file.ok_or_else(missing)?;
+        mapping
+            .map_run(run, file, false)
+            .map_err(|e| mapping_fault(e, folder.path()))?;
+    }
+    let area = Area::start(Start {
+        ns: ns.clone(),
+        folder,
+        lock,
+        id: manifest.id,
+        name: Some(name.clone()),
+        cow_threshold: None,
+        mapping,
+        runs: RunMap::from_runs(manifest.runs.iter().copied()),
+        sources,
+        payload: manifest.payload.clone(),
+    });
+    {
+        let mut state = area.core.state.lock();
+        state.memory = memory;
+        rebuild(&area.core, &mut state, &inventory)?;
+    }
+    Ok(area)
+}
+
+fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>> {
+    let path = folder.join(MEMORY);
+    let file = match folder.open_write(MEMORY) {
+        Err(Fault::NotFound) => return Ok(None),
+        other => other?,
+    };
+    let facts = file::facts(&file, &path)?;
+    for manifest in inventory.live.values() {
+        let own_runs = manifest.runs.iter().any(|r| r.source == 0);
+        if own_runs {
+            check_memory(manifest, 0, &facts, &path)?;
+        }
+    }
+    Ok(Some(Memory {
+        file: Arc::new(file),
+        linked: true,
+        len: facts.len,
+    }))
+}
+
+fn open_source(
+    folder: &Folder,
+    entry: &SourceEntry,
+    manifest: &Manifest,
+    files: &mut BTreeMap<u64, Arc<File>>,
+) -> Result<Source> {
+    let parents = folder.open_folder(PARENTS)?;
+    let name = parent_memory_name(entry.area);
+    let path = parents.join(&name);
+    let file = match files.get(&entry.area.0) {
+        Some(file) => file.clone(),
+        None => Arc::new(parents.open_read(&name)?),
+    };
+    let index = manifest
+        .sources
+        .iter()
+        .position(|s| s == entry)
+        .unwrap_or(0);
+    check_memory(manifest, index, &file::facts(&file, &path)?, &path)?;
+    files.insert(entry.area.0, file.clone());
+    let lease = Lease::take(
+        &parents,
+        &pin_name(entry.area, entry.epoch),
+        entry.area,
+        entry.epoch,
+    )?;
+    Ok(Source {
+        area: entry.area,
+        epoch: entry.epoch,
+        name: entry.name.clone(),
+        file,
+        dev: entry.dev,
+        ino: entry.ino,
+        lease: Arc::new(lease),
+        pinned: true,
+        last_published: Some(manifest.epoch),
+    })
+}
+
+/// Fills the tables of an adopted area from its live manifests.
+fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> {
+    state.next_epoch = inventory.highest.next();
+    state.committed = Some(inventory.committed.epoch);
+    state.shared = inventory.shared;
+    state.hookable = !inventory.unshared;
+    state.live = inventory.live.keys().map(|e| (*e, ())).collect();
+    state.dirty = inventory.committed.epoch != inventory.highest;
+    for (extent, plane) in own_extents(core, &inventory.committed)? {
+        let born = inventory.committed.epoch;
+        state.own.set(extent, Some(Own { plane, born }));
+    }
+    // Every other version that a live manifest shows: seen from its first to its last manifest.
+    let mut others: BTreeMap<(ExtentId, u32), (Epoch, Epoch)> = BTreeMap::new();
+    for (epoch, manifest) in &inventory.live {
+        for (extent, plane) in own_extents(core, manifest)? {
+            match state.own.get(extent) {
+                Some(own) if own.plane == plane => {
+                    let born = own.born.min(*epoch);
+                    state.own.set(extent, Some(Own { plane, born }));
+                }
+                _ => {
+                    let seen = others.entry((extent, plane)).or_insert((*epoch, *epoch));
+                    seen.1 = *epoch;
+                }
+            }
+        }
+    }
+    for ((extent, plane), (first, last)) in others {
+        state
+            .versions
+            .retire(&core.geometry, extent, plane, first, last.next());
+    }
+    Ok(())
+}
+
+/// The extents, with their planes, that a manifest shows of the area's own memory file.
+fn own_extents(core: &Core, manifest: &Manifest) -> Result<Vec<(ExtentId, u32)>> {
+    let geometry = &core.geometry;
+    if manifest.geometry != *geometry {
+        return Err(Fault::corrupt(
+            core.folder.path(),
+            "manifests of different geometries",
+        ));
+    }
+    let mut out = Vec::new();
+    for run in manifest.runs.iter().filter(|r| r.source == 0) {
+        let above = run.file_offset.checked_sub(run.start);
+        let plane = above
+            .filter(|a| a % geometry.reserve().0 == 0)
+            .map(|a| a / geometry.reserve().0);
+        let Some(plane) = plane.filter(|p| *p < u64::from(crate::geometry::MAX_PLANES)) else {
+            return Err(Fault::corrupt(
+                core.folder.path(),
+                "an own run that lies in no plane",
+            ));
+        };
+        let range = AreaOffset(run.start)..AreaOffset(run.end());
+        out.extend(
+            geometry
+                .covering(&range)
+                .map(|e| (ExtentId(e), plane as u32)),
+        );
+    }
+    Ok(out)
+}

@@ -1,0 +1,478 @@
+//! The one writer of an area.
+//!
+//! An [`Area`] is created new, opened again (adopting what a dead owner left), or derived from a
+//! snapshot. It owns the folder's lock as long as it lives. All state behind the lock describes the
+//! live address range; what crashes must not lose is only ever read back from manifests.
+//!
+//! **Concurrency.** Any thread may call anything. The work of `make_writable` (allocating and
+//! copying) happens outside the lock, on extents marked busy; whoever needs the whole state
+//! (publish, discard of a busy extent, fork) waits for them. The caller keeps its own stores away
+//! from a publish: a store that races with it is either in the published state or traps.
+//!
+//! **Crash.** See [`crate::adopt`].
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::departure::Departure;
+use crate::error::{Fault, Result};
+use crate::extents::{self, ExtentState, OwnTable, States};
+use crate::geometry::Geometry;
+use crate::lease::Lease;
+use crate::mapping::Mapping;
+use crate::name::AreaName;
+use crate::namespace::{Namespace, OwnerLock};
+use crate::runs::RunMap;
+use crate::sys::file::{self, Folder};
+use crate::sys::process;
+use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
+use crate::versions::Versions;
+
+/// Name of the memory file in an area's folder.
+pub(crate) const MEMORY: &str = "memory";
+/// Name of the folder with the pins and memory files of the areas depended on.
+pub(crate) const PARENTS: &str = "parents";
+
+/// What an area is created with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AreaOptions {
+    /// Address space of the area: a multiple of 2 MiB. No memory is used before it is written.
+    pub reserve: ByteLen,
+    /// Length of the zone of small extents at the begin; a multiple of 2 MiB.
+    pub small_zone: ByteLen,
+    /// Where to map the area if these addresses are free, e.g. because raw pointers stored in it
+    /// must stay valid.
+    pub base_hint: Option<usize>,
+    /// When this much memory is held only for snapshots (old versions of what has been overwritten
+    /// since), new hooks are refused until some of it is given back. `None`: never.
+    pub cow_threshold: Option<ByteLen>,
+}
+
+impl AreaOptions {
+    /// An area of `reserve` bytes; a 64th of it is the small zone.
+    pub fn with_reserve(reserve: ByteLen) -> Self {
+        let data = crate::geometry::DATA_EXTENT.0;
+        let small_zone = ByteLen((reserve.0 / 64).next_multiple_of(data).min(reserve.0));
+        Self {
+            reserve,
+            small_zone,
+            base_hint: None,
+            cow_threshold: None,
+        }
+    }
+
+    /// For databases: a power of two of at least four times the machine's memory, and at least 64
+    /// GiB, so that an area never runs out of addresses before the machine runs out of memory.
+    pub fn default_database() -> Self {
+        // SAFETY: sysconf only reads.
+        let (pages, size) = unsafe {
+            (
+                libc::sysconf(libc::_SC_PHYS_PAGES),
+                libc::sysconf(libc::_SC_PAGESIZE),
+            )
+        };
+        let memory = u64::try_from(pages)
+            .unwrap_or(0)
+            .saturating_mul(u64::try_from(size).unwrap_or(0));
+        let reserve = memory
+            .saturating_mul(4)
+            .clamp(64 << 30, crate::geometry::MAX_RESERVE.0);
+        Self::with_reserve(ByteLen(reserve.next_power_of_two()))
+    }
+
+    pub(crate) fn geometry(&self) -> Result<Geometry> {
+        let range = Fault::OutOfRange {
+            start: AreaOffset(self.small_zone.0),
+            end: AreaOffset(self.reserve.0),
+        };
+        Geometry::new(self.reserve, self.small_zone).ok_or(range)
+    }
+}
+
+impl Default for AreaOptions {
+    fn default() -> Self {
+        Self::default_database()
+    }
+}
+
+/// The area's own memory file.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub file: Arc<File>,
+    /// Whether it has a name in the folder; until then it vanishes with the process.
+    pub linked: bool,
+    /// Its length; the end of the highest plane in use.
+    pub len: u64,
+}
+
+/// Another area whose memory this one shows.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub area: AreaId,
+    pub epoch: Epoch,
+    pub name: Option<AreaName>,
+    pub file: Arc<File>,
+    pub dev: u64,
+    pub ino: u64,
+    pub lease: Arc<Lease>,
+    /// Its pin and the link to its memory are in this area's folder.
+    pub pinned: bool,
+    /// The newest of this area's manifests that shows it.
+    pub last_published: Option<Epoch>,
+}
+
+/// Everything behind the area's lock.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub memory: Option<Memory>,
+    pub runs: RunMap,
+    pub own: OwnTable,
+    pub versions: Versions,
+    /// Extents that became private since the last publish; some may have been discarded since.
+    pub private: Vec<ExtentId>,
+    /// Extents being worked on outside the lock.
+    pub busy: u32,
+    /// By source index; slot 0 (the area itself) stays empty.
+    pub sources: Vec<Option<Source>>,
+    /// Manifests that may still be current, leased or pinned.
+    pub live: BTreeMap<Epoch, ()>,
+    pub next_epoch: Epoch,
+    pub shared: Option<Epoch>,
+    pub committed: Option<Epoch>,
+    /// Where the next bounded look for retired manifests begins.
+    pub probe_from: Epoch,
+    pub payload: Vec<u8>,
+    /// Something has changed since the newest manifest.
+    pub dirty: bool,
+    pub hookable: bool,
+    /// Hooks are refused because of `cow_threshold`.
+    pub over_threshold: bool,
+    pub lock: Option<OwnerLock>,
+    /// The folder exists under its final name only for as long as this is false.
+    pub closed: bool,
+}
+
+/// The part of an area that outlives its handle: also the fork handler looks at it.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub ns: Namespace,
+    pub folder: Folder,
+    pub id: AreaId,
+    pub name: Option<AreaName>,
+    pub geometry: Geometry,
+    pub cow_threshold: Option<ByteLen>,
+    pub mapping: Arc<Mapping>,
+    pub states: States,
+    pub generation: u64,
+    pub state: Mutex<State>,
+    /// Signalled when `busy` falls.
+    pub idle: Condvar,
+    pub counters: Counters,
+    // Last: looks after removed areas when all leases above are gone.
+    pub _departure: Arc<Departure>,
+}
+
+/// What has happened so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub copied_bytes: AtomicU64,
+    pub populated_bytes: AtomicU64,
+    pub in_place_bytes: AtomicU64,
+    pub punched_bytes: AtomicU64,
+}
+
+/// Sizes and counts of an area at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AreaStats {
+    /// Bytes the live state shows, of whatever origin.
+    pub mapped: ByteLen,
+    /// Of these: in the area's own memory file.
+    pub own: ByteLen,
+    /// Of these: memory of other areas.
+    pub foreign: ByteLen,
+    /// Of the own bytes: written since the last publish.
+    pub private: ByteLen,
+    /// Old versions kept because a manifest that is current, leased or pinned shows them.
+    pub retired: ByteLen,
+    /// Memory nobody can see, kept for the next write.
+    pub spare: ByteLen,
+    /// Bytes copied by `make_writable` so far.
+    pub copied: ByteLen,
+    /// Bytes of fresh memory populated by `make_writable` so far.
+    pub populated: ByteLen,
+    /// Bytes that could be written in place after a publish, since nobody shared them any more.
+    pub in_place: ByteLen,
+    /// Bytes given back to the system so far.
+    pub punched: ByteLen,
+    /// Mapped runs.
+    pub runs: usize,
+    /// Manifests that are current, leased or pinned, as far as known.
+    pub live_manifests: usize,
+}
+
+/// The one writer of an area; see the module documentation.
+#[derive(Debug)]
+pub struct Area {
+    pub(crate) core: Arc<Core>,
+}
+
+/// What a new [`Core`] starts with.
+pub(crate) struct Start {
+    pub ns: Namespace,
+    pub folder: Folder,
+    pub lock: OwnerLock,
+    pub id: AreaId,
+    pub name: Option<AreaName>,
+    pub cow_threshold: Option<ByteLen>,
+    pub mapping: Arc<Mapping>,
+    pub runs: RunMap,
+    pub sources: Vec<Option<Source>>,
+    pub payload: Vec<u8>,
+}
+
+impl Area {
+    pub(crate) fn start(start: Start) -> Area {
+        let geometry = *start.mapping.geometry();
+        let states = States::new(geometry.extent_count());
+        for run in start.runs.iter() {
+            for e in geometry.covering(&(AreaOffset(run.start)..AreaOffset(run.end()))) {
+                states.set(ExtentId(e), extents::FROZEN);
+            }
+        }
+        let state = State {
+            memory: None,
+            runs: start.runs,
+            own: OwnTable::default(),
+            versions: Versions::default(),
+            private: Vec::new(),
+            busy: 0,
+            sources: start.sources,
+            live: BTreeMap::new(),
+            next_epoch: Epoch(1),
+            shared: None,
+            committed: None,
+            probe_from: Epoch(0),
+            payload: start.payload,
+            dirty: true,
+            hookable: true,
+            over_threshold: false,
+            lock: Some(start.lock),
+            closed: false,
+        };
+        let departure = start.mapping.departure().clone();
+        let core = Arc::new(Core {
+            _departure: departure,
+            ns: start.ns,
+            folder: start.folder,
+            id: start.id,
+            name: start.name,
+            geometry,
+            cow_threshold: start.cow_threshold,
+            mapping: start.mapping,
+            states,
+            generation: process::fork_generation(),
+            state: Mutex::new(state),
+            idle: Condvar::new(),
+            counters: Counters::default(),
+        });
+        crate::fork::register(&core);
+        Area { core }
+    }
+
+    /// The address range; keep the `Arc` as long as addresses in it are used.
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.core.mapping
+    }
+
+    /// The area's first address.
+    pub fn base(&self) -> NonNull<u8> {
+        self.core.mapping.base()
+    }
+
+    /// The area's identity.
+    pub fn id(&self) -> AreaId {
+        self.core.id
+    }
+
+    /// The area's name; `None` for an unnamed one.
+    pub fn name(&self) -> Option<&AreaName> {
+        self.core.name.as_ref()
+    }
+
+    /// How the address range is cut into extents.
+    pub fn geometry(&self) -> &Geometry {
+        &self.core.geometry
+    }
+
+    /// The payload of the newest publish, or of the manifest this area was opened or derived from.
+    pub fn payload(&self) -> Vec<u8> {
+        self.core.state.lock().payload.clone()
+    }
+
+    /// The state of one extent, read without a lock. An extent another thread is just making
+    /// writable counts as frozen.
+    #[inline]
+    pub fn extent_state(&self, extent: ExtentId) -> ExtentState {
+        assert!(extent.0 < self.core.states.len(), "no such extent");
+        match self.core.states.get(extent) {
+            extents::ABSENT => ExtentState::Absent,
+            extents::PRIVATE => ExtentState::Private,
+            _ => ExtentState::Frozen,
+        }
+    }
+
+    /// Sizes and counts.
+    pub fn stats(&self) -> AreaStats {
+        let core = &self.core;
+        let state = core.state.lock();
+        let mapped = state.runs.bytes();
+        let own = state.runs.bytes_of(0);
+        let private: u64 = state
+            .private
+            .iter()
+            .filter(|e| core.states.get(**e) == extents::PRIVATE)
+            .map(|e| core.geometry.len(*e).0)
+            .sum();
+        let counter = |c: &AtomicU64| ByteLen(c.load(Ordering::Relaxed));
+        AreaStats {
+            mapped: ByteLen(mapped),
+            own: ByteLen(own),
+            foreign: ByteLen(mapped - own),
+            private: ByteLen(private),
+            retired: state.versions.retired_bytes(),
+            spare: state.versions.spare_bytes(),
+            copied: counter(&core.counters.copied_bytes),
+            populated: counter(&core.counters.populated_bytes),
+            in_place: counter(&core.counters.in_place_bytes),
+            punched: counter(&core.counters.punched_bytes),
+            runs: state.runs.count(),
+            live_manifests: state.live.len(),
+        }
+    }
+}
+
+impl Core {
+    /// Takes the lock for a change: refused in a forked child, where the lock itself may be held by
+    /// nobody.
+    pub(crate) fn lock_for_change(&self) -> Result<MutexGuard<'_, State>> {
+        self.check_fork()?;
+        let state = self.state.lock();
+        if state.closed {
+            return Err(Fault::Closed);
+        }
+        Ok(state)
+    }
+
+    pub(crate) fn check_fork(&self) -> Result<()> {
+        if self.generation == process::fork_generation() {
+            Ok(())
+        } else {
+            Err(Fault::Forked)
+        }
+    }
+
+    /// As `lock_for_change`, and nobody is working on extents outside the lock.
+    pub(crate) fn lock_idle(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.lock_for_change()?;
+        while state.busy > 0 {
+            self.idle.wait(&mut state);
+        }
+        if state.closed {
+            return Err(Fault::Closed);
+        }
+        Ok(state)
+    }
+
+    /// The path for messages.
+    pub(crate) fn memory_path(&self) -> PathBuf {
+        self.folder.join(MEMORY)
+    }
+
+    /// The own memory file, made with the first write, at least `len` bytes long.
+    pub(crate) fn memory_of_len(&self, state: &mut State, len: u64) -> Result<Arc<File>> {
+        let path = self.memory_path();
+        if state.memory.is_none() {
+            // Without a name it vanishes with the process, however that ends, until a publish needs
+            // it to stay.
+            let (file, linked) = match self.folder.create_nameless() {
+                Ok(file) => (file, false),
+                Err(Fault::Io(_)) => (self.folder.create_new(MEMORY)?, true),
+                Err(e) => return Err(e),
+            };
+            state.memory = Some(Memory {
+                file: Arc::new(file),
+                linked,
+                len: 0,
+            });
+        }
+        let Some(memory) = state.memory.as_mut() else {
+            return Err(Fault::Closed);
+        };
+        if memory.len < len {
+            let planes = len.div_ceil(self.geometry.reserve().0);
+            let len = planes * self.geometry.reserve().0;
+            file::set_len(&memory.file, len, &path)?;
+            memory.len = len;
+        }
+        Ok(memory.file.clone())
+    }
+
+    /// Gives the own memory file a name, so that others can open it and an adopter finds it.
+    pub(crate) fn link_memory(&self, state: &mut State) -> Result<()> {
+        if let Some(memory) = state.memory.as_mut().filter(|m| !m.linked) {
+            self.folder.link_file(&memory.file, MEMORY)?;
+            memory.linked = true;
+        }
+        Ok(())
+    }
+
+    /// The file a run's bytes are in.
+    pub(crate) fn file_of(&self, state: &State, source: u32) -> Result<Arc<File>> {
+        let file = match source {
+            0 => state.memory.as_ref().map(|m| m.file.clone()),
+            s => state
+                .sources
+                .get(s as usize)
+                .and_then(|s| s.as_ref())
+                .map(|s| s.file.clone()),
+        };
+        file.ok_or_else(|| {
+            Fault::corrupt(self.folder.path(), format!("source {source} has no file"))
+        })
+    }
+
+    /// Maps a range again as the runs describe it, after a change of it failed half-way.
+    pub(crate) fn restore(&self, state: &State, start: u64, end: u64) {
+        let mut at = start;
+        let span = self.mapping.span();
+        for run in state.runs.overlapping(start, end) {
+            if run.start > at {
+                let _ = span.unmap(at as usize, (run.start - at) as usize);
+            }
+            let mapped = self.file_of(state, run.source).and_then(|f| {
+                let path = self.memory_path();
+                self.mapping
+                    .map_run(&run, &f, false)
+                    .map_err(|e| crate::mapping::mapping_fault(e, &path))
+            });
+            // Without the old contents the process would read other bytes than it wrote: crash
+            // rather than corrupt.
+            assert!(
+                mapped.is_ok(),
+                "cannot restore the mapping at {:#x}: {mapped:?}",
+                run.start
+            );
+            at = run.end();
+        }
+        if at < end {
+            let _ = span.unmap(at as usize, (end - at) as usize);
+        }
+    }
+}

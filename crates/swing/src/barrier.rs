@@ -1,0 +1,487 @@
+//! The write barrier: makes a range of an area private to its owner, copying what others may still
+//! see.
+//!
+//! | state of the extent | what happens |
+//! |---|---|
+//! | private | nothing; one atomic load |
+//! | absent | a plane is populated and mapped |
+//! | frozen, no live manifest shows it | write-protection is taken off: written in place |
+//! | frozen, else | a free plane is populated, the bytes are copied (unless all of them will be overwritten), and it is mapped over the old one in one step |
+//!
+//! Work is planned and extents are claimed under the lock, done outside it, and recorded under it
+//! again. A failure undoes the part that failed and leaves what succeeded before; in both cases the
+//! bytes of the range are what they were.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::io::Errno;
+
+use crate::area::{Area, Core, State};
+use crate::error::{Context, Fault, Result, WriteError};
+use crate::extents::{ABSENT, BUSY, FROZEN, Own, PRIVATE};
+use crate::mapping::mapping_fault;
+use crate::runs::Run;
+use crate::sys::file;
+use crate::sys::mem::{SPAN_ALIGN, Span};
+use crate::units::{AreaOffset, ByteLen, Epoch, ExtentId};
+use crate::versions::visible;
+
+/// How much is populated by one system call, so that a huge request can be interrupted.
+const POPULATE_STEP: u64 = 256 << 20;
+/// How much is copied through one scratch mapping.
+const COPY_STEP: u64 = 32 << 20;
+
+/// What the caller will do with a range it makes writable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteIntent {
+    /// The bytes are kept; memory that did not exist reads as zeros.
+    Keep,
+    /// The caller overwrites every byte of the range. Extents wholly inside hold unspecified bytes
+    /// until then; edge extents keep theirs.
+    Overwrite,
+}
+
+/// How an extent becomes private.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Map `plane`; there was nothing, or it will all be overwritten. `zero`: the plane holds old
+    /// bytes that must not show.
+    Fresh { plane: u32, zero: bool },
+    /// Take off the write-protection.
+    InPlace,
+    /// Copy into `plane`.
+    Copy { plane: u32 },
+}
+
+/// Adjacent extents of one zone that go the same way.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    first: ExtentId,
+    count: u32,
+    start: u64,
+    len: u64,
+    way: Way,
+}
+
+impl Step {
+    fn extents(&self) -> impl Iterator<Item = ExtentId> + use<> {
+        (self.first.0..self.first.0 + self.count).map(ExtentId)
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.len
+    }
+}
+
+impl Area {
+    /// Makes `range` writable for its owner: the explicit write barrier. Cheap when it is already.
+    /// Whole extents become private, so neighbouring bytes do, too.
+    ///
+    /// After the next publish the extents are write-protected again; a store without a new barrier
+    /// call is trapped.
+    pub fn make_writable(
+        &self,
+        range: Range<AreaOffset>,
+        intent: WriteIntent,
+    ) -> Result<(), WriteError> {
+        let core = &*self.core;
+        let result = core.make_writable(&range, intent);
+        result.map_err(|fault| WriteError::from_fault(fault, &core.context()))
+    }
+}
+
+impl Core {
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context {
+            name: self.name.as_ref(),
+            id: Some(self.id),
+            path: self.folder.path(),
+        }
+    }
+
+    pub(crate) fn check_range(&self, range: &Range<AreaOffset>) -> Result<()> {
+        if self.geometry.contains(range) {
+            return Ok(());
+        }
+        Err(Fault::OutOfRange {
+            start: range.start,
+            end: range.end,
+        })
+    }
+
+    fn make_writable(&self, range: &Range<AreaOffset>, intent: WriteIntent) -> Result<()> {
+        self.check_range(range)?;
+        let extents = self.geometry.covering(range);
+        self.check_fork()?;
+        if self.states.all_private(extents.clone()) {
+            return Ok(());
+        }
+        match self.make_private(range, extents.clone(), intent) {
+            Err(Fault::OutOfMemory { .. }) => {
+                // Old versions may have become reclaimable, and the dead may have left something.
+                self.reclaim_all()?;
+                self.ns.collect_garbage();
+                self.make_private(range, extents, intent)
+            }
+            other => other,
+        }
+    }
+
+    fn make_private(
+        &self,
+        range: &Range<AreaOffset>,
+        extents: Range<u32>,
+        intent: WriteIntent,
+    ) -> Result<()> {
+        let (steps, file) = {
+            let mut state = self.lock_for_change()?;
+            while extents
+                .clone()
+                .any(|e| self.states.get(ExtentId(e)) == BUSY)
+            {
+                self.idle.wait(&mut state);
+            }
+            self.plan(&mut state, range, extents, intent)?
+        };
+        let Some(file) = file else { return Ok(()) };
+        let mut failure = None;
+        let mut done = 0;
+        for step in &steps {
+            if let Err(fault) = self.perform(step, &file) {
+                failure = Some(fault);
+                break;
+            }
+            done += 1;
+        }
+        let mut state = self.state.lock();
+        for (i, step) in steps.iter().enumerate() {
+            if i < done {
+                self.record(&mut state, step);
+            } else {
+                self.undo(&mut state, step, &file, i == done);
+            }
+        }
+        let claimed: u32 = steps.iter().map(|s| s.count).sum();
+        assert!(
+            state.busy >= claimed,
+            "INV-AREA-3: every claimed extent is given back once"
+        );
+        state.busy -= claimed;
+        drop(state);
+        self.idle.notify_all();
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Claims the extents that are not private yet and decides what to do with each.
+    #[allow(clippy::type_complexity)]
+    fn plan(
+        &self,
+        state: &mut State,
+        range: &Range<AreaOffset>,
+        extents: Range<u32>,
+        intent: WriteIntent,
+    ) -> Result<(Vec<Step>, Option<Arc<File>>)> {
+        let inside = self.geometry.inside(range);
+        let mut steps: Vec<Step> = Vec::new();
+        let mut highest = 0;
+        for e in extents {
+            let extent = ExtentId(e);
+            if self.states.get(extent) == PRIVATE {
+                continue;
+            }
+            let overwrite = intent == WriteIntent::Overwrite && inside.contains(&e);
+            let Some(way) = self.choose_way(state, extent, overwrite) else {
+                self.abandon(state, &steps);
+                return Err(Fault::PlanesExhausted {
+                    at: self.geometry.start(extent),
+                });
+            };
+            if let Way::Fresh { plane, .. } | Way::Copy { plane } = way {
+                highest = highest.max(plane + 1);
+            }
+            self.add_step(&mut steps, extent, way);
+        }
+        if steps.is_empty() {
+            return Ok((steps, None));
+        }
+        let len = u64::from(highest.max(1)) * self.geometry.reserve().0;
+        let file = match self.memory_of_len(state, len) {
+            Ok(file) => file,
+            Err(fault) => {
+                self.abandon(state, &steps);
+                return Err(fault);
+            }
+        };
+        for step in &steps {
+            step.extents().for_each(|e| self.states.set(e, BUSY));
+            state.busy += step.count;
+        }
+        Ok((steps, Some(file)))
+    }
+
+    /// Gives back the planes of steps that will not be performed.
+    fn abandon(&self, state: &mut State, steps: &[Step]) {
+        for step in steps {
+            if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
+                step.extents()
+                    .for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
+            }
+        }
+    }
+
+    fn choose_way(&self, state: &mut State, extent: ExtentId, overwrite: bool) -> Option<Way> {
+        let own = state.own.get(extent);
+        let absent = self.states.get(extent) == ABSENT;
+        if let Some(own) = own
+            && !visible(&state.live, own.born, state.next_epoch)
+        {
+            return Some(Way::InPlace);
+        }
+        let choice = state
+            .versions
+            .choose(&self.geometry, extent, own.map(|o| o.plane))?;
+        Some(match (absent, overwrite) {
+            (_, true) => Way::Fresh {
+                plane: choice.plane,
+                zero: false,
+            },
+            (true, false) => Way::Fresh {
+                plane: choice.plane,
+                zero: choice.spare,
+            },
+            (false, false) => Way::Copy {
+                plane: choice.plane,
+            },
+        })
+    }
+
+    fn add_step(&self, steps: &mut Vec<Step>, extent: ExtentId, way: Way) {
+        let (start, len) = (self.geometry.start(extent).0, self.geometry.len(extent).0);
+        if let Some(last) = steps.last_mut() {
+            let adjacent = last.first.0 + last.count == extent.0 && last.way == way;
+            if adjacent && self.geometry.is_small(last.first) == self.geometry.is_small(extent) {
+                last.count += 1;
+                last.len += len;
+                return;
+            }
+        }
+        steps.push(Step {
+            first: extent,
+            count: 1,
+            start,
+            len,
+            way,
+        });
+    }
+
+    fn perform(&self, step: &Step, file: &File) -> Result<()> {
+        match step.way {
+            Way::Fresh { plane, zero } => self.map_fresh(step, file, plane, zero),
+            Way::InPlace => {
+                let span = self.mapping.span();
+                let path = self.memory_path();
+                span.protect(step.start as usize, step.len as usize, true)
+                    .map_err(|e| mapping_fault(e, &path))?;
+                self.counters
+                    .in_place_bytes
+                    .fetch_add(step.len, Ordering::Relaxed);
+                Ok(())
+            }
+            Way::Copy { plane } if self.geometry.is_small(step.first) => {
+                self.copy_small(step, file, plane)
+            }
+            Way::Copy { plane } => self.copy_large(step, file, plane),
+        }
+    }
+
+    fn map_fresh(&self, step: &Step, file: &File, plane: u32, zero: bool) -> Result<()> {
+        let run = self.plane_run(step.start, step.len, plane);
+        let path = self.memory_path();
+        self.mapping
+            .map_run(&run, file, true)
+            .map_err(|e| mapping_fault(e, &path))?;
+        self.populate(
+            self.mapping.span(),
+            step.start,
+            step.len,
+            file,
+            run.file_offset,
+        )?;
+        if zero {
+            // SAFETY: the range has just been mapped writable and populated, and the extents are
+            // claimed by this call.
+            unsafe {
+                let at = self.mapping.base().as_ptr().add(step.start as usize);
+                std::ptr::write_bytes(at, 0, step.len as usize);
+            }
+        }
+        self.counters
+            .populated_bytes
+            .fetch_add(step.len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn plane_run(&self, start: u64, len: u64, plane: u32) -> Run {
+        let file_offset = self.geometry.plane_offset(plane, AreaOffset(start));
+        Run {
+            start,
+            len,
+            source: 0,
+            file_offset,
+        }
+    }
+
+    /// Allocates the pages behind a writable mapping; a full file system is an error, not a SIGBUS
+    /// at the first store.
+    fn populate(
+        &self,
+        span: &Span,
+        at: u64,
+        len: u64,
+        file: &File,
+        file_offset: u64,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < len {
+            let step = POPULATE_STEP.min(len - done);
+            let populated = match span.populate((at + done) as usize, step as usize) {
+                // Before Linux 5.14: allocate in the file instead.
+                Err(Errno::INVAL) => file::allocate(file, file_offset + done, step),
+                other => other,
+            };
+            match populated {
+                Ok(()) => done += step,
+                Err(Errno::FAULT | Errno::NOSPC | Errno::NOMEM | Errno::HWPOISON) => {
+                    return Err(file::out_of_memory(self.folder.path(), ByteLen(len)));
+                }
+                Err(e) => return Err(Fault::io("populate", &self.memory_path(), e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Small extents: the file is written from the old mapping, then mapped over it.
+    fn copy_small(&self, step: &Step, file: &File, plane: u32) -> Result<()> {
+        let run = self.plane_run(step.start, step.len, plane);
+        let path = self.memory_path();
+        // SAFETY: the range is mapped readable, frozen (so nobody writes it) and claimed by this
+        // call.
+        let old = unsafe {
+            let at = self.mapping.base().as_ptr().add(step.start as usize);
+            std::slice::from_raw_parts(at, step.len as usize)
+        };
+        file.write_all_at(old, run.file_offset)
+            .map_err(|e| match e.raw_os_error() {
+                Some(libc::ENOSPC | libc::ENOMEM) => {
+                    file::out_of_memory(self.folder.path(), ByteLen(step.len))
+                }
+                _ => Fault::io("write", &path, e),
+            })?;
+        self.mapping
+            .map_run(&run, file, true)
+            .map_err(|e| mapping_fault(e, &path))?;
+        self.counters
+            .copied_bytes
+            .fetch_add(step.len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Large extents: copied through a scratch mapping (writing the file would give small pages),
+    /// whose page tables then move over the old mapping in one step.
+    fn copy_large(&self, step: &Step, file: &File, plane: u32) -> Result<()> {
+        let mut done = 0;
+        while done < step.len {
+            let len = COPY_STEP.min(step.len - done);
+            self.copy_piece(step.start + done, len, file, plane)?;
+            done += len;
+        }
+        Ok(())
+    }
+
+    fn copy_piece(&self, start: u64, len: u64, file: &File, plane: u32) -> Result<()> {
+        let path = self.memory_path();
+        let fault = |e: Errno| mapping_fault(e, &path);
+        let run = self.plane_run(start, len, plane);
+        debug_assert!(len as usize % SPAN_ALIGN == 0);
+        let scratch = Span::reserve_scratch(len as usize).map_err(fault)?;
+        scratch
+            .map(0, len as usize, file, run.file_offset, true)
+            .map_err(fault)?;
+        scratch.advise_huge(0, len as usize);
+        self.populate(&scratch, 0, len, file, run.file_offset)?;
+        // SAFETY: the source is mapped readable, frozen and claimed by this call; the scratch range
+        // is this call's own, writable and populated; both are `len` bytes and do not overlap.
+        unsafe {
+            let from = self.mapping.base().as_ptr().add(start as usize);
+            std::ptr::copy_nonoverlapping(from, scratch.base().as_ptr(), len as usize);
+        }
+        self.mapping
+            .span()
+            .move_in(start as usize, len as usize, &scratch)
+            .map_err(fault)?;
+        scratch.forget_moved(len as usize);
+        self.counters.copied_bytes.fetch_add(len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes down what a performed step changed.
+    fn record(&self, state: &mut State, step: &Step) {
+        let born: Epoch = state.next_epoch;
+        for extent in step.extents() {
+            debug_assert_eq!(self.states.get(extent), BUSY);
+            let plane = match step.way {
+                Way::InPlace => state.own.get(extent).map_or(0, |o| o.plane),
+                Way::Fresh { plane, .. } | Way::Copy { plane } => plane,
+            };
+            let old = state.own.set(extent, Some(Own { plane, born }));
+            if let Some(old) = old.filter(|_| step.way != Way::InPlace) {
+                assert_ne!(
+                    old.plane, plane,
+                    "INV-AREA-1: a visible version is never overwritten"
+                );
+                state.versions.free(
+                    &self.geometry,
+                    &state.live,
+                    (extent, old.plane),
+                    old.born,
+                    born,
+                );
+            }
+            state.private.push(extent);
+        }
+        if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
+            state.runs.set(self.plane_run(step.start, step.len, plane));
+        }
+        state.dirty = true;
+        step.extents().for_each(|e| self.states.set(e, PRIVATE));
+    }
+
+    /// Takes back a step that failed half-way (`touched`) or was never begun.
+    fn undo(&self, state: &mut State, step: &Step, file: &File, touched: bool) {
+        if touched {
+            self.restore(state, step.start, step.end());
+        }
+        if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
+            if touched {
+                // What a failed population has allocated must not stay: the file system is full.
+                let offset = self.geometry.plane_offset(plane, AreaOffset(step.start));
+                let _ = file::punch(file, offset, step.len, &self.memory_path());
+            } else {
+                step.extents()
+                    .for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
+            }
+        }
+        for extent in step.extents() {
+            let mapped = state.runs.covers(
+                self.geometry.start(extent).0,
+                self.geometry.range(extent).end.0,
+            );
+            self.states
+                .set(extent, if mapped { FROZEN } else { ABSENT });
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Closing an area: what happens when its handle is dropped.
+//!
+//! A named area that was published stays, in its newest published state, for the next owner. An
+//! unnamed one, and one that was never published, goes. Addresses may outlive the handle
+//! (`Arc<Mapping>`): if somebody still has them, a last anonymous manifest of what they show is
+//! leased by the mapping itself, so that neither the next owner nor a collector can take the memory
+//! away from under them.
+
+use std::sync::Arc;
+
+use crate::area::{Area, Core, State};
+use crate::error::{Fault, Result};
+use crate::extents::PRIVATE;
+use crate::namespace::Namespace;
+use crate::units::ExtentId;
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        crate::fork::unregister(&self.core);
+        let _ = self.core.close();
+    }
+}
+
+impl Core {
+    fn close(&self) -> Result<()> {
+        let mut state = match self.lock_idle() {
+            // A forked child gives up only its copies of descriptors: the area is its parent's.
+            Err(Fault::Forked | Fault::Closed) => return Ok(()),
+            other => other?,
+        };
+        state.closed = true;
+        let Some(lock) = state.lock.take() else {
+            return Ok(());
+        };
+        let others_map = Arc::strong_count(&self.mapping) > 1;
+        let linked = state.memory.as_ref().is_some_and(|m| m.linked);
+        if others_map && linked {
+            match self.publish_view(&mut state) {
+                Ok((_, lease)) => self.mapping.keep(Arc::new(lease)),
+                Err(fault) => {
+                    // Without the lease a new owner could change what others here still read: the
+                    // area stays owned.
+                    std::mem::forget(lock);
+                    return Err(fault);
+                }
+            }
+        } else if linked {
+            self.give_back(&mut state)?;
+        }
+        let stays = self.name.is_some() && state.committed.is_some();
+        if stays {
+            lock.give_up(self.folder.path());
+            return Ok(());
+        }
+        let name = Namespace::folder_name(self.name.as_ref(), self.id);
+        crate::remove::dismantle(&self.ns, &self.folder, &name, &lock).map(|_| ())
+    }
+
+    /// Gives back what only the live state showed, and everything spare.
+    fn give_back(&self, state: &mut State) -> Result<()> {
+        let private: Vec<ExtentId> = state.private.drain(..).collect();
+        for extent in private {
+            if self.states.get(extent) == PRIVATE
+                && let Some(own) = state.own.set(extent, None)
+            {
+                state.versions.add_spare(&self.geometry, extent, own.plane);
+            }
+        }
+        self.reclaim_locked(state)
+    }
+}

@@ -1,0 +1,201 @@
+//! How the address space of an area is cut into extents.
+//!
+//! `[0, small_zone)` consists of extents of 64 KiB, `[small_zone, reserve)` of extents of 2 MiB.
+//! The small zone is for allocator metadata and catalogs, where one commit touches a few bytes here
+//! and there; the data zone is for arrays, where a huge page per extent makes hook, scan and
+//! write-protection cheap.
+//!
+//! Plane `k` of the extent at offset `o` lies at file offset `k * reserve + o`: a second version of
+//! an extent needs no allocator of its own, and neighbours in the same plane are neighbours in the
+//! file, so they merge into one mapping.
+
+use std::ops::Range;
+
+use crate::units::{AreaOffset, ByteLen, ExtentId};
+
+/// Bytes of an extent in the small zone.
+pub const SMALL_EXTENT: ByteLen = ByteLen::kib(64);
+/// Bytes of an extent in the data zone: one huge page.
+pub const DATA_EXTENT: ByteLen = ByteLen::mib(2);
+/// The largest address space one area may reserve.
+pub const MAX_RESERVE: ByteLen = ByteLen(1 << 44);
+/// The most planes (versions of one extent) a memory file may hold.
+pub const MAX_PLANES: u32 = 1 << 16;
+
+/// Largest file offset: `MAX_PLANES * MAX_RESERVE` must stay a valid (positive) file offset.
+const _: () = assert!((MAX_PLANES as u128) * (MAX_RESERVE.0 as u128) <= i64::MAX as u128);
+/// Extent indices fit in 32 bits.
+const _: () = assert!(MAX_RESERVE.0 / SMALL_EXTENT.0 <= u32::MAX as u64);
+
+/// The address layout of one area; fixed for its life, and the same in everything derived from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    reserve: u64,
+    small_zone: u64,
+}
+
+impl Geometry {
+    /// Both lengths must be multiples of 2 MiB and `small_zone <= reserve <= MAX_RESERVE`; `None`
+    /// otherwise.
+    pub fn new(reserve: ByteLen, small_zone: ByteLen) -> Option<Self> {
+        let aligned = reserve.0 % DATA_EXTENT.0 == 0 && small_zone.0 % DATA_EXTENT.0 == 0;
+        let ordered = small_zone <= reserve && reserve <= MAX_RESERVE && reserve.0 > 0;
+        (aligned && ordered).then_some(Self {
+            reserve: reserve.0,
+            small_zone: small_zone.0,
+        })
+    }
+
+    /// Address space of the area.
+    pub fn reserve(&self) -> ByteLen {
+        ByteLen(self.reserve)
+    }
+
+    /// Where the small extents end and the data extents begin.
+    pub fn small_zone(&self) -> ByteLen {
+        ByteLen(self.small_zone)
+    }
+
+    /// Number of extents of both zones.
+    pub fn extent_count(&self) -> u32 {
+        (self.small_count() + (self.reserve - self.small_zone) / DATA_EXTENT.0) as u32
+    }
+
+    fn small_count(&self) -> u64 {
+        self.small_zone / SMALL_EXTENT.0
+    }
+
+    /// The extent that holds `offset`, which must lie below `reserve`.
+    #[inline]
+    pub fn extent_of(&self, offset: AreaOffset) -> ExtentId {
+        debug_assert!(offset.0 < self.reserve);
+        if offset.0 < self.small_zone {
+            ExtentId((offset.0 / SMALL_EXTENT.0) as u32)
+        } else {
+            ExtentId((self.small_count() + (offset.0 - self.small_zone) / DATA_EXTENT.0) as u32)
+        }
+    }
+
+    /// Where an extent begins.
+    #[inline]
+    pub fn start(&self, extent: ExtentId) -> AreaOffset {
+        let i = u64::from(extent.0);
+        match i.checked_sub(self.small_count()) {
+            None => AreaOffset(i * SMALL_EXTENT.0),
+            Some(data) => AreaOffset(self.small_zone + data * DATA_EXTENT.0),
+        }
+    }
+
+    /// Length of an extent: 64 KiB or 2 MiB.
+    #[inline]
+    pub fn len(&self, extent: ExtentId) -> ByteLen {
+        if u64::from(extent.0) < self.small_count() {
+            SMALL_EXTENT
+        } else {
+            DATA_EXTENT
+        }
+    }
+
+    /// Whether the extent lies in the small zone.
+    #[inline]
+    pub fn is_small(&self, extent: ExtentId) -> bool {
+        u64::from(extent.0) < self.small_count()
+    }
+
+    /// The bytes of an extent.
+    #[inline]
+    pub fn range(&self, extent: ExtentId) -> Range<AreaOffset> {
+        let start = self.start(extent);
+        start..start + self.len(extent)
+    }
+
+    /// The extents that overlap `range` (which must lie inside the reserve); empty for an empty
+    /// range.
+    pub fn covering(&self, range: &Range<AreaOffset>) -> Range<u32> {
+        if range.start >= range.end {
+            return 0..0;
+        }
+        self.extent_of(range.start).0..self.extent_of(AreaOffset(range.end.0 - 1)).0 + 1
+    }
+
+    /// The extents that lie wholly inside `range`.
+    pub fn inside(&self, range: &Range<AreaOffset>) -> Range<u32> {
+        let mut r = self.covering(range);
+        if r.start < r.end && self.start(ExtentId(r.start)) < range.start {
+            r.start += 1;
+        }
+        if r.start < r.end && self.range(ExtentId(r.end - 1)).end > range.end {
+            r.end -= 1;
+        }
+        r
+    }
+
+    /// Whether `offset` is where an extent begins, or the end of the area.
+    pub fn is_boundary(&self, offset: AreaOffset) -> bool {
+        offset.0 == self.reserve
+            || (offset.0 < self.reserve && self.start(self.extent_of(offset)) == offset)
+    }
+
+    /// Whether `range` is ordered and lies inside the reserve.
+    pub fn contains(&self, range: &Range<AreaOffset>) -> bool {
+        range.start <= range.end && range.end.0 <= self.reserve
+    }
+
+    /// Where plane `plane` of the extent at area offset `offset` lies in the memory file.
+    #[inline]
+    pub(crate) fn plane_offset(&self, plane: u32, offset: AreaOffset) -> u64 {
+        u64::from(plane) * self.reserve + offset.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry() -> Geometry {
+        Geometry::new(ByteLen::mib(64), ByteLen::mib(4)).unwrap()
+    }
+
+    #[test]
+    fn extents_tile_the_area() {
+        let g = geometry();
+        let mut at = AreaOffset(0);
+        for i in 0..g.extent_count() {
+            let e = ExtentId(i);
+            assert_eq!(g.start(e), at);
+            assert_eq!(g.extent_of(at), e);
+            assert_eq!(g.extent_of(AreaOffset(g.range(e).end.0 - 1)), e);
+            assert!(g.is_boundary(at) && !g.is_boundary(AreaOffset(at.0 + 1)));
+            assert_eq!(g.is_small(e), g.len(e) == SMALL_EXTENT);
+            at = g.range(e).end;
+        }
+        assert_eq!(at.0, g.reserve().0);
+        assert!(g.is_boundary(at));
+    }
+
+    #[test]
+    fn covering_and_inside() {
+        let g = geometry();
+        let r = AreaOffset(1)..AreaOffset(SMALL_EXTENT.0 * 3);
+        assert_eq!(g.covering(&r), 0..3);
+        assert_eq!(g.inside(&r), 1..3);
+        let r = AreaOffset(1)..AreaOffset(2);
+        assert_eq!(g.covering(&r), 0..1);
+        assert!(g.inside(&r).is_empty());
+        let r = AreaOffset(5)..AreaOffset(5);
+        assert!(g.covering(&r).is_empty() && g.inside(&r).is_empty());
+        let z = g.small_zone().0;
+        let r = AreaOffset(z - SMALL_EXTENT.0)..AreaOffset(z + DATA_EXTENT.0);
+        assert_eq!(g.inside(&r).len(), 2);
+    }
+
+    #[test]
+    fn bad_geometries_are_refused() {
+        assert!(Geometry::new(ByteLen::mib(3), ByteLen(0)).is_none());
+        assert!(Geometry::new(ByteLen(0), ByteLen(0)).is_none());
+        assert!(Geometry::new(ByteLen::mib(2), ByteLen::mib(4)).is_none());
+        assert!(Geometry::new(ByteLen(MAX_RESERVE.0 * 2), ByteLen(0)).is_none());
+        assert!(Geometry::new(ByteLen::mib(2), ByteLen::mib(2)).is_some());
+        assert!(Geometry::new(ByteLen::mib(2), ByteLen(0)).is_some());
+    }
+}

@@ -1,0 +1,148 @@
+//! Hooking: taking a lease on an area's newest shared state and mapping it.
+//!
+//! The cost is a handful of system calls plus one per run; it does not depend on how much data
+//! there is, and the owner is not involved at all: it may be busy, stopped or dead.
+
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use crate::area::Area;
+use crate::error::{Context, Fault, HookError, PublishError, Result};
+use crate::lease::{self, Attempt, Lease};
+use crate::manifest::{HEADER_BYTES, Header, Kind, MAX_MANIFEST_BYTES, Manifest};
+use crate::name::AreaName;
+use crate::namespace::Namespace;
+use crate::publish::{SHARED, UNSHARED};
+use crate::snapshot::{HeldSource, Snapshot, hold_sources};
+use crate::sys::file::{self, Folder};
+use crate::units::Epoch;
+
+/// How often hooking starts over when the owner publishes faster than the hooker can follow.
+const MAX_TRIES: u32 = 400;
+
+impl Namespace {
+    /// A snapshot of the newest state that the area's owner has shared.
+    pub fn hook(&self, name: &AreaName) -> Result<Snapshot, HookError> {
+        let ctx = Context::named(name, self.path());
+        self.hook_inner(name)
+            .map_err(|fault| HookError::from_fault(fault, &ctx))
+    }
+
+    fn hook_inner(&self, name: &AreaName) -> Result<Snapshot> {
+        for tries in 0..MAX_TRIES {
+            let folder = self.folder().open_folder(&name.folder())?;
+            match self.hook_folder(&folder) {
+                // Published anew, examined, or removed and made again under our feet: start over.
+                Err(Fault::Contended) => lease::pause(tries),
+                Err(Fault::NotFound) if folder.identity()? != self.identity_now(name) => {
+                    lease::pause(tries);
+                }
+                Err(Fault::NotFound) => {
+                    return Err(Fault::corrupt(
+                        folder.path(),
+                        "a file of the area is missing",
+                    ));
+                }
+                other => return other,
+            }
+        }
+        Err(Fault::Contended)
+    }
+
+    fn identity_now(&self, name: &AreaName) -> (u64, u64) {
+        self.folder()
+            .identity_of(&name.folder())
+            .unwrap_or_default()
+    }
+
+    /// One try; `Contended` when another has to follow.
+    fn hook_folder(&self, folder: &Folder) -> Result<Snapshot> {
+        let path = folder.join(SHARED);
+        let file = open_shared(folder)?;
+        match lease::attempt(&file, &path)? {
+            Attempt::Held => {}
+            Attempt::Retired | Attempt::Busy => return Err(Fault::Contended),
+        }
+        let Some(bytes) = file::read_all(&file, MAX_MANIFEST_BYTES, &path)? else {
+            return Err(Fault::corrupt(&path, "longer than any manifest"));
+        };
+        let manifest = Manifest::decode(&bytes, &path)?;
+        if manifest.kind != Kind::Shared {
+            return Err(Fault::corrupt(&path, "not a shared state"));
+        }
+        let lease = Arc::new(Lease::from_locked(file, manifest.id, manifest.epoch));
+        let held = hold_sources(folder, &manifest, lease)?;
+        Snapshot::map(self, manifest, held)
+    }
+
+    /// The epoch of the newest shared state; `None` when there is none. Cheap enough to ask before
+    /// every query.
+    pub fn shared_epoch(&self, name: &AreaName) -> Result<Option<Epoch>, HookError> {
+        let ctx = Context::named(name, self.path());
+        self.shared_epoch_inner(name)
+            .map_err(|fault| HookError::from_fault(fault, &ctx))
+    }
+
+    pub(crate) fn shared_epoch_inner(&self, name: &AreaName) -> Result<Option<Epoch>> {
+        let folder = self.folder().open_folder(&name.folder())?;
+        let file = match open_shared(&folder) {
+            Ok(file) => file,
+            Err(Fault::NotShared | Fault::NotHookable) => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
+        let path = folder.join(SHARED);
+        let mut header = [0; HEADER_BYTES];
+        match file.read_exact_at(&mut header, 0) {
+            Ok(()) => Header::decode(&header, &path).map(|h| Some(h.epoch)),
+            Err(_) => Err(Fault::corrupt(
+                &path,
+                "shorter than the header of a manifest",
+            )),
+        }
+    }
+}
+
+/// Opens the link for hookers, or says why there is none.
+fn open_shared(folder: &Folder) -> Result<std::fs::File> {
+    match folder.open_read(SHARED) {
+        Err(Fault::NotFound) if folder.exists(UNSHARED) => Err(Fault::NotHookable),
+        Err(Fault::NotFound) => Err(Fault::NotShared),
+        other => other,
+    }
+}
+
+impl Area {
+    /// A snapshot of the present state for use in this process, e.g. to take memory from it by
+    /// `map_foreign`. Freezes the extents that are private, like a publish, but nothing becomes
+    /// current.
+    pub fn freeze_view(&self) -> Result<Snapshot, PublishError> {
+        let core = &*self.core;
+        let result = core.freeze_view();
+        result.map_err(|fault| PublishError::from_fault(fault, &core.context()))
+    }
+}
+
+impl crate::area::Core {
+    fn freeze_view(&self) -> Result<Snapshot> {
+        let mut state = self.lock_idle()?;
+        let (manifest, lease) = self.publish_view(&mut state)?;
+        let file = self.own_memory_read_only(&state)?;
+        let mut held = vec![HeldSource {
+            file,
+            lease: Arc::new(lease),
+        }];
+        for entry in &manifest.sources[1..] {
+            let mut sources = state.sources.iter().flatten();
+            let found = sources.find(|s| s.area == entry.area && s.epoch == entry.epoch);
+            let Some(source) = found else {
+                return Err(Fault::corrupt(self.folder.path(), "a source is missing"));
+            };
+            held.push(HeldSource {
+                file: Some(source.file.clone()),
+                lease: source.lease.clone(),
+            });
+        }
+        drop(state);
+        Snapshot::map(&self.ns, manifest, held)
+    }
+}

@@ -1,0 +1,166 @@
+//! What the folder of an area without a living owner really holds.
+//!
+//! Nothing in a memory file is trusted except what a valid manifest names. Taking the inventory
+//! needs the owner lock. It retires the manifests nobody can see, removes what half-done publishes
+//! left, and reads the rest; `sweep` then gives back every byte of the memory file that none of
+//! them shows.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use crate::area::{MEMORY, PARENTS};
+use crate::error::{Fault, Result};
+use crate::lease::{self, Probe};
+use crate::manifest::{MAX_MANIFEST_BYTES, Manifest};
+use crate::namespace::OwnerLock;
+use crate::publish::{
+    COMMITTED, SHARED, UNSHARED, manifest_epoch, manifest_name, parent_memory_name, pin_name,
+};
+use crate::sys::file::{self, Folder};
+use crate::units::{ByteLen, Epoch};
+
+/// The manifests of an area that still matter.
+#[derive(Debug)]
+pub(crate) struct Inventory {
+    pub committed: Manifest,
+    pub shared: Option<Epoch>,
+    /// Hooks were refused when the owner went away.
+    pub unshared: bool,
+    /// All manifests that are current, leased or pinned, the committed one included.
+    pub live: BTreeMap<Epoch, Manifest>,
+    /// The highest epoch ever used, as far as names tell.
+    pub highest: Epoch,
+}
+
+/// Reads and checks a manifest by one of its names.
+pub(crate) fn read_manifest(folder: &Folder, name: &str) -> Result<Manifest> {
+    let path = folder.join(name);
+    let file = folder.open_read(name)?;
+    match file::read_all(&file, MAX_MANIFEST_BYTES, &path)? {
+        Some(bytes) => Manifest::decode(&bytes, &path),
+        None => Err(Fault::corrupt(&path, "longer than any manifest")),
+    }
+}
+
+impl Inventory {
+    /// Looks through a folder whose owner lock is held. `NotFound` when nothing was ever committed.
+    pub(crate) fn take(folder: &Folder, _lock: &OwnerLock) -> Result<Self> {
+        let committed = read_manifest(folder, COMMITTED)?;
+        let unshared = !folder.exists(SHARED) && folder.exists(UNSHARED);
+        let link = if unshared { UNSHARED } else { SHARED };
+        let shared = match read_manifest(folder, link) {
+            Ok(manifest) => Some(manifest),
+            Err(Fault::NotFound) => None,
+            Err(fault) => return Err(fault),
+        };
+        let mut out = Self {
+            shared: shared.as_ref().map(|m| m.epoch),
+            unshared,
+            highest: committed
+                .epoch
+                .max(shared.as_ref().map_or(Epoch(0), |m| m.epoch)),
+            live: BTreeMap::new(),
+            committed: committed.clone(),
+        };
+        for manifest in [Some(committed), shared].into_iter().flatten() {
+            if manifest.id != out.committed.id {
+                return Err(Fault::corrupt(
+                    folder.path(),
+                    "manifests of two different areas",
+                ));
+            }
+            out.live.insert(manifest.epoch, manifest);
+        }
+        for name in folder.names()? {
+            if name.starts_with("t.") {
+                folder.unlink(&name)?;
+            } else if let Some(epoch) = manifest_epoch(&name) {
+                out.highest = out.highest.max(epoch);
+                out.add(folder, epoch)?;
+            }
+        }
+        Ok(out)
+    }
+
+    fn add(&mut self, folder: &Folder, epoch: Epoch) -> Result<()> {
+        if self.live.contains_key(&epoch) {
+            return Ok(());
+        }
+        let name = manifest_name(epoch);
+        if lease::probe(folder, &name)? == Probe::Retired {
+            return Ok(());
+        }
+        let manifest = read_manifest(folder, &name)?;
+        if manifest.epoch != epoch || manifest.id != self.committed.id {
+            return Err(Fault::corrupt(
+                &folder.join(&name),
+                "its name contradicts its contents",
+            ));
+        }
+        self.live.insert(epoch, manifest);
+        Ok(())
+    }
+
+    /// Gives back the memory that no live manifest shows, and the pins that none needs.
+    pub(crate) fn sweep(&self, folder: &Folder) -> Result<ByteLen> {
+        let freed = match folder.open_write(MEMORY) {
+            Ok(file) => punch_except(&file, folder, self.live.values())?,
+            Err(Fault::NotFound) => ByteLen(0),
+            Err(fault) => return Err(fault),
+        };
+        let parents = match folder.open_folder(PARENTS) {
+            Err(Fault::NotFound) => return Ok(freed),
+            other => other?,
+        };
+        let needed: Vec<String> = self
+            .live
+            .values()
+            .flat_map(|m| m.sources[1..].iter())
+            .flat_map(|s| [pin_name(s.area, s.epoch), parent_memory_name(s.area)])
+            .collect();
+        for name in parents.names()? {
+            if !needed.contains(&name) {
+                parents.unlink(&name)?;
+            }
+        }
+        Ok(freed)
+    }
+}
+
+/// Punches everything out of an area's own memory file that none of `manifests` shows.
+pub(crate) fn punch_except<'a>(
+    file: &File,
+    folder: &Folder,
+    manifests: impl Iterator<Item = &'a Manifest>,
+) -> Result<ByteLen> {
+    let own = manifests
+        .flat_map(|m| m.runs.iter())
+        .filter(|r| r.source == 0);
+    let mut keep: Vec<(u64, u64)> = own
+        .map(|r| (r.file_offset, r.file_offset + r.len))
+        .collect();
+    keep.sort_unstable();
+    let path = folder.join(MEMORY);
+    let mut freed = 0;
+    let mut from = 0;
+    let mut next = 0;
+    while let Some((start, end)) = file::next_data(file, from, &path)? {
+        let mut at = start;
+        while at < end {
+            while next < keep.len() && keep[next].1 <= at {
+                next += 1;
+            }
+            let (kept_from, kept_to) = keep.get(next).copied().unwrap_or((u64::MAX, u64::MAX));
+            if kept_from > at {
+                let stop = kept_from.min(end);
+                file::punch(file, at, stop - at, &path)?;
+                freed += stop - at;
+                at = stop;
+            } else {
+                at = kept_to.min(end);
+            }
+        }
+        from = end;
+    }
+    Ok(ByteLen(freed))
+}

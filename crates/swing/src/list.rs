@@ -1,0 +1,212 @@
+//! Listing the areas of a namespace: sizes, owners, readers, and who came from whom.
+
+use std::collections::HashMap;
+
+use crate::area::MEMORY;
+use crate::error::{Context, NamespaceError, Result};
+use crate::info::Info;
+use crate::inventory::read_manifest;
+use crate::manifest::Manifest;
+use crate::name::AreaName;
+use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, read_owner};
+use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
+use crate::sys::file::{self, Folder};
+use crate::units::{AreaId, ByteLen, Epoch};
+
+/// One area as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AreaInfo {
+    /// `None` for an unnamed area.
+    pub name: Option<AreaName>,
+    /// The area's identity.
+    pub id: AreaId,
+    /// Memory allocated in the area's own memory file; 0 if that has no name yet (before the first
+    /// publish).
+    pub own: ByteLen,
+    /// What its newest published state shows of other areas' memory.
+    pub shared: ByteLen,
+    /// Of `own`: what its newest published state does not show (being written, or old versions kept
+    /// for readers).
+    pub private: ByteLen,
+    /// All that its newest published state shows.
+    pub mapped: ByteLen,
+    /// The live process that writes it.
+    pub owner: Option<Owner>,
+    /// The newest epoch that can be hooked.
+    pub shared_epoch: Option<Epoch>,
+    /// The newest epoch that survives the owner.
+    pub committed_epoch: Option<Epoch>,
+    /// Processes that hold a lease on one of its states (of this pid namespace), ascending.
+    pub readers: Vec<u32>,
+    /// When it was created, in nanoseconds since 1970.
+    pub created_ns: u64,
+    /// When its newest shared state was published, in nanoseconds since 1970.
+    pub shared_ns: Option<u64>,
+    /// The areas it was derived from or took memory from.
+    pub parents: Vec<ParentInfo>,
+}
+
+/// An area that another one came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentInfo {
+    /// The parent's identity.
+    pub id: AreaId,
+    /// Its name then; it may be gone or given again since.
+    pub name: Option<AreaName>,
+    /// The state that was taken.
+    pub epoch: Epoch,
+}
+
+impl Namespace {
+    /// All areas, named ones first, by name.
+    pub fn list(&self) -> Result<Vec<AreaInfo>, NamespaceError> {
+        let ctx = Context::path(self.path());
+        self.list_inner()
+            .map_err(|fault| NamespaceError::from_fault(fault, &ctx))
+    }
+
+    fn list_inner(&self) -> Result<Vec<AreaInfo>> {
+        let locks = shared_locks();
+        let mut out = Vec::new();
+        for folder_name in self.folder().names()? {
+            let name = AreaName::from_folder(&folder_name);
+            if name.is_none() && !folder_name.starts_with(UNNAMED) {
+                continue;
+            }
+            // Areas may come and go while the list is made.
+            let Ok(folder) = self.folder().open_folder(&folder_name) else {
+                continue;
+            };
+            if let Some(info) = describe(&folder, name, &locks) {
+                out.push(info);
+            }
+        }
+        out.sort_by(|a, b| {
+            (a.name.is_none(), &a.name, a.id).cmp(&(b.name.is_none(), &b.name, b.id))
+        });
+        Ok(out)
+    }
+}
+
+fn describe(
+    folder: &Folder,
+    name: Option<AreaName>,
+    locks: &HashMap<(u64, u64), Vec<u32>>,
+) -> Option<AreaInfo> {
+    let info = Info::read(folder)?;
+    let owner = folder
+        .open_read(OWNER_LOCK)
+        .ok()
+        .and_then(|f| read_owner(&f));
+    let committed = read_manifest(folder, COMMITTED).ok();
+    let shared = read_manifest(folder, SHARED)
+        .or_else(|_| read_manifest(folder, UNSHARED))
+        .ok();
+    let own = folder
+        .open_read(MEMORY)
+        .and_then(|f| file::facts(&f, &folder.join(MEMORY)))
+        .map_or(0, |f| f.allocated);
+    let newest = committed.as_ref().or(shared.as_ref());
+    let sum = |m: &Manifest, own: bool| -> u64 {
+        m.runs
+            .iter()
+            .filter(|r| (r.source == 0) == own)
+            .map(|r| r.len)
+            .sum()
+    };
+    let (own_shown, foreign) = newest.map_or((0, 0), |m| (sum(m, true), sum(m, false)));
+    let parents = info.parents.iter();
+    Some(AreaInfo {
+        name,
+        id: info.id,
+        own: ByteLen(own),
+        shared: ByteLen(foreign),
+        private: ByteLen(own.saturating_sub(own_shown)),
+        mapped: ByteLen(own_shown + foreign),
+        owner,
+        shared_epoch: shared.as_ref().map(|m| m.epoch),
+        committed_epoch: committed.as_ref().map(|m| m.epoch),
+        readers: readers(folder, locks),
+        created_ns: info.created_ns,
+        shared_ns: shared.as_ref().map(|m| m.published_ns),
+        parents: parents
+            .map(|p| ParentInfo {
+                id: p.id,
+                name: p.name.clone(),
+                epoch: p.epoch,
+            })
+            .collect(),
+    })
+}
+
+/// The processes that hold a lease on a manifest of a folder.
+fn readers(folder: &Folder, locks: &HashMap<(u64, u64), Vec<u32>>) -> Vec<u32> {
+    let names = folder.names().unwrap_or_default();
+    let mut pids: Vec<u32> = names
+        .iter()
+        .filter(|n| manifest_epoch(n).is_some())
+        .filter_map(|n| folder.identity_of(n))
+        .filter_map(|identity| locks.get(&identity))
+        .flatten()
+        .copied()
+        .collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+/// All shared flocks of the system, by device and inode.
+fn shared_locks() -> HashMap<(u64, u64), Vec<u32>> {
+    let mut out: HashMap<(u64, u64), Vec<u32>> = HashMap::new();
+    for line in std::fs::read_to_string("/proc/locks")
+        .unwrap_or_default()
+        .lines()
+    {
+        if let Some((identity, pid)) = parse_lock(line) {
+            out.entry(identity).or_default().push(pid);
+        }
+    }
+    out
+}
+
+/// Parses `1: FLOCK  ADVISORY  READ 1234 00:1b:5678 0 EOF`.
+fn parse_lock(line: &str) -> Option<((u64, u64), u32)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words.get(1) != Some(&"FLOCK") || words.get(3) != Some(&"READ") {
+        return None;
+    }
+    let pid = words.get(4)?.parse().ok()?;
+    let mut place = words.get(5)?.split(':');
+    let major = u32::from_str_radix(place.next()?, 16).ok()?;
+    let minor = u32::from_str_radix(place.next()?, 16).ok()?;
+    let ino = place.next()?.parse().ok()?;
+    Some(((rustix::fs::makedev(major, minor), ino), pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_lines() {
+        let line = "1: FLOCK  ADVISORY  READ 1234 00:1b:5678 0 EOF";
+        assert_eq!(
+            parse_lock(line),
+            Some(((rustix::fs::makedev(0, 0x1b), 5678), 1234))
+        );
+        assert_eq!(
+            parse_lock("1: FLOCK  ADVISORY  WRITE 1234 00:1b:5678 0 EOF"),
+            None
+        );
+        assert_eq!(
+            parse_lock("2: POSIX  ADVISORY  READ 1 00:1b:5678 0 EOF"),
+            None
+        );
+        assert_eq!(
+            parse_lock("2: -> FLOCK  ADVISORY  READ 1 00:1b:5678 0 EOF"),
+            None
+        );
+        assert_eq!(parse_lock(""), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! The address range of an area or a snapshot.
+//!
+//! A mapping pins its addresses: it is unmapped when the last `Arc` is dropped, and only then the
+//! leases that keep the memory behind it unchanged are given up. Only populated extents are mapped;
+//! touching any other address is a fault, not a silently allocated page of zeros.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use crate::departure::Departure;
+use crate::error::{Fault, Result};
+use crate::geometry::Geometry;
+use crate::lease::Lease;
+use crate::namespace::Namespace;
+use crate::runs::Run;
+use crate::sys::mem::Span;
+use crate::units::{AreaId, ByteLen, Epoch};
+
+/// A reserved address range; shared by whoever uses addresses in it.
+#[derive(Debug)]
+pub struct Mapping {
+    // Field order is drop order: the addresses go before the leases that keep what they show.
+    span: Span,
+    geometry: Geometry,
+    leases: Mutex<Vec<Arc<Lease>>>,
+    has_writer: AtomicBool,
+    departure: Arc<Departure>,
+}
+
+impl Mapping {
+    pub(crate) fn reserve(
+        ns: &Namespace,
+        geometry: Geometry,
+        hint: Option<usize>,
+    ) -> Result<Arc<Self>> {
+        let len = geometry.reserve();
+        let span = Span::reserve(len.as_usize(), hint).map_err(|_| Fault::AddressSpace { len })?;
+        Ok(Arc::new(Self {
+            span,
+            geometry,
+            leases: Mutex::new(Vec::new()),
+            has_writer: AtomicBool::new(false),
+            departure: Arc::new(Departure::new(ns)),
+        }))
+    }
+
+    /// The first address. Valid (mapped) addresses are those of populated extents only.
+    #[inline]
+    pub fn base(&self) -> NonNull<u8> {
+        self.span.base()
+    }
+
+    /// Length of the reserved range in bytes.
+    #[inline]
+    pub fn len(&self) -> ByteLen {
+        ByteLen(self.span.len() as u64)
+    }
+
+    /// Never: a mapping has at least one extent.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn departure(&self) -> &Arc<Departure> {
+        &self.departure
+    }
+
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Claims the right to change what this range shows; `false` when somebody has it already.
+    pub(crate) fn claim_writer(&self) -> bool {
+        !self.has_writer.swap(true, Ordering::AcqRel)
+    }
+
+    /// Keeps a lease as long as the addresses are mapped.
+    pub(crate) fn keep(&self, lease: Arc<Lease>) {
+        self.departure.note(lease.area());
+        self.leases.lock().push(lease);
+    }
+
+    /// Gives up the lease on one manifest that no address of this range shows any more.
+    pub(crate) fn release(&self, area: AreaId, epoch: Epoch) {
+        self.leases
+            .lock()
+            .retain(|l| !(l.area() == area && l.epoch() == epoch));
+    }
+
+    /// Maps a run of a file, with huge pages in the data zone.
+    pub(crate) fn map_run(
+        &self,
+        run: &Run,
+        file: &std::fs::File,
+        writable: bool,
+    ) -> Result<(), Errno> {
+        let (at, len) = (run.start as usize, run.len as usize);
+        self.span.map(at, len, file, run.file_offset, writable)?;
+        self.advise(run.start, run.end());
+        Ok(())
+    }
+
+    /// The same advice for every mapping of the data zone, since neighbours merge only with equal
+    /// advice.
+    fn advise(&self, start: u64, end: u64) {
+        let start = start.max(self.geometry.small_zone().0);
+        if start < end {
+            self.span
+                .advise_huge(start as usize, (end - start) as usize);
+        }
+    }
+}
+
+/// The fault for a failed mapping call.
+pub(crate) fn mapping_fault(e: Errno, path: &std::path::Path) -> Fault {
+    match e {
+        Errno::NOMEM => Fault::TooManyMappings,
+        e => Fault::io("map", path, e),
+    }
+}

@@ -1,0 +1,266 @@
+//! The directory that holds areas, and how areas are made, found and owned in it.
+//!
+//! Each area is a folder under its (encoded) name. Folders whose names begin with a dot are areas
+//! without a name, areas in the making, and the remains of removed ones. A folder appears under its
+//! final name by a rename, complete and with its owner's lock held, so nobody ever sees a half-made
+//! area.
+
+use std::fs::File;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::area::{Area, AreaOptions, Start};
+use crate::error::{Context, CreateError, Fault, NamespaceError, Result};
+use crate::info::{Info, Lineage};
+use crate::mapping::Mapping;
+use crate::name::AreaName;
+use crate::publish::{COMMITTED, now_ns};
+use crate::runs::RunMap;
+use crate::sys::file::{self, Folder};
+use crate::sys::process;
+use crate::units::AreaId;
+
+/// The environment variable that names the namespace directory.
+pub const HOME_VARIABLE: &str = "SWINGDB_HOME";
+/// The file whose exclusive lock makes a process the writer.
+pub(crate) const OWNER_LOCK: &str = "owner.lock";
+/// Prefixes of folders that are not named areas.
+pub(crate) const UNNAMED: &str = ".unnamed-";
+pub(crate) const MAKING: &str = ".new-";
+pub(crate) const REMOVED: &str = ".removed-";
+/// How often making a folder is tried while others make, remove or collect the same one.
+const MAX_TRIES: u32 = 16;
+/// The longest owner file that is read.
+const MAX_OWNER_BYTES: u64 = 4096;
+
+/// A directory of areas. Clones are the same directory.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    folder: Arc<Folder>,
+}
+
+/// The held lock of an area's owner; given up when dropped.
+#[derive(Debug)]
+pub(crate) struct OwnerLock {
+    pub(crate) file: File,
+}
+
+/// A new folder, locked.
+pub(crate) struct Made {
+    pub folder: Folder,
+    pub lock: OwnerLock,
+}
+
+/// Who owns an area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Process id.
+    pub pid: u32,
+    /// Command line.
+    pub command: String,
+}
+
+impl Namespace {
+    /// `$SWINGDB_HOME`, else `/dev/shm/swingdb-<uid>`.
+    pub fn default_path() -> PathBuf {
+        match std::env::var_os(HOME_VARIABLE) {
+            Some(path) if !path.is_empty() => PathBuf::from(path),
+            _ => PathBuf::from(format!("/dev/shm/swingdb-{}", process::user_id())),
+        }
+    }
+
+    /// Opens the default namespace, making its directory if need be.
+    pub fn open_default() -> Result<Self, NamespaceError> {
+        Self::open(Self::default_path())
+    }
+
+    /// Opens a namespace directory, making it (mode 0700) if need be. One that belongs to another
+    /// user, or that others may write to, is refused: they could exchange files under our feet.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, NamespaceError> {
+        let path = path.as_ref();
+        Self::open_inner(path).map_err(|f| NamespaceError::from_fault(f, &Context::path(path)))
+    }
+
+    fn open_inner(path: &Path) -> Result<Self> {
+        let made = std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path);
+        made.map_err(|e| Fault::io("create", path, e))?;
+        let folder = Folder::open_path(path)?;
+        let (uid, mode) = file::owner_and_mode(&folder)?;
+        let refuse = |why: &str| {
+            let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
+            Err(Fault::io("use", path, source))
+        };
+        if uid != process::user_id() {
+            return refuse(
+                "it belongs to another user; set SWINGDB_HOME to a directory of your own",
+            );
+        }
+        if mode & 0o022 != 0 {
+            return refuse("other users may write to it; chmod 700 it");
+        }
+        Ok(Self {
+            folder: Arc::new(folder),
+        })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Creates a named area with this process as its writer.
+    pub fn create(&self, name: &AreaName, opts: &AreaOptions) -> Result<Area, CreateError> {
+        let ctx = Context::named(name, self.path());
+        self.create_inner(Some(name), opts)
+            .map_err(|f| CreateError::from_fault(f, &ctx))
+    }
+
+    /// Creates an area without a name: it dies with its process and cannot be hooked by others.
+    pub fn create_unnamed(&self, opts: &AreaOptions) -> Result<Area, CreateError> {
+        let ctx = Context::path(self.path());
+        self.create_inner(None, opts)
+            .map_err(|f| CreateError::from_fault(f, &ctx))
+    }
+
+    fn create_inner(&self, name: Option<&AreaName>, opts: &AreaOptions) -> Result<Area> {
+        let geometry = opts.geometry()?;
+        let id = AreaId(process::random_id());
+        let mapping = Mapping::reserve(self, geometry, opts.base_hint)?;
+        mapping.claim_writer();
+        let made = self.make_area_folder(name, id, &[])?;
+        Ok(Area::start(Start {
+            ns: self.clone(),
+            folder: made.folder,
+            lock: made.lock,
+            id,
+            name: name.cloned(),
+            cow_threshold: opts.cow_threshold,
+            mapping,
+            runs: RunMap::default(),
+            sources: vec![None],
+            payload: Vec::new(),
+        }))
+    }
+
+    /// The name of an area's folder.
+    pub(crate) fn folder_name(name: Option<&AreaName>, id: AreaId) -> String {
+        match name {
+            Some(name) => name.folder(),
+            None => format!("{UNNAMED}{id}"),
+        }
+    }
+
+    /// Makes the folder of a new area, complete and locked.
+    pub(crate) fn make_area_folder(
+        &self,
+        name: Option<&AreaName>,
+        id: AreaId,
+        parents: &[Lineage],
+    ) -> Result<Made> {
+        let making = format!("{MAKING}{id}");
+        let target = Self::folder_name(name, id);
+        for tries in 0..MAX_TRIES {
+            match self.try_make(&making, &target, id, parents) {
+                Ok(Some(made)) => return Ok(made),
+                Ok(None) => self.clear_the_way(&target)?,
+                // A collector took the unfinished folder for a dead one.
+                Err(Fault::NotFound) => crate::lease::pause(tries),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Err(Fault::AlreadyExists)
+    }
+
+    fn try_make(
+        &self,
+        making: &str,
+        target: &str,
+        id: AreaId,
+        parents: &[Lineage],
+    ) -> Result<Option<Made>> {
+        self.folder.make_folder(making)?;
+        let folder = self.folder.open_folder(making)?;
+        folder.create_new(OWNER_LOCK)?;
+        let lock = OwnerLock::take(&folder)?;
+        Info {
+            id,
+            created_ns: now_ns(),
+            parents: parents.to_vec(),
+        }
+        .write(&folder)?;
+        if self.folder.rename_new(making, target)? {
+            let folder = folder.renamed(self.folder.join(target));
+            return Ok(Some(Made { folder, lock }));
+        }
+        crate::remove::delete_folder(&self.folder, making, &folder)?;
+        Ok(None)
+    }
+
+    /// Something has the name already: an error, unless it is what a process that died before its
+    /// first publish left.
+    fn clear_the_way(&self, target: &str) -> Result<()> {
+        let folder = match self.folder.open_folder(target) {
+            Err(Fault::NotFound) => return Ok(()),
+            other => other?,
+        };
+        let lock = OwnerLock::take(&folder)?;
+        if folder.exists(COMMITTED) {
+            return Err(Fault::AlreadyExists);
+        }
+        crate::remove::dismantle(self, &folder, target, &lock).map(|_| ())
+    }
+}
+
+impl OwnerLock {
+    /// Becomes the owner of a folder, or says who is.
+    pub(crate) fn take(folder: &Folder) -> Result<Self> {
+        let path = folder.join(OWNER_LOCK);
+        let file = folder.open_write(OWNER_LOCK)?;
+        if !file::try_lock(&file, true, &path)? {
+            let owner = read_owner(&file).unwrap_or(Owner {
+                pid: 0,
+                command: "unknown".into(),
+            });
+            return Err(Fault::Owned {
+                pid: owner.pid,
+                command: owner.command,
+            });
+        }
+        let pid = std::process::id();
+        let start = process::start_time(pid).unwrap_or(0);
+        let text = format!("{pid} {start}\n{}\n", process::command_line(pid));
+        file::set_len(&file, 0, &path)?;
+        // On a full file system the lock stands without a description.
+        let _ = file::write_all(&file, text.as_bytes(), &path);
+        Ok(Self { file })
+    }
+
+    /// Gives the area up in an orderly way: nobody is named as its owner any more.
+    pub(crate) fn give_up(self, path: &Path) {
+        let _ = file::set_len(&self.file, 0, path);
+    }
+}
+
+/// Who an owner file names, if that process still lives.
+pub(crate) fn read_owner(file: &File) -> Option<Owner> {
+    let mut bytes = vec![0; MAX_OWNER_BYTES as usize];
+    let len = file.read_at(&mut bytes, 0).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..len]).into_owned();
+    let (first, rest) = text.split_once('\n')?;
+    let (pid, start) = first.split_once(' ')?;
+    let (pid, start): (u32, u64) = (pid.parse().ok()?, start.parse().ok()?);
+    let alive = process::start_time(pid) == Some(start);
+    alive.then(|| Owner {
+        pid,
+        command: rest.trim_end().to_owned(),
+    })
+}

@@ -1,0 +1,327 @@
+//! Publishing: freezing the present state under a new epoch.
+//!
+//! The order is what makes it safe against a crash at any instruction:
+//! 1. every private extent is write-protected: from here on the published bytes do not change
+//!    (INV-AREA-1);
+//! 2. pins on everything the state depends on are in the folder, and the memory file has its name;
+//! 3. the manifest is written completely under its own name `m.<epoch>`, which nobody opens;
+//! 4. a rename makes it current. Before it the old state is current, after it the new one.
+//!
+//! The cost is the number of extents that changed plus the number of runs, never the size of the
+//! area. Manifests that this publish supersedes are examined a bounded number at a time.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::area::{Area, Core, PARENTS, State};
+use crate::error::{Fault, PublishError, Result};
+use crate::extents::{FROZEN, PRIVATE};
+use crate::lease::Lease;
+use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
+use crate::mapping::mapping_fault;
+use crate::sys::file::{self, Folder};
+use crate::units::{AreaId, Epoch, ExtentId};
+use crate::versions::merge;
+
+/// The link that hookers open.
+pub(crate) const SHARED: &str = "shared";
+/// Where the link waits while hooks are refused.
+pub(crate) const UNSHARED: &str = "unshared";
+/// The link that an adopter opens.
+pub(crate) const COMMITTED: &str = "committed";
+
+/// For whom a state is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publish {
+    /// Survives a crash of the owner: what `Namespace::open_area` comes back to. Invisible to
+    /// hookers.
+    Committed,
+    /// The same, and it can be hooked from now on.
+    Shared,
+}
+
+/// The name of a manifest in its area's folder.
+pub(crate) fn manifest_name(epoch: Epoch) -> String {
+    format!("m.{}", epoch.0)
+}
+
+/// The epoch in a manifest's name.
+pub(crate) fn manifest_epoch(name: &str) -> Option<Epoch> {
+    let epoch: u64 = name.strip_prefix("m.")?.parse().ok()?;
+    (manifest_name(Epoch(epoch)) == name).then_some(Epoch(epoch))
+}
+
+/// The name of a pin (a hard link to the manifest depended on) in the folder of parents.
+pub(crate) fn pin_name(area: AreaId, epoch: Epoch) -> String {
+    format!("{area}.{}.pin", epoch.0)
+}
+
+/// The name of the hard link to the memory file of an area depended on.
+pub(crate) fn parent_memory_name(area: AreaId) -> String {
+    format!("{area}.memory")
+}
+
+pub(crate) fn now_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos() as u64)
+}
+
+impl Area {
+    /// Freezes the present state as a new epoch. The caller keeps its own stores away meanwhile;
+    /// extents that were private are write-protected afterwards. `payload` (at most 4096 bytes) is
+    /// the client's root, handed to whoever opens the state.
+    ///
+    /// The first publish of a named area makes it outlive its process.
+    pub fn publish(&self, kind: Publish, payload: &[u8]) -> Result<Epoch, PublishError> {
+        let core = &*self.core;
+        let kind = match kind {
+            Publish::Committed => Kind::Committed,
+            Publish::Shared => Kind::Shared,
+        };
+        let result = core.publish(kind, payload);
+        result.map_err(|fault| PublishError::from_fault(fault, &core.context()))
+    }
+
+    /// `false` refuses hooks of this area from now on, `true` allows them again. Snapshots that
+    /// exist are not affected.
+    pub fn set_hookable(&self, hookable: bool) -> Result<(), PublishError> {
+        let core = &*self.core;
+        let result = core.lock_for_change().and_then(|mut state| {
+            state.hookable = hookable;
+            core.place_shared_link(&mut state)
+        });
+        result.map_err(|fault| PublishError::from_fault(fault, &core.context()))
+    }
+}
+
+impl Core {
+    fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            let limit = MAX_PAYLOAD_BYTES as u64;
+            return Err(Fault::Limit {
+                what: "bytes of payload",
+                limit,
+            });
+        }
+        let mut state = self.lock_idle()?;
+        state.payload = payload.to_vec();
+        let (epoch, _file) = self.write_manifest(&mut state, kind)?;
+        let name = manifest_name(epoch);
+        self.folder.relink(&name, "t.committed", COMMITTED)?;
+        let before = state.committed.replace(epoch);
+        let mut superseded = vec![before];
+        if kind == Kind::Shared {
+            let link = self.shared_link(&state);
+            self.folder.relink(&name, "t.shared", link)?;
+            superseded.push(state.shared.replace(epoch));
+        }
+        for old in superseded.into_iter().flatten() {
+            self.retire_if_possible(&mut state, old)?;
+        }
+        self.reclaim_some(&mut state)?;
+        Ok(epoch)
+    }
+
+    /// An anonymous manifest of the present state, leased before anybody else can see it. A
+    /// manifest of the unchanged state serves again.
+    pub(crate) fn publish_view(&self, state: &mut State) -> Result<(Manifest, Lease)> {
+        if !state.dirty
+            && let Some((epoch, ())) = state.live.last_key_value().map(|(e, v)| (*e, *v))
+            && epoch.next() == state.next_epoch
+            && let Ok(lease) = Lease::take(&self.folder, &manifest_name(epoch), self.id, epoch)
+        {
+            let manifest = self.describe(state, Kind::View, epoch)?;
+            return Ok((manifest, lease));
+        }
+        let (epoch, file) = self.write_manifest(state, Kind::View)?;
+        let path = self.folder.join(&manifest_name(epoch));
+        // The state lock is held: nobody but this process may probe, and it does so only under this
+        // lock.
+        if !file::try_lock(&file, false, &path)? {
+            return Err(Fault::Contended);
+        }
+        let manifest = self.describe(state, Kind::View, epoch)?;
+        Ok((manifest, Lease::from_locked(file, self.id, epoch)))
+    }
+
+    /// Steps 1 to 3 of a publish.
+    fn write_manifest(&self, state: &mut State, kind: Kind) -> Result<(Epoch, File)> {
+        self.protect_private(state)?;
+        if self.name.is_some() || kind == Kind::View {
+            self.link_memory(state)?;
+            self.pin_sources(state)?;
+        }
+        let epoch = state.next_epoch;
+        let manifest = self.describe(state, kind, epoch)?;
+        let name = manifest_name(epoch);
+        // From here on the epoch is used up, also when writing fails.
+        state.next_epoch = epoch.next();
+        let file = self.folder.create_new(&name)?;
+        if let Err(fault) = file::write_all(&file, &manifest.encode(), &self.folder.join(&name)) {
+            let _ = self.folder.unlink(&name);
+            return Err(fault);
+        }
+        state.live.insert(epoch, ());
+        state.dirty = false;
+        for source in state.sources.iter_mut().flatten() {
+            let used = manifest
+                .sources
+                .iter()
+                .any(|s| s.area == source.area && s.epoch == source.epoch);
+            if used {
+                source.last_published = Some(epoch);
+            }
+        }
+        Ok((epoch, file))
+    }
+
+    /// Write-protects exactly the extents that are private, in merged ranges.
+    fn protect_private(&self, state: &mut State) -> Result<()> {
+        let mut extents = std::mem::take(&mut state.private);
+        extents.sort_unstable();
+        extents.dedup();
+        extents.retain(|e| self.states.get(*e) == PRIVATE);
+        let range = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);
+        let path = self.memory_path();
+        for (start, len) in merge(extents.iter().map(range).collect()) {
+            let protected = self
+                .mapping
+                .span()
+                .protect(start as usize, len as usize, false);
+            if let Err(e) = protected {
+                // All stay private: protecting again is harmless.
+                state.private = extents;
+                return Err(mapping_fault(e, &path));
+            }
+        }
+        extents.iter().for_each(|e| self.states.set(*e, FROZEN));
+        Ok(())
+    }
+
+    /// The manifest of the present state.
+    pub(crate) fn describe(&self, state: &State, kind: Kind, epoch: Epoch) -> Result<Manifest> {
+        if state.runs.count() > MAX_RUNS {
+            return Err(Fault::Limit {
+                what: "mapped runs",
+                limit: MAX_RUNS as u64,
+            });
+        }
+        let (dev, ino) = match &state.memory {
+            Some(memory) => {
+                let facts = file::facts(&memory.file, &self.memory_path())?;
+                (facts.dev, facts.ino)
+            }
+            None => (0, 0),
+        };
+        let own = SourceEntry {
+            area: self.id,
+            epoch,
+            dev,
+            ino,
+            name: self.name.clone(),
+        };
+        let mut sources = vec![own];
+        let mut index = vec![0u32; state.sources.len().max(1)];
+        for (slot, source) in state.sources.iter().enumerate() {
+            let Some(s) = source
+                .as_ref()
+                .filter(|_| state.runs.bytes_of(slot as u32) > 0)
+            else {
+                continue;
+            };
+            index[slot] = sources.len() as u32;
+            let name = s.name.clone();
+            sources.push(SourceEntry {
+                area: s.area,
+                epoch: s.epoch,
+                dev: s.dev,
+                ino: s.ino,
+                name,
+            });
+        }
+        if sources.len() > MAX_SOURCES {
+            return Err(Fault::Limit {
+                what: "areas depended on",
+                limit: MAX_SOURCES as u64,
+            });
+        }
+        let mut runs: Vec<_> = state.runs.iter().collect();
+        for run in &mut runs {
+            run.source = index[run.source as usize];
+        }
+        Ok(Manifest {
+            id: self.id,
+            epoch,
+            kind,
+            geometry: self.geometry,
+            base: self.mapping.base().as_ptr() as u64,
+            published_ns: now_ns(),
+            runs,
+            sources,
+            payload: state.payload.clone(),
+        })
+    }
+
+    /// Leaves pins and links to memory files for everything the state shows of other areas.
+    fn pin_sources(&self, state: &mut State) -> Result<()> {
+        let mut folder: Option<Folder> = None;
+        for slot in 1..state.sources.len() {
+            let mapped = state.runs.bytes_of(slot as u32) > 0;
+            let Some(source) = state.sources[slot].as_mut() else {
+                continue;
+            };
+            if source.pinned || !mapped {
+                continue;
+            }
+            let folder = match &folder {
+                Some(folder) => folder,
+                None => folder.insert(self.parents_folder()?),
+            };
+            folder.link_file(source.lease.file(), &pin_name(source.area, source.epoch))?;
+            folder.link_file(&source.file, &parent_memory_name(source.area))?;
+            source.pinned = true;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn parents_folder(&self) -> Result<Folder> {
+        match self.folder.open_folder(PARENTS) {
+            Err(Fault::NotFound) => {
+                self.folder.make_folder(PARENTS)?;
+                self.folder.open_folder(PARENTS)
+            }
+            other => other,
+        }
+    }
+
+    /// The name the link for hookers has at the moment.
+    fn shared_link(&self, state: &State) -> &'static str {
+        if state.hookable && !state.over_threshold {
+            SHARED
+        } else {
+            UNSHARED
+        }
+    }
+
+    /// Renames the link for hookers after a change of what it depends on.
+    pub(crate) fn place_shared_link(&self, state: &mut State) -> Result<()> {
+        let (from, to) = match self.shared_link(state) {
+            SHARED => (UNSHARED, SHARED),
+            _ => (SHARED, UNSHARED),
+        };
+        match self.folder.rename(from, to) {
+            Ok(()) | Err(Fault::NotFound) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// A read-only open of the own memory file, if there is one.
+    pub(crate) fn own_memory_read_only(&self, state: &State) -> Result<Option<Arc<File>>> {
+        let Some(memory) = &state.memory else {
+            return Ok(None);
+        };
+        file::reopen_read(&memory.file).map(|f| Some(Arc::new(f)))
+    }
+}

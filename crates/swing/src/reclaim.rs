@@ -1,0 +1,204 @@
+//! Taking back memory that nobody can see any more.
+//!
+//! The owner knows the manifests that may still matter (`live`). One that is not current is retired
+//! when its exclusive lock can be had and it has no other name; the versions only it showed are
+//! then spare. Looking is lazy: a few manifests at each publish, all of them when memory is short.
+//! Staleness costs memory, never correctness.
+//!
+//! A dead reader's lock is gone; a dead derived area's pins are hard links in its own folder and go
+//! with that folder.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use crate::area::{Area, Core, MEMORY, State};
+use crate::error::{PublishError, Result, WriteError};
+use crate::extents::{ABSENT, BUSY, FROZEN, PRIVATE};
+use crate::lease::{self, Probe};
+use crate::mapping::mapping_fault;
+use crate::publish::{manifest_name, parent_memory_name, pin_name};
+use crate::sys::file;
+use crate::units::{AreaOffset, ByteLen, Epoch, ExtentId};
+use crate::versions::merge;
+
+/// Manifests examined at each publish.
+const PROBES_PER_PUBLISH: usize = 4;
+/// Spare memory kept for the next writes.
+const SPARE_ALLOWANCE: ByteLen = ByteLen::mib(16);
+/// Memory given back at most by one publish.
+const PUNCH_PER_PUBLISH: ByteLen = ByteLen::mib(512);
+/// No limit, where the caller wants all of it.
+const ALL: ByteLen = ByteLen(u64::MAX);
+
+impl Area {
+    /// The contents of `range` are no longer needed by the live state: extents wholly inside become
+    /// absent. Their memory is given back as soon as no current, leased or pinned manifest shows
+    /// it. Addresses in it fault from now on.
+    pub fn discard(&self, range: Range<AreaOffset>) -> Result<(), WriteError> {
+        let core = &*self.core;
+        core.discard(&range)
+            .map_err(|fault| WriteError::from_fault(fault, &core.context()))
+    }
+
+    /// Gives back all memory that nobody can see, spare memory included, and says how much that
+    /// was.
+    pub fn reclaim(&self) -> Result<ByteLen, PublishError> {
+        let core = &*self.core;
+        core.reclaim_all()
+            .map_err(|fault| PublishError::from_fault(fault, &core.context()))
+    }
+}
+
+impl Core {
+    pub(crate) fn discard(&self, range: &Range<AreaOffset>) -> Result<()> {
+        self.check_range(range)?;
+        let inside = self.geometry.inside(range);
+        let mut state = self.lock_for_change()?;
+        while inside.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
+            self.idle.wait(&mut state);
+        }
+        let present = inside
+            .map(ExtentId)
+            .filter(|e| matches!(self.states.get(*e), FROZEN | PRIVATE));
+        let extents: Vec<ExtentId> = present.collect();
+        let span = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);
+        let path = self.memory_path();
+        for (start, len) in merge(extents.iter().map(span).collect()) {
+            self.mapping
+                .span()
+                .unmap(start as usize, len as usize)
+                .map_err(|e| mapping_fault(e, &path))?;
+            let range = AreaOffset(start)..AreaOffset(start + len);
+            for extent in self.geometry.covering(&range).map(ExtentId) {
+                self.states.set(extent, ABSENT);
+                if let Some(own) = state.own.set(extent, None) {
+                    let State {
+                        versions,
+                        live,
+                        next_epoch,
+                        ..
+                    } = &mut *state;
+                    versions.free(
+                        &self.geometry,
+                        live,
+                        (extent, own.plane),
+                        own.born,
+                        *next_epoch,
+                    );
+                }
+            }
+            state.runs.clear(start, start + len);
+        }
+        state.dirty |= !extents.is_empty();
+        self.punch_spare(&mut state, SPARE_ALLOWANCE, ALL)
+    }
+
+    /// Retires one manifest if nobody can see it.
+    pub(crate) fn retire_if_possible(&self, state: &mut State, epoch: Epoch) -> Result<()> {
+        let current = state.shared == Some(epoch) || state.committed == Some(epoch);
+        if current || !state.live.contains_key(&epoch) {
+            return Ok(());
+        }
+        if lease::probe(&self.folder, &manifest_name(epoch))? == Probe::Retired {
+            state.live.remove(&epoch);
+            let State { versions, live, .. } = &mut *state;
+            versions.manifest_gone(&self.geometry, live, epoch);
+        }
+        Ok(())
+    }
+
+    /// The bounded part that each publish does.
+    pub(crate) fn reclaim_some(&self, state: &mut State) -> Result<()> {
+        let from = state.probe_from;
+        let ahead = state.live.range(from..).chain(state.live.range(..from));
+        let epochs: Vec<Epoch> = ahead.map(|(e, _)| *e).take(PROBES_PER_PUBLISH).collect();
+        for epoch in &epochs {
+            self.retire_if_possible(state, *epoch)?;
+        }
+        state.probe_from = epochs.last().map_or(Epoch(0), |e| e.next());
+        self.drop_unused_sources(state)?;
+        self.check_threshold(state)?;
+        self.punch_spare(state, SPARE_ALLOWANCE, PUNCH_PER_PUBLISH)
+    }
+
+    /// Everything that can be taken back.
+    pub(crate) fn reclaim_all(&self) -> Result<ByteLen> {
+        let mut state = self.lock_for_change()?;
+        let before = self.counters.punched_bytes.load(Ordering::Relaxed);
+        self.reclaim_locked(&mut state)?;
+        Ok(ByteLen(
+            self.counters.punched_bytes.load(Ordering::Relaxed) - before,
+        ))
+    }
+
+    pub(crate) fn reclaim_locked(&self, state: &mut State) -> Result<()> {
+        let epochs: Vec<Epoch> = state.live.keys().copied().collect();
+        for epoch in epochs {
+            self.retire_if_possible(state, epoch)?;
+        }
+        self.drop_unused_sources(state)?;
+        self.check_threshold(state)?;
+        self.punch_spare(state, ByteLen(0), ALL)
+    }
+
+    fn punch_spare(&self, state: &mut State, keep: ByteLen, limit: ByteLen) -> Result<()> {
+        let ranges = state.versions.take_spare(&self.geometry, keep, limit);
+        let Some(memory) = &state.memory else {
+            return Ok(());
+        };
+        let path = self.folder.join(MEMORY);
+        for (offset, len) in ranges {
+            file::punch(&memory.file, offset, len, &path)?;
+            self.counters
+                .punched_bytes
+                .fetch_add(len, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Gives up leases and pins on areas that neither the live state nor a live manifest shows.
+    fn drop_unused_sources(&self, state: &mut State) -> Result<()> {
+        for slot in 1..state.sources.len() {
+            let Some(source) = &state.sources[slot] else {
+                continue;
+            };
+            let shown = state.runs.bytes_of(slot as u32) > 0;
+            let published = source
+                .last_published
+                .is_some_and(|last| state.live.keys().any(|e| *e <= last));
+            if shown || published {
+                continue;
+            }
+            let Some(source) = state.sources[slot].take() else {
+                continue;
+            };
+            self.mapping.release(source.area, source.epoch);
+            if source.pinned {
+                let folder = self.parents_folder()?;
+                folder.unlink(&pin_name(source.area, source.epoch))?;
+                let others = state
+                    .sources
+                    .iter()
+                    .flatten()
+                    .any(|s| s.area == source.area);
+                if !others {
+                    folder.unlink(&parent_memory_name(source.area))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens or closes the area for hooks as the memory held for snapshots demands.
+    fn check_threshold(&self, state: &mut State) -> Result<()> {
+        let Some(threshold) = self.cow_threshold else {
+            return Ok(());
+        };
+        let over = state.versions.retired_bytes() > threshold;
+        if over == state.over_threshold {
+            return Ok(());
+        }
+        state.over_threshold = over;
+        self.place_shared_link(state)
+    }
+}

@@ -1,0 +1,188 @@
+//! Removing areas, and collecting what dead processes left.
+//!
+//! Removing takes the name away at once. Memory that snapshots still show stays, in a folder
+//! `.removed-<id>`, until the last of them lets go; memory that pinned (derived) areas need stays
+//! through their hard links. Everything else is given back immediately.
+//!
+//! A kill in the middle leaves a folder `.removed-<id>` that the next collection finishes.
+
+use crate::area::{MEMORY, PARENTS};
+use crate::error::{Context, Fault, NamespaceError, RemoveError, Result};
+use crate::info::Info;
+use crate::inventory::{Inventory, punch_except, read_manifest};
+use crate::lease::{self, Probe};
+use crate::name::AreaName;
+use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED};
+use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
+use crate::sys::file::{self, Folder};
+use crate::sys::process;
+use crate::units::{AreaId, ByteLen};
+
+/// What removing an area came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemoveReport {
+    /// Memory given back at once.
+    pub freed: ByteLen,
+    /// Memory that snapshots or derived areas still need.
+    pub kept: ByteLen,
+}
+
+/// What a collection found and took away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GcReport {
+    /// Folders of dead or removed areas that are gone now.
+    pub removed: usize,
+    /// Areas of dead owners whose leftovers were swept.
+    pub swept: usize,
+    /// Memory given back.
+    pub freed: ByteLen,
+}
+
+impl Namespace {
+    /// Removes a named area that no live process owns. Snapshots and derived areas keep what they
+    /// show.
+    pub fn remove(&self, name: &AreaName) -> Result<RemoveReport, RemoveError> {
+        let ctx = Context::named(name, self.path());
+        self.remove_inner(name)
+            .map_err(|fault| RemoveError::from_fault(fault, &ctx))
+    }
+
+    fn remove_inner(&self, name: &AreaName) -> Result<RemoveReport> {
+        let (folder, lock) = self.own_folder(name)?;
+        dismantle(self, &folder, &name.folder(), &lock)
+    }
+
+    /// Takes away what dead processes left: unnamed areas, areas never published, remains of
+    /// removed areas that nobody reads any more, and old versions in areas whose owner is gone.
+    pub fn gc(&self) -> Result<GcReport, NamespaceError> {
+        let ctx = Context::path(self.path());
+        self.gc_inner(true)
+            .map_err(|fault| NamespaceError::from_fault(fault, &ctx))
+    }
+
+    /// The part of `gc` done when memory is short; best effort.
+    pub(crate) fn collect_garbage(&self) {
+        let _ = self.gc_inner(false);
+    }
+
+    fn gc_inner(&self, named_too: bool) -> Result<GcReport> {
+        let mut report = GcReport::default();
+        for name in self.folder().names()? {
+            let hidden = name.starts_with('.');
+            if !hidden && (!named_too || AreaName::from_folder(&name).is_none()) {
+                continue;
+            }
+            match self.collect_folder(&name, &mut report) {
+                // Owned by somebody alive, gone meanwhile, or damaged: not garbage.
+                Err(Fault::Owned { .. } | Fault::NotFound | Fault::Corrupt { .. }) | Ok(()) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(report)
+    }
+
+    fn collect_folder(&self, name: &str, report: &mut GcReport) -> Result<()> {
+        let folder = self.folder().open_folder(name)?;
+        let lock = match OwnerLock::take(&folder) {
+            Err(Fault::NotFound) if name.starts_with(MAKING) || name.starts_with(REMOVED) => {
+                // Died between making the folder and its lock, or between removing the lock and the
+                // folder.
+                return delete_folder(self.folder(), name, &folder);
+            }
+            other => other?,
+        };
+        if name.starts_with('.') || !folder.exists(COMMITTED) {
+            report.freed = report.freed + dismantle(self, &folder, name, &lock)?.freed;
+            report.removed += 1;
+            return Ok(());
+        }
+        let inventory = Inventory::take(&folder, &lock)?;
+        report.freed = report.freed + inventory.sweep(&folder)?;
+        report.swept += 1;
+        lock.give_up(folder.path());
+        Ok(())
+    }
+
+    /// Finishes the removal of one area if nobody reads it any more; best effort.
+    pub(crate) fn collect_removed(&self, area: AreaId) {
+        let name = format!("{REMOVED}{area}");
+        if self.folder().exists(&name) {
+            let _ = self.collect_folder(&name, &mut GcReport::default());
+        }
+    }
+}
+
+/// Takes an area apart. The caller holds its owner lock; `name` is its folder's present name.
+pub(crate) fn dismantle(
+    ns: &Namespace,
+    folder: &Folder,
+    name: &str,
+    _lock: &OwnerLock,
+) -> Result<RemoveReport> {
+    let id = Info::read(folder).map_or_else(|| AreaId(process::random_id()), |i| i.id);
+    let grave = if name.starts_with(REMOVED) {
+        name.to_owned()
+    } else {
+        format!("{REMOVED}{id}")
+    };
+    if grave != name {
+        ns.folder().rename(name, &grave)?;
+    }
+    for link in [SHARED, UNSHARED, COMMITTED] {
+        folder.unlink(link)?;
+    }
+    let mut kept = Vec::new();
+    let mut leased = false;
+    let mut opaque = false;
+    for manifest in folder
+        .names()?
+        .iter()
+        .filter(|n| manifest_epoch(n).is_some())
+    {
+        let probe = lease::probe(folder, manifest)?;
+        if probe == Probe::Retired {
+            continue;
+        }
+        match read_manifest(folder, manifest) {
+            Ok(m) => kept.push(m),
+            // Somebody holds what cannot be read: give back nothing.
+            Err(_) => opaque = true,
+        }
+        match probe {
+            Probe::Leased => leased = true,
+            _ => folder.unlink(manifest)?,
+        }
+    }
+    let mut report = RemoveReport::default();
+    if let Ok(file) = folder.open_write(MEMORY) {
+        if !opaque {
+            report.freed = punch_except(&file, folder, kept.iter())?;
+        }
+        report.kept = ByteLen(file::facts(&file, &folder.join(MEMORY))?.allocated);
+    }
+    if !leased {
+        delete_folder(ns.folder(), &grave, folder)?;
+    }
+    Ok(report)
+}
+
+/// Removes a folder of ours with everything in it.
+pub(crate) fn delete_folder(parent: &Folder, name: &str, folder: &Folder) -> Result<()> {
+    match folder.open_folder(PARENTS) {
+        Ok(parents) => {
+            for file in parents.names()? {
+                parents.unlink(&file)?;
+            }
+            folder.remove_folder(PARENTS)?;
+        }
+        Err(Fault::NotFound) => {}
+        Err(fault) => return Err(fault),
+    }
+    for file in folder.names()? {
+        folder.unlink(&file)?;
+    }
+    parent.remove_folder(name)?;
+    Ok(())
+}

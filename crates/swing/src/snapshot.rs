@@ -1,0 +1,314 @@
+//! A read-only view of one published state of an area.
+//!
+//! A snapshot maps the memory of the manifest it leased. Nothing the owner does later is visible
+//! through it, also not in pages the reader has not touched yet, because the owner never writes a
+//! byte that a leased manifest shows (INV-AREA-1). The files are open for reading only: the kernel
+//! refuses to make the mapping writable (INV-AREA-4).
+//!
+//! [`Snapshot::derive`] makes it writable: a new area over the same addresses, of which each extent
+//! is copied when it is first written.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::area::{Area, AreaOptions, Source, Start};
+use crate::departure::Departure;
+use crate::error::{Context, DeriveError, Fault, Result};
+use crate::geometry::Geometry;
+use crate::info::Lineage;
+use crate::lease::Lease;
+use crate::manifest::Manifest;
+use crate::mapping::{Mapping, mapping_fault};
+use crate::name::AreaName;
+use crate::namespace::Namespace;
+use crate::runs::RunMap;
+use crate::sys::file::{self, FileFacts};
+use crate::sys::process;
+use crate::units::{AreaId, AreaOffset, Epoch};
+
+/// A leased, mapped, read-only state. Clones share the lease and the addresses.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub ns: Namespace,
+    pub manifest: Manifest,
+    pub mapping: Arc<Mapping>,
+    pub held: Vec<HeldSource>,
+    // Last: looks after removed areas when all leases above are gone.
+    _departure: Arc<Departure>,
+}
+
+/// The open memory file and the lease of one source of a manifest.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldSource {
+    /// `None` for an area without memory of its own.
+    pub file: Option<Arc<File>>,
+    pub lease: Arc<Lease>,
+}
+
+impl Snapshot {
+    /// Maps a manifest whose leases are held and whose files are open.
+    pub(crate) fn map(ns: &Namespace, manifest: Manifest, held: Vec<HeldSource>) -> Result<Self> {
+        debug_assert_eq!(held.len(), manifest.sources.len());
+        let mapping = map_manifest(ns, &manifest, &held)?;
+        let departure = mapping.departure().clone();
+        let inner = Inner {
+            ns: ns.clone(),
+            manifest,
+            mapping,
+            held,
+            _departure: departure,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The address range.
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.inner.mapping
+    }
+
+    /// The first address.
+    pub fn base(&self) -> NonNull<u8> {
+        self.inner.mapping.base()
+    }
+
+    /// The epoch of the state.
+    pub fn epoch(&self) -> Epoch {
+        self.inner.manifest.epoch
+    }
+
+    /// The area the state belongs to.
+    pub fn area_id(&self) -> AreaId {
+        self.inner.manifest.id
+    }
+
+    /// That area's name when the state was published.
+    pub fn name(&self) -> Option<&AreaName> {
+        self.inner.manifest.sources[0].name.as_ref()
+    }
+
+    /// What the client left with the publish.
+    pub fn payload(&self) -> &[u8] {
+        &self.inner.manifest.payload
+    }
+
+    /// How the address range is cut into extents.
+    pub fn geometry(&self) -> &Geometry {
+        &self.inner.manifest.geometry
+    }
+
+    /// When the state was published, in nanoseconds since 1970.
+    pub fn published_ns(&self) -> u64 {
+        self.inner.manifest.published_ns
+    }
+
+    /// Whether all of `range` can be read without a fault. Offsets found in a snapshot's bytes are
+    /// hostile: ask before use.
+    pub fn is_mapped(&self, range: &Range<AreaOffset>) -> bool {
+        let runs = &self.inner.manifest.runs;
+        let mut at = range.start.0;
+        let first = runs.partition_point(|r| r.end() <= at);
+        for run in &runs[first..] {
+            if at >= range.end.0 || run.start > at {
+                break;
+            }
+            at = run.end();
+        }
+        range.start.0 <= range.end.0 && (at >= range.end.0)
+    }
+
+    /// Makes the snapshot writable: a new area that shows the same bytes, over the *same* mapping
+    /// and base, so that addresses into the snapshot stay valid. Only one area can have the
+    /// mapping: a second derive from the same snapshot (or a clone) maps the state again, at
+    /// another base.
+    ///
+    /// A named area has its folder, owner lock and place in the lineage at once, and memory of its
+    /// own with the first write. It is ephemeral until its first publish.
+    pub fn derive(&self, name: Option<&AreaName>) -> Result<Area, DeriveError> {
+        let ns = &self.inner.ns;
+        let ctx = Context {
+            name,
+            id: None,
+            path: ns.path(),
+        };
+        self.derive_inner(name)
+            .map_err(|fault| DeriveError::from_fault(fault, &ctx))
+    }
+
+    fn derive_inner(&self, name: Option<&AreaName>) -> Result<Area> {
+        let Inner {
+            ns, manifest, held, ..
+        } = &*self.inner;
+        let id = AreaId(process::random_id());
+        let lineage = self.lineage();
+        let made = ns.make_area_folder(name, id, &lineage)?;
+        let mapping = if self.inner.mapping.claim_writer() {
+            self.inner.mapping.clone()
+        } else {
+            let again = map_manifest(ns, manifest, held)?;
+            again.claim_writer();
+            again
+        };
+        // Source k of the snapshot becomes slot k + 1; slot 0 is the new area itself.
+        let runs = manifest.runs.iter().map(|r| crate::runs::Run {
+            source: r.source + 1,
+            ..*r
+        });
+        let mut sources = vec![None];
+        for (entry, held) in manifest.sources.iter().zip(held) {
+            sources.push(held.file.as_ref().map(|file| Source {
+                area: entry.area,
+                epoch: entry.epoch,
+                name: entry.name.clone(),
+                file: file.clone(),
+                dev: entry.dev,
+                ino: entry.ino,
+                lease: held.lease.clone(),
+                pinned: false,
+                last_published: None,
+            }));
+        }
+        Ok(Area::start(Start {
+            ns: ns.clone(),
+            folder: made.folder,
+            lock: made.lock,
+            id,
+            name: name.cloned(),
+            cow_threshold: None,
+            mapping,
+            runs: RunMap::from_runs(runs),
+            sources,
+            payload: manifest.payload.clone(),
+        }))
+    }
+
+    /// Where an area derived from this snapshot comes from.
+    pub(crate) fn lineage(&self) -> Vec<Lineage> {
+        let own = &self.inner.manifest.sources[0];
+        vec![Lineage {
+            id: own.area,
+            epoch: own.epoch,
+            name: own.name.clone(),
+        }]
+    }
+
+    /// Options with the snapshot's geometry, e.g. for an area that will take parts of it by
+    /// `map_foreign`.
+    pub fn options(&self) -> AreaOptions {
+        let geometry = self.geometry();
+        AreaOptions {
+            reserve: geometry.reserve(),
+            small_zone: geometry.small_zone(),
+            base_hint: None,
+            cow_threshold: None,
+        }
+    }
+}
+
+/// Maps all runs of a manifest read-only, at its owner's base when that is free here.
+fn map_manifest(ns: &Namespace, manifest: &Manifest, held: &[HeldSource]) -> Result<Arc<Mapping>> {
+    let mapping = Mapping::reserve(ns, manifest.geometry, Some(manifest.base as usize))?;
+    map_runs(&mapping, manifest, held, ns.path())?;
+    for source in held {
+        mapping.keep(source.lease.clone());
+    }
+    Ok(mapping)
+}
+
+pub(crate) fn map_runs(
+    mapping: &Mapping,
+    manifest: &Manifest,
+    held: &[HeldSource],
+    path: &Path,
+) -> Result<()> {
+    for run in &manifest.runs {
+        let file = held[run.source as usize].file.as_ref().ok_or_else(|| {
+            Fault::corrupt(
+                path,
+                format!("run at {:#x} lies in an area without memory", run.start),
+            )
+        })?;
+        mapping
+            .map_run(run, file, false)
+            .map_err(|e| mapping_fault(e, path))?;
+    }
+    Ok(())
+}
+
+/// Checks that an opened memory file is the one the manifest means, and long enough: a mapping
+/// beyond the end would be a SIGBUS at the first read.
+pub(crate) fn check_memory(
+    manifest: &Manifest,
+    source: usize,
+    facts: &FileFacts,
+    path: &Path,
+) -> Result<()> {
+    let entry = &manifest.sources[source];
+    if !facts.regular || (facts.dev, facts.ino) != (entry.dev, entry.ino) {
+        return Err(Fault::corrupt(
+            path,
+            "not the memory file that was published",
+        ));
+    }
+    let needed = manifest
+        .runs
+        .iter()
+        .filter(|r| r.source as usize == source)
+        .map(|r| r.file_offset + r.len)
+        .max();
+    if needed.is_some_and(|n| n > facts.len) {
+        return Err(Fault::corrupt(
+            path,
+            format!("{} bytes long, too short", facts.len),
+        ));
+    }
+    Ok(())
+}
+
+/// Opens the memory files and takes the leases of everything a leased manifest depends on.
+pub(crate) fn hold_sources(
+    folder: &file::Folder,
+    manifest: &Manifest,
+    own: Arc<Lease>,
+) -> Result<Vec<HeldSource>> {
+    let mut held = Vec::with_capacity(manifest.sources.len());
+    let entry = &manifest.sources[0];
+    let own_file = if entry.ino == 0 {
+        None
+    } else {
+        let path = folder.join(crate::area::MEMORY);
+        let file = folder.open_read(crate::area::MEMORY)?;
+        check_memory(manifest, 0, &file::facts(&file, &path)?, &path)?;
+        Some(Arc::new(file))
+    };
+    held.push(HeldSource {
+        file: own_file,
+        lease: own,
+    });
+    if manifest.sources.len() == 1 {
+        return Ok(held);
+    }
+    let parents = folder.open_folder(crate::area::PARENTS)?;
+    for (i, source) in manifest.sources.iter().enumerate().skip(1) {
+        let pin = crate::publish::pin_name(source.area, source.epoch);
+        let lease = Lease::take(&parents, &pin, source.area, source.epoch)?;
+        let name = crate::publish::parent_memory_name(source.area);
+        let path = parents.join(&name);
+        let file = parents.open_read(&name)?;
+        check_memory(manifest, i, &file::facts(&file, &path)?, &path)?;
+        held.push(HeldSource {
+            file: Some(Arc::new(file)),
+            lease: Arc::new(lease),
+        });
+    }
+    Ok(held)
+}

@@ -1,0 +1,332 @@
+//! Files and folders through directory descriptors, so that a folder that is renamed while it is
+//! used stays the same folder.
+//!
+//! All descriptors are close-on-exec. Nothing here follows symbolic links inside a namespace except
+//! `/proc/self/fd` links, which are how a hard link is made from an open file.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::error::{Fault, Result};
+use crate::units::ByteLen;
+
+/// Mode of files this crate makes: for the user alone.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// Mode of folders this crate makes.
+const DIR_MODE: Mode = Mode::RWXU;
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens an existing folder by its path.
+    pub(crate) fn open_path(path: &Path) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = fs::open(path, flags, Mode::empty()).map_err(|e| not_found(e, "open", path))?;
+        Ok(Self {
+            dir,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Opens the folder `name` in this one.
+    pub(crate) fn open_folder(&self, name: &str) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = self.path.join(name);
+        let dir = fs::openat(&self.dir, name, flags, Mode::empty())
+            .map_err(|e| not_found(e, "open", &path))?;
+        Ok(Self { dir, path })
+    }
+
+    pub(crate) fn make_folder(&self, name: &str) -> Result<()> {
+        fs::mkdirat(&self.dir, name, DIR_MODE).map_err(|e| self.fault(e, "create", name))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The same folder under the name it has been renamed to; only messages use the path.
+    pub(crate) fn renamed(self, path: PathBuf) -> Self {
+        Self {
+            dir: self.dir,
+            path,
+        }
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn fault(&self, e: Errno, action: &'static str, name: &str) -> Fault {
+        let path = self.join(name);
+        match e {
+            Errno::NOSPC | Errno::DQUOT => out_of_memory(&self.path, ByteLen(4096)),
+            e => not_found(e, action, &path),
+        }
+    }
+
+    pub(crate) fn open_read(&self, name: &str) -> Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let fd = fs::openat(&self.dir, name, flags, Mode::empty())
+            .map_err(|e| self.fault(e, "open", name))?;
+        Ok(File::from(fd))
+    }
+
+    pub(crate) fn open_write(&self, name: &str) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let fd = fs::openat(&self.dir, name, flags, Mode::empty())
+            .map_err(|e| self.fault(e, "open", name))?;
+        Ok(File::from(fd))
+    }
+
+    /// Creates a file that must not exist yet, open for reading and writing.
+    pub(crate) fn create_new(&self, name: &str) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let fd = fs::openat(&self.dir, name, flags, FILE_MODE)
+            .map_err(|e| self.fault(e, "create", name))?;
+        Ok(File::from(fd))
+    }
+
+    /// A file without a name: it vanishes with its last holder unless [`Folder::link_file`] names
+    /// it.
+    pub(crate) fn create_nameless(&self) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let fd = fs::openat(&self.dir, ".", flags, FILE_MODE)
+            .map_err(|e| self.fault(e, "create a file in", "."))?;
+        Ok(File::from(fd))
+    }
+
+    /// Gives an open file a (further) name in this folder. An existing file of that name is kept:
+    /// `Ok(false)`.
+    pub(crate) fn link_file(&self, file: &File, name: &str) -> Result<bool> {
+        let from = proc_path(file);
+        match fs::linkat(fs::CWD, &*from, &self.dir, name, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(e) => Err(self.fault(e, "link", name)),
+        }
+    }
+
+    /// Makes `name` a second name of `existing`, both in this folder, replacing what `name` was in
+    /// one step.
+    pub(crate) fn relink(&self, existing: &str, temporary: &str, name: &str) -> Result<()> {
+        let link = || fs::linkat(&self.dir, existing, &self.dir, temporary, AtFlags::empty());
+        match link() {
+            Err(Errno::EXIST) => {
+                // A crash left the temporary name behind.
+                self.unlink(temporary)?;
+                link().map_err(|e| self.fault(e, "link", temporary))?;
+            }
+            other => other.map_err(|e| self.fault(e, "link", temporary))?,
+        }
+        self.rename(temporary, name)
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        fs::renameat(&self.dir, from, &self.dir, to).map_err(|e| self.fault(e, "rename", from))
+    }
+
+    /// Renames unless the target exists: `Ok(false)` then.
+    pub(crate) fn rename_new(&self, from: &str, to: &str) -> Result<bool> {
+        match fs::renameat_with(&self.dir, from, &self.dir, to, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
+            Err(e) => Err(self.fault(e, "rename", from)),
+        }
+    }
+
+    /// Removes a file; one that is gone already is fine.
+    pub(crate) fn unlink(&self, name: &str) -> Result<()> {
+        match fs::unlinkat(&self.dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(self.fault(e, "remove", name)),
+        }
+    }
+
+    /// Removes an empty folder: `Ok(false)` when something is still in it.
+    pub(crate) fn remove_folder(&self, name: &str) -> Result<bool> {
+        match fs::unlinkat(&self.dir, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(true),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+            Err(e) => Err(self.fault(e, "remove", name)),
+        }
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// The names in this folder, without `.` and `..`; names that are not UTF-8 are none of ours.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = fs::openat(&self.dir, ".", flags, Mode::empty())
+            .map_err(|e| self.fault(e, "list", "."))?;
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(fd).map_err(|e| self.fault(e, "list", "."))? {
+            let entry = entry.map_err(|e| self.fault(e, "list", "."))?;
+            match entry.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => names.push(name.to_owned()),
+            }
+        }
+        Ok(names)
+    }
+
+    /// Identity of the folder itself: device and inode.
+    pub(crate) fn identity(&self) -> Result<(u64, u64)> {
+        let st = fs::fstat(&self.dir).map_err(|e| Fault::io("examine", &self.path, e))?;
+        Ok((st.st_dev, st.st_ino))
+    }
+
+    /// Identity of what `name` in this folder is now.
+    pub(crate) fn identity_of(&self, name: &str) -> Option<(u64, u64)> {
+        let st = fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some((st.st_dev, st.st_ino))
+    }
+}
+
+fn not_found(e: Errno, action: &'static str, path: &Path) -> Fault {
+    match e {
+        Errno::NOENT => Fault::NotFound,
+        e => Fault::io(action, path, e),
+    }
+}
+
+fn proc_path(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// A second, read-only open of the same file: the kernel refuses to make mappings of it writable.
+pub(crate) fn reopen_read(file: &File) -> Result<File> {
+    let path = proc_path(file);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let fd = fs::open(&*path, flags, Mode::empty())
+        .map_err(|e| Fault::io("open", Path::new(&path), e))?;
+    Ok(File::from(fd))
+}
+
+/// Facts about an open file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileFacts {
+    pub dev: u64,
+    pub ino: u64,
+    pub links: u64,
+    pub len: u64,
+    pub allocated: u64,
+    pub regular: bool,
+}
+
+pub(crate) fn facts(file: &File, path: &Path) -> Result<FileFacts> {
+    let st = fs::fstat(file).map_err(|e| Fault::io("examine", path, e))?;
+    Ok(FileFacts {
+        dev: st.st_dev,
+        ino: st.st_ino,
+        links: st.st_nlink as u64,
+        len: st.st_size as u64,
+        allocated: st.st_blocks as u64 * 512,
+        regular: fs::FileType::from_raw_mode(st.st_mode) == fs::FileType::RegularFile,
+    })
+}
+
+/// Tries a shared (`exclusive == false`) or exclusive lock; `Ok(false)` when somebody else's stands
+/// in the way.
+pub(crate) fn try_lock(file: &File, exclusive: bool, path: &Path) -> Result<bool> {
+    let operation = if exclusive {
+        FlockOperation::NonBlockingLockExclusive
+    } else {
+        FlockOperation::NonBlockingLockShared
+    };
+    loop {
+        match fs::flock(file, operation) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(Fault::io("lock", path, e)),
+        }
+    }
+}
+
+pub(crate) fn set_len(file: &File, len: u64, path: &Path) -> Result<()> {
+    fs::ftruncate(file, len).map_err(|e| Fault::io("resize", path, e))
+}
+
+/// Gives the memory of a range of a file back to the system; the range reads as zeros afterwards.
+pub(crate) fn punch(file: &File, offset: u64, len: u64, path: &Path) -> Result<()> {
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fs::fallocate(file, mode, offset, len).map_err(|e| Fault::io("give back memory of", path, e))
+}
+
+/// Allocates a range of a file (in small pages); the way to populate where `MADV_POPULATE_WRITE` is
+/// missing.
+pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> std::result::Result<(), Errno> {
+    fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, len)
+}
+
+/// The first range of allocated bytes at or after `from`.
+pub(crate) fn next_data(file: &File, from: u64, path: &Path) -> Result<Option<(u64, u64)>> {
+    let start = match fs::seek(file, fs::SeekFrom::Data(from)) {
+        Ok(at) => at,
+        Err(Errno::NXIO) => return Ok(None),
+        Err(e) => return Err(Fault::io("search", path, e)),
+    };
+    let end =
+        fs::seek(file, fs::SeekFrom::Hole(start)).map_err(|e| Fault::io("search", path, e))?;
+    Ok(Some((start, end)))
+}
+
+pub(crate) fn write_all(file: &File, bytes: &[u8], path: &Path) -> Result<()> {
+    file.write_all_at(bytes, 0)
+        .map_err(|e| match e.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => out_of_memory(path, ByteLen(bytes.len() as u64)),
+            _ => Fault::io("write", path, e),
+        })
+}
+
+/// Reads a whole file of at most `limit` bytes; `Ok(None)` when it is longer.
+pub(crate) fn read_all(file: &File, limit: u64, path: &Path) -> Result<Option<Vec<u8>>> {
+    let len = facts(file, path)?.len;
+    if len > limit {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; len as usize];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(Some(bytes)),
+        // Somebody truncated it meanwhile: what is missing will fail the checksum.
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(Some(Vec::new())),
+        Err(e) => Err(Fault::io("read", path, e)),
+    }
+}
+
+/// The error for a full file system, with what is free on it now.
+pub(crate) fn out_of_memory(path: &Path, needed: ByteLen) -> Fault {
+    let folder = if path.is_dir() {
+        path
+    } else {
+        path.parent().unwrap_or(path)
+    };
+    let free = fs::statfs(folder)
+        .map(|st| ByteLen(st.f_bavail as u64 * st.f_bsize as u64))
+        .unwrap_or_default();
+    Fault::OutOfMemory {
+        needed,
+        file_system: folder.to_owned(),
+        free,
+    }
+}
+
+/// Owner and permission bits of a directory.
+pub(crate) fn owner_and_mode(folder: &Folder) -> Result<(u32, u32)> {
+    let st = fs::fstat(folder.dir.as_fd()).map_err(|e| Fault::io("examine", &folder.path, e))?;
+    Ok((st.st_uid, st.st_mode & 0o7777))
+}

@@ -1,0 +1,258 @@
+//! Address ranges: reserving, mapping file ranges over them, protection, population.
+//!
+//! A [`Range`] owns a reserved span of address space; everything below happens inside it,
+//! bounds-checked by assertion (an out-of-range `MAP_FIXED` would overwrite foreign memory).
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::ptr::{NonNull, null_mut};
+
+use rustix::io::Errno;
+use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
+
+/// All spans begin at multiples of this, so that huge pages fit.
+pub(crate) const SPAN_ALIGN: usize = 2 << 20;
+
+/// Where areas are placed: far from where the kernel puts libraries, stacks and heaps, so that the
+/// same address is free in the processes that hook them.
+const WINDOW: std::ops::Range<usize> = 0x1000_0000_0000..0x5000_0000_0000;
+
+/// A reserved span of addresses; unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Span {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a span is an address and a length; all operations on it are system calls that are safe
+// from any thread.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+impl Span {
+    /// Reserves `len` bytes without memory: at `hint` when that is free, else somewhere in the
+    /// window, else anywhere.
+    pub(crate) fn reserve(len: usize, hint: Option<usize>) -> Result<Self, Errno> {
+        assert!(
+            len > 0 && len % SPAN_ALIGN == 0,
+            "spans are whole huge pages"
+        );
+        if let Some(at) = hint.filter(|at| acceptable(*at, len))
+            && let Ok(base) = reserve_exactly(at, len)
+        {
+            return Ok(Self { base, len });
+        }
+        for _ in 0..3 {
+            let Some(room) = (WINDOW.end - WINDOW.start).checked_sub(len) else {
+                break;
+            };
+            let slot = super::process::random_id() as usize % (room / SPAN_ALIGN + 1);
+            if let Ok(base) = reserve_exactly(WINDOW.start + slot * SPAN_ALIGN, len) {
+                return Ok(Self { base, len });
+            }
+        }
+        reserve_anywhere(len).map(|base| Self { base, len })
+    }
+
+    /// A short-lived span wherever there is room.
+    pub(crate) fn reserve_scratch(len: usize) -> Result<Self, Errno> {
+        reserve_anywhere(len).map(|base| Self { base, len })
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The address of a byte of the span; checked.
+    fn at(&self, offset: usize, len: usize) -> *mut c_void {
+        assert!(
+            offset <= self.len && len <= self.len - offset,
+            "outside the reserved span"
+        );
+        // SAFETY: the assertion keeps the result inside the reserved span.
+        unsafe { self.base.as_ptr().add(offset).cast() }
+    }
+
+    /// Maps a file range shared over a part of the span, replacing what was there in one step.
+    pub(crate) fn map(
+        &self,
+        offset: usize,
+        len: usize,
+        file: &File,
+        file_offset: u64,
+        writable: bool,
+    ) -> Result<(), Errno> {
+        let prot = if writable {
+            ProtFlags::READ | ProtFlags::WRITE
+        } else {
+            ProtFlags::READ
+        };
+        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
+        let at = self.at(offset, len);
+        // SAFETY: `at..at+len` lies in the span this object reserved and owns, so MAP_FIXED
+        // replaces only its own mapping.
+        unsafe { mm::mmap(at, len, prot, flags, file, file_offset) }.map(|_| ())
+    }
+
+    /// Takes the memory away from a part of the span; touching it faults.
+    pub(crate) fn unmap(&self, offset: usize, len: usize) -> Result<(), Errno> {
+        let at = self.at(offset, len);
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: as in `map`: only the span's own addresses are replaced.
+        unsafe { mm::mmap_anonymous(at, len, ProtFlags::empty(), flags) }.map(|_| ())
+    }
+
+    pub(crate) fn protect(&self, offset: usize, len: usize, writable: bool) -> Result<(), Errno> {
+        let prot = if writable {
+            MprotectFlags::READ | MprotectFlags::WRITE
+        } else {
+            MprotectFlags::READ
+        };
+        // SAFETY: only pages of this span change their protection; no reference into areas is held
+        // by this crate.
+        unsafe { mm::mprotect(self.at(offset, len), len, prot) }
+    }
+
+    /// Asks for huge pages; a kernel without them refuses, and that is fine.
+    pub(crate) fn advise_huge(&self, offset: usize, len: usize) {
+        // SAFETY: advice changes no contents; the range is inside the span.
+        let _ = unsafe { mm::madvise(self.at(offset, len), len, Advice::LinuxHugepage) };
+    }
+
+    /// Allocates all pages of a writable range; on a full file system an error instead of a later
+    /// SIGBUS.
+    pub(crate) fn populate(&self, offset: usize, len: usize) -> Result<(), Errno> {
+        loop {
+            // SAFETY: populating changes no contents; the range is inside the span.
+            match unsafe { mm::madvise(self.at(offset, len), len, Advice::LinuxPopulateWrite) } {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Moves what is mapped at the begin of `from` over a part of this span, page tables included.
+    pub(crate) fn move_in(&self, offset: usize, len: usize, from: &Span) -> Result<(), Errno> {
+        let target = self.at(offset, len);
+        let source = from.at(0, len);
+        let flags = MremapFlags::MAYMOVE;
+        // SAFETY: source and target are ranges of spans owned by the caller. The source becomes a
+        // hole, which `from`'s owner closes at once by `Span::forget_moved`.
+        unsafe { mm::mremap_fixed(source, len, len, flags, target) }.map(|_| ())
+    }
+
+    /// Ends a span whose first `moved` bytes have been moved away, without unmapping what may live
+    /// there by now.
+    pub(crate) fn forget_moved(self, moved: usize) {
+        let rest = self.len - moved;
+        if rest > 0 {
+            // SAFETY: the rest of the span is still this object's own mapping.
+            let _ = unsafe { mm::munmap(self.at(moved, rest), rest) };
+        }
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        // SAFETY: the span owns these addresses, and its last user is gone.
+        let unmapped = unsafe { mm::munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// An address from outside (an option, a manifest) is used as a hint only inside the window.
+fn acceptable(at: usize, len: usize) -> bool {
+    at % SPAN_ALIGN == 0
+        && at >= WINDOW.start
+        && at.checked_add(len).is_some_and(|e| e <= WINDOW.end)
+}
+
+fn reserve_exactly(at: usize, len: usize) -> Result<NonNull<u8>, Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: FIXED_NOREPLACE never replaces an existing mapping.
+    let got = unsafe { mm::mmap_anonymous(at as *mut c_void, len, ProtFlags::empty(), flags) }?;
+    if got as usize != at {
+        // A kernel before 4.17 takes the address as a mere hint.
+        // SAFETY: this is the mapping just made.
+        let _ = unsafe { mm::munmap(got, len) };
+        return Err(Errno::EXIST);
+    }
+    NonNull::new(got.cast()).ok_or(Errno::NOMEM)
+}
+
+fn reserve_anywhere(len: usize) -> Result<NonNull<u8>, Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let padded = len + SPAN_ALIGN;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice.
+    let got =
+        unsafe { mm::mmap_anonymous(null_mut(), padded, ProtFlags::empty(), flags) }? as usize;
+    let base = got.next_multiple_of(SPAN_ALIGN);
+    let (head, tail) = (base - got, got + padded - (base + len));
+    // SAFETY: head and tail are the parts of the mapping just made that the aligned span does not
+    // use.
+    unsafe {
+        if head > 0 {
+            let _ = mm::munmap(got as *mut c_void, head);
+        }
+        if tail > 0 {
+            let _ = mm::munmap((base + len) as *mut c_void, tail);
+        }
+    }
+    NonNull::new(base as *mut u8).ok_or(Errno::NOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_hint_is_taken_and_a_used_one_is_not() {
+        let first = Span::reserve(SPAN_ALIGN, None).unwrap();
+        let at = first.base().as_ptr() as usize;
+        assert_eq!(at % SPAN_ALIGN, 0);
+        let second = Span::reserve(SPAN_ALIGN, Some(at)).unwrap();
+        assert_ne!(second.base(), first.base());
+        drop(first);
+        let third = Span::reserve(SPAN_ALIGN, Some(at)).unwrap();
+        assert_eq!(third.base().as_ptr() as usize, at);
+        assert_eq!(third.len(), SPAN_ALIGN);
+    }
+
+    #[test]
+    fn hostile_hints_are_ignored() {
+        for hint in [
+            0,
+            1,
+            4096,
+            usize::MAX,
+            usize::MAX & !(SPAN_ALIGN - 1),
+            WINDOW.end - SPAN_ALIGN / 2,
+        ] {
+            let span = Span::reserve(2 * SPAN_ALIGN, Some(hint)).unwrap();
+            assert_ne!(span.base().as_ptr() as usize, hint);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the reserved span")]
+    fn nothing_is_mapped_outside() {
+        let span = Span::reserve(SPAN_ALIGN, None).unwrap();
+        let _ = span.unmap(SPAN_ALIGN, 4096);
+    }
+
+    #[test]
+    fn reserve_anywhere_is_aligned() {
+        let base = reserve_anywhere(3 * SPAN_ALIGN).unwrap();
+        assert_eq!(base.as_ptr() as usize % SPAN_ALIGN, 0);
+        drop(Span {
+            base,
+            len: 3 * SPAN_ALIGN,
+        });
+    }
+}

@@ -1,0 +1,7 @@
+//! The thin layer over the kernel: address ranges, files in a folder, process identity.
+//!
+//! Everything here is a system call with its error mapped; policy lives in the modules above.
+
+pub(crate) mod file;
+pub(crate) mod mem;
+pub(crate) mod process;

@@ -1,0 +1,93 @@
+//! Who a process is, and whether it is still the same one: pid plus start time, since pids are
+//! given again.
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Grows in every forked child; 0 in a process that was never forked since this library was loaded
+/// into it.
+static FORK_GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Compared with the value at an area's opening: different means that this process is a forked
+/// child of the area's owner.
+#[inline]
+pub(crate) fn fork_generation() -> u64 {
+    FORK_GENERATION.load(Ordering::Relaxed)
+}
+
+/// Called once in a new child, by the fork handler.
+pub(crate) fn note_fork() {
+    FORK_GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The longest command line kept.
+const MAX_COMMAND_BYTES: usize = 512;
+
+/// When a process started, in clock ticks since boot; `None` when there is no such process.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command in parentheses may itself contain spaces and parentheses: fields count from the
+    // last one.
+    let fields = stat.rsplit_once(')')?.1;
+    fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// A process's command line, shortened; empty when it cannot be read.
+pub(crate) fn command_line(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut text: String = String::from_utf8_lossy(&bytes)
+        .trim_end_matches('\0')
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.len() > MAX_COMMAND_BYTES {
+        let cut = (0..=MAX_COMMAND_BYTES)
+            .rev()
+            .find(|i| text.is_char_boundary(*i))
+            .unwrap_or(0);
+        text.truncate(cut);
+    }
+    text
+}
+
+/// The effective user.
+pub(crate) fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Fills a random 64-bit number from the kernel, never 0.
+pub(crate) fn random_id() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is writable for the length given; the kernel fills it and keeps no
+    // reference.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    let mut id = u64::from_ne_bytes(bytes);
+    if got != 8 {
+        // Cannot happen on the kernels this crate runs on; time and address still tell two areas of
+        // one machine apart.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        id = now.map_or(1, |d| d.as_nanos() as u64) ^ u64::from(std::process::id()).rotate_left(40);
+    }
+    id.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_process_is_found_and_a_missing_one_is_not() {
+        let me = std::process::id();
+        assert!(start_time(me).is_some());
+        assert_eq!(start_time(me), start_time(me));
+        assert!(command_line(me).contains("swing"));
+        assert_eq!(start_time(u32::MAX - 1), None);
+        assert_eq!(command_line(u32::MAX - 1), "");
+    }
+
+    #[test]
+    fn ids_differ() {
+        let ids: std::collections::HashSet<u64> = (0..100).map(|_| random_id()).collect();
+        assert_eq!(ids.len(), 100);
+    }
+}

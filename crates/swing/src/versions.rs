@@ -1,0 +1,381 @@
+//! The versions of extents in the area's own memory file that the live state no longer shows.
+//!
+//! A version is visible in the manifests with epochs in `[born, freed)`. While one of them is live
+//! (current, leased or pinned) the version is *retired*: its bytes must not change (INV-AREA-1).
+//! After that it is *spare*: its plane may be used again, and its memory is given back when there
+//! is more spare memory than a small allowance. The allowance is what makes the extents that every
+//! commit touches alternate between two planes without allocating pages each time.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::geometry::{Geometry, MAX_PLANES};
+use crate::units::{ByteLen, Epoch, ExtentId};
+
+/// The manifests that may still be hooked, leased or pinned.
+pub(crate) trait LiveEpochs {
+    /// The newest live epoch below `epoch`.
+    fn before(&self, epoch: Epoch) -> Option<Epoch>;
+    /// The oldest live epoch above `epoch`.
+    fn after(&self, epoch: Epoch) -> Option<Epoch>;
+}
+
+impl<T> LiveEpochs for BTreeMap<Epoch, T> {
+    fn before(&self, epoch: Epoch) -> Option<Epoch> {
+        self.range(..epoch).next_back().map(|(e, _)| *e)
+    }
+    fn after(&self, epoch: Epoch) -> Option<Epoch> {
+        self.range(epoch.next()..).next().map(|(e, _)| *e)
+    }
+}
+
+/// Whether any live manifest shows a version.
+pub(crate) fn visible(live: &impl LiveEpochs, born: Epoch, freed: Epoch) -> bool {
+    live.before(freed).is_some_and(|newest| newest >= born)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Retired {
+    extent: ExtentId,
+    plane: u32,
+    born: Epoch,
+}
+
+/// The planes of one extent that are not free.
+#[derive(Clone, Debug, Default)]
+struct Planes {
+    retired: Vec<u32>,
+    spare: Vec<u32>,
+}
+
+/// A plane to write a new version into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub plane: u32,
+    /// The plane has memory already, with old bytes in it.
+    pub spare: bool,
+}
+
+/// All versions but the current ones.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    planes: HashMap<ExtentId, Planes>,
+    /// By the epoch at which they were freed.
+    retired: BTreeMap<Epoch, Vec<Retired>>,
+    spare_order: VecDeque<(ExtentId, u32)>,
+    retired_bytes: u64,
+    spare_bytes: u64,
+}
+
+impl Versions {
+    pub(crate) fn retired_bytes(&self) -> ByteLen {
+        ByteLen(self.retired_bytes)
+    }
+
+    pub(crate) fn spare_bytes(&self) -> ByteLen {
+        ByteLen(self.spare_bytes)
+    }
+
+    /// The plane for a new version of an extent whose present version lies in `current`; `None`
+    /// when all are in use.
+    pub(crate) fn choose(
+        &mut self,
+        geometry: &Geometry,
+        extent: ExtentId,
+        current: Option<u32>,
+    ) -> Option<Choice> {
+        let Some(planes) = self.planes.get_mut(&extent) else {
+            return Some(Choice {
+                plane: u32::from(current == Some(0)),
+                spare: false,
+            });
+        };
+        if let Some(plane) = planes.spare.pop() {
+            self.spare_bytes -= geometry.len(extent).0;
+            self.spare_order.retain(|o| *o != (extent, plane));
+            return Some(Choice { plane, spare: true });
+        }
+        let free = |p: &u32| current != Some(*p) && !planes.retired.contains(p);
+        (0..MAX_PLANES).find(free).map(|plane| Choice {
+            plane,
+            spare: false,
+        })
+    }
+
+    /// The live state no longer shows a version.
+    pub(crate) fn free(
+        &mut self,
+        geometry: &Geometry,
+        live: &impl LiveEpochs,
+        version: (ExtentId, u32),
+        born: Epoch,
+        freed: Epoch,
+    ) {
+        let (extent, plane) = version;
+        debug_assert!(born <= freed);
+        if visible(live, born, freed) {
+            self.retire(geometry, extent, plane, born, freed);
+        } else {
+            self.add_spare(geometry, extent, plane);
+        }
+    }
+
+    /// Records a version that a live manifest shows.
+    pub(crate) fn retire(
+        &mut self,
+        geometry: &Geometry,
+        extent: ExtentId,
+        plane: u32,
+        born: Epoch,
+        freed: Epoch,
+    ) {
+        let planes = self.planes.entry(extent).or_default();
+        assert!(
+            !planes.retired.contains(&plane),
+            "INV-AREA-2: one version is in one state"
+        );
+        planes.retired.push(plane);
+        self.retired.entry(freed).or_default().push(Retired {
+            extent,
+            plane,
+            born,
+        });
+        self.retired_bytes += geometry.len(extent).0;
+    }
+
+    /// Adds a plane that has memory nobody can see.
+    pub(crate) fn add_spare(&mut self, geometry: &Geometry, extent: ExtentId, plane: u32) {
+        let planes = self.planes.entry(extent).or_default();
+        assert!(
+            !planes.spare.contains(&plane) && !planes.retired.contains(&plane),
+            "INV-AREA-2: one version is in one state"
+        );
+        planes.spare.push(plane);
+        self.spare_order.push_back((extent, plane));
+        self.spare_bytes += geometry.len(extent).0;
+    }
+
+    /// A manifest is gone; `live` no longer contains it. Versions only it showed become spare.
+    pub(crate) fn manifest_gone(
+        &mut self,
+        geometry: &Geometry,
+        live: &impl LiveEpochs,
+        gone: Epoch,
+    ) {
+        // Only versions freed after it, and not after the next live manifest (which shows those),
+        // can be affected.
+        let until = live.after(gone).unwrap_or(Epoch(u64::MAX));
+        let groups: Vec<Epoch> = self
+            .retired
+            .range(gone.next()..=until)
+            .map(|(e, _)| *e)
+            .collect();
+        for freed in groups {
+            let Some(group) = self.retired.get_mut(&freed) else {
+                continue;
+            };
+            let mut done = Vec::new();
+            group.retain(|v| {
+                let keep = visible(live, v.born, freed);
+                if !keep {
+                    done.push(*v);
+                }
+                keep
+            });
+            if group.is_empty() {
+                self.retired.remove(&freed);
+            }
+            for v in done {
+                self.retired_bytes -= geometry.len(v.extent).0;
+                if let Some(planes) = self.planes.get_mut(&v.extent) {
+                    planes.retired.retain(|p| *p != v.plane);
+                }
+                self.add_spare(geometry, v.extent, v.plane);
+            }
+        }
+    }
+
+    /// Takes spare versions out, oldest first, until at most `keep` bytes are left or `limit` bytes
+    /// are taken. Returns merged file ranges, whose memory the caller gives back before anything
+    /// else happens to the area.
+    pub(crate) fn take_spare(
+        &mut self,
+        geometry: &Geometry,
+        keep: ByteLen,
+        limit: ByteLen,
+    ) -> Vec<(u64, u64)> {
+        let mut ranges = Vec::new();
+        let mut taken = 0;
+        while self.spare_bytes > keep.0 && taken < limit.0 {
+            let Some((extent, plane)) = self.spare_order.pop_front() else {
+                break;
+            };
+            let len = geometry.len(extent).0;
+            if let Some(planes) = self.planes.get_mut(&extent) {
+                planes.spare.retain(|p| *p != plane);
+                if planes.spare.is_empty() && planes.retired.is_empty() {
+                    self.planes.remove(&extent);
+                }
+            }
+            self.spare_bytes -= len;
+            taken += len;
+            ranges.push((geometry.plane_offset(plane, geometry.start(extent)), len));
+        }
+        merge(ranges)
+    }
+
+    /// Checks the sums and the disjointness of the states; for tests and debug builds.
+    #[cfg(test)]
+    pub(crate) fn check(&self, geometry: &Geometry) {
+        let retired: u64 = self
+            .retired
+            .values()
+            .flatten()
+            .map(|v| geometry.len(v.extent).0)
+            .sum();
+        assert_eq!(retired, self.retired_bytes);
+        let spare: u64 = self
+            .spare_order
+            .iter()
+            .map(|(e, _)| geometry.len(*e).0)
+            .sum();
+        assert_eq!(spare, self.spare_bytes);
+        for planes in self.planes.values() {
+            for p in &planes.retired {
+                assert!(!planes.spare.contains(p), "INV-AREA-2");
+            }
+        }
+    }
+}
+
+/// Sorts ranges and joins neighbours.
+pub(crate) fn merge(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut out: Vec<(u64, u64)> = Vec::with_capacity(ranges.len().min(64));
+    for (start, len) in ranges {
+        match out.last_mut() {
+            Some(last) if last.0 + last.1 == start => last.1 += len,
+            _ => out.push((start, len)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry() -> Geometry {
+        Geometry::new(ByteLen::mib(64), ByteLen::mib(4)).unwrap()
+    }
+
+    #[test]
+    fn two_planes_alternate() {
+        let g = geometry();
+        let e = ExtentId(3);
+        let mut v = Versions::default();
+        let mut live: BTreeMap<Epoch, ()> = BTreeMap::new();
+        let mut current = v.choose(&g, e, None).unwrap();
+        assert_eq!(
+            current,
+            Choice {
+                plane: 0,
+                spare: false
+            }
+        );
+        for epoch in 1..50 {
+            // Published at `epoch`; the manifest before it goes.
+            live.insert(Epoch(epoch), ());
+            if live.remove(&Epoch(epoch - 1)).is_some() {
+                v.manifest_gone(&g, &live, Epoch(epoch - 1));
+            }
+            let next = v.choose(&g, e, Some(current.plane)).unwrap();
+            assert_eq!(next.plane, (epoch % 2) as u32);
+            assert_eq!(next.spare, epoch > 1, "the other plane keeps its memory");
+            v.free(
+                &g,
+                &live,
+                (e, current.plane),
+                Epoch(epoch),
+                Epoch(epoch + 1),
+            );
+            current = next;
+            v.check(&g);
+        }
+    }
+
+    #[test]
+    fn spare_memory_is_taken_in_merged_ranges() {
+        let g = geometry();
+        let mut v = Versions::default();
+        for e in [70, 65, 66, 64] {
+            v.add_spare(&g, ExtentId(e), 1);
+        }
+        assert_eq!(v.spare_bytes(), ByteLen::mib(8));
+        assert!(
+            v.take_spare(&g, ByteLen::mib(8), ByteLen::gib(1))
+                .is_empty()
+        );
+        let all = v.take_spare(&g, ByteLen(0), ByteLen::gib(1));
+        let base = g.reserve().0 + g.small_zone().0;
+        assert_eq!(all, [(base, 6 << 20), (base + (12 << 20), 2 << 20)]);
+        assert_eq!(v.spare_bytes(), ByteLen(0));
+        v.check(&g);
+    }
+
+    /// Random frees, publishes and departures against a model that looks at every version after
+    /// every step.
+    #[test]
+    fn agrees_with_the_interval_rule() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let g = geometry();
+        let mut v = Versions::default();
+        let mut live: BTreeMap<Epoch, ()> = BTreeMap::new();
+        let mut next = Epoch(1);
+        // extent -> current (plane, born); and all retired ones.
+        let mut current: HashMap<ExtentId, (u32, Epoch)> = HashMap::new();
+        let mut model: Vec<(ExtentId, u32, Epoch, Epoch)> = Vec::new();
+        for _ in 0..20_000 {
+            match rng.u8(0..10) {
+                0..=4 => {
+                    let e = ExtentId(rng.u32(60..70));
+                    let old = current.get(&e).copied();
+                    if let Some((plane, born)) = old {
+                        if !live.contains_key(&born) && !visible(&live, born, Epoch(u64::MAX)) {
+                            continue; // In place.
+                        }
+                        let c = v.choose(&g, e, Some(plane)).unwrap();
+                        let clash = |m: &&(ExtentId, u32, Epoch, Epoch)| m.0 == e && m.1 == c.plane;
+                        assert!(model.iter().find(clash).is_none(), "INV-AREA-1");
+                        v.free(&g, &live, (e, plane), born, next);
+                        if visible(&live, born, next) {
+                            model.push((e, plane, born, next));
+                        }
+                        current.insert(e, (c.plane, next));
+                    } else {
+                        let c = v.choose(&g, e, None).unwrap();
+                        current.insert(e, (c.plane, next));
+                    }
+                }
+                5..=6 => {
+                    live.insert(next, ());
+                    next = next.next();
+                }
+                7..=8 if !live.is_empty() => {
+                    let epochs: Vec<Epoch> = live.keys().copied().collect();
+                    let gone = epochs[rng.usize(..epochs.len())];
+                    live.remove(&gone);
+                    v.manifest_gone(&g, &live, gone);
+                    model.retain(|m| live.keys().any(|l| m.2 <= *l && *l < m.3));
+                }
+                _ => {
+                    v.take_spare(&g, ByteLen::mib(4), ByteLen::mib(4));
+                }
+            }
+            v.check(&g);
+            let bytes: u64 = model.iter().map(|m| g.len(m.0).0).sum();
+            assert_eq!(v.retired_bytes(), ByteLen(bytes));
+        }
+    }
+}

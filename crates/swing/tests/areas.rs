@@ -1,0 +1,109 @@
+//! One process, several handles: what publish, hook and derive promise.
+
+mod common;
+
+use common::*;
+use swing::{ExtentState, Publish, WriteIntent};
+
+/// INV-AREA-1, the first regression: the reader has not touched the page before the owner writes
+/// again. A MAP_PRIVATE mapping of the owner's live file would now show the later write.
+#[test]
+fn an_untouched_page_of_a_snapshot_does_not_show_later_writes() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    for at in [0, SMALL * 3, data_at(0), data_at(5)] {
+        fill(&area, at, SMALL, 1);
+    }
+    area.publish(Publish::Shared, b"one").unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    for round in 2..6 {
+        for at in [0, SMALL * 3, data_at(0), data_at(5)] {
+            fill(&area, at, SMALL, round);
+        }
+        area.publish(Publish::Shared, b"more").unwrap();
+    }
+    for at in [0, SMALL * 3, data_at(0), data_at(5)] {
+        assert!(snapshot_is(&snapshot, at, SMALL, 1));
+    }
+    assert_eq!(snapshot.payload(), b"one");
+    let newer = h.ns.hook(&name("a")).unwrap();
+    assert!(snapshot_is(&newer, data_at(5), SMALL, 5));
+    assert!(newer.epoch() > snapshot.epoch());
+}
+
+#[test]
+fn states_of_extents() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    let e = area.geometry().extent_of(swing::AreaOffset(data_at(1)));
+    assert_eq!(area.extent_state(e), ExtentState::Absent);
+    fill(&area, data_at(1), 10, 1);
+    assert_eq!(area.extent_state(e), ExtentState::Private);
+    area.publish(Publish::Committed, b"").unwrap();
+    assert_eq!(area.extent_state(e), ExtentState::Frozen);
+    fill(&area, data_at(1), 10, 2);
+    assert_eq!(area.extent_state(e), ExtentState::Private);
+    area.discard(range(data_at(1), DATA)).unwrap();
+    assert_eq!(area.extent_state(e), ExtentState::Absent);
+    area.make_writable(range(data_at(1), DATA), WriteIntent::Keep)
+        .unwrap();
+    assert!(read(&area, data_at(1), DATA).iter().all(|b| *b == 0));
+}
+
+#[test]
+fn a_derived_area_keeps_addresses_and_hides_its_writes() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    fill(&area, data_at(0), 3 * DATA, 1);
+    area.publish(Publish::Shared, b"root").unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    let other = h.ns.hook(&name("a")).unwrap();
+    let derived = snapshot.derive(Some(&name("b"))).unwrap();
+    assert_eq!(derived.base(), snapshot.base());
+    assert_eq!(derived.payload(), b"root");
+    fill(&derived, data_at(1), DATA, 2);
+    assert_eq!(read(&area, data_at(1), 4), [1; 4]);
+    assert!(snapshot_is(&other, data_at(0), 3 * DATA, 1));
+    derived.publish(Publish::Shared, b"b").unwrap();
+    // A chain: hook what was derived, derive again.
+    let second = h.ns.hook(&name("b")).unwrap();
+    assert!(snapshot_is(&second, data_at(0), DATA, 1));
+    assert!(snapshot_is(&second, data_at(1), DATA, 2));
+    let third = second.derive(Some(&name("c"))).unwrap();
+    fill(&third, data_at(2) + 5, 1, 3);
+    third.publish(Publish::Shared, b"c").unwrap();
+    drop((third, derived, area, snapshot));
+    let last = h.ns.hook(&name("c")).unwrap();
+    assert!(snapshot_is(&last, data_at(0), DATA, 1));
+    assert!(snapshot_is(&last, data_at(1), DATA, 2));
+    let bytes = read_snapshot(&last, data_at(2), DATA);
+    assert!(
+        bytes
+            .iter()
+            .enumerate()
+            .all(|(i, b)| *b == if i == 5 { 3 } else { 1 })
+    );
+}
+
+#[test]
+fn reopening_returns_to_what_was_committed() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    fill(&area, 0, 100, 1);
+    area.publish(Publish::Committed, b"one").unwrap();
+    fill(&area, 0, 100, 2);
+    drop(area);
+    assert!(matches!(
+        h.ns.hook(&name("a")),
+        Err(swing::HookError::NotShared { .. })
+    ));
+    let area = h.ns.open_area(&name("a")).unwrap();
+    assert_eq!(area.payload(), b"one");
+    assert_eq!(read(&area, 0, 100), [1; 100]);
+    let second = h.ns.open_area(&name("a"));
+    let Err(swing::OpenError::Owned { pid, command, .. }) = second else {
+        panic!("{second:?}")
+    };
+    assert_eq!(pid, std::process::id());
+    assert!(command.contains("areas"));
+}

@@ -1,0 +1,81 @@
+//! Helpers of the tests: a temporary namespace in memory, and byte access to areas and snapshots.
+#![allow(dead_code)]
+
+use std::ops::Range;
+
+use swing::{Area, AreaName, AreaOffset, AreaOptions, ByteLen, Namespace, Snapshot, WriteIntent};
+
+/// Bytes of an extent of the data zone.
+pub const DATA: u64 = swing::geometry::DATA_EXTENT.0;
+/// Bytes of an extent of the small zone.
+pub const SMALL: u64 = swing::geometry::SMALL_EXTENT.0;
+
+/// A namespace in a directory of its own, removed at the end.
+pub struct Home {
+    pub dir: tempfile::TempDir,
+    pub ns: Namespace,
+}
+
+pub fn home() -> Home {
+    let dir = tempfile::Builder::new()
+        .prefix("swing-test-")
+        .tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap();
+    let ns = Namespace::open(dir.path()).unwrap();
+    Home { dir, ns }
+}
+
+pub fn name(text: &str) -> AreaName {
+    AreaName::new(text).unwrap()
+}
+
+/// 1 GiB of addresses, 16 MiB of them small extents.
+pub fn options() -> AreaOptions {
+    AreaOptions::with_reserve(ByteLen::gib(1))
+}
+
+pub fn range(start: u64, len: u64) -> Range<AreaOffset> {
+    AreaOffset(start)..AreaOffset(start + len)
+}
+
+/// Where extent `i` of the data zone begins in an area with [`options`].
+pub fn data_at(i: u64) -> u64 {
+    ByteLen::mib(16).0 + i * DATA
+}
+
+/// Fills a range with a byte, through the barrier.
+pub fn fill(area: &Area, start: u64, len: u64, byte: u8) {
+    area.make_writable(range(start, len), WriteIntent::Keep)
+        .unwrap();
+    // SAFETY: the range has just been made writable, and tests do not touch one range from two
+    // threads.
+    unsafe { std::ptr::write_bytes(area.base().as_ptr().add(start as usize), byte, len as usize) };
+}
+
+/// Reads a range of an area; it must be mapped.
+pub fn read(area: &Area, start: u64, len: u64) -> Vec<u8> {
+    // SAFETY: tests ask only for what they wrote; the copy ends before anything can change.
+    unsafe { std::slice::from_raw_parts(area.base().as_ptr().add(start as usize), len as usize) }
+        .to_vec()
+}
+
+/// Reads a range of a snapshot; checked.
+pub fn read_snapshot(snapshot: &Snapshot, start: u64, len: u64) -> Vec<u8> {
+    assert!(
+        snapshot.is_mapped(&range(start, len)),
+        "{start:#x}+{len:#x} is not mapped"
+    );
+    // SAFETY: the range is mapped, and a snapshot's bytes never change.
+    let bytes = unsafe {
+        std::slice::from_raw_parts(snapshot.base().as_ptr().add(start as usize), len as usize)
+    };
+    bytes.to_vec()
+}
+
+/// Whether all of a range of a snapshot holds one byte.
+pub fn snapshot_is(snapshot: &Snapshot, start: u64, len: u64, byte: u8) -> bool {
+    read_snapshot(snapshot, start, len)
+        .iter()
+        .all(|b| *b == byte)
+}
