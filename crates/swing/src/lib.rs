@@ -65,13 +65,12 @@ mod reclaim;
 mod remove;
 mod runs;
 mod snapshot;
-mod sync;
 mod sys;
 mod units;
 mod versions;
 mod wait;
 
-pub use area::{Area, AreaOptions, AreaStats, WriteSession};
+pub use area::{Area, AreaOptions, AreaStats};
 pub use barrier::WriteIntent;
 pub use error::{
     CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, OpenError,

@@ -1,0 +1,168 @@
+//! Metadata that somebody damaged: every operation answers with a typed error or a block inside the
+//! area, and nothing panics or touches memory outside (the heap asserts each metadata access, and
+//! test memory each range).
+
+mod common;
+
+use common::{TestMemory, heap, seed};
+use std::sync::Arc;
+use swing::{AreaOffset, ByteLen};
+use swing_malloc::{FreeError, Heap, HeapError, Memory, RESERVED_OFFSET};
+
+/// Uses a heap whose bytes may be anything; what it grants must lie behind the metadata.
+fn exercise(heap: &Heap<TestMemory>, rng: &mut fastrand::Rng) {
+    let space = heap.area().space();
+    let mut blocks = Vec::new();
+    for _ in 0..60 {
+        let len = 1_u64 << rng.u32(0..25);
+        match rng.u8(..6) {
+            0 => drop(heap.free(AreaOffset(rng.u64(0..space.reserve) / 4096 * 4096))),
+            1 => drop(heap.free_exact(AreaOffset(rng.u64(..)), ByteLen(len))),
+            2 => drop(heap.usable_size(AreaOffset(rng.u64(..)))),
+            3 if !blocks.is_empty() => {
+                let (offset, len) = blocks.swap_remove(rng.usize(..blocks.len()));
+                drop(heap.free_exact(offset, len));
+            }
+            4 => {
+                let len = ByteLen(rng.u64(1..=len));
+                if let Ok(offset) = heap.allocate_exact(len, ByteLen(1)) {
+                    blocks.push((offset, len));
+                }
+            }
+            _ => {
+                if let Ok(grant) = heap.allocate(ByteLen(len)) {
+                    blocks.push((grant.offset, grant.len));
+                }
+            }
+        }
+    }
+    for (offset, len) in blocks {
+        let reserved = heap.reserved();
+        assert!(offset >= reserved.end && offset.0 + len.0 <= space.reserve);
+    }
+    let _ = (heap.check(), heap.blocks(), heap.stats());
+}
+
+/// A heap in the middle of its life.
+fn used_heap(rng: &mut fastrand::Rng) -> (Arc<TestMemory>, Heap<TestMemory>) {
+    let (memory, heap) = heap(64 << 20);
+    let mut blocks = Vec::new();
+    for _ in 0..100 {
+        if let Ok(grant) = heap.allocate(ByteLen(1 << rng.u32(0..22))) {
+            blocks.push(grant.offset);
+        }
+    }
+    for _ in 0..blocks.len() / 2 {
+        heap.free(blocks.swap_remove(rng.usize(..blocks.len()))).unwrap();
+    }
+    (memory, heap)
+}
+
+#[test]
+fn damaged_trees_never_lead_outside() {
+    let seed = seed("damaged_trees_never_lead_outside");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for _ in 0..150 {
+        let (memory, heap) = used_heap(&mut rng);
+        let metadata = heap.stats().metadata + (heap.reserved().end.0 - RESERVED_OFFSET);
+        for _ in 0..rng.u32(1..200) {
+            // Tops and large blocks, or any cluster.
+            let at = if rng.bool() { rng.u64(512..8192) } else { rng.u64(512..metadata) };
+            let value =
+                if rng.bool() { rng.u8(..) } else { [0, 1, 9, 253, 254, 255][rng.usize(..6)] };
+            memory.poke(at, value);
+        }
+        let heap = if rng.bool() { Heap::open(memory.clone()).unwrap() } else { heap };
+        exercise(&heap, &mut rng);
+    }
+}
+
+#[test]
+fn metadata_of_random_bytes_is_survived() {
+    let seed = seed("metadata_of_random_bytes_is_survived");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for _ in 0..20 {
+        let (memory, heap) = used_heap(&mut rng);
+        let metadata = heap.stats().metadata + (heap.reserved().end.0 - RESERVED_OFFSET);
+        for at in 512..metadata {
+            memory.poke(at, rng.u8(..));
+        }
+        let heap = Heap::open(memory.clone()).unwrap();
+        assert!(heap.check().is_err());
+        exercise(&heap, &mut rng);
+    }
+}
+
+#[test]
+fn a_cluster_without_memory_is_not_read() {
+    let (memory, heap) = heap(64 << 20);
+    let grant = heap.allocate(ByteLen(100)).unwrap();
+    memory.publish();
+    let child = memory.derive();
+    // The manifest of a hostile parent may leave out what the top of the tree promises.
+    let metadata = heap.stats().metadata;
+    let clusters = heap.reserved().end.0;
+    child.discard(clusters..clusters + (metadata - (64 << 10))).unwrap();
+    let hostile = Heap::open(child).unwrap();
+    assert!(matches!(hostile.free(grant.offset), Err(FreeError::Corrupt { .. })));
+    assert!(hostile.check().is_err());
+}
+
+#[test]
+fn the_checker_finds_any_flipped_byte_of_the_trees() {
+    let seed = seed("the_checker_finds_any_flipped_byte_of_the_trees");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (memory, heap) = used_heap(&mut rng);
+    heap.check().unwrap();
+    let clusters = heap.reserved().end.0;
+    let metadata = heap.stats().metadata - RESERVED_OFFSET;
+    for _ in 0..300 {
+        let at = clusters + rng.u64(..metadata);
+        // The first bytes of a cluster stand for no node, nor does the second half in trees as low
+        // as these.
+        if !(2..0x8000).contains(&(at & 0xFFFF)) {
+            continue;
+        }
+        let old = memory.peek(at);
+        memory.poke(at, old.wrapping_add(rng.u8(1..)));
+        assert!(heap.check().is_err(), "byte {at}");
+        memory.poke(at, old);
+    }
+    heap.check().unwrap();
+}
+
+#[test]
+fn memory_without_a_heap_is_not_opened() {
+    let memory = TestMemory::new(64 << 20);
+    assert!(matches!(Heap::open(memory.clone()), Err(HeapError::NoHeap { found: 0 })));
+    memory.make_writable(0..4096).unwrap();
+    assert!(matches!(Heap::open(memory.clone()), Err(HeapError::NoHeap { found: 0 })));
+    let (used, _heap) = heap(64 << 20);
+    used.poke(8, 99);
+    assert!(matches!(Heap::open(used.clone()), Err(HeapError::Version { found: 99, .. })));
+    used.poke(8, 1);
+    used.poke(60, 1);
+    assert!(matches!(Heap::open(used.clone()), Err(HeapError::Corrupt { .. })));
+}
+
+#[test]
+fn a_heap_of_another_area_is_not_opened() {
+    let (memory, _heap) = heap(64 << 20);
+    let other = TestMemory::new(128 << 20);
+    other.make_writable(0..64 << 10).unwrap();
+    (0..64 << 10).for_each(|at| other.poke(at, memory.peek(at)));
+    let found = Heap::open(other);
+    assert!(matches!(found, Err(HeapError::Geometry { field: "reserve", .. })), "{found:?}");
+}
+
+#[test]
+fn creating_without_memory_is_an_error() {
+    for barriers in 0..3 {
+        let memory = TestMemory::new(64 << 20);
+        memory.fail_after(Some(barriers));
+        let result = Heap::create(memory.clone(), Default::default());
+        assert!(matches!(result, Err(HeapError::Write(_))), "{barriers}: {result:?}");
+        memory.fail_after(None);
+        Heap::create(memory, Default::default()).unwrap().check().unwrap();
+    }
+}
