@@ -34,8 +34,7 @@ impl Namespace {
     /// changes a dead owner had not committed are gone.
     pub fn open_area(&self, name: &AreaName) -> Result<Area, OpenError> {
         let ctx = Context::named(name, self.path());
-        self.open_area_inner(name)
-            .map_err(|fault| OpenError::from_fault(fault, &ctx))
+        self.open_area_inner(name).map_err(|fault| OpenError::from_fault(fault, &ctx))
     }
 
     fn open_area_inner(&self, name: &AreaName) -> Result<Area> {
@@ -115,9 +114,7 @@ fn adopt(
         };
         let missing = || Fault::corrupt(folder.path(), "a run lies in an area without memory");
         let file = file.ok_or_else(missing)?;
-        mapping
-            .map_run(run, file, false)
-            .map_err(|e| mapping_fault(e, folder.path()))?;
+        mapping.map_run(run, file, false).map_err(|e| mapping_fault(e, folder.path()))?;
     }
     let area = Area::start(Start {
         ns: ns.clone(),
@@ -152,11 +149,7 @@ fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>>
             check_memory(manifest, 0, &facts, &path)?;
         }
     }
-    Ok(Some(Memory {
-        file: Arc::new(file),
-        linked: true,
-        len: facts.len,
-    }))
+    Ok(Some(Memory { file: Arc::new(file), linked: true, len: facts.len }))
 }
 
 fn open_source(
@@ -172,19 +165,10 @@ fn open_source(
         Some(file) => file.clone(),
         None => Arc::new(parents.open_read(&name)?),
     };
-    let index = manifest
-        .sources
-        .iter()
-        .position(|s| s == entry)
-        .unwrap_or(0);
+    let index = manifest.sources.iter().position(|s| s == entry).unwrap_or(0);
     check_memory(manifest, index, &file::facts(&file, &path)?, &path)?;
     files.insert(entry.area.0, file.clone());
-    let lease = Lease::take(
-        &parents,
-        &pin_name(entry.area, entry.epoch),
-        entry.area,
-        entry.epoch,
-    )?;
+    let lease = Lease::take(&parents, &pin_name(entry.area, entry.epoch), entry.area, entry.epoch)?;
     Ok(Source {
         area: entry.area,
         epoch: entry.epoch,
@@ -227,9 +211,7 @@ fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> 
         }
     }
     for ((extent, plane), (first, last)) in others {
-        state
-            .versions
-            .retire(&core.geometry, extent, plane, first, last.next());
+        state.versions.retire(&core.geometry, extent, plane, first, last.next());
     }
     Ok(())
 }
@@ -238,29 +220,18 @@ fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> 
 fn own_extents(core: &Core, manifest: &Manifest) -> Result<Vec<(ExtentId, u32)>> {
     let geometry = &core.geometry;
     if manifest.geometry != *geometry {
-        return Err(Fault::corrupt(
-            core.folder.path(),
-            "manifests of different geometries",
-        ));
+        return Err(Fault::corrupt(core.folder.path(), "manifests of different geometries"));
     }
     let mut out = Vec::new();
     for run in manifest.runs.iter().filter(|r| r.source == 0) {
         let above = run.file_offset.checked_sub(run.start);
-        let plane = above
-            .filter(|a| a % geometry.reserve().0 == 0)
-            .map(|a| a / geometry.reserve().0);
+        let plane =
+            above.filter(|a| a % geometry.reserve().0 == 0).map(|a| a / geometry.reserve().0);
         let Some(plane) = plane.filter(|p| *p < u64::from(crate::geometry::MAX_PLANES)) else {
-            return Err(Fault::corrupt(
-                core.folder.path(),
-                "an own run that lies in no plane",
-            ));
+            return Err(Fault::corrupt(core.folder.path(), "an own run that lies in no plane"));
         };
         let range = AreaOffset(run.start)..AreaOffset(run.end());
-        out.extend(
-            geometry
-                .covering(&range)
-                .map(|e| (ExtentId(e), plane as u32)),
-        );
+        out.extend(geometry.covering(&range).map(|e| (ExtentId(e), plane as u32)));
     }
     Ok(out)
 }

@@ -16,9 +16,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::departure::Departure;
 use crate::error::{Fault, Result};
@@ -29,6 +27,7 @@ use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
 use crate::runs::RunMap;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
 use crate::sys::process;
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
@@ -59,30 +58,18 @@ impl AreaOptions {
     pub fn with_reserve(reserve: ByteLen) -> Self {
         let data = crate::geometry::DATA_EXTENT.0;
         let small_zone = ByteLen((reserve.0 / 64).next_multiple_of(data).min(reserve.0));
-        Self {
-            reserve,
-            small_zone,
-            base_hint: None,
-            cow_threshold: None,
-        }
+        Self { reserve, small_zone, base_hint: None, cow_threshold: None }
     }
 
     /// For databases: a power of two of at least four times the machine's memory, and at least 64
     /// GiB, so that an area never runs out of addresses before the machine runs out of memory.
     pub fn default_database() -> Self {
         // SAFETY: sysconf only reads.
-        let (pages, size) = unsafe {
-            (
-                libc::sysconf(libc::_SC_PHYS_PAGES),
-                libc::sysconf(libc::_SC_PAGESIZE),
-            )
-        };
-        let memory = u64::try_from(pages)
-            .unwrap_or(0)
-            .saturating_mul(u64::try_from(size).unwrap_or(0));
-        let reserve = memory
-            .saturating_mul(4)
-            .clamp(64 << 30, crate::geometry::MAX_RESERVE.0);
+        let (pages, size) =
+            unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+        let memory =
+            u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0));
+        let reserve = memory.saturating_mul(4).clamp(64 << 30, crate::geometry::MAX_RESERVE.0);
         Self::with_reserve(ByteLen(reserve.next_power_of_two()))
     }
 
@@ -147,6 +134,8 @@ pub(crate) struct State {
     pub committed: Option<Epoch>,
     /// Where the next bounded look for retired manifests begins.
     pub probe_from: Epoch,
+    /// Bytes that publishes may still give back: what was discarded, or released by readers.
+    pub punch_budget: u64,
     pub payload: Vec<u8>,
     /// Something has changed since the newest manifest.
     pub dirty: bool,
@@ -174,6 +163,8 @@ pub(crate) struct Core {
     /// Signalled when `busy` falls.
     pub idle: Condvar,
     pub counters: Counters,
+    /// Write sessions alive; see [`Area::write_session`].
+    pub sessions: Sessions,
     // Last: looks after removed areas when all leases above are gone.
     pub _departure: Arc<Departure>,
 }
@@ -215,6 +206,27 @@ pub struct AreaStats {
     pub runs: usize,
     /// Manifests that are current, leased or pinned, as far as known.
     pub live_manifests: usize,
+}
+
+/// Whether somebody may be storing into private extents.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    /// The client announces its stores at all.
+    pub announced: AtomicBool,
+    pub alive: AtomicUsize,
+}
+
+/// Announces stores into the area; see [`Area::write_session`].
+#[derive(Debug)]
+pub struct WriteSession {
+    core: Arc<Core>,
+}
+
+impl Drop for WriteSession {
+    fn drop(&mut self) {
+        let before = self.core.sessions.alive.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0);
+    }
 }
 
 /// The one writer of an area; see the module documentation.
@@ -259,6 +271,7 @@ impl Area {
             shared: None,
             committed: None,
             probe_from: Epoch(0),
+            punch_budget: 0,
             payload: start.payload,
             dirty: true,
             hookable: true,
@@ -281,6 +294,7 @@ impl Area {
             state: Mutex::new(state),
             idle: Condvar::new(),
             counters: Counters::default(),
+            sessions: Sessions::default(),
         });
         crate::fork::register(&core);
         Area { core }
@@ -328,6 +342,18 @@ impl Area {
         }
     }
 
+    /// Announces that the caller may store into private extents as long as the guard lives. A
+    /// client that holds one around all its stores gets a stable view in forked children: a fork
+    /// while no session is alive freezes the state for the child. A fork during a session cannot
+    /// (it would trap the store), and a client that never announces anything is taken to be storing
+    /// always.
+    pub fn write_session(&self) -> WriteSession {
+        let sessions = &self.core.sessions;
+        sessions.announced.store(true, Ordering::Relaxed);
+        sessions.alive.fetch_add(1, Ordering::Acquire);
+        WriteSession { core: self.core.clone() }
+    }
+
     /// Sizes and counts.
     pub fn stats(&self) -> AreaStats {
         let core = &self.core;
@@ -371,18 +397,14 @@ impl Core {
     }
 
     pub(crate) fn check_fork(&self) -> Result<()> {
-        if self.generation == process::fork_generation() {
-            Ok(())
-        } else {
-            Err(Fault::Forked)
-        }
+        if self.generation == process::fork_generation() { Ok(()) } else { Err(Fault::Forked) }
     }
 
     /// As `lock_for_change`, and nobody is working on extents outside the lock.
     pub(crate) fn lock_idle(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock_for_change()?;
         while state.busy > 0 {
-            self.idle.wait(&mut state);
+            state = self.idle.wait(state);
         }
         if state.closed {
             return Err(Fault::Closed);
@@ -406,11 +428,7 @@ impl Core {
                 Err(Fault::Io(_)) => (self.folder.create_new(MEMORY)?, true),
                 Err(e) => return Err(e),
             };
-            state.memory = Some(Memory {
-                file: Arc::new(file),
-                linked,
-                len: 0,
-            });
+            state.memory = Some(Memory { file: Arc::new(file), linked, len: 0 });
         }
         let Some(memory) = state.memory.as_mut() else {
             return Err(Fault::Closed);
@@ -437,11 +455,7 @@ impl Core {
     pub(crate) fn file_of(&self, state: &State, source: u32) -> Result<Arc<File>> {
         let file = match source {
             0 => state.memory.as_ref().map(|m| m.file.clone()),
-            s => state
-                .sources
-                .get(s as usize)
-                .and_then(|s| s.as_ref())
-                .map(|s| s.file.clone()),
+            s => state.sources.get(s as usize).and_then(|s| s.as_ref()).map(|s| s.file.clone()),
         };
         file.ok_or_else(|| {
             Fault::corrupt(self.folder.path(), format!("source {source} has no file"))
@@ -464,11 +478,7 @@ impl Core {
             });
             // Without the old contents the process would read other bytes than it wrote: crash
             // rather than corrupt.
-            assert!(
-                mapped.is_ok(),
-                "cannot restore the mapping at {:#x}: {mapped:?}",
-                run.start
-            );
+            assert!(mapped.is_ok(), "cannot restore the mapping at {:#x}: {mapped:?}", run.start);
             at = run.end();
         }
         if at < end {

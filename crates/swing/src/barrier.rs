@@ -96,21 +96,14 @@ impl Area {
 
 impl Core {
     pub(crate) fn context(&self) -> Context<'_> {
-        Context {
-            name: self.name.as_ref(),
-            id: Some(self.id),
-            path: self.folder.path(),
-        }
+        Context { name: self.name.as_ref(), id: Some(self.id), path: self.folder.path() }
     }
 
     pub(crate) fn check_range(&self, range: &Range<AreaOffset>) -> Result<()> {
         if self.geometry.contains(range) {
             return Ok(());
         }
-        Err(Fault::OutOfRange {
-            start: range.start,
-            end: range.end,
-        })
+        Err(Fault::OutOfRange { start: range.start, end: range.end })
     }
 
     fn make_writable(&self, range: &Range<AreaOffset>, intent: WriteIntent) -> Result<()> {
@@ -139,11 +132,8 @@ impl Core {
     ) -> Result<()> {
         let (steps, file) = {
             let mut state = self.lock_for_change()?;
-            while extents
-                .clone()
-                .any(|e| self.states.get(ExtentId(e)) == BUSY)
-            {
-                self.idle.wait(&mut state);
+            while extents.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
+                state = self.idle.wait(state);
             }
             self.plan(&mut state, range, extents, intent)?
         };
@@ -158,22 +148,22 @@ impl Core {
             done += 1;
         }
         let mut state = self.state.lock();
+        let mut written = 0;
         for (i, step) in steps.iter().enumerate() {
             if i < done {
                 self.record(&mut state, step);
+                written += step.len;
             } else {
                 self.undo(&mut state, step, &file, i == done);
             }
         }
         let claimed: u32 = steps.iter().map(|s| s.count).sum();
-        assert!(
-            state.busy >= claimed,
-            "INV-AREA-3: every claimed extent is given back once"
-        );
+        assert!(state.busy >= claimed, "INV-AREA-3: every claimed extent is given back once");
         state.busy -= claimed;
-        drop(state);
         self.idle.notify_all();
-        failure.map_or(Ok(()), Err)
+        let punched = self.punch_after_writing(&mut state, written);
+        drop(state);
+        failure.map_or(punched, Err)
     }
 
     /// Claims the extents that are not private yet and decides what to do with each.
@@ -196,9 +186,7 @@ impl Core {
             let overwrite = intent == WriteIntent::Overwrite && inside.contains(&e);
             let Some(way) = self.choose_way(state, extent, overwrite) else {
                 self.abandon(state, &steps);
-                return Err(Fault::PlanesExhausted {
-                    at: self.geometry.start(extent),
-                });
+                return Err(Fault::PlanesExhausted { at: self.geometry.start(extent) });
             };
             if let Way::Fresh { plane, .. } | Way::Copy { plane } = way {
                 highest = highest.max(plane + 1);
@@ -227,8 +215,7 @@ impl Core {
     fn abandon(&self, state: &mut State, steps: &[Step]) {
         for step in steps {
             if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
-                step.extents()
-                    .for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
+                step.extents().for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
             }
         }
     }
@@ -241,21 +228,11 @@ impl Core {
         {
             return Some(Way::InPlace);
         }
-        let choice = state
-            .versions
-            .choose(&self.geometry, extent, own.map(|o| o.plane))?;
+        let choice = state.versions.choose(&self.geometry, extent, own.map(|o| o.plane))?;
         Some(match (absent, overwrite) {
-            (_, true) => Way::Fresh {
-                plane: choice.plane,
-                zero: false,
-            },
-            (true, false) => Way::Fresh {
-                plane: choice.plane,
-                zero: choice.spare,
-            },
-            (false, false) => Way::Copy {
-                plane: choice.plane,
-            },
+            (_, true) => Way::Fresh { plane: choice.plane, zero: false },
+            (true, false) => Way::Fresh { plane: choice.plane, zero: choice.spare },
+            (false, false) => Way::Copy { plane: choice.plane },
         })
     }
 
@@ -269,13 +246,7 @@ impl Core {
                 return;
             }
         }
-        steps.push(Step {
-            first: extent,
-            count: 1,
-            start,
-            len,
-            way,
-        });
+        steps.push(Step { first: extent, count: 1, start, len, way });
     }
 
     fn perform(&self, step: &Step, file: &File) -> Result<()> {
@@ -286,9 +257,7 @@ impl Core {
                 let path = self.memory_path();
                 span.protect(step.start as usize, step.len as usize, true)
                     .map_err(|e| mapping_fault(e, &path))?;
-                self.counters
-                    .in_place_bytes
-                    .fetch_add(step.len, Ordering::Relaxed);
+                self.counters.in_place_bytes.fetch_add(step.len, Ordering::Relaxed);
                 Ok(())
             }
             Way::Copy { plane } if self.geometry.is_small(step.first) => {
@@ -301,16 +270,8 @@ impl Core {
     fn map_fresh(&self, step: &Step, file: &File, plane: u32, zero: bool) -> Result<()> {
         let run = self.plane_run(step.start, step.len, plane);
         let path = self.memory_path();
-        self.mapping
-            .map_run(&run, file, true)
-            .map_err(|e| mapping_fault(e, &path))?;
-        self.populate(
-            self.mapping.span(),
-            step.start,
-            step.len,
-            file,
-            run.file_offset,
-        )?;
+        self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
+        self.populate(self.mapping.span(), step.start, step.len, file, run.file_offset)?;
         if zero {
             // SAFETY: the range has just been mapped writable and populated, and the extents are
             // claimed by this call.
@@ -319,20 +280,13 @@ impl Core {
                 std::ptr::write_bytes(at, 0, step.len as usize);
             }
         }
-        self.counters
-            .populated_bytes
-            .fetch_add(step.len, Ordering::Relaxed);
+        self.counters.populated_bytes.fetch_add(step.len, Ordering::Relaxed);
         Ok(())
     }
 
     fn plane_run(&self, start: u64, len: u64, plane: u32) -> Run {
         let file_offset = self.geometry.plane_offset(plane, AreaOffset(start));
-        Run {
-            start,
-            len,
-            source: 0,
-            file_offset,
-        }
+        Run { start, len, source: 0, file_offset }
     }
 
     /// Allocates the pages behind a writable mapping; a full file system is an error, not a SIGBUS
@@ -374,19 +328,14 @@ impl Core {
             let at = self.mapping.base().as_ptr().add(step.start as usize);
             std::slice::from_raw_parts(at, step.len as usize)
         };
-        file.write_all_at(old, run.file_offset)
-            .map_err(|e| match e.raw_os_error() {
-                Some(libc::ENOSPC | libc::ENOMEM) => {
-                    file::out_of_memory(self.folder.path(), ByteLen(step.len))
-                }
-                _ => Fault::io("write", &path, e),
-            })?;
-        self.mapping
-            .map_run(&run, file, true)
-            .map_err(|e| mapping_fault(e, &path))?;
-        self.counters
-            .copied_bytes
-            .fetch_add(step.len, Ordering::Relaxed);
+        file.write_all_at(old, run.file_offset).map_err(|e| match e.raw_os_error() {
+            Some(libc::ENOSPC | libc::ENOMEM) => {
+                file::out_of_memory(self.folder.path(), ByteLen(step.len))
+            }
+            _ => Fault::io("write", &path, e),
+        })?;
+        self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
+        self.counters.copied_bytes.fetch_add(step.len, Ordering::Relaxed);
         Ok(())
     }
 
@@ -408,9 +357,7 @@ impl Core {
         let run = self.plane_run(start, len, plane);
         debug_assert!(len as usize % SPAN_ALIGN == 0);
         let scratch = Span::reserve_scratch(len as usize).map_err(fault)?;
-        scratch
-            .map(0, len as usize, file, run.file_offset, true)
-            .map_err(fault)?;
+        scratch.map(0, len as usize, file, run.file_offset, true).map_err(fault)?;
         scratch.advise_huge(0, len as usize);
         self.populate(&scratch, 0, len, file, run.file_offset)?;
         // SAFETY: the source is mapped readable, frozen and claimed by this call; the scratch range
@@ -419,10 +366,7 @@ impl Core {
             let from = self.mapping.base().as_ptr().add(start as usize);
             std::ptr::copy_nonoverlapping(from, scratch.base().as_ptr(), len as usize);
         }
-        self.mapping
-            .span()
-            .move_in(start as usize, len as usize, &scratch)
-            .map_err(fault)?;
+        self.mapping.span().move_in(start as usize, len as usize, &scratch).map_err(fault)?;
         scratch.forget_moved(len as usize);
         self.counters.copied_bytes.fetch_add(len, Ordering::Relaxed);
         Ok(())
@@ -439,10 +383,7 @@ impl Core {
             };
             let old = state.own.set(extent, Some(Own { plane, born }));
             if let Some(old) = old.filter(|_| step.way != Way::InPlace) {
-                assert_ne!(
-                    old.plane, plane,
-                    "INV-AREA-1: a visible version is never overwritten"
-                );
+                assert_ne!(old.plane, plane, "INV-AREA-1: a visible version is never overwritten");
                 state.versions.free(
                     &self.geometry,
                     &state.live,
@@ -471,17 +412,13 @@ impl Core {
                 let offset = self.geometry.plane_offset(plane, AreaOffset(step.start));
                 let _ = file::punch(file, offset, step.len, &self.memory_path());
             } else {
-                step.extents()
-                    .for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
+                step.extents().for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
             }
         }
         for extent in step.extents() {
-            let mapped = state.runs.covers(
-                self.geometry.start(extent).0,
-                self.geometry.range(extent).end.0,
-            );
-            self.states
-                .set(extent, if mapped { FROZEN } else { ABSENT });
+            let mapped =
+                state.runs.covers(self.geometry.start(extent).0, self.geometry.range(extent).end.0);
+            self.states.set(extent, if mapped { FROZEN } else { ABSENT });
         }
     }
 }

@@ -4,9 +4,8 @@
 //! memory they still show. The last of them takes it away when it lets go; whoever is killed
 //! instead leaves that to `gc`.
 
-use parking_lot::Mutex;
-
 use crate::namespace::Namespace;
+use crate::sync::Mutex;
 use crate::units::AreaId;
 
 /// Remembers whose leases were held; when dropped (after them) it looks whether these areas have
@@ -19,10 +18,7 @@ pub(crate) struct Departure {
 
 impl Departure {
     pub(crate) fn new(ns: &Namespace) -> Self {
-        Self {
-            ns: ns.clone(),
-            areas: Mutex::new(Vec::new()),
-        }
+        Self { ns: ns.clone(), areas: Mutex::new(Vec::new()) }
     }
 
     pub(crate) fn note(&self, area: AreaId) {

@@ -32,54 +32,27 @@ pub(crate) enum Fault {
     NotShared,
     NotHookable,
     Contended,
-    Owned {
-        pid: u32,
-        command: String,
-    },
-    Corrupt {
-        path: PathBuf,
-        detail: String,
-    },
-    OutOfMemory {
-        needed: ByteLen,
-        file_system: PathBuf,
-        free: ByteLen,
-    },
-    AddressSpace {
-        len: ByteLen,
-    },
+    Owned { pid: u32, command: String },
+    Corrupt { path: PathBuf, detail: String },
+    OutOfMemory { needed: ByteLen, file_system: PathBuf, free: ByteLen },
+    AddressSpace { len: ByteLen },
     TooManyMappings,
-    PlanesExhausted {
-        at: AreaOffset,
-    },
-    OutOfRange {
-        start: AreaOffset,
-        end: AreaOffset,
-    },
+    PlanesExhausted { at: AreaOffset },
+    OutOfRange { start: AreaOffset, end: AreaOffset },
     Forked,
     Closed,
-    Limit {
-        what: &'static str,
-        limit: u64,
-    },
+    Limit { what: &'static str, limit: u64 },
 }
 
 pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
 
 impl Fault {
     pub(crate) fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
-        Fault::Io(IoFailure {
-            action,
-            path: path.to_owned(),
-            source: source.into(),
-        })
+        Fault::Io(IoFailure { action, path: path.to_owned(), source: source.into() })
     }
 
     pub(crate) fn corrupt(path: &Path, detail: impl Into<String>) -> Self {
-        Fault::Corrupt {
-            path: path.to_owned(),
-            detail: detail.into(),
-        }
+        Fault::Corrupt { path: path.to_owned(), detail: detail.into() }
     }
 
     /// For the operations that have no word of their own for this fault.
@@ -88,11 +61,7 @@ impl Fault {
             Fault::Io(failure) => failure,
             other => {
                 let source = io::Error::other(format!("{other:?}"));
-                IoFailure {
-                    action: "use",
-                    path: path.to_owned(),
-                    source,
-                }
+                IoFailure { action: "use", path: path.to_owned(), source }
             }
         }
     }
@@ -290,19 +259,11 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(crate) fn named(name: &'a AreaName, path: &'a Path) -> Self {
-        Self {
-            name: Some(name),
-            id: None,
-            path,
-        }
+        Self { name: Some(name), id: None, path }
     }
 
     pub(crate) fn path(path: &'a Path) -> Self {
-        Self {
-            name: None,
-            id: None,
-            path,
-        }
+        Self { name: None, id: None, path }
     }
 
     fn name(&self) -> String {
@@ -360,10 +321,7 @@ mod tests {
         let name = AreaName::new("taxi").unwrap();
         let path = Path::new("/dev/shm/x");
         let ctx = Context::named(&name, path);
-        let owned = Fault::Owned {
-            pid: 7,
-            command: "python etl.py".into(),
-        };
+        let owned = Fault::Owned { pid: 7, command: "python etl.py".into() };
         let text = OpenError::from_fault(owned, &ctx).to_string();
         assert!(text.contains("taxi") && text.contains("7") && text.contains("etl.py"));
         assert!(text.contains("snapshot"), "{text}");
@@ -380,9 +338,7 @@ mod tests {
     fn a_fault_without_a_word_of_its_own_keeps_its_cause() {
         let path = Path::new("/p");
         let e = HookError::from_fault(
-            Fault::PlanesExhausted {
-                at: AreaOffset(4096),
-            },
+            Fault::PlanesExhausted { at: AreaOffset(4096) },
             &Context::path(path),
         );
         assert!(matches!(&e, HookError::Io(f) if f.path == path));

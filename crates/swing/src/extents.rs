@@ -115,10 +115,7 @@ mod tests {
         let mut t = OwnTable::default();
         assert_eq!(t.set(ExtentId(1 << 20), None), None);
         assert!(t.0.is_empty());
-        let own = Own {
-            plane: 2,
-            born: Epoch(3),
-        };
+        let own = Own { plane: 2, born: Epoch(3) };
         assert_eq!(t.set(ExtentId(5000), Some(own)), None);
         assert_eq!(t.get(ExtentId(5000)), Some(own));
         assert_eq!(t.get(ExtentId(5001)), None);

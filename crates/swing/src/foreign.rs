@@ -39,10 +39,7 @@ impl Core {
         from: &Range<AreaOffset>,
         at: AreaOffset,
     ) -> Result<()> {
-        let refuse = || Fault::OutOfRange {
-            start: from.start,
-            end: from.end,
-        };
+        let refuse = || Fault::OutOfRange { start: from.start, end: from.end };
         let geometry = source.geometry();
         let ordered = geometry.contains(from) && from.start < from.end;
         if !ordered || from.start.0 < geometry.small_zone().0 || !source.is_mapped(from) {
@@ -51,14 +48,9 @@ impl Core {
         if !geometry.is_boundary(from.start) || !geometry.is_boundary(from.end) {
             return Err(refuse());
         }
-        let end =
-            at.0.checked_add((from.end - from.start).0)
-                .ok_or_else(refuse)?;
+        let end = at.0.checked_add((from.end - from.start).0).ok_or_else(refuse)?;
         let to = at..AreaOffset(end);
-        let target = Fault::OutOfRange {
-            start: to.start,
-            end: to.end,
-        };
+        let target = Fault::OutOfRange { start: to.start, end: to.end };
         if !self.geometry.contains(&to) || at.0 < self.geometry.small_zone().0 {
             return Err(target);
         }
@@ -68,10 +60,7 @@ impl Core {
         self.discard(&to)?;
         let mut state = self.lock_for_change()?;
         let extents = self.geometry.covering(&to);
-        if extents
-            .clone()
-            .any(|e| self.states.get(ExtentId(e)) != ABSENT)
-        {
+        if extents.clone().any(|e| self.states.get(ExtentId(e)) != ABSENT) {
             // Another thread wrote there at the same time: the callers do not agree on who owns the
             // range.
             return Err(target);
@@ -102,10 +91,7 @@ impl Core {
         let manifest = &source.inner.manifest;
         let path = self.memory_path();
         let first = manifest.runs.partition_point(|r| r.end() <= from.start.0);
-        for run in manifest.runs[first..]
-            .iter()
-            .take_while(|r| r.start < from.end.0)
-        {
+        for run in manifest.runs[first..].iter().take_while(|r| r.start < from.end.0) {
             let (start, end) = (run.start.max(from.start.0), run.end().min(from.end.0));
             let slot = self.slot_for(state, source, run.source as usize)?;
             let file = self.file_of(state, slot)?;
@@ -115,9 +101,7 @@ impl Core {
                 source: slot,
                 file_offset: run.file_offset + (start - run.start),
             };
-            self.mapping
-                .map_run(&mapped, &file, false)
-                .map_err(|e| mapping_fault(e, &path))?;
+            self.mapping.map_run(&mapped, &file, false).map_err(|e| mapping_fault(e, &path))?;
             state.runs.set(mapped);
         }
         Ok(())
@@ -133,10 +117,7 @@ impl Core {
             return Ok(slot as u32);
         }
         let Some(file) = held.file.clone() else {
-            return Err(Fault::corrupt(
-                self.folder.path(),
-                "a run lies in an area without memory",
-            ));
+            return Err(Fault::corrupt(self.folder.path(), "a run lies in an area without memory"));
         };
         let source = Source {
             area: entry.area,
@@ -149,18 +130,10 @@ impl Core {
             pinned: false,
             last_published: None,
         };
-        let free = state
-            .sources
-            .iter()
-            .skip(1)
-            .position(Option::is_none)
-            .map(|i| i + 1);
+        let free = state.sources.iter().skip(1).position(Option::is_none).map(|i| i + 1);
         let slot = free.unwrap_or(state.sources.len());
         if slot >= MAX_SOURCES {
-            return Err(Fault::Limit {
-                what: "areas depended on",
-                limit: MAX_SOURCES as u64,
-            });
+            return Err(Fault::Limit { what: "areas depended on", limit: MAX_SOURCES as u64 });
         }
         if slot == state.sources.len() {
             state.sources.push(None);

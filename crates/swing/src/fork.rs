@@ -1,19 +1,137 @@
-//! What a fork does to areas: registration of open areas.
+//! What a fork does to areas.
+//!
+//! A forked child inherits mappings that are shared with its parent. So that neither disturbs the
+//! other:
+//!
+//! * **Before the fork** every area's lock is taken: no thread is in the middle of anything. If the
+//!   client announces its stores ([`crate::Area::write_session`]) and none is under way, the state
+//!   is frozen as an anonymous manifest; otherwise the newest manifest is leased, which protects
+//!   every extent that is not private. The descriptor of that lease is inherited by the child.
+//! * **In the parent** the lease's own descriptor is closed; the lock lives on through the child's
+//!   copy until the child exits or executes another program.
+//! * **In the child** private extents are write-protected, the owner's lock is closed (so that the
+//!   child does not hold the area when the parent is gone), and every later change is refused as
+//!   `Forked`. Reading goes on: frozen extents keep their bytes; extents that were private and
+//!   could not be frozen show what the parent stores into them. Snapshots are not affected at all:
+//!   their lease is shared by both.
+//!
+//! `vfork`, `posix_spawn` and `exec` run no handler and need none: all descriptors are
+//! close-on-exec.
 
-use std::sync::{Arc, Weak};
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Once, Weak};
 
-use parking_lot::Mutex;
-
-use crate::area::Core;
+use crate::area::{Core, State};
+use crate::extents::PRIVATE;
+use crate::lease::Lease;
+use crate::publish::manifest_name;
+use crate::sync::{Mutex, MutexGuard};
+use crate::sys::process;
+use crate::versions::merge;
 
 /// The open areas of this process.
 static OPEN: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
+static HANDLERS: Once = Once::new();
+/// What the prepare handler hands to the handlers after the fork.
+static IN_FORK: ForkSlot = ForkSlot(UnsafeCell::new(None));
+
+struct ForkSlot(UnsafeCell<Option<InFork>>);
+
+// SAFETY: only the forking thread touches the slot, between the prepare handler, which takes the
+// lock of `OPEN` first, and the parent's or child's handler, which releases it last.
+unsafe impl Sync for ForkSlot {}
+
+struct InFork {
+    // Field order is drop order: areas are unlocked before the registry.
+    areas: Vec<Held>,
+    _open: MutexGuard<'static, Vec<Weak<Core>>>,
+}
+
+struct Held {
+    // Field order is drop order: the guard points into the core.
+    state: MutexGuard<'static, State>,
+    lease: Option<Lease>,
+    core: Arc<Core>,
+}
 
 pub(crate) fn register(core: &Arc<Core>) {
+    HANDLERS.call_once(|| {
+        // SAFETY: the handlers are functions of this library, which is never unloaded while areas
+        // are open.
+        let failed =
+            unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+        assert_eq!(failed, 0, "no memory for a fork handler");
+    });
     OPEN.lock().push(Arc::downgrade(core));
 }
 
 pub(crate) fn unregister(core: &Arc<Core>) {
     let me = Arc::as_ptr(core);
     OPEN.lock().retain(|w| w.as_ptr() != me);
+}
+
+extern "C" fn prepare() {
+    let open = OPEN.lock();
+    let mut areas = Vec::new();
+    for core in open.iter().filter_map(Weak::upgrade) {
+        // An area inherited by this process is no longer its own to freeze.
+        let Ok(guard) = core.lock_idle() else { continue };
+        // SAFETY: the guard borrows from `core`, which `Held` keeps alive and drops after the
+        // guard.
+        let mut state = unsafe {
+            std::mem::transmute::<MutexGuard<'_, State>, MutexGuard<'static, State>>(guard)
+        };
+        let lease = core.lease_for_child(&mut state);
+        areas.push(Held { state, lease, core });
+    }
+    // SAFETY: see `ForkSlot`.
+    unsafe { *IN_FORK.0.get() = Some(InFork { areas, _open: open }) };
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: see `ForkSlot`. Dropping closes this process's descriptors of the leases and unlocks.
+    drop(unsafe { (*IN_FORK.0.get()).take() });
+}
+
+extern "C" fn in_child() {
+    process::note_fork();
+    // SAFETY: see `ForkSlot`.
+    let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
+    for held in &mut fork.areas {
+        held.core.protect_in_child(&held.state);
+        // Closes the inherited descriptor only; the lock stays with the parent's.
+        held.state.lock = None;
+        // As long as this process lives: nobody can tell when its last address into the area is
+        // gone.
+        std::mem::forget(held.lease.take());
+    }
+}
+
+impl Core {
+    /// A lease on what the child will see, as far as it can be had.
+    fn lease_for_child(&self, state: &mut State) -> Option<Lease> {
+        if state.runs.count() == 0 {
+            return None;
+        }
+        let announced = self.sessions.announced.load(Ordering::Relaxed);
+        if announced && self.sessions.alive.load(Ordering::Acquire) == 0 {
+            return self.lease_view(state).ok().map(|(_, lease)| lease);
+        }
+        let newest = *state.live.last_key_value()?.0;
+        Lease::take(&self.folder, &manifest_name(newest), self.id, newest).ok()
+    }
+
+    /// The child must not write what the parent sees.
+    fn protect_in_child(&self, state: &State) {
+        let private = state.private.iter().filter(|e| self.states.get(**e) == PRIVATE);
+        let mut ranges: Vec<(u64, u64)> =
+            private.map(|e| (self.geometry.start(*e).0, self.geometry.len(*e).0)).collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        for (start, len) in merge(ranges) {
+            let protected = self.mapping.span().protect(start as usize, len as usize, false);
+            assert!(protected.is_ok(), "a forked child must not share writable memory");
+        }
+    }
 }

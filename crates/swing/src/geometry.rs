@@ -40,10 +40,7 @@ impl Geometry {
     pub fn new(reserve: ByteLen, small_zone: ByteLen) -> Option<Self> {
         let aligned = reserve.0 % DATA_EXTENT.0 == 0 && small_zone.0 % DATA_EXTENT.0 == 0;
         let ordered = small_zone <= reserve && reserve <= MAX_RESERVE && reserve.0 > 0;
-        (aligned && ordered).then_some(Self {
-            reserve: reserve.0,
-            small_zone: small_zone.0,
-        })
+        (aligned && ordered).then_some(Self { reserve: reserve.0, small_zone: small_zone.0 })
     }
 
     /// Address space of the area.
@@ -89,11 +86,7 @@ impl Geometry {
     /// Length of an extent: 64 KiB or 2 MiB.
     #[inline]
     pub fn len(&self, extent: ExtentId) -> ByteLen {
-        if u64::from(extent.0) < self.small_count() {
-            SMALL_EXTENT
-        } else {
-            DATA_EXTENT
-        }
+        if u64::from(extent.0) < self.small_count() { SMALL_EXTENT } else { DATA_EXTENT }
     }
 
     /// Whether the extent lies in the small zone.

@@ -24,8 +24,7 @@ impl Namespace {
     /// A snapshot of the newest state that the area's owner has shared.
     pub fn hook(&self, name: &AreaName) -> Result<Snapshot, HookError> {
         let ctx = Context::named(name, self.path());
-        self.hook_inner(name)
-            .map_err(|fault| HookError::from_fault(fault, &ctx))
+        self.hook_inner(name).map_err(|fault| HookError::from_fault(fault, &ctx))
     }
 
     fn hook_inner(&self, name: &AreaName) -> Result<Snapshot> {
@@ -38,10 +37,7 @@ impl Namespace {
                     lease::pause(tries);
                 }
                 Err(Fault::NotFound) => {
-                    return Err(Fault::corrupt(
-                        folder.path(),
-                        "a file of the area is missing",
-                    ));
+                    return Err(Fault::corrupt(folder.path(), "a file of the area is missing"));
                 }
                 other => return other,
             }
@@ -50,9 +46,7 @@ impl Namespace {
     }
 
     fn identity_now(&self, name: &AreaName) -> (u64, u64) {
-        self.folder()
-            .identity_of(&name.folder())
-            .unwrap_or_default()
+        self.folder().identity_of(&name.folder()).unwrap_or_default()
     }
 
     /// One try; `Contended` when another has to follow.
@@ -79,8 +73,7 @@ impl Namespace {
     /// every query.
     pub fn shared_epoch(&self, name: &AreaName) -> Result<Option<Epoch>, HookError> {
         let ctx = Context::named(name, self.path());
-        self.shared_epoch_inner(name)
-            .map_err(|fault| HookError::from_fault(fault, &ctx))
+        self.shared_epoch_inner(name).map_err(|fault| HookError::from_fault(fault, &ctx))
     }
 
     pub(crate) fn shared_epoch_inner(&self, name: &AreaName) -> Result<Option<Epoch>> {
@@ -94,10 +87,7 @@ impl Namespace {
         let mut header = [0; HEADER_BYTES];
         match file.read_exact_at(&mut header, 0) {
             Ok(()) => Header::decode(&header, &path).map(|h| Some(h.epoch)),
-            Err(_) => Err(Fault::corrupt(
-                &path,
-                "shorter than the header of a manifest",
-            )),
+            Err(_) => Err(Fault::corrupt(&path, "shorter than the header of a manifest")),
         }
     }
 }
@@ -127,20 +117,14 @@ impl crate::area::Core {
         let mut state = self.lock_idle()?;
         let (manifest, lease) = self.publish_view(&mut state)?;
         let file = self.own_memory_read_only(&state)?;
-        let mut held = vec![HeldSource {
-            file,
-            lease: Arc::new(lease),
-        }];
+        let mut held = vec![HeldSource { file, lease: Arc::new(lease) }];
         for entry in &manifest.sources[1..] {
             let mut sources = state.sources.iter().flatten();
             let found = sources.find(|s| s.area == entry.area && s.epoch == entry.epoch);
             let Some(source) = found else {
                 return Err(Fault::corrupt(self.folder.path(), "a source is missing"));
             };
-            held.push(HeldSource {
-                file: Some(source.file.clone()),
-                lease: source.lease.clone(),
-            });
+            held.push(HeldSource { file: Some(source.file.clone()), lease: source.lease.clone() });
         }
         drop(state);
         Snapshot::map(&self.ns, manifest, held)

@@ -58,11 +58,7 @@ impl Info {
                 parents.push(Lineage { id, epoch, name });
             }
         }
-        Some(Self {
-            id: id?,
-            created_ns,
-            parents,
-        })
+        Some(Self { id: id?, created_ns, parents })
     }
 
     /// Reads the file; `None` when it is missing or makes no sense.
@@ -98,23 +94,15 @@ mod tests {
             name: n.map(|n| AreaName::new(n).unwrap()),
         };
         let parents = vec![parent(Some("a b\nc")), parent(None), parent(Some("%2F/ "))];
-        let info = Info {
-            id: AreaId(1),
-            created_ns: 5,
-            parents,
-        };
+        let info = Info { id: AreaId(1), created_ns: 5, parents };
         assert_eq!(Info::parse(&info.to_text()), Some(info));
     }
 
     #[test]
     fn nonsense_is_no_info() {
-        for text in [
-            "",
-            "id 0",
-            "id 00000000000000001",
-            "created 1",
-            "id 0000000000000001\nparent x",
-        ] {
+        for text in
+            ["", "id 0", "id 00000000000000001", "created 1", "id 0000000000000001\nparent x"]
+        {
             assert_eq!(Info::parse(text), None, "{text}");
         }
         assert!(Info::parse("id 0000000000000001\nfuture line\n").is_some());

@@ -56,18 +56,13 @@ impl Inventory {
         let mut out = Self {
             shared: shared.as_ref().map(|m| m.epoch),
             unshared,
-            highest: committed
-                .epoch
-                .max(shared.as_ref().map_or(Epoch(0), |m| m.epoch)),
+            highest: committed.epoch.max(shared.as_ref().map_or(Epoch(0), |m| m.epoch)),
             live: BTreeMap::new(),
             committed: committed.clone(),
         };
         for manifest in [Some(committed), shared].into_iter().flatten() {
             if manifest.id != out.committed.id {
-                return Err(Fault::corrupt(
-                    folder.path(),
-                    "manifests of two different areas",
-                ));
+                return Err(Fault::corrupt(folder.path(), "manifests of two different areas"));
             }
             out.live.insert(manifest.epoch, manifest);
         }
@@ -92,10 +87,7 @@ impl Inventory {
         }
         let manifest = read_manifest(folder, &name)?;
         if manifest.epoch != epoch || manifest.id != self.committed.id {
-            return Err(Fault::corrupt(
-                &folder.join(&name),
-                "its name contradicts its contents",
-            ));
+            return Err(Fault::corrupt(&folder.join(&name), "its name contradicts its contents"));
         }
         self.live.insert(epoch, manifest);
         Ok(())
@@ -133,12 +125,8 @@ pub(crate) fn punch_except<'a>(
     folder: &Folder,
     manifests: impl Iterator<Item = &'a Manifest>,
 ) -> Result<ByteLen> {
-    let own = manifests
-        .flat_map(|m| m.runs.iter())
-        .filter(|r| r.source == 0);
-    let mut keep: Vec<(u64, u64)> = own
-        .map(|r| (r.file_offset, r.file_offset + r.len))
-        .collect();
+    let own = manifests.flat_map(|m| m.runs.iter()).filter(|r| r.source == 0);
+    let mut keep: Vec<(u64, u64)> = own.map(|r| (r.file_offset, r.file_offset + r.len)).collect();
     keep.sort_unstable();
     let path = folder.join(MEMORY);
     let mut freed = 0;

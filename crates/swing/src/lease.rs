@@ -49,11 +49,7 @@ pub(crate) fn attempt(file: &File, path: &Path) -> Result<Attempt> {
     if !facts.regular {
         return Err(Fault::corrupt(path, "not a regular file"));
     }
-    Ok(if facts.links == 0 {
-        Attempt::Retired
-    } else {
-        Attempt::Held
-    })
+    Ok(if facts.links == 0 { Attempt::Retired } else { Attempt::Held })
 }
 
 /// Yields, and later sleeps, between tries.
@@ -176,19 +172,13 @@ mod tests {
         f.create_new("m.1").unwrap();
         let open = f.open_read("m.1").unwrap();
         assert_eq!(probe(&f, "m.1").unwrap(), Probe::Retired);
-        assert!(matches!(
-            attempt(&open, f.path()).unwrap(),
-            Attempt::Retired
-        ));
+        assert!(matches!(attempt(&open, f.path()).unwrap(), Attempt::Retired));
     }
 
     #[test]
     fn a_folder_in_place_of_a_manifest_is_corrupt() {
         let (_dir, f) = folder();
         f.make_folder("m.1").unwrap();
-        assert!(matches!(
-            lease(&f, "m.1"),
-            Err(Fault::Corrupt { .. } | Fault::Io(_))
-        ));
+        assert!(matches!(lease(&f, "m.1"), Err(Fault::Corrupt { .. } | Fault::Io(_))));
     }
 }

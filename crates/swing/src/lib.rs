@@ -65,12 +65,13 @@ mod reclaim;
 mod remove;
 mod runs;
 mod snapshot;
+mod sync;
 mod sys;
 mod units;
 mod versions;
 mod wait;
 
-pub use area::{Area, AreaOptions, AreaStats};
+pub use area::{Area, AreaOptions, AreaStats, WriteSession};
 pub use barrier::WriteIntent;
 pub use error::{
     CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, OpenError,

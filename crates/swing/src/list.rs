@@ -62,8 +62,7 @@ impl Namespace {
     /// All areas, named ones first, by name.
     pub fn list(&self) -> Result<Vec<AreaInfo>, NamespaceError> {
         let ctx = Context::path(self.path());
-        self.list_inner()
-            .map_err(|fault| NamespaceError::from_fault(fault, &ctx))
+        self.list_inner().map_err(|fault| NamespaceError::from_fault(fault, &ctx))
     }
 
     fn list_inner(&self) -> Result<Vec<AreaInfo>> {
@@ -95,25 +94,16 @@ fn describe(
     locks: &HashMap<(u64, u64), Vec<u32>>,
 ) -> Option<AreaInfo> {
     let info = Info::read(folder)?;
-    let owner = folder
-        .open_read(OWNER_LOCK)
-        .ok()
-        .and_then(|f| read_owner(&f));
+    let owner = folder.open_read(OWNER_LOCK).ok().and_then(|f| read_owner(&f));
     let committed = read_manifest(folder, COMMITTED).ok();
-    let shared = read_manifest(folder, SHARED)
-        .or_else(|_| read_manifest(folder, UNSHARED))
-        .ok();
+    let shared = read_manifest(folder, SHARED).or_else(|_| read_manifest(folder, UNSHARED)).ok();
     let own = folder
         .open_read(MEMORY)
         .and_then(|f| file::facts(&f, &folder.join(MEMORY)))
         .map_or(0, |f| f.allocated);
     let newest = committed.as_ref().or(shared.as_ref());
     let sum = |m: &Manifest, own: bool| -> u64 {
-        m.runs
-            .iter()
-            .filter(|r| (r.source == 0) == own)
-            .map(|r| r.len)
-            .sum()
+        m.runs.iter().filter(|r| (r.source == 0) == own).map(|r| r.len).sum()
     };
     let (own_shown, foreign) = newest.map_or((0, 0), |m| (sum(m, true), sum(m, false)));
     let parents = info.parents.iter();
@@ -131,11 +121,7 @@ fn describe(
         created_ns: info.created_ns,
         shared_ns: shared.as_ref().map(|m| m.published_ns),
         parents: parents
-            .map(|p| ParentInfo {
-                id: p.id,
-                name: p.name.clone(),
-                epoch: p.epoch,
-            })
+            .map(|p| ParentInfo { id: p.id, name: p.name.clone(), epoch: p.epoch })
             .collect(),
     })
 }
@@ -159,10 +145,7 @@ fn readers(folder: &Folder, locks: &HashMap<(u64, u64), Vec<u32>>) -> Vec<u32> {
 /// All shared flocks of the system, by device and inode.
 fn shared_locks() -> HashMap<(u64, u64), Vec<u32>> {
     let mut out: HashMap<(u64, u64), Vec<u32>> = HashMap::new();
-    for line in std::fs::read_to_string("/proc/locks")
-        .unwrap_or_default()
-        .lines()
-    {
+    for line in std::fs::read_to_string("/proc/locks").unwrap_or_default().lines() {
         if let Some((identity, pid)) = parse_lock(line) {
             out.entry(identity).or_default().push(pid);
         }
@@ -191,22 +174,10 @@ mod tests {
     #[test]
     fn lock_lines() {
         let line = "1: FLOCK  ADVISORY  READ 1234 00:1b:5678 0 EOF";
-        assert_eq!(
-            parse_lock(line),
-            Some(((rustix::fs::makedev(0, 0x1b), 5678), 1234))
-        );
-        assert_eq!(
-            parse_lock("1: FLOCK  ADVISORY  WRITE 1234 00:1b:5678 0 EOF"),
-            None
-        );
-        assert_eq!(
-            parse_lock("2: POSIX  ADVISORY  READ 1 00:1b:5678 0 EOF"),
-            None
-        );
-        assert_eq!(
-            parse_lock("2: -> FLOCK  ADVISORY  READ 1 00:1b:5678 0 EOF"),
-            None
-        );
+        assert_eq!(parse_lock(line), Some(((rustix::fs::makedev(0, 0x1b), 5678), 1234)));
+        assert_eq!(parse_lock("1: FLOCK  ADVISORY  WRITE 1234 00:1b:5678 0 EOF"), None);
+        assert_eq!(parse_lock("2: POSIX  ADVISORY  READ 1 00:1b:5678 0 EOF"), None);
+        assert_eq!(parse_lock("2: -> FLOCK  ADVISORY  READ 1 00:1b:5678 0 EOF"), None);
         assert_eq!(parse_lock(""), None);
     }
 }

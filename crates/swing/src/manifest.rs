@@ -96,10 +96,7 @@ pub(crate) struct Header {
 fn fingerprint() -> u64 {
     let mut bytes = Vec::new();
     let sizes = [HEADER_BYTES as u64, RUN_BYTES as u64, SOURCE_BYTES as u64];
-    for n in sizes
-        .into_iter()
-        .chain([SMALL_EXTENT.0, DATA_EXTENT.0, u64::from(VERSION)])
-    {
+    for n in sizes.into_iter().chain([SMALL_EXTENT.0, DATA_EXTENT.0, u64::from(VERSION)]) {
         bytes.extend_from_slice(&n.to_le_bytes());
     }
     xxh3_64(&bytes)
@@ -109,10 +106,7 @@ impl Manifest {
     /// The bytes of a manifest. The caller has made sure of the limits.
     pub(crate) fn encode(&self) -> Vec<u8> {
         assert!(self.payload.len() <= MAX_PAYLOAD_BYTES && self.runs.len() <= MAX_RUNS);
-        assert!(
-            (1..=MAX_SOURCES).contains(&self.sources.len()),
-            "the area itself is source 0"
-        );
+        assert!((1..=MAX_SOURCES).contains(&self.sources.len()), "the area itself is source 0");
         let body = self.runs.len() * RUN_BYTES + self.sources.len() * (SOURCE_BYTES + 16);
         let mut out = Vec::with_capacity(HEADER_BYTES + body + self.payload.len());
         out.resize(HEADER_BYTES, 0);
@@ -131,11 +125,8 @@ impl Manifest {
         }
         out.extend_from_slice(&names);
         out.extend_from_slice(&self.payload);
-        let header = self.header_bytes(
-            out.len() as u64,
-            names.len() as u32,
-            xxh3_64(&out[HEADER_BYTES..]),
-        );
+        let header =
+            self.header_bytes(out.len() as u64, names.len() as u32, xxh3_64(&out[HEADER_BYTES..]));
         out[..HEADER_BYTES].copy_from_slice(&header);
         out
     }
@@ -166,12 +157,8 @@ impl Manifest {
             self.published_ns,
         ];
         wide.iter().for_each(|n| put(&n.to_le_bytes()));
-        let counts = [
-            self.sources.len() as u32,
-            self.runs.len() as u32,
-            names,
-            self.payload.len() as u32,
-        ];
+        let counts =
+            [self.sources.len() as u32, self.runs.len() as u32, names, self.payload.len() as u32];
         counts.iter().for_each(|n| put(&n.to_le_bytes()));
         put(&body_sum.to_le_bytes());
         debug_assert!(at <= HEADER_SUM_AT);
@@ -185,11 +172,7 @@ impl Manifest {
         let bad = |detail: String| Fault::corrupt(path, detail);
         let h = Header::decode(bytes, path)?;
         if h.total != bytes.len() as u64 {
-            return Err(bad(format!(
-                "{} bytes long, {} expected",
-                bytes.len(),
-                h.total
-            )));
+            return Err(bad(format!("{} bytes long, {} expected", bytes.len(), h.total)));
         }
         let body = &bytes[HEADER_BYTES..];
         if xxh3_64(body) != h.body_sum {
@@ -303,22 +286,13 @@ fn decode_sources(bytes: &[u8], names: &[u8], h: &Header) -> Result<Vec<SourceEn
             Ok(text) => Some(AreaName::new(text).map_err(|e| format!("source {i}: {e}"))?),
             Err(_) => return Err(format!("the name of source {i} is not UTF-8")),
         };
-        let entry = SourceEntry {
-            area: AreaId(area),
-            epoch: Epoch(epoch),
-            dev,
-            ino,
-            name,
-        };
+        let entry = SourceEntry { area: AreaId(area), epoch: Epoch(epoch), dev, ino, name };
         // A later source may be the area itself, at an older epoch: memory cloned within one area.
         let own = entry.area == h.id && entry.epoch == h.epoch;
         if (i == 0) != own || area == 0 || entry.epoch.0 == 0 {
             return Err(format!("source {i} contradicts the area's own identity"));
         }
-        if out
-            .iter()
-            .any(|o| o.area == entry.area && o.epoch == entry.epoch)
-        {
+        if out.iter().any(|o| o.area == entry.area && o.epoch == entry.epoch) {
             return Err(format!("source {i} is listed twice"));
         }
         out.push(entry);
@@ -349,11 +323,7 @@ fn decode_runs(bytes: &[u8], h: &Header) -> Result<Vec<Run>, String> {
             return fail("is not made of whole extents");
         }
         // A part in the data zone needs congruence to a huge page, all else to a small extent.
-        let align = if end > g.small_zone().0 {
-            DATA_EXTENT.0
-        } else {
-            SMALL_EXTENT.0
-        };
+        let align = if end > g.small_zone().0 { DATA_EXTENT.0 } else { SMALL_EXTENT.0 };
         if file_offset % SMALL_EXTENT.0 != 0 || (file_offset ^ start) % align != 0 {
             return fail("is not aligned in its file");
         }
@@ -365,12 +335,7 @@ fn decode_runs(bytes: &[u8], h: &Header) -> Result<Vec<Run>, String> {
             return fail("names a source that is not listed");
         }
         last_end = end;
-        out.push(Run {
-            start,
-            len,
-            source: source as u32,
-            file_offset,
-        });
+        out.push(Run { start, len, source: source as u32, file_offset });
     }
     Ok(out)
 }

@@ -8,7 +8,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::departure::Departure;
@@ -17,6 +16,7 @@ use crate::geometry::Geometry;
 use crate::lease::Lease;
 use crate::namespace::Namespace;
 use crate::runs::Run;
+use crate::sync::Mutex;
 use crate::sys::mem::Span;
 use crate::units::{AreaId, ByteLen, Epoch};
 
@@ -90,9 +90,7 @@ impl Mapping {
 
     /// Gives up the lease on one manifest that no address of this range shows any more.
     pub(crate) fn release(&self, area: AreaId, epoch: Epoch) {
-        self.leases
-            .lock()
-            .retain(|l| !(l.area() == area && l.epoch() == epoch));
+        self.leases.lock().retain(|l| !(l.area() == area && l.epoch() == epoch));
     }
 
     /// Maps a run of a file, with huge pages in the data zone.
@@ -113,8 +111,7 @@ impl Mapping {
     fn advise(&self, start: u64, end: u64) {
         let start = start.max(self.geometry.small_zone().0);
         if start < end {
-            self.span
-                .advise_huge(start as usize, (end - start) as usize);
+            self.span.advise_huge(start as usize, (end - start) as usize);
         }
     }
 }

@@ -53,10 +53,7 @@ impl AreaName {
         }
         let folder_bytes = encode(name).len();
         if name.len() > MAX_NAME_BYTES || folder_bytes > MAX_FOLDER_BYTES {
-            return Err(NameError::TooLong {
-                bytes: name.len(),
-                folder_bytes,
-            });
+            return Err(NameError::TooLong { bytes: name.len(), folder_bytes });
         }
         Ok(Self(name.to_owned()))
     }
@@ -158,9 +155,7 @@ mod tests {
         let mut seen = std::collections::HashMap::new();
         for _ in 0..20_000 {
             let len = rng.usize(1..6);
-            let s: String = (0..len)
-                .map(|_| alphabet[rng.usize(..alphabet.len())])
-                .collect();
+            let s: String = (0..len).map(|_| alphabet[rng.usize(..alphabet.len())]).collect();
             let folder = AreaName::new(&s).unwrap().folder();
             if let Some(other) = seen.insert(folder, s.clone()) {
                 assert_eq!(other, s);

@@ -84,10 +84,7 @@ impl Namespace {
     }
 
     fn open_inner(path: &Path) -> Result<Self> {
-        let made = std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path);
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|e| Fault::io("create", path, e))?;
         let folder = Folder::open_path(path)?;
         let (uid, mode) = file::owner_and_mode(&folder)?;
@@ -103,9 +100,7 @@ impl Namespace {
         if mode & 0o022 != 0 {
             return refuse("other users may write to it; chmod 700 it");
         }
-        Ok(Self {
-            folder: Arc::new(folder),
-        })
+        Ok(Self { folder: Arc::new(folder) })
     }
 
     /// The directory.
@@ -120,15 +115,13 @@ impl Namespace {
     /// Creates a named area with this process as its writer.
     pub fn create(&self, name: &AreaName, opts: &AreaOptions) -> Result<Area, CreateError> {
         let ctx = Context::named(name, self.path());
-        self.create_inner(Some(name), opts)
-            .map_err(|f| CreateError::from_fault(f, &ctx))
+        self.create_inner(Some(name), opts).map_err(|f| CreateError::from_fault(f, &ctx))
     }
 
     /// Creates an area without a name: it dies with its process and cannot be hooked by others.
     pub fn create_unnamed(&self, opts: &AreaOptions) -> Result<Area, CreateError> {
         let ctx = Context::path(self.path());
-        self.create_inner(None, opts)
-            .map_err(|f| CreateError::from_fault(f, &ctx))
+        self.create_inner(None, opts).map_err(|f| CreateError::from_fault(f, &ctx))
     }
 
     fn create_inner(&self, name: Option<&AreaName>, opts: &AreaOptions) -> Result<Area> {
@@ -191,12 +184,7 @@ impl Namespace {
         let folder = self.folder.open_folder(making)?;
         folder.create_new(OWNER_LOCK)?;
         let lock = OwnerLock::take(&folder)?;
-        Info {
-            id,
-            created_ns: now_ns(),
-            parents: parents.to_vec(),
-        }
-        .write(&folder)?;
+        Info { id, created_ns: now_ns(), parents: parents.to_vec() }.write(&folder)?;
         if self.folder.rename_new(making, target)? {
             let folder = folder.renamed(self.folder.join(target));
             return Ok(Some(Made { folder, lock }));
@@ -226,14 +214,8 @@ impl OwnerLock {
         let path = folder.join(OWNER_LOCK);
         let file = folder.open_write(OWNER_LOCK)?;
         if !file::try_lock(&file, true, &path)? {
-            let owner = read_owner(&file).unwrap_or(Owner {
-                pid: 0,
-                command: "unknown".into(),
-            });
-            return Err(Fault::Owned {
-                pid: owner.pid,
-                command: owner.command,
-            });
+            let owner = read_owner(&file).unwrap_or(Owner { pid: 0, command: "unknown".into() });
+            return Err(Fault::Owned { pid: owner.pid, command: owner.command });
         }
         let pid = std::process::id();
         let start = process::start_time(pid).unwrap_or(0);
@@ -259,8 +241,5 @@ pub(crate) fn read_owner(file: &File) -> Option<Owner> {
     let (pid, start) = first.split_once(' ')?;
     let (pid, start): (u32, u64) = (pid.parse().ok()?, start.parse().ok()?);
     let alive = process::start_time(pid) == Some(start);
-    alive.then(|| Owner {
-        pid,
-        command: rest.trim_end().to_owned(),
-    })
+    alive.then(|| Owner { pid, command: rest.trim_end().to_owned() })
 }

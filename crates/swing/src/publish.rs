@@ -63,9 +63,7 @@ pub(crate) fn parent_memory_name(area: AreaId) -> String {
 }
 
 pub(crate) fn now_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_nanos() as u64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
 impl Area {
@@ -100,10 +98,7 @@ impl Core {
     fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let limit = MAX_PAYLOAD_BYTES as u64;
-            return Err(Fault::Limit {
-                what: "bytes of payload",
-                limit,
-            });
+            return Err(Fault::Limit { what: "bytes of payload", limit });
         }
         let mut state = self.lock_idle()?;
         state.payload = payload.to_vec();
@@ -127,6 +122,13 @@ impl Core {
     /// An anonymous manifest of the present state, leased before anybody else can see it. A
     /// manifest of the unchanged state serves again.
     pub(crate) fn publish_view(&self, state: &mut State) -> Result<(Manifest, Lease)> {
+        // Others may depend on the view: whoever punches after this process must find the memory.
+        self.link_memory(state)?;
+        self.lease_view(state)
+    }
+
+    /// As `publish_view`, for a view that only this process and its children can ever use.
+    pub(crate) fn lease_view(&self, state: &mut State) -> Result<(Manifest, Lease)> {
         if !state.dirty
             && let Some((epoch, ())) = state.live.last_key_value().map(|(e, v)| (*e, *v))
             && epoch.next() == state.next_epoch
@@ -149,7 +151,7 @@ impl Core {
     /// Steps 1 to 3 of a publish.
     fn write_manifest(&self, state: &mut State, kind: Kind) -> Result<(Epoch, File)> {
         self.protect_private(state)?;
-        if self.name.is_some() || kind == Kind::View {
+        if kind != Kind::View {
             self.link_memory(state)?;
             self.pin_sources(state)?;
         }
@@ -166,10 +168,8 @@ impl Core {
         state.live.insert(epoch, ());
         state.dirty = false;
         for source in state.sources.iter_mut().flatten() {
-            let used = manifest
-                .sources
-                .iter()
-                .any(|s| s.area == source.area && s.epoch == source.epoch);
+            let used =
+                manifest.sources.iter().any(|s| s.area == source.area && s.epoch == source.epoch);
             if used {
                 source.last_published = Some(epoch);
             }
@@ -186,10 +186,7 @@ impl Core {
         let range = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);
         let path = self.memory_path();
         for (start, len) in merge(extents.iter().map(range).collect()) {
-            let protected = self
-                .mapping
-                .span()
-                .protect(start as usize, len as usize, false);
+            let protected = self.mapping.span().protect(start as usize, len as usize, false);
             if let Err(e) = protected {
                 // All stay private: protecting again is harmless.
                 state.private = extents;
@@ -203,10 +200,7 @@ impl Core {
     /// The manifest of the present state.
     pub(crate) fn describe(&self, state: &State, kind: Kind, epoch: Epoch) -> Result<Manifest> {
         if state.runs.count() > MAX_RUNS {
-            return Err(Fault::Limit {
-                what: "mapped runs",
-                limit: MAX_RUNS as u64,
-            });
+            return Err(Fault::Limit { what: "mapped runs", limit: MAX_RUNS as u64 });
         }
         let (dev, ino) = match &state.memory {
             Some(memory) => {
@@ -215,20 +209,11 @@ impl Core {
             }
             None => (0, 0),
         };
-        let own = SourceEntry {
-            area: self.id,
-            epoch,
-            dev,
-            ino,
-            name: self.name.clone(),
-        };
+        let own = SourceEntry { area: self.id, epoch, dev, ino, name: self.name.clone() };
         let mut sources = vec![own];
         let mut index = vec![0u32; state.sources.len().max(1)];
         for (slot, source) in state.sources.iter().enumerate() {
-            let Some(s) = source
-                .as_ref()
-                .filter(|_| state.runs.bytes_of(slot as u32) > 0)
-            else {
+            let Some(s) = source.as_ref().filter(|_| state.runs.bytes_of(slot as u32) > 0) else {
                 continue;
             };
             index[slot] = sources.len() as u32;
@@ -242,10 +227,7 @@ impl Core {
             });
         }
         if sources.len() > MAX_SOURCES {
-            return Err(Fault::Limit {
-                what: "areas depended on",
-                limit: MAX_SOURCES as u64,
-            });
+            return Err(Fault::Limit { what: "areas depended on", limit: MAX_SOURCES as u64 });
         }
         let mut runs: Vec<_> = state.runs.iter().collect();
         for run in &mut runs {
@@ -298,11 +280,7 @@ impl Core {
 
     /// The name the link for hookers has at the moment.
     fn shared_link(&self, state: &State) -> &'static str {
-        if state.hookable && !state.over_threshold {
-            SHARED
-        } else {
-            UNSHARED
-        }
+        if state.hookable && !state.over_threshold { SHARED } else { UNSHARED }
     }
 
     /// Renames the link for hookers after a change of what it depends on.

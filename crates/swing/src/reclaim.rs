@@ -25,8 +25,9 @@ use crate::versions::merge;
 const PROBES_PER_PUBLISH: usize = 4;
 /// Spare memory kept for the next writes.
 const SPARE_ALLOWANCE: ByteLen = ByteLen::mib(16);
-/// Memory given back at most by one publish.
-const PUNCH_PER_PUBLISH: ByteLen = ByteLen::mib(512);
+/// Memory given back at most by one publish. What was overwritten since the last one is not given back
+/// by publishes at all (they are to be quick) but by the next `make_writable`, which takes new memory.
+const PUNCH_PER_PUBLISH: u64 = 512 << 20;
 /// No limit, where the caller wants all of it.
 const ALL: ByteLen = ByteLen(u64::MAX);
 
@@ -36,16 +37,14 @@ impl Area {
     /// it. Addresses in it fault from now on.
     pub fn discard(&self, range: Range<AreaOffset>) -> Result<(), WriteError> {
         let core = &*self.core;
-        core.discard(&range)
-            .map_err(|fault| WriteError::from_fault(fault, &core.context()))
+        core.discard(&range).map_err(|fault| WriteError::from_fault(fault, &core.context()))
     }
 
     /// Gives back all memory that nobody can see, spare memory included, and says how much that
     /// was.
     pub fn reclaim(&self) -> Result<ByteLen, PublishError> {
         let core = &*self.core;
-        core.reclaim_all()
-            .map_err(|fault| PublishError::from_fault(fault, &core.context()))
+        core.reclaim_all().map_err(|fault| PublishError::from_fault(fault, &core.context()))
     }
 }
 
@@ -55,11 +54,10 @@ impl Core {
         let inside = self.geometry.inside(range);
         let mut state = self.lock_for_change()?;
         while inside.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
-            self.idle.wait(&mut state);
+            state = self.idle.wait(state);
         }
-        let present = inside
-            .map(ExtentId)
-            .filter(|e| matches!(self.states.get(*e), FROZEN | PRIVATE));
+        let present =
+            inside.map(ExtentId).filter(|e| matches!(self.states.get(*e), FROZEN | PRIVATE));
         let extents: Vec<ExtentId> = present.collect();
         let span = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);
         let path = self.memory_path();
@@ -72,19 +70,9 @@ impl Core {
             for extent in self.geometry.covering(&range).map(ExtentId) {
                 self.states.set(extent, ABSENT);
                 if let Some(own) = state.own.set(extent, None) {
-                    let State {
-                        versions,
-                        live,
-                        next_epoch,
-                        ..
-                    } = &mut *state;
-                    versions.free(
-                        &self.geometry,
-                        live,
-                        (extent, own.plane),
-                        own.born,
-                        *next_epoch,
-                    );
+                    state.punch_budget += self.geometry.len(extent).0;
+                    let State { versions, live, next_epoch, .. } = &mut *state;
+                    versions.free(&self.geometry, live, (extent, own.plane), own.born, *next_epoch);
                 }
             }
             state.runs.clear(start, start + len);
@@ -112,13 +100,22 @@ impl Core {
         let from = state.probe_from;
         let ahead = state.live.range(from..).chain(state.live.range(..from));
         let epochs: Vec<Epoch> = ahead.map(|(e, _)| *e).take(PROBES_PER_PUBLISH).collect();
+        let spare_before = state.versions.spare_bytes();
         for epoch in &epochs {
             self.retire_if_possible(state, *epoch)?;
         }
+        state.punch_budget += state.versions.spare_bytes().0 - spare_before.0;
         state.probe_from = epochs.last().map_or(Epoch(0), |e| e.next());
         self.drop_unused_sources(state)?;
         self.check_threshold(state)?;
-        self.punch_spare(state, SPARE_ALLOWANCE, PUNCH_PER_PUBLISH)
+        let limit = state.punch_budget.min(PUNCH_PER_PUBLISH);
+        state.punch_budget -= limit;
+        self.punch_spare(state, SPARE_ALLOWANCE, ByteLen(limit))
+    }
+
+    /// Gives back what is spare beyond the allowance, about as much as the caller has just allocated.
+    pub(crate) fn punch_after_writing(&self, state: &mut State, written: u64) -> Result<()> {
+        self.punch_spare(state, SPARE_ALLOWANCE, ByteLen(2 * written))
     }
 
     /// Everything that can be taken back.
@@ -126,9 +123,7 @@ impl Core {
         let mut state = self.lock_for_change()?;
         let before = self.counters.punched_bytes.load(Ordering::Relaxed);
         self.reclaim_locked(&mut state)?;
-        Ok(ByteLen(
-            self.counters.punched_bytes.load(Ordering::Relaxed) - before,
-        ))
+        Ok(ByteLen(self.counters.punched_bytes.load(Ordering::Relaxed) - before))
     }
 
     pub(crate) fn reclaim_locked(&self, state: &mut State) -> Result<()> {
@@ -149,9 +144,7 @@ impl Core {
         let path = self.folder.join(MEMORY);
         for (offset, len) in ranges {
             file::punch(&memory.file, offset, len, &path)?;
-            self.counters
-                .punched_bytes
-                .fetch_add(len, Ordering::Relaxed);
+            self.counters.punched_bytes.fetch_add(len, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -163,9 +156,8 @@ impl Core {
                 continue;
             };
             let shown = state.runs.bytes_of(slot as u32) > 0;
-            let published = source
-                .last_published
-                .is_some_and(|last| state.live.keys().any(|e| *e <= last));
+            let published =
+                source.last_published.is_some_and(|last| state.live.keys().any(|e| *e <= last));
             if shown || published {
                 continue;
             }
@@ -176,11 +168,7 @@ impl Core {
             if source.pinned {
                 let folder = self.parents_folder()?;
                 folder.unlink(&pin_name(source.area, source.epoch))?;
-                let others = state
-                    .sources
-                    .iter()
-                    .flatten()
-                    .any(|s| s.area == source.area);
+                let others = state.sources.iter().flatten().any(|s| s.area == source.area);
                 if !others {
                     folder.unlink(&parent_memory_name(source.area))?;
                 }

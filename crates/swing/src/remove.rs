@@ -45,8 +45,7 @@ impl Namespace {
     /// show.
     pub fn remove(&self, name: &AreaName) -> Result<RemoveReport, RemoveError> {
         let ctx = Context::named(name, self.path());
-        self.remove_inner(name)
-            .map_err(|fault| RemoveError::from_fault(fault, &ctx))
+        self.remove_inner(name).map_err(|fault| RemoveError::from_fault(fault, &ctx))
     }
 
     fn remove_inner(&self, name: &AreaName) -> Result<RemoveReport> {
@@ -58,8 +57,7 @@ impl Namespace {
     /// removed areas that nobody reads any more, and old versions in areas whose owner is gone.
     pub fn gc(&self) -> Result<GcReport, NamespaceError> {
         let ctx = Context::path(self.path());
-        self.gc_inner(true)
-            .map_err(|fault| NamespaceError::from_fault(fault, &ctx))
+        self.gc_inner(true).map_err(|fault| NamespaceError::from_fault(fault, &ctx))
     }
 
     /// The part of `gc` done when memory is short; best effort.
@@ -122,11 +120,7 @@ pub(crate) fn dismantle(
     _lock: &OwnerLock,
 ) -> Result<RemoveReport> {
     let id = Info::read(folder).map_or_else(|| AreaId(process::random_id()), |i| i.id);
-    let grave = if name.starts_with(REMOVED) {
-        name.to_owned()
-    } else {
-        format!("{REMOVED}{id}")
-    };
+    let grave = if name.starts_with(REMOVED) { name.to_owned() } else { format!("{REMOVED}{id}") };
     if grave != name {
         ns.folder().rename(name, &grave)?;
     }
@@ -136,11 +130,7 @@ pub(crate) fn dismantle(
     let mut kept = Vec::new();
     let mut leased = false;
     let mut opaque = false;
-    for manifest in folder
-        .names()?
-        .iter()
-        .filter(|n| manifest_epoch(n).is_some())
-    {
+    for manifest in folder.names()?.iter().filter(|n| manifest_epoch(n).is_some()) {
         let probe = lease::probe(folder, manifest)?;
         if probe == Probe::Retired {
             continue;
@@ -162,7 +152,8 @@ pub(crate) fn dismantle(
         }
         report.kept = ByteLen(file::facts(&file, &folder.join(MEMORY))?.allocated);
     }
-    if !leased {
+    // Without memory and pins there is nothing a lease could still need.
+    if !leased || !(folder.exists(MEMORY) || folder.exists(PARENTS)) {
         delete_folder(ns.folder(), &grave, folder)?;
     }
     Ok(report)

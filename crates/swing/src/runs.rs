@@ -81,11 +81,7 @@ impl RunMap {
     pub(crate) fn overlapping(&self, start: u64, end: u64) -> Vec<Run> {
         self.first_before(start, end)
             .into_iter()
-            .chain(
-                self.map
-                    .range(start..end.max(start))
-                    .map(|(&s, p)| run(s, p)),
-            )
+            .chain(self.map.range(start..end.max(start)).map(|(&s, p)| run(s, p)))
             .map(|r| r.clip(start, end))
             .collect()
     }
@@ -120,11 +116,7 @@ impl RunMap {
                 self.put(r.clip(end, r.end()));
             }
         }
-        let inside: Vec<u64> = self
-            .map
-            .range(start..end.max(start))
-            .map(|(&s, _)| s)
-            .collect();
+        let inside: Vec<u64> = self.map.range(start..end.max(start)).map(|(&s, _)| s).collect();
         for s in inside {
             let Some(r) = self.take(s) else { continue };
             if r.end() > end {
@@ -143,10 +135,7 @@ impl RunMap {
             let joins = left.end() == merged.start && left.source == merged.source;
             if joins && left.file_offset + left.len == merged.file_offset {
                 self.take(s);
-                merged = Run {
-                    len: left.len + merged.len,
-                    ..left
-                };
+                merged = Run { len: left.len + merged.len, ..left };
             }
         }
         if let Some(p) = self.map.get(&merged.end()).copied() {
@@ -171,23 +160,14 @@ impl RunMap {
             self.bytes.resize(slot + 1, 0);
         }
         self.bytes[slot] += r.len;
-        let piece = Piece {
-            len: r.len,
-            source: r.source,
-            file_offset: r.file_offset,
-        };
+        let piece = Piece { len: r.len, source: r.source, file_offset: r.file_offset };
         let old = self.map.insert(r.start, piece);
         debug_assert!(old.is_none());
     }
 }
 
 fn run(start: u64, p: &Piece) -> Run {
-    Run {
-        start,
-        len: p.len,
-        source: p.source,
-        file_offset: p.file_offset,
-    }
+    Run { start, len: p.len, source: p.source, file_offset: p.file_offset }
 }
 
 #[cfg(test)]
@@ -195,24 +175,12 @@ mod tests {
     use super::*;
 
     fn r(start: u64, len: u64, source: u32, file_offset: u64) -> Run {
-        Run {
-            start,
-            len,
-            source,
-            file_offset,
-        }
+        Run { start, len, source, file_offset }
     }
 
     #[test]
     fn neighbours_merge_in_any_order() {
-        for order in [
-            [0, 1, 2],
-            [0, 2, 1],
-            [1, 0, 2],
-            [1, 2, 0],
-            [2, 0, 1],
-            [2, 1, 0],
-        ] {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let map = RunMap::from_runs(order.iter().map(|i| r(i * 10, 10, 1, 100 + i * 10)));
             assert_eq!(map.iter().collect::<Vec<_>>(), [r(0, 30, 1, 100)]);
             assert_eq!(
@@ -226,10 +194,7 @@ mod tests {
     fn a_hole_in_the_middle_splits() {
         let mut map = RunMap::from_runs([r(0, 30, 0, 0)]);
         map.clear(10, 20);
-        assert_eq!(
-            map.iter().collect::<Vec<_>>(),
-            [r(0, 10, 0, 0), r(20, 10, 0, 20)]
-        );
+        assert_eq!(map.iter().collect::<Vec<_>>(), [r(0, 10, 0, 0), r(20, 10, 0, 20)]);
         assert!(
             map.covers(0, 10) && map.covers(22, 30) && !map.covers(0, 30) && !map.covers(9, 11)
         );
@@ -266,20 +231,13 @@ mod tests {
                 });
                 if let Some(l) = last {
                     let adjacent = l.end() == run.start && l.source == run.source;
-                    assert!(
-                        !(adjacent && l.file_offset + l.len == run.file_offset),
-                        "not merged"
-                    );
+                    assert!(!(adjacent && l.file_offset + l.len == run.file_offset), "not merged");
                 }
                 last = Some(run);
             }
             assert_eq!(seen, model);
             for s in 0..3 {
-                let expected = model
-                    .iter()
-                    .flatten()
-                    .filter(|(source, _)| *source == s)
-                    .count();
+                let expected = model.iter().flatten().filter(|(source, _)| *source == s).count();
                 assert_eq!(map.bytes_of(s), expected as u64);
             }
             let (a, b) = (rng.u64(0..N), rng.u64(0..=N));

@@ -59,16 +59,8 @@ impl Snapshot {
         debug_assert_eq!(held.len(), manifest.sources.len());
         let mapping = map_manifest(ns, &manifest, &held)?;
         let departure = mapping.departure().clone();
-        let inner = Inner {
-            ns: ns.clone(),
-            manifest,
-            mapping,
-            held,
-            _departure: departure,
-        };
-        Ok(Self {
-            inner: Arc::new(inner),
-        })
+        let inner = Inner { ns: ns.clone(), manifest, mapping, held, _departure: departure };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The address range.
@@ -135,19 +127,12 @@ impl Snapshot {
     /// own with the first write. It is ephemeral until its first publish.
     pub fn derive(&self, name: Option<&AreaName>) -> Result<Area, DeriveError> {
         let ns = &self.inner.ns;
-        let ctx = Context {
-            name,
-            id: None,
-            path: ns.path(),
-        };
-        self.derive_inner(name)
-            .map_err(|fault| DeriveError::from_fault(fault, &ctx))
+        let ctx = Context { name, id: None, path: ns.path() };
+        self.derive_inner(name).map_err(|fault| DeriveError::from_fault(fault, &ctx))
     }
 
     fn derive_inner(&self, name: Option<&AreaName>) -> Result<Area> {
-        let Inner {
-            ns, manifest, held, ..
-        } = &*self.inner;
+        let Inner { ns, manifest, held, .. } = &*self.inner;
         let id = AreaId(process::random_id());
         let lineage = self.lineage();
         let made = ns.make_area_folder(name, id, &lineage)?;
@@ -159,10 +144,7 @@ impl Snapshot {
             again
         };
         // Source k of the snapshot becomes slot k + 1; slot 0 is the new area itself.
-        let runs = manifest.runs.iter().map(|r| crate::runs::Run {
-            source: r.source + 1,
-            ..*r
-        });
+        let runs = manifest.runs.iter().map(|r| crate::runs::Run { source: r.source + 1, ..*r });
         let mut sources = vec![None];
         for (entry, held) in manifest.sources.iter().zip(held) {
             sources.push(held.file.as_ref().map(|file| Source {
@@ -194,11 +176,7 @@ impl Snapshot {
     /// Where an area derived from this snapshot comes from.
     pub(crate) fn lineage(&self) -> Vec<Lineage> {
         let own = &self.inner.manifest.sources[0];
-        vec![Lineage {
-            id: own.area,
-            epoch: own.epoch,
-            name: own.name.clone(),
-        }]
+        vec![Lineage { id: own.area, epoch: own.epoch, name: own.name.clone() }]
     }
 
     /// Options with the snapshot's geometry, e.g. for an area that will take parts of it by
@@ -232,14 +210,9 @@ pub(crate) fn map_runs(
 ) -> Result<()> {
     for run in &manifest.runs {
         let file = held[run.source as usize].file.as_ref().ok_or_else(|| {
-            Fault::corrupt(
-                path,
-                format!("run at {:#x} lies in an area without memory", run.start),
-            )
+            Fault::corrupt(path, format!("run at {:#x} lies in an area without memory", run.start))
         })?;
-        mapping
-            .map_run(run, file, false)
-            .map_err(|e| mapping_fault(e, path))?;
+        mapping.map_run(run, file, false).map_err(|e| mapping_fault(e, path))?;
     }
     Ok(())
 }
@@ -254,10 +227,7 @@ pub(crate) fn check_memory(
 ) -> Result<()> {
     let entry = &manifest.sources[source];
     if !facts.regular || (facts.dev, facts.ino) != (entry.dev, entry.ino) {
-        return Err(Fault::corrupt(
-            path,
-            "not the memory file that was published",
-        ));
+        return Err(Fault::corrupt(path, "not the memory file that was published"));
     }
     let needed = manifest
         .runs
@@ -266,10 +236,7 @@ pub(crate) fn check_memory(
         .map(|r| r.file_offset + r.len)
         .max();
     if needed.is_some_and(|n| n > facts.len) {
-        return Err(Fault::corrupt(
-            path,
-            format!("{} bytes long, too short", facts.len),
-        ));
+        return Err(Fault::corrupt(path, format!("{} bytes long, too short", facts.len)));
     }
     Ok(())
 }
@@ -290,10 +257,7 @@ pub(crate) fn hold_sources(
         check_memory(manifest, 0, &file::facts(&file, &path)?, &path)?;
         Some(Arc::new(file))
     };
-    held.push(HeldSource {
-        file: own_file,
-        lease: own,
-    });
+    held.push(HeldSource { file: own_file, lease: own });
     if manifest.sources.len() == 1 {
         return Ok(held);
     }
@@ -305,10 +269,7 @@ pub(crate) fn hold_sources(
         let path = parents.join(&name);
         let file = parents.open_read(&name)?;
         check_memory(manifest, i, &file::facts(&file, &path)?, &path)?;
-        held.push(HeldSource {
-            file: Some(Arc::new(file)),
-            lease: Arc::new(lease),
-        });
+        held.push(HeldSource { file: Some(Arc::new(file)), lease: Arc::new(lease) });
     }
     Ok(held)
 }

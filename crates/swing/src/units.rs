@@ -82,10 +82,7 @@ impl ByteLen {
     }
 }
 
-const _: () = assert!(
-    size_of::<usize>() == 8,
-    "areas of this size need 64-bit addresses"
-);
+const _: () = assert!(size_of::<usize>() == 8, "areas of this size need 64-bit addresses");
 
 impl Add<ByteLen> for AreaOffset {
     type Output = AreaOffset;

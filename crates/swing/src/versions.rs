@@ -84,10 +84,7 @@ impl Versions {
         current: Option<u32>,
     ) -> Option<Choice> {
         let Some(planes) = self.planes.get_mut(&extent) else {
-            return Some(Choice {
-                plane: u32::from(current == Some(0)),
-                spare: false,
-            });
+            return Some(Choice { plane: u32::from(current == Some(0)), spare: false });
         };
         if let Some(plane) = planes.spare.pop() {
             self.spare_bytes -= geometry.len(extent).0;
@@ -95,10 +92,7 @@ impl Versions {
             return Some(Choice { plane, spare: true });
         }
         let free = |p: &u32| current != Some(*p) && !planes.retired.contains(p);
-        (0..MAX_PLANES).find(free).map(|plane| Choice {
-            plane,
-            spare: false,
-        })
+        (0..MAX_PLANES).find(free).map(|plane| Choice { plane, spare: false })
     }
 
     /// The live state no longer shows a version.
@@ -129,16 +123,9 @@ impl Versions {
         freed: Epoch,
     ) {
         let planes = self.planes.entry(extent).or_default();
-        assert!(
-            !planes.retired.contains(&plane),
-            "INV-AREA-2: one version is in one state"
-        );
+        assert!(!planes.retired.contains(&plane), "INV-AREA-2: one version is in one state");
         planes.retired.push(plane);
-        self.retired.entry(freed).or_default().push(Retired {
-            extent,
-            plane,
-            born,
-        });
+        self.retired.entry(freed).or_default().push(Retired { extent, plane, born });
         self.retired_bytes += geometry.len(extent).0;
     }
 
@@ -164,11 +151,7 @@ impl Versions {
         // Only versions freed after it, and not after the next live manifest (which shows those),
         // can be affected.
         let until = live.after(gone).unwrap_or(Epoch(u64::MAX));
-        let groups: Vec<Epoch> = self
-            .retired
-            .range(gone.next()..=until)
-            .map(|(e, _)| *e)
-            .collect();
+        let groups: Vec<Epoch> = self.retired.range(gone.next()..=until).map(|(e, _)| *e).collect();
         for freed in groups {
             let Some(group) = self.retired.get_mut(&freed) else {
                 continue;
@@ -226,18 +209,9 @@ impl Versions {
     /// Checks the sums and the disjointness of the states; for tests and debug builds.
     #[cfg(test)]
     pub(crate) fn check(&self, geometry: &Geometry) {
-        let retired: u64 = self
-            .retired
-            .values()
-            .flatten()
-            .map(|v| geometry.len(v.extent).0)
-            .sum();
+        let retired: u64 = self.retired.values().flatten().map(|v| geometry.len(v.extent).0).sum();
         assert_eq!(retired, self.retired_bytes);
-        let spare: u64 = self
-            .spare_order
-            .iter()
-            .map(|(e, _)| geometry.len(*e).0)
-            .sum();
+        let spare: u64 = self.spare_order.iter().map(|(e, _)| geometry.len(*e).0).sum();
         assert_eq!(spare, self.spare_bytes);
         for planes in self.planes.values() {
             for p in &planes.retired {
@@ -275,13 +249,7 @@ mod tests {
         let mut v = Versions::default();
         let mut live: BTreeMap<Epoch, ()> = BTreeMap::new();
         let mut current = v.choose(&g, e, None).unwrap();
-        assert_eq!(
-            current,
-            Choice {
-                plane: 0,
-                spare: false
-            }
-        );
+        assert_eq!(current, Choice { plane: 0, spare: false });
         for epoch in 1..50 {
             // Published at `epoch`; the manifest before it goes.
             live.insert(Epoch(epoch), ());
@@ -291,13 +259,7 @@ mod tests {
             let next = v.choose(&g, e, Some(current.plane)).unwrap();
             assert_eq!(next.plane, (epoch % 2) as u32);
             assert_eq!(next.spare, epoch > 1, "the other plane keeps its memory");
-            v.free(
-                &g,
-                &live,
-                (e, current.plane),
-                Epoch(epoch),
-                Epoch(epoch + 1),
-            );
+            v.free(&g, &live, (e, current.plane), Epoch(epoch), Epoch(epoch + 1));
             current = next;
             v.check(&g);
         }
@@ -311,10 +273,7 @@ mod tests {
             v.add_spare(&g, ExtentId(e), 1);
         }
         assert_eq!(v.spare_bytes(), ByteLen::mib(8));
-        assert!(
-            v.take_spare(&g, ByteLen::mib(8), ByteLen::gib(1))
-                .is_empty()
-        );
+        assert!(v.take_spare(&g, ByteLen::mib(8), ByteLen::gib(1)).is_empty());
         let all = v.take_spare(&g, ByteLen(0), ByteLen::gib(1));
         let base = g.reserve().0 + g.small_zone().0;
         assert_eq!(all, [(base, 6 << 20), (base + (12 << 20), 2 << 20)]);

@@ -26,15 +26,11 @@ impl Namespace {
         timeout: Duration,
     ) -> Result<bool, HookError> {
         let ctx = Context::named(name, self.path());
-        self.wait_inner(name, than, timeout)
-            .map_err(|fault| HookError::from_fault(fault, &ctx))
+        self.wait_inner(name, than, timeout).map_err(|fault| HookError::from_fault(fault, &ctx))
     }
 
     fn wait_inner(&self, name: &AreaName, than: Epoch, timeout: Duration) -> Result<bool> {
-        let is_newer = || {
-            self.shared_epoch_inner(name)
-                .map(|e| e.is_some_and(|e| e > than))
-        };
+        let is_newer = || self.shared_epoch_inner(name).map(|e| e.is_some_and(|e| e > than));
         if is_newer()? {
             return Ok(true);
         }
@@ -76,11 +72,7 @@ impl Namespace {
             std::thread::sleep(time.min(Duration::from_millis(50)));
             return true;
         };
-        let mut poll = libc::pollfd {
-            fd: watcher.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let mut poll = libc::pollfd { fd: watcher.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let ms = time.as_millis().clamp(1, 10_000) as i32;
         // SAFETY: one valid pollfd; the call writes only its `revents`.
         unsafe { libc::poll(&mut poll, 1, ms) };

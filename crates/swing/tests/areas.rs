@@ -45,8 +45,7 @@ fn states_of_extents() {
     assert_eq!(area.extent_state(e), ExtentState::Private);
     area.discard(range(data_at(1), DATA)).unwrap();
     assert_eq!(area.extent_state(e), ExtentState::Absent);
-    area.make_writable(range(data_at(1), DATA), WriteIntent::Keep)
-        .unwrap();
+    area.make_writable(range(data_at(1), DATA), WriteIntent::Keep).unwrap();
     assert!(read(&area, data_at(1), DATA).iter().all(|b| *b == 0));
 }
 
@@ -77,12 +76,7 @@ fn a_derived_area_keeps_addresses_and_hides_its_writes() {
     assert!(snapshot_is(&last, data_at(0), DATA, 1));
     assert!(snapshot_is(&last, data_at(1), DATA, 2));
     let bytes = read_snapshot(&last, data_at(2), DATA);
-    assert!(
-        bytes
-            .iter()
-            .enumerate()
-            .all(|(i, b)| *b == if i == 5 { 3 } else { 1 })
-    );
+    assert!(bytes.iter().enumerate().all(|(i, b)| *b == if i == 5 { 3 } else { 1 }));
 }
 
 #[test]
@@ -93,17 +87,12 @@ fn reopening_returns_to_what_was_committed() {
     area.publish(Publish::Committed, b"one").unwrap();
     fill(&area, 0, 100, 2);
     drop(area);
-    assert!(matches!(
-        h.ns.hook(&name("a")),
-        Err(swing::HookError::NotShared { .. })
-    ));
+    assert!(matches!(h.ns.hook(&name("a")), Err(swing::HookError::NotShared { .. })));
     let area = h.ns.open_area(&name("a")).unwrap();
     assert_eq!(area.payload(), b"one");
     assert_eq!(read(&area, 0, 100), [1; 100]);
     let second = h.ns.open_area(&name("a"));
-    let Err(swing::OpenError::Owned { pid, command, .. }) = second else {
-        panic!("{second:?}")
-    };
+    let Err(swing::OpenError::Owned { pid, command, .. }) = second else { panic!("{second:?}") };
     assert_eq!(pid, std::process::id());
     assert!(command.contains("areas"));
 }

@@ -63,10 +63,7 @@ fn every_bit_flip_is_found() {
     for bit in 0..bytes.len() * 8 {
         let mut bad = bytes.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
-        assert!(
-            matches!(Manifest::decode(&bad, path()), Err(Fault::Corrupt { .. })),
-            "bit {bit}"
-        );
+        assert!(matches!(Manifest::decode(&bad, path()), Err(Fault::Corrupt { .. })), "bit {bit}");
     }
 }
 
@@ -129,11 +126,7 @@ fn check_sound(m: &Manifest) {
         assert!(r.start >= end && r.len > 0 && (r.source as usize) < m.sources.len());
         end = r.end();
         assert!(end <= m.geometry.reserve().0);
-        assert!(
-            r.file_offset
-                .checked_add(r.len)
-                .is_some_and(|e| e <= i64::MAX as u64)
-        );
+        assert!(r.file_offset.checked_add(r.len).is_some_and(|e| e <= i64::MAX as u64));
     }
     assert!(m.payload.len() <= MAX_PAYLOAD_BYTES && m.sources[0].area == m.id);
 }

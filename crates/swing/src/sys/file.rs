@@ -33,10 +33,7 @@ impl Folder {
     pub(crate) fn open_path(path: &Path) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = fs::open(path, flags, Mode::empty()).map_err(|e| not_found(e, "open", path))?;
-        Ok(Self {
-            dir,
-            path: path.to_owned(),
-        })
+        Ok(Self { dir, path: path.to_owned() })
     }
 
     /// Opens the folder `name` in this one.
@@ -58,10 +55,7 @@ impl Folder {
 
     /// The same folder under the name it has been renamed to; only messages use the path.
     pub(crate) fn renamed(self, path: PathBuf) -> Self {
-        Self {
-            dir: self.dir,
-            path,
-        }
+        Self { dir: self.dir, path }
     }
 
     pub(crate) fn join(&self, name: &str) -> PathBuf {
@@ -286,11 +280,10 @@ pub(crate) fn next_data(file: &File, from: u64, path: &Path) -> Result<Option<(u
 }
 
 pub(crate) fn write_all(file: &File, bytes: &[u8], path: &Path) -> Result<()> {
-    file.write_all_at(bytes, 0)
-        .map_err(|e| match e.raw_os_error() {
-            Some(libc::ENOSPC | libc::EDQUOT) => out_of_memory(path, ByteLen(bytes.len() as u64)),
-            _ => Fault::io("write", path, e),
-        })
+    file.write_all_at(bytes, 0).map_err(|e| match e.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => out_of_memory(path, ByteLen(bytes.len() as u64)),
+        _ => Fault::io("write", path, e),
+    })
 }
 
 /// Reads a whole file of at most `limit` bytes; `Ok(None)` when it is longer.
@@ -310,19 +303,11 @@ pub(crate) fn read_all(file: &File, limit: u64, path: &Path) -> Result<Option<Ve
 
 /// The error for a full file system, with what is free on it now.
 pub(crate) fn out_of_memory(path: &Path, needed: ByteLen) -> Fault {
-    let folder = if path.is_dir() {
-        path
-    } else {
-        path.parent().unwrap_or(path)
-    };
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     let free = fs::statfs(folder)
         .map(|st| ByteLen(st.f_bavail as u64 * st.f_bsize as u64))
         .unwrap_or_default();
-    Fault::OutOfMemory {
-        needed,
-        file_system: folder.to_owned(),
-        free,
-    }
+    Fault::OutOfMemory { needed, file_system: folder.to_owned(), free }
 }
 
 /// Owner and permission bits of a directory.

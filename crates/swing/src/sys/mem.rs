@@ -34,10 +34,7 @@ impl Span {
     /// Reserves `len` bytes without memory: at `hint` when that is free, else somewhere in the
     /// window, else anywhere.
     pub(crate) fn reserve(len: usize, hint: Option<usize>) -> Result<Self, Errno> {
-        assert!(
-            len > 0 && len % SPAN_ALIGN == 0,
-            "spans are whole huge pages"
-        );
+        assert!(len > 0 && len % SPAN_ALIGN == 0, "spans are whole huge pages");
         if let Some(at) = hint.filter(|at| acceptable(*at, len))
             && let Ok(base) = reserve_exactly(at, len)
         {
@@ -70,10 +67,7 @@ impl Span {
 
     /// The address of a byte of the span; checked.
     fn at(&self, offset: usize, len: usize) -> *mut c_void {
-        assert!(
-            offset <= self.len && len <= self.len - offset,
-            "outside the reserved span"
-        );
+        assert!(offset <= self.len && len <= self.len - offset, "outside the reserved span");
         // SAFETY: the assertion keeps the result inside the reserved span.
         unsafe { self.base.as_ptr().add(offset).cast() }
     }
@@ -87,11 +81,7 @@ impl Span {
         file_offset: u64,
         writable: bool,
     ) -> Result<(), Errno> {
-        let prot = if writable {
-            ProtFlags::READ | ProtFlags::WRITE
-        } else {
-            ProtFlags::READ
-        };
+        let prot = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
         let at = self.at(offset, len);
         // SAFETY: `at..at+len` lies in the span this object reserved and owns, so MAP_FIXED
@@ -108,11 +98,8 @@ impl Span {
     }
 
     pub(crate) fn protect(&self, offset: usize, len: usize, writable: bool) -> Result<(), Errno> {
-        let prot = if writable {
-            MprotectFlags::READ | MprotectFlags::WRITE
-        } else {
-            MprotectFlags::READ
-        };
+        let prot =
+            if writable { MprotectFlags::READ | MprotectFlags::WRITE } else { MprotectFlags::READ };
         // SAFETY: only pages of this span change their protection; no reference into areas is held
         // by this crate.
         unsafe { mm::mprotect(self.at(offset, len), len, prot) }
@@ -226,14 +213,9 @@ mod tests {
 
     #[test]
     fn hostile_hints_are_ignored() {
-        for hint in [
-            0,
-            1,
-            4096,
-            usize::MAX,
-            usize::MAX & !(SPAN_ALIGN - 1),
-            WINDOW.end - SPAN_ALIGN / 2,
-        ] {
+        for hint in
+            [0, 1, 4096, usize::MAX, usize::MAX & !(SPAN_ALIGN - 1), WINDOW.end - SPAN_ALIGN / 2]
+        {
             let span = Span::reserve(2 * SPAN_ALIGN, Some(hint)).unwrap();
             assert_ne!(span.base().as_ptr() as usize, hint);
         }
@@ -250,9 +232,6 @@ mod tests {
     fn reserve_anywhere_is_aligned() {
         let base = reserve_anywhere(3 * SPAN_ALIGN).unwrap();
         assert_eq!(base.as_ptr() as usize % SPAN_ALIGN, 0);
-        drop(Span {
-            base,
-            len: 3 * SPAN_ALIGN,
-        });
+        drop(Span { base, len: 3 * SPAN_ALIGN });
     }
 }

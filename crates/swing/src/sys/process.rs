@@ -41,10 +41,7 @@ pub(crate) fn command_line(pid: u32) -> String {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
     if text.len() > MAX_COMMAND_BYTES {
-        let cut = (0..=MAX_COMMAND_BYTES)
-            .rev()
-            .find(|i| text.is_char_boundary(*i))
-            .unwrap_or(0);
+        let cut = (0..=MAX_COMMAND_BYTES).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
         text.truncate(cut);
     }
     text

@@ -46,8 +46,7 @@ pub fn data_at(i: u64) -> u64 {
 
 /// Fills a range with a byte, through the barrier.
 pub fn fill(area: &Area, start: u64, len: u64, byte: u8) {
-    area.make_writable(range(start, len), WriteIntent::Keep)
-        .unwrap();
+    area.make_writable(range(start, len), WriteIntent::Keep).unwrap();
     // SAFETY: the range has just been made writable, and tests do not touch one range from two
     // threads.
     unsafe { std::ptr::write_bytes(area.base().as_ptr().add(start as usize), byte, len as usize) };
@@ -62,10 +61,7 @@ pub fn read(area: &Area, start: u64, len: u64) -> Vec<u8> {
 
 /// Reads a range of a snapshot; checked.
 pub fn read_snapshot(snapshot: &Snapshot, start: u64, len: u64) -> Vec<u8> {
-    assert!(
-        snapshot.is_mapped(&range(start, len)),
-        "{start:#x}+{len:#x} is not mapped"
-    );
+    assert!(snapshot.is_mapped(&range(start, len)), "{start:#x}+{len:#x} is not mapped");
     // SAFETY: the range is mapped, and a snapshot's bytes never change.
     let bytes = unsafe {
         std::slice::from_raw_parts(snapshot.base().as_ptr().add(start as usize), len as usize)
@@ -75,7 +71,5 @@ pub fn read_snapshot(snapshot: &Snapshot, start: u64, len: u64) -> Vec<u8> {
 
 /// Whether all of a range of a snapshot holds one byte.
 pub fn snapshot_is(snapshot: &Snapshot, start: u64, len: u64, byte: u8) -> bool {
-    read_snapshot(snapshot, start, len)
-        .iter()
-        .all(|b| *b == byte)
+    read_snapshot(snapshot, start, len).iter().all(|b| *b == byte)
 }

@@ -1,0 +1,200 @@
+//! Forked children: neither disturbs the other (INV-AREA-7).
+
+mod common;
+
+use common::*;
+use swing::{Area, AreaOffset, DeriveError, Publish, PublishError, WriteError, WriteIntent};
+
+/// Runs `child` in a forked child and returns its exit code; a panic there is code 101, a signal
+/// 200 + its number.
+fn in_child(child: impl FnOnce() -> i32) -> Box<dyn FnOnce() -> i32> {
+    // SAFETY: the child runs test code that takes no lock another thread of this test could hold,
+    // then leaves by _exit without running anything of the parent's.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(101);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(code) };
+    }
+    Box::new(move || {
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        if libc::WIFEXITED(status) {
+            libc::WEXITSTATUS(status)
+        } else {
+            200 + libc::WTERMSIG(status)
+        }
+    })
+}
+
+/// A pipe on which the child waits for the parent.
+struct Gate([i32; 2]);
+
+impl Gate {
+    fn new() -> Self {
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        Self(ends)
+    }
+    fn wait(&self) {
+        let mut byte = 0u8;
+        // SAFETY: one byte of room.
+        assert_eq!(unsafe { libc::read(self.0[0], (&raw mut byte).cast(), 1) }, 1);
+    }
+    fn open(&self) {
+        // SAFETY: one byte to write.
+        assert_eq!(unsafe { libc::write(self.0[1], [1u8].as_ptr().cast(), 1) }, 1);
+    }
+}
+
+fn all_refused(area: &Area) -> bool {
+    let write = area.make_writable(range(data_at(0), 8), WriteIntent::Keep);
+    let publish = area.publish(Publish::Shared, b"");
+    let discard = area.discard(range(data_at(0), DATA));
+    matches!(write, Err(WriteError::Forked))
+        && matches!(publish, Err(PublishError::Forked))
+        && matches!(discard, Err(WriteError::Forked))
+        && matches!(area.freeze_view(), Err(PublishError::Forked))
+}
+
+#[test]
+fn a_child_keeps_reading_what_was_frozen_and_changes_nothing() {
+    for announced in [false, true] {
+        let h = home();
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        fill(&area, data_at(0), DATA, 1);
+        fill(&area, 0, SMALL, 1);
+        area.publish(Publish::Committed, b"").unwrap();
+        if announced {
+            let _session = area.write_session();
+            fill(&area, data_at(1), DATA, 1);
+        }
+        let gate = Gate::new();
+        let finish = in_child(|| {
+            gate.wait();
+            let len = if announced { 2 * DATA } else { DATA };
+            let same = read(&area, data_at(0), len).iter().all(|b| *b == 1)
+                && read(&area, 0, SMALL).iter().all(|b| *b == 1);
+            i32::from(!(same && all_refused(&area)))
+        });
+        for round in 2..5 {
+            fill(&area, data_at(0), 2 * DATA, round);
+            fill(&area, 0, SMALL, round);
+            area.publish(Publish::Shared, b"").unwrap();
+        }
+        area.reclaim().unwrap();
+        gate.open();
+        assert_eq!(finish(), 0, "announced: {announced}");
+        // The child is gone: its lease too, and everything it kept can be given back.
+        area.reclaim().unwrap();
+        assert_eq!(area.stats().retired.get(), 0);
+    }
+}
+
+#[test]
+fn a_child_cannot_write_into_the_parents_memory() {
+    let h = home();
+    let area = h.ns.create_unnamed(&options()).unwrap();
+    fill(&area, data_at(0), DATA, 1);
+    let finish = in_child(|| {
+        // SAFETY: not safe at all: the extent is write-protected here, and the store must end this
+        // child.
+        unsafe { area.base().add(data_at(0) as usize).write_volatile(9) };
+        0
+    });
+    assert_eq!(finish(), 200 + libc::SIGSEGV);
+    assert_eq!(read(&area, data_at(0), 1), [1]);
+    fill(&area, data_at(0), 1, 2);
+}
+
+#[test]
+fn the_owner_lock_does_not_live_on_in_a_child() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    fill(&area, 0, 8, 1);
+    area.publish(Publish::Committed, b"").unwrap();
+    let gate = Gate::new();
+    let finish = in_child(|| {
+        gate.wait();
+        i32::from(read(&area, 0, 8) != [1; 8])
+    });
+    drop(area);
+    let again = h.ns.open_area(&name("a")).unwrap();
+    fill(&again, 0, 8, 2);
+    again.publish(Publish::Committed, b"").unwrap();
+    fill(&again, 0, 8, 3);
+    again.publish(Publish::Committed, b"").unwrap();
+    gate.open();
+    assert_eq!(finish(), 0);
+}
+
+#[test]
+fn a_child_may_use_snapshots_and_derive_its_own_area() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    fill(&area, data_at(0), DATA, 1);
+    area.publish(Publish::Shared, b"").unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    let finish = in_child(|| {
+        let mine = match snapshot.derive(Some(&name("child"))) {
+            Ok(mine) => mine,
+            Err(DeriveError::Forked) => return 2,
+            Err(_) => return 3,
+        };
+        fill(&mine, data_at(0) + 4, 1, 7);
+        mine.publish(Publish::Shared, b"").unwrap();
+        i32::from(read(&area, data_at(0), 8) != [1; 8])
+    });
+    assert_eq!(finish(), 0);
+    assert!(snapshot_is(&snapshot, data_at(0), DATA, 1));
+    let child = h.ns.hook(&name("child")).unwrap();
+    assert_eq!(read_snapshot(&child, data_at(0), 6), [1, 1, 1, 1, 7, 1]);
+}
+
+#[test]
+fn forks_from_a_busy_process_do_not_hang() {
+    let h = home();
+    let area = h.ns.create_unnamed(&options()).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for t in 0..2u64 {
+            let (area, stop) = (&area, &stop);
+            scope.spawn(move || {
+                let mut i = 0;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let at = data_at(t * 16 + i % 16);
+                    area.make_writable(range(at, DATA), WriteIntent::Overwrite).unwrap();
+                    area.discard(AreaOffset(at)..AreaOffset(at + DATA)).unwrap();
+                    i += 1;
+                }
+            });
+        }
+        for _ in 0..50 {
+            let finish = in_child(|| i32::from(!all_refused(&area)));
+            assert_eq!(finish(), 0);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn spawning_another_program_leaves_no_locks_in_it() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    fill(&area, 0, 8, 1);
+    area.publish(Publish::Shared, b"").unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    let mut child = std::process::Command::new("sleep").arg("20").spawn().unwrap();
+    drop(snapshot);
+    drop(area);
+    let again = h.ns.open_area(&name("a")).unwrap();
+    fill(&again, 0, 8, 2);
+    again.publish(Publish::Shared, b"").unwrap();
+    again.reclaim().unwrap();
+    assert_eq!(again.stats().live_manifests, 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

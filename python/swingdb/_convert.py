@@ -1,0 +1,249 @@
+"""Data of other libraries to something Arrow can stream, and results to the forms of other
+libraries.
+
+Nothing here is imported before it is needed: pandas, Polars, PyArrow and NumPy are all optional,
+and are recognised by the module their classes come from, so that recognising one never imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import _internal
+from .errors import DataError, InterfaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def import_optional(module: str, purpose: str) -> Any:
+    """Imports ``module``, or says what it is needed for and how to get it."""
+    try:
+        return __import__(module, fromlist=["_"])
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(
+            f"{purpose} needs the package {package}: pip install {package}"
+        ) from error
+
+
+def is_streamable(data: object) -> bool:
+    """Whether `to_stream` can make a table of it: says nothing about its contents, and consumes
+    nothing.
+    """
+    library, kind = _origin(data)
+    if library == "pyarrow":
+        tables = ("Table", "RecordBatch", "RecordBatchReader", "Scanner")
+        return kind in tables or hasattr(data, "scanner")
+    if library == "pandas":
+        return kind in ("DataFrame", "Series")
+    if library == "polars":
+        return kind in ("LazyFrame", "DataFrame", "Series")
+    if library == "numpy":
+        return kind == "ndarray"
+    if hasattr(data, "__arrow_c_stream__") or isinstance(data, dict):
+        return True
+    return isinstance(data, list) and bool(data) and isinstance(data[0], dict)
+
+
+def to_stream(data: Any) -> Any:
+    """An object with ``__arrow_c_stream__`` or ``__arrow_c_array__`` that holds the same table as
+    ``data``.
+
+    Takes Arrow tables, batches, readers and data sets, pandas and Polars frames and series, dicts
+    of columns, lists of dicts, NumPy arrays, and whatever exports the Arrow PyCapsule interface.
+    Layouts Arrow shares are not copied.
+    """
+    library, kind = _origin(data)
+    if library == "pandas":
+        return _from_pandas(data, kind)
+    if library == "polars" and kind == "LazyFrame":
+        return data.collect()
+    if library == "polars" and kind == "Series":
+        return data.to_frame()
+    if library == "pyarrow" and hasattr(data, "scanner"):
+        return data.scanner().to_reader()
+    if library == "pyarrow" and kind == "Scanner":
+        return data.to_reader()
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        return data
+    if library == "numpy" and kind == "ndarray":
+        return _from_columns(_numpy_fields(data))
+    if isinstance(data, dict):
+        return _from_columns(data)
+    if isinstance(data, list) and data and isinstance(data[0], dict):
+        return _from_records(data)
+    raise InterfaceError(
+        f"cannot make a table of a {type(data).__module__}.{type(data).__qualname__}: "
+        "expected Arrow, pandas or Polars data, a dict of columns, a list of dicts, "
+        "or an object with __arrow_c_stream__"
+    )
+
+
+def to_arrow(source: Any) -> Any:
+    """A ``pyarrow.Table`` over the same buffers."""
+    return import_optional("pyarrow", ".arrow()").table(source)
+
+
+def to_polars(source: Any) -> Any:
+    """A ``polars.DataFrame``, sharing the buffers whose layout Polars shares with Arrow."""
+    return import_optional("polars", ".pl()").DataFrame(source)
+
+
+def to_pandas(source: Any, numpy_columns: Any) -> Any:
+    """A ``pandas.DataFrame``, through PyArrow if there is one, else through NumPy."""
+    pandas = import_optional("pandas", ".df()")
+    try:
+        table = to_arrow(source)
+    except ImportError:
+        return pandas.DataFrame(numpy_columns())
+    return table.to_pandas()
+
+
+def to_numpy(batches: _internal.Batches) -> dict[str, Any]:
+    """A dict from column name to NumPy array; columns with NULLs become masked arrays.
+
+    Numbers without NULLs that lie in one piece are views of the result's memory (read-only), not
+    copies.
+    """
+    numpy = import_optional("numpy", ".fetchnumpy()")
+    arrays: dict[str, Any] = {}
+    for index, column in enumerate(batches.columns):
+        values, mask = batches.numpy(index)
+        if isinstance(values, list):
+            array = numpy.empty(len(values), dtype=object)
+            array[:] = values
+        else:
+            array = numpy.asarray(values)
+        if mask is not None:
+            array = numpy.ma.masked_array(array, mask=numpy.asarray(mask))
+        arrays[_free_name(column[0], arrays)] = array
+    return arrays
+
+
+def _free_name(name: str, taken: Mapping[str, Any]) -> str:
+    """``name``, or ``name_1`` and so on when a result has several columns of that name."""
+    candidate, number = name, 0
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
+
+
+def _origin(data: object) -> tuple[str, str]:
+    """The top-level module and the name of the class among ``type(data)``'s bases that a known
+    library defines.
+    """
+    for cls in type(data).__mro__:
+        library = cls.__module__.partition(".")[0]
+        if library in ("pandas", "polars", "pyarrow", "numpy"):
+            return library, cls.__name__
+    return "", type(data).__name__
+
+
+def _from_pandas(data: Any, kind: str) -> Any:
+    """The columns of a pandas object; its index is dropped unless it has a name."""
+    frame = (
+        data.to_frame(name=data.name if data.name is not None else "0")
+        if kind == "Series"
+        else data
+    )
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    if not all(isinstance(name, str) for name in frame.columns):
+        frame = frame.rename(columns=str)
+    try:
+        pyarrow = import_optional("pyarrow", "a pandas frame")
+    except ImportError:
+        return _from_columns(
+            {name: frame[name].to_numpy() for name in frame.columns}, nan_is_null=True
+        )
+    return pyarrow.Table.from_pandas(frame, preserve_index=False)
+
+
+def _numpy_fields(array: Any) -> dict[str, Any]:
+    """A structured array's fields, a matrix's columns, or the one column of a vector."""
+    if array.dtype.names:
+        return {name: array[name] for name in array.dtype.names}
+    if array.ndim == 1:
+        return {"column0": array}
+    if array.ndim == 2:
+        return {f"column{index}": array[:, index] for index in range(array.shape[1])}
+    raise InterfaceError(f"cannot make a table of an array of {array.ndim} dimensions")
+
+
+def _from_records(records: Sequence[dict[str, Any]]) -> _internal.Batches:
+    """Columns of dicts of values; a key that is missing in a record is NULL there."""
+    names = dict.fromkeys(name for record in records for name in record)
+    return _from_columns({str(name): [record.get(name) for record in records] for name in names})
+
+
+def columns_of_rows(rows: Sequence[Any], width: int) -> _internal.Batches | None:
+    """Rows of ``width`` values as columns ``c0``, ``c1`` ...; None if they make up none."""
+    if not all(isinstance(row, (list, tuple)) and len(row) == width for row in rows):
+        return None
+    columns = [(f"c{index}", [row[index] for row in rows], None, None) for index in range(width)]
+    try:
+        return _internal.batches_from_columns(columns)
+    except (DataError, InterfaceError):
+        # Mixed types in a column: row by row, the statement itself says what fits.
+        return None
+
+
+def _from_columns(columns: Mapping[Any, Any], *, nan_is_null: bool = False) -> _internal.Batches:
+    """Columns of Python sequences, NumPy arrays and Arrow arrays."""
+    prepared: list[tuple[str, Any, str | None, Any]] = []
+    for name, values in columns.items():
+        library = _origin(values)[0]
+        if library == "pandas":
+            # A series; its own exporter would need PyArrow.
+            prepared.append((str(name), *_numpy_column(values.to_numpy(), nan_is_null=True)))
+        elif hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+            prepared.append((str(name), values, None, None))
+        elif library == "numpy" and hasattr(values, "dtype"):
+            prepared.append((str(name), *_numpy_column(values, nan_is_null=nan_is_null)))
+        elif isinstance(values, (list, tuple)):
+            prepared.append((str(name), values, None, None))
+        else:
+            prepared.append((str(name), list(values), None, None))
+    return _internal.batches_from_columns(prepared)
+
+
+def _numpy_column(array: Any, *, nan_is_null: bool) -> tuple[Any, str | None, Any]:
+    """(values, kind, mask): values with the buffer protocol and NumPy's name for their type, or a
+    list; the mask is 1 where a value is NULL.
+    """
+    numpy = sys.modules["numpy"]
+    mask = None
+    if isinstance(array, numpy.ma.MaskedArray):
+        mask = numpy.ascontiguousarray(numpy.ma.getmaskarray(array)).view(numpy.uint8)
+        array = array.data
+    kind, width = array.dtype.kind, array.dtype.itemsize
+    if kind in "Mm":
+        unit = numpy.datetime_data(array.dtype)[0]
+        if unit not in ("s", "ms", "us", "ns"):
+            unit = "s"
+        array = numpy.ascontiguousarray(array.astype(f"{kind}8[{unit}]"))
+        return array.view(numpy.int64), f"{kind}8[{unit}]", mask
+    if kind == "b":
+        return numpy.ascontiguousarray(array).view(numpy.uint8), "bool", mask
+    if kind in "iuf" and width <= 8:
+        # The buffer protocol has no name for half floats that all readers know.
+        wanted = "f4" if (kind, width) == ("f", 2) else f"{kind}{width}"
+        array = numpy.ascontiguousarray(array.astype(wanted, copy=False))
+        if kind == "f" and nan_is_null and mask is None:
+            mask = numpy.isnan(array).view(numpy.uint8)
+        return array, wanted, mask
+    values = array.tolist()
+    if mask is not None:
+        pairs = zip(values, mask.tolist(), strict=True)
+        values = [None if hidden else value for value, hidden in pairs]
+    if nan_is_null:
+        values = [None if _is_nan(value) else value for value in values]
+    return values, None, None
+
+
+def _is_nan(value: Any) -> bool:
+    # The only value of Python that differs from itself.
+    return isinstance(value, float) and value != value  # noqa: PLR0124

@@ -1,0 +1,100 @@
+"""The databases open in this process, shared by the connections on them.
+
+A database has one writer process, but a process may well call ``connect("taxi")`` twice, above all
+in a notebook whose cells run again. So named databases that are open for writing here are kept, by
+namespace and name, as long as a connection uses them; the last one to close closes the database.
+
+A forked child inherits none of this: its first call finds an empty table, and opens for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from . import _internal
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+
+class Opened:
+    """One open database and the connections on it."""
+
+    __slots__ = ("__weakref__", "connections", "database", "home", "key")
+
+    def __init__(
+        self, database: _internal.Database, home: str | None, key: tuple[str, str] | None
+    ) -> None:
+        self.database = database
+        self.home = home
+        self.key = key
+        self.connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+    def add(self, connection: Connection) -> None:
+        """Counts a connection in."""
+        with _lock:
+            self.connections.add(connection)
+
+    def remove(self, connection: Connection) -> None:
+        """Counts a connection out; the last one closes the database."""
+        with _lock:
+            self.connections.discard(connection)
+            if self.connections:
+                return
+            if self.key is not None and _named.get(self.key) is self:
+                del _named[self.key]
+        self.database.close()
+
+
+_lock = threading.RLock()
+_named: dict[tuple[str, str], Opened] = {}
+
+
+def open_writer(name: str | None, home: str | None) -> Opened:
+    """The database ``name`` for writing, or a private one."""
+    if name is None:
+        return Opened(_internal.Database.open(None, home), home, None)
+    key = (_namespace(home), name)
+    with _lock:
+        opened = _named.get(key)
+        if opened is None or not opened.connections:
+            opened = _named[key] = Opened(_internal.Database.open(name, home), home, key)
+        return opened
+
+
+def hook(name: str, target: str | None, home: str | None) -> Opened:
+    """A snapshot of the database ``name``, itself named ``target`` if that is given."""
+    if target is None:
+        return Opened(_internal.Database.snapshot(name, None, home), home, None)
+    key = (_namespace(home), target)
+    with _lock:
+        opened = Opened(_internal.Database.snapshot(name, target, home), home, key)
+        _named[key] = opened
+        return opened
+
+
+def close_named(name: str, home: str | None) -> None:
+    """Closes this process's connections to a named database."""
+    with _lock:
+        opened = _named.get((_namespace(home), name))
+        connections = [] if opened is None else list(opened.connections)
+    for connection in connections:
+        connection.close()
+
+
+def _namespace(home: str | None) -> str:
+    """What tells one namespace from another: a path, or the empty string for the usual place."""
+    return os.path.realpath(home or os.environ.get("SWINGDB_HOME") or "")
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.RLock()
+    _named.clear()
+    _internal.after_fork_in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

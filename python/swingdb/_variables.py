@@ -1,0 +1,57 @@
+"""Names in a query that are no table: looked up among the caller's variables.
+
+The caller is the first frame outside this package. Its local variables come before its globals, as
+in Python itself; tables and views of the database come before both. A name is taken as written,
+else without regard to case.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ._convert import is_streamable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import FrameType
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def caller() -> FrameType | None:
+    """The innermost frame that is not this package's own code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_own(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return frame
+
+
+def find(names: Iterable[str], frame: FrameType | None) -> dict[str, Any]:
+    """Those of ``names`` that are variables a table can be made of."""
+    if frame is None:
+        return {}
+    found: dict[str, Any] = {}
+    scopes = (frame.f_locals, frame.f_globals)
+    for name in names:
+        for scope in scopes:
+            value = _lookup(name, scope)
+            if value is not None:
+                found[name] = value
+                break
+    return found
+
+
+def _lookup(name: str, scope: Mapping[str, Any]) -> Any:
+    value = scope.get(name)
+    if value is not None and is_streamable(value):
+        return value
+    folded = name.lower()
+    for key in list(scope):
+        if key.lower() == folded and scope[key] is not None and is_streamable(scope[key]):
+            return scope[key]
+    return None
+
+
+def _is_own(module: str) -> bool:
+    return module == _PACKAGE or module.startswith(_PACKAGE + ".")

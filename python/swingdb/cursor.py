@@ -1,0 +1,219 @@
+"""Cursors: PEP 249, and the same results in the forms of other libraries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from . import _convert, _variables
+from .errors import ClosedError, ProgrammingError
+from .relation import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from . import _internal
+    from .connection import Connection
+
+    Parameters = Sequence[Any] | Mapping[str, Any] | None
+
+__all__ = ["Cursor"]
+
+
+class Cursor:
+    """Runs statements on its connection's session and hands out their rows (PEP 249).
+
+    >>> import swingdb
+    >>> cur = swingdb.connect().cursor()
+    >>> cur.execute("CREATE TABLE t (id INT, name VARCHAR)")  # doctest: +ELLIPSIS
+    <swingdb.Cursor ...>
+    >>> cur.executemany("INSERT INTO t VALUES (?, ?)", [(1, "a"), (2, "b")]).rowcount
+    2
+    >>> cur.execute("SELECT name FROM t WHERE id = $id", {"id": 2}).fetchone()
+    ('b',)
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection | None = connection
+        self._result: _internal.Rows | None = None
+        self._rowcount = -1
+        self._rownumber = 0
+        #: How many rows ``fetchmany`` returns unless told otherwise (PEP 249).
+        self.arraysize = 1
+
+    # Running --------------------------------------------------------------------------------
+    # --------------------------
+
+    def execute(self, sql: str, params: Parameters = None) -> Cursor:
+        """Runs one or several statements; the last one's rows can be fetched. Returns the cursor
+        itself.
+
+        ``params`` fill ``?`` or ``$1`` from a sequence, ``$name`` from a dict. Names in the SQL
+        that are no table are looked up among the caller's variables.
+        """
+        connection = self._open()
+        self._forget()
+        self._take(connection._run(sql, params, _variables.caller()))
+        return self
+
+    def executemany(
+        self, sql: str, seq_of_params: Iterable[Sequence[Any] | Mapping[str, Any]]
+    ) -> Cursor:
+        """Runs the statement once for each set of parameters, all of them or (on an error) none.
+
+        An ``INSERT ... VALUES (?, ...)`` of plain parameters is done as one insert of all rows.
+        """
+        connection = self._open()
+        self._forget()
+        self._rowcount = connection._run_many(sql, seq_of_params, _variables.caller())
+        return self
+
+    # Fetching -------------------------------------------------------------------------------
+    # --------------------------
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row, or None after the last (PEP 249)."""
+        rows = self._rows(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        """The next ``size`` (else ``arraysize``) rows, fewer at the end (PEP 249)."""
+        return self._rows(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All remaining rows (PEP 249)."""
+        return self._rows(None)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        rows = self._rows(1)
+        if not rows:
+            raise StopIteration
+        return rows[0]
+
+    def arrow(self) -> Any:
+        """The remaining rows as a ``pyarrow.Table``."""
+        return _convert.to_arrow(self._remaining())
+
+    def df(self) -> Any:
+        """The remaining rows as a ``pandas.DataFrame``."""
+        batches = self._remaining()
+        return _convert.to_pandas(batches, lambda: _convert.to_numpy(batches))
+
+    def pl(self) -> Any:
+        """The remaining rows as a ``polars.DataFrame``."""
+        return _convert.to_polars(self._remaining())
+
+    def fetchnumpy(self) -> dict[str, Any]:
+        """The remaining rows as a dict of NumPy arrays."""
+        return _convert.to_numpy(self._remaining())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The remaining rows as an Arrow stream; they can be read once."""
+        return self._selected().__arrow_c_stream__(requested_schema)
+
+    # About the result -----------------------------------------------------------------------
+    # --------------------------
+
+    @property
+    def description(self) -> list[tuple[Any, ...]] | None:
+        """Name, type and five more items of each column; None if the last statement returned no
+        rows (PEP 249).
+        """
+        if self._result is None or not self._result.columns:
+            return None
+        return describe(self._result.columns)
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the last statement changed; -1 for queries, whose rows are not counted in
+        advance (PEP 249).
+        """
+        return self._rowcount
+
+    @property
+    def rownumber(self) -> int | None:
+        """The index of the next row, from 0; None without a result (PEP 249, optional)."""
+        return None if self._result is None else self._rownumber
+
+    @property
+    def lastrowid(self) -> None:
+        """Always None: rows have no lasting number (PEP 249, optional)."""
+        return None
+
+    @property
+    def connection(self) -> Connection:
+        """The connection the cursor belongs to (PEP 249, optional)."""
+        return self._open()
+
+    # Closing --------------------------------------------------------------------------------
+    # --------------------------
+
+    def close(self) -> None:
+        """Frees the result; the cursor cannot be used any more (PEP 249). May be called twice."""
+        self._forget()
+        self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def nextset(self) -> None:
+        """Always None: only the last statement's rows are kept (PEP 249, optional)."""
+        self._open()
+
+    def __repr__(self) -> str:
+        if self._connection is None:
+            return "<swingdb.Cursor closed>"
+        columns = [] if self._result is None else [column[0] for column in self._result.columns]
+        return f"<swingdb.Cursor of {self._connection!r}" + (
+            f", columns {columns}>" if columns else ">"
+        )
+
+    # Inside ---------------------------------------------------------------------------------
+    # --------------------------
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            raise ClosedError("the cursor is closed")
+        self._connection._check()
+        return self._connection
+
+    def _forget(self) -> None:
+        if self._result is not None:
+            self._result.close()
+        self._result, self._rowcount, self._rownumber = None, -1, 0
+
+    def _take(self, result: _internal.Rows) -> None:
+        self._result = result
+        changed = result.rows_changed
+        self._rowcount = -1 if changed is None else changed
+
+    def _selected(self) -> _internal.Rows:
+        self._open()
+        if self._result is None or not self._result.columns:
+            raise ProgrammingError("there are no rows to fetch: the last statement was not a query")
+        return self._result
+
+    def _rows(self, count: int | None) -> list[tuple[Any, ...]]:
+        rows = self._selected().next_rows(count)
+        self._rownumber += len(rows)
+        return rows
+
+    def _remaining(self) -> _internal.Batches:
+        return self._selected().collect()
