@@ -16,7 +16,7 @@ use crate::error::{Context, Fault, OpenError, Result};
 use crate::extents::Own;
 use crate::inventory::Inventory;
 use crate::lease::Lease;
-use crate::manifest::{Manifest, SourceEntry};
+use crate::manifest::{Kind, Manifest, SourceEntry};
 use crate::mapping::{Mapping, mapping_fault};
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
@@ -97,8 +97,12 @@ fn adopt(
             if let Some(known) = sources.iter_mut().flatten().find(same) {
                 known.last_published = known.last_published.max(Some(other.epoch));
             } else {
-                let source = open_source(&folder, entry, other, &mut files)?;
-                sources.push(Some(source));
+                match open_source(&folder, entry, other, &mut files) {
+                    Ok(source) => sources.push(Some(source)),
+                    // Views are not pinned: their holder has leases of its own on what they show.
+                    Err(Fault::NotFound) if other.kind == Kind::View => {}
+                    Err(fault) => return Err(fault),
+                }
             }
         }
     }

@@ -355,7 +355,7 @@ impl Core {
         let path = self.memory_path();
         let fault = |e: Errno| mapping_fault(e, &path);
         let run = self.plane_run(start, len, plane);
-        debug_assert!(len as usize % SPAN_ALIGN == 0);
+        debug_assert!((len as usize).is_multiple_of(SPAN_ALIGN));
         let scratch = Span::reserve_scratch(len as usize).map_err(fault)?;
         scratch.map(0, len as usize, file, run.file_offset, true).map_err(fault)?;
         scratch.advise_huge(0, len as usize);

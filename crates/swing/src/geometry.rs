@@ -38,7 +38,8 @@ impl Geometry {
     /// Both lengths must be multiples of 2 MiB and `small_zone <= reserve <= MAX_RESERVE`; `None`
     /// otherwise.
     pub fn new(reserve: ByteLen, small_zone: ByteLen) -> Option<Self> {
-        let aligned = reserve.0 % DATA_EXTENT.0 == 0 && small_zone.0 % DATA_EXTENT.0 == 0;
+        let aligned =
+            reserve.0.is_multiple_of(DATA_EXTENT.0) && small_zone.0.is_multiple_of(DATA_EXTENT.0);
         let ordered = small_zone <= reserve && reserve <= MAX_RESERVE && reserve.0 > 0;
         (aligned && ordered).then_some(Self { reserve: reserve.0, small_zone: small_zone.0 })
     }

@@ -140,10 +140,8 @@ pub(crate) fn dismantle(
             // Somebody holds what cannot be read: give back nothing.
             Err(_) => opaque = true,
         }
-        match probe {
-            Probe::Leased => leased = true,
-            _ => folder.unlink(manifest)?,
-        }
+        // A pinned one keeps its name as long as the folder stays: the next collection must see it, too.
+        leased |= probe == Probe::Leased;
     }
     let mut report = RemoveReport::default();
     if let Ok(file) = folder.open_write(MEMORY) {

@@ -304,9 +304,8 @@ pub(crate) fn read_all(file: &File, limit: u64, path: &Path) -> Result<Option<Ve
 /// The error for a full file system, with what is free on it now.
 pub(crate) fn out_of_memory(path: &Path, needed: ByteLen) -> Fault {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-    let free = fs::statfs(folder)
-        .map(|st| ByteLen(st.f_bavail as u64 * st.f_bsize as u64))
-        .unwrap_or_default();
+    let free =
+        fs::statfs(folder).map(|st| ByteLen(st.f_bavail * st.f_bsize as u64)).unwrap_or_default();
     Fault::OutOfMemory { needed, file_system: folder.to_owned(), free }
 }
 

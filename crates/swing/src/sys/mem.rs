@@ -34,7 +34,7 @@ impl Span {
     /// Reserves `len` bytes without memory: at `hint` when that is free, else somewhere in the
     /// window, else anywhere.
     pub(crate) fn reserve(len: usize, hint: Option<usize>) -> Result<Self, Errno> {
-        assert!(len > 0 && len % SPAN_ALIGN == 0, "spans are whole huge pages");
+        assert!(len > 0 && len.is_multiple_of(SPAN_ALIGN), "spans are whole huge pages");
         if let Some(at) = hint.filter(|at| acceptable(*at, len))
             && let Ok(base) = reserve_exactly(at, len)
         {
@@ -155,7 +155,7 @@ impl Drop for Span {
 
 /// An address from outside (an option, a manifest) is used as a hint only inside the window.
 fn acceptable(at: usize, len: usize) -> bool {
-    at % SPAN_ALIGN == 0
+    at.is_multiple_of(SPAN_ALIGN)
         && at >= WINDOW.start
         && at.checked_add(len).is_some_and(|e| e <= WINDOW.end)
 }

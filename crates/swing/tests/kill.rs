@@ -1,0 +1,258 @@
+//! Real processes, killed by SIGKILL at random points (INV-AREA-5).
+//!
+//! A writer process commits and shares numbered states in a loop; each state's payload says what
+//! every extent must hold. It is killed, adopted by the next one, killed again. Meanwhile snapshots
+//! are held across the deaths, and another process derives from the newest state and is killed,
+//! too. `SWING_KILLS` sets the number of rounds.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::*;
+use swing::{
+    Area, CreateError, DeriveError, HookError, Namespace, OpenError, Publish, Snapshot, WriteIntent,
+};
+
+const EXTENTS: u64 = 12;
+const ROLE: &str = "SWING_KILL_ROLE";
+const PLACE: &str = "SWING_KILL_PLACE";
+
+/// A numbered state: what each extent holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Numbers {
+    n: u64,
+    values: Vec<u64>,
+}
+
+impl Numbers {
+    fn zero() -> Self {
+        Self { n: 0, values: vec![0; EXTENTS as usize] }
+    }
+    fn to_payload(&self) -> Vec<u8> {
+        std::iter::once(&self.n).chain(&self.values).flat_map(|v| v.to_le_bytes()).collect()
+    }
+    fn parse(payload: &[u8]) -> Self {
+        let mut words = payload.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap()));
+        let n = words.next().unwrap();
+        Self { n, values: words.collect() }
+    }
+}
+
+/// Half of the extents are small ones.
+fn extent_range(i: u64) -> (u64, u64) {
+    if i < EXTENTS / 2 { (i * SMALL, SMALL) } else { (data_at(i - EXTENTS / 2), DATA) }
+}
+
+/// The words of an extent that are written and compared.
+fn probes(i: u64) -> impl Iterator<Item = u64> {
+    let (start, len) = extent_range(i);
+    [0, 4096, len / 2, len - 8].into_iter().map(move |o| start + o)
+}
+
+fn check_snapshot(snapshot: &Snapshot) -> Numbers {
+    let numbers = Numbers::parse(snapshot.payload());
+    for (i, value) in numbers.values.iter().enumerate().filter(|(_, v)| **v > 0) {
+        for at in probes(i as u64) {
+            let seen = u64::from_le_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap());
+            assert_eq!(seen, *value, "extent {i} of state {}", numbers.n);
+        }
+    }
+    numbers
+}
+
+fn check_area(area: &Area) -> Numbers {
+    if area.payload().is_empty() {
+        return Numbers::zero();
+    }
+    let numbers = Numbers::parse(&area.payload());
+    for (i, value) in numbers.values.iter().enumerate().filter(|(_, v)| **v > 0) {
+        for at in probes(i as u64) {
+            let seen = u64::from_le_bytes(read(area, at, 8).try_into().unwrap());
+            assert_eq!(seen, *value, "extent {i} of state {}", numbers.n);
+        }
+    }
+    numbers
+}
+
+/// Changes some extents and publishes, for ever.
+fn churn(area: &Area, mut numbers: Numbers) -> ! {
+    let mut rng = fastrand::Rng::new();
+    loop {
+        numbers.n += 1;
+        for _ in 0..rng.usize(1..4) {
+            let i = rng.u64(..EXTENTS);
+            let (start, len) = extent_range(i);
+            if rng.u8(0..8) == 0 {
+                area.discard(range(start, len)).unwrap();
+                numbers.values[i as usize] = 0;
+                continue;
+            }
+            area.make_writable(range(start, len), WriteIntent::Keep).unwrap();
+            for at in probes(i) {
+                // SAFETY: the extent has just been made writable; this process has one thread that
+                // stores.
+                unsafe { area.base().add(at as usize).cast::<u64>().write(numbers.n) };
+            }
+            numbers.values[i as usize] = numbers.n;
+        }
+        let kind = if rng.bool() { Publish::Shared } else { Publish::Committed };
+        area.publish(kind, &numbers.to_payload()).unwrap();
+        println!("{}", numbers.n);
+    }
+}
+
+fn writer(ns: &Namespace) -> ! {
+    let area = loop {
+        match ns.open_area(&name("w")) {
+            Ok(area) => break area,
+            Err(OpenError::NotFound { .. }) => {}
+            Err(e) => panic!("{e}"),
+        }
+        match ns.create(&name("w"), &options()) {
+            Ok(area) => break area,
+            Err(CreateError::AlreadyExists { .. }) => {}
+            Err(e) => panic!("{e}"),
+        }
+    };
+    let numbers = check_area(&area);
+    churn(&area, numbers)
+}
+
+fn deriver(ns: &Namespace) -> ! {
+    let snapshot = loop {
+        match ns.hook(&name("w")) {
+            Ok(snapshot) => break snapshot,
+            Err(HookError::NotFound { .. } | HookError::NotShared { .. }) => {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            Err(e) => panic!("{e}"),
+        }
+    };
+    let numbers = check_snapshot(&snapshot);
+    let area = match snapshot.derive(Some(&name("d"))) {
+        Ok(area) => area,
+        Err(DeriveError::AlreadyExists { .. }) => ns.open_area(&name("d")).unwrap(),
+        Err(e) => panic!("{e}"),
+    };
+    let numbers = if area.payload().is_empty() { numbers } else { check_area(&area) };
+    churn(&area, numbers)
+}
+
+/// Not a test: what the processes run that the test starts.
+#[test]
+fn child_entry() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let ns = Namespace::open(std::env::var(PLACE).unwrap()).unwrap();
+    match role.as_str() {
+        "writer" => writer(&ns),
+        _ => deriver(&ns),
+    }
+}
+
+fn start(role: &str, place: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["child_entry", "--exact", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .env(PLACE, place)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Kills after a while; returns the last number the child reported as published.
+fn kill_after(mut child: Child, pause: Duration) -> Option<u64> {
+    std::thread::sleep(pause);
+    child.kill().unwrap();
+    let status = child.wait().unwrap();
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(status.signal(), Some(libc::SIGKILL), "the child ended by itself: {status}");
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.map_while(Result::ok).filter_map(|l| l.trim().parse().ok()).last()
+}
+
+fn rounds() -> u32 {
+    std::env::var("SWING_KILLS").ok().and_then(|s| s.parse().ok()).unwrap_or(120)
+}
+
+#[test]
+fn nothing_committed_is_lost_and_nothing_shared_changes() {
+    let h = home();
+    let place = h.dir.path();
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut held: Vec<(Snapshot, Numbers)> = Vec::new();
+    let mut published = 0;
+    for round in 0..rounds() {
+        let writer = start("writer", place);
+        let deriver = (round % 3 == 0).then(|| start("deriver", place));
+        let pause = Duration::from_micros(rng.u64(2_000..15_000));
+        if let Some(last) = kill_after(writer, pause) {
+            assert!(last > published);
+            published = last;
+        }
+        if let Some(deriver) = deriver {
+            kill_after(deriver, Duration::from_micros(rng.u64(0..5_000)));
+        }
+        if rng.u8(0..3) == 0 {
+            check_after_death(&h, &mut published);
+        }
+        if let Ok(snapshot) = h.ns.hook(&name("w")) {
+            let numbers = check_snapshot(&snapshot);
+            held.push((snapshot, numbers));
+        }
+        for (snapshot, numbers) in &held {
+            assert_eq!(check_snapshot(snapshot), *numbers, "INV-AREA-1");
+        }
+        while held.len() > 6 {
+            held.swap_remove(rng.usize(..held.len()));
+        }
+        if rng.u8(0..5) == 0 {
+            h.ns.gc().unwrap();
+        }
+    }
+    drop(held);
+    println!("{published} states were published");
+    finish(&h);
+}
+
+/// This process adopts: everything that was reported as published is there.
+fn check_after_death(h: &Home, published: &mut u64) {
+    match h.ns.open_area(&name("w")) {
+        Ok(area) => {
+            let numbers = check_area(&area);
+            assert!(numbers.n >= *published, "{} < {published}: a commit was lost", numbers.n);
+            *published = numbers.n;
+        }
+        Err(OpenError::NotFound { .. }) => assert_eq!(*published, 0),
+        Err(e) => panic!("{e}"),
+    }
+    if let Ok(snapshot) = h.ns.hook(&name("d")) {
+        check_snapshot(&snapshot);
+    }
+}
+
+/// No memory is kept beyond what the live states show, and nothing at all after removal.
+fn finish(h: &Home) {
+    if let Ok(area) = h.ns.open_area(&name("d")) {
+        check_area(&area);
+    }
+    let _ = h.ns.remove(&name("d"));
+    let area = h.ns.open_area(&name("w")).unwrap();
+    let numbers = check_area(&area);
+    area.publish(Publish::Shared, &numbers.to_payload()).unwrap();
+    area.reclaim().unwrap();
+    let stats = area.stats();
+    assert_eq!((stats.retired.get(), stats.spare.get(), stats.live_manifests), (0, 0, 1));
+    let allocated = std::fs::metadata(h.dir.path().join("w/memory")).unwrap().blocks() * 512;
+    assert_eq!(allocated, stats.own.get());
+    drop(area);
+    h.ns.remove(&name("w")).unwrap();
+    h.ns.gc().unwrap();
+    assert_eq!(std::fs::read_dir(h.dir.path()).unwrap().count(), 0);
+}
