@@ -1,0 +1,97 @@
+//! What the Rust stages of the pipeline share: events for the timeline, waiting, arguments.
+//!
+//! A stage tells the orchestrator (`run.py`) what it did by printing one JSON object a line on its
+//! standard output. Times are nanoseconds of the system clock, so that those of different processes
+//! can be drawn on one axis.
+
+use std::io::Write;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use swingdb::Database;
+
+/// What a stage's `main` returns.
+pub type StageResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// A stage gives up when what it waits for has not been shared after this time.
+const MAX_WAIT: Duration = Duration::from_secs(600);
+const POLL: Duration = Duration::from_millis(5);
+
+/// One program of the pipeline, as the orchestrator sees it.
+pub struct Stage {
+    letter: &'static str,
+}
+
+impl Stage {
+    /// Reports that the program has started.
+    pub fn start(letter: &'static str) -> Self {
+        let stage = Self { letter };
+        stage.event("start", now_ns(), json!({}));
+        stage
+    }
+
+    /// Runs `body` and reports how long it took, with the facts it returns beside its value.
+    pub fn step<T>(
+        &self,
+        kind: &str,
+        body: impl FnOnce() -> StageResult<(T, Value)>,
+    ) -> StageResult<T> {
+        let start = now_ns();
+        let (value, facts) = body()?;
+        self.event(kind, start, facts);
+        Ok(value)
+    }
+
+    /// Waits until the database `proposed` is shared and takes a snapshot of it under the name
+    /// `target`. Reports the waiting and the taking separately.
+    pub fn take_snapshot(&self, proposed: &str, target: &str) -> StageResult<Database> {
+        let (waited, deadline) = (now_ns(), Instant::now() + MAX_WAIT);
+        while !is_shared(proposed)? {
+            if Instant::now() > deadline {
+                return Err(format!("nobody has shared {proposed:?} within {MAX_WAIT:?}").into());
+            }
+            std::thread::sleep(POLL);
+        }
+        self.event(&format!("wait for {proposed}"), waited, json!({}));
+        self.step("snapshot", || {
+            Ok((Database::get_snapshot(proposed, target)?, json!({ "of": proposed })))
+        })
+    }
+
+    /// Shares `database` and reports how long that took.
+    pub fn share(&self, database: &Database) -> StageResult {
+        self.step("share", || Ok((drop(database.share()?), json!({}))))
+    }
+
+    fn event(&self, kind: &str, start_ns: u64, facts: Value) {
+        let mut record = json!({
+            "stage": self.letter, "kind": kind, "start_ns": start_ns, "end_ns": now_ns(),
+        });
+        if let (Value::Object(record), Value::Object(facts)) = (&mut record, facts) {
+            record.extend(facts);
+        }
+        // An orchestrator that is gone reads no events; the stage ends by its closed input.
+        let _ = writeln!(std::io::stdout(), "{record}");
+    }
+}
+
+fn is_shared(name: &str) -> StageResult<bool> {
+    let shared = |area: &swingdb::AreaInfo| {
+        area.name.as_ref().is_some_and(|own| own.as_str() == name) && area.shared_epoch.is_some()
+    };
+    Ok(swingdb::list()?.iter().any(shared))
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// The number after `--name` on the command line, or `default`.
+pub fn number_argument(name: &str, default: u64) -> StageResult<u64> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    match (arguments.next(), arguments.next()) {
+        (None, _) => Ok(default),
+        (_, Some(value)) => Ok(value.parse()?),
+        (_, None) => Err(format!("{name} needs a number").into()),
+    }
+}

@@ -1,0 +1,83 @@
+"""What the Python stages of the pipeline share: events for the timeline, and waiting for a
+database.
+
+A stage tells the orchestrator what it did by printing one JSON object a line on its standard
+output; see `Stage.event`. Times are nanoseconds of the system clock, so that those of different
+processes can be drawn on one axis.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import swingdb
+
+# A stage gives up when what it waits for has not been shared after this time.
+MAX_WAIT_S = 600.0
+POLL_S = 0.005
+
+
+class Stage:
+    """One program of the pipeline, as the orchestrator sees it."""
+
+    def __init__(self, letter: str):
+        self.letter = letter
+        self.event("start", time.time_ns(), time.time_ns())
+
+    def event(self, kind: str, start_ns: int, end_ns: int, **facts: object) -> None:
+        """Reports that `kind` took from `start_ns` to `end_ns`, and any facts about it."""
+        record = {"stage": self.letter, "kind": kind, "start_ns": start_ns, "end_ns": end_ns}
+        sys.stdout.write(json.dumps(record | facts) + "\n")
+        sys.stdout.flush()
+
+    @contextmanager
+    def step(self, kind: str) -> Iterator[dict]:
+        """Reports how long the body took, with the facts it puts into the dictionary it gets."""
+        facts: dict = {}
+        start = time.time_ns()
+        yield facts
+        self.event(kind, start, time.time_ns(), **facts)
+
+    def take_snapshot(self, proposed: str, target: str | None = None):
+        """Waits until the database `proposed` is shared and takes a snapshot of it, under a name of
+        its own when `target` is given. Reports the waiting and the taking separately."""
+        waited = time.time_ns()
+        deadline = time.monotonic() + MAX_WAIT_S
+        while not is_shared(proposed):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nobody has shared {proposed!r} within {MAX_WAIT_S} s")
+            time.sleep(POLL_S)
+        self.event(f"wait for {proposed}", waited, time.time_ns())
+        start = time.time_ns()
+        if target is None:
+            taken = swingdb.snapshot(proposed)
+        else:
+            taken = swingdb.get_snapshot(proposed, target)
+        self.event("snapshot", start, time.time_ns(), of=proposed)
+        return taken
+
+    def share(self, database) -> None:
+        """Shares `database` and reports how long that took."""
+        with self.step("share"):
+            database.share()
+
+
+def is_shared(name: str) -> bool:
+    """Whether a database of this name exists and has been shared."""
+    return any(d["name"] == name and d["shared_epoch"] is not None for d in swingdb.list())
+
+
+def numpy_columns(database, table: str, columns: list[str]):
+    """The columns of a table as NumPy arrays, a tuple for each segment, without copying what NumPy
+    can represent (everything but Booleans, which Arrow packs into bits)."""
+    import pyarrow
+
+    arrow = pyarrow.table(database.table(table)).select(columns)
+    return [
+        tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        for batch in arrow.to_batches()
+    ]
