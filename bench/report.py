@@ -1,0 +1,199 @@
+"""Makes docs/benchmarks.md and its plots from the results under bench/results."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import common
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+
+DOCS = common.ROOT / "docs"
+PICTURES = DOCS / "pictures"
+INK, OURS, THEIRS, THIRD = "#1b2430", "#c0463a", "#3d6b99", "#8a8f98"
+HEAD = """# Benchmarks
+
+Every figure here comes from a command of this repository, and every table is made from the raw
+results under `bench/results` by `bench/report.py`. Figures are medians unless something else is
+said. The machine: {machine}. It is shared and noisy; ratios are of runs that took turns on it.
+
+"""
+
+
+def load(name: str) -> dict | None:
+    """The results of one benchmark; None when it has not been run."""
+    path = common.RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def spread(values: dict, digits: int = 0) -> str:
+    """Median and quartiles."""
+    return (
+        f"{values['median']:.{digits}f} "
+        f"({values['quarter']:.{digits}f}-{values['three_quarters']:.{digits}f})"
+    )
+
+
+def snapshot_section(results: dict) -> str:
+    """Taking a snapshot."""
+    rows = [
+        [r["language"], r["size"], spread(r["take_us"], 1), f"{r['first_us']:.0f}"]
+        for r in results["rows"]
+    ]
+    heads = ["language", "database", "snapshot, us (quartiles)", "first in a fresh process, us"]
+    return (
+        "The full path from the call to a handle that can be queried; nothing is copied, so the "
+        "size does not matter.\n\n" + table(heads, rows)
+    )
+
+
+def share_section(results: dict) -> str:
+    """Sharing after a small change."""
+    rows = [[r["size"], spread(r["share_us"]), spread(r["change_us"])] for r in results["rows"]]
+    return table(["database", "share, us (quartiles)", "UPDATE of one row before it, us"], rows)
+
+
+def first_scan_section(results: dict) -> str:
+    """A fresh reader against the writer."""
+    rows = [
+        [
+            r["pages"],
+            r["size"],
+            spread(r["reader_first_ms"]),
+            spread(r["reader_again_ms"]),
+            spread(r["writer_ms"]),
+            f"{r['ratio']:.2f}",
+        ]
+        for r in results["rows"]
+    ]
+    heads = [
+        "pages",
+        "database",
+        "reader's first sum, ms",
+        "reader again, ms",
+        "writer, ms",
+        "ratio",
+    ]
+    return (
+        "The first sum of a fresh process counts from the call that takes the snapshot.\n\n"
+        + table(heads, rows)
+    )
+
+
+def readers_section(results: dict) -> str:
+    """Memory of many readers."""
+    return (
+        f"{results['readers']} processes that have each read all of a database of "
+        f"{results['size']} take together {results['pss_bytes'] / 1e9:.3f} GB (proportional set size) for "
+        f"{results['data_bytes'] / 1e9:.3f} GB of data: {results['ratio']:.3f} times the data.\n"
+    )
+
+
+def tpch_section(results: dict) -> str:
+    """The 22 queries."""
+    draw_tpch(results)
+    medians = [
+        (r["query"], *(statistics.median(r[k]) for k in ("swingdb_ms", "duckdb_ms")))
+        for r in results["rows"]
+    ]
+    rows = [[q, f"{a:.1f}", f"{b:.1f}", f"{a / b:.2f}"] for q, a, b in medians]
+    ours, theirs = results["total_ms"]
+    rows.append(
+        ["**total**", f"**{ours:.0f}**", f"**{theirs:.0f}**", f"**{results['ratio']:.2f}**"]
+    )
+    return (
+        f"Scale factor {results['scale']:g}, DuckDB {results['duckdb']} with native in-memory "
+        "tables, all values compared.\n\n![TPC-H](pictures/tpch.svg)\n\n"
+        + table(["query", "SwingDB, ms", "DuckDB, ms", "ratio"], rows)
+    )
+
+
+def draw_tpch(results: dict) -> None:
+    """Bars of both engines side by side."""
+    figure, axes = plt.subplots(figsize=(11, 3.6))
+    for offset, key, colour, label in (
+        (-0.2, "swingdb_ms", OURS, "SwingDB"),
+        (0.2, "duckdb_ms", THEIRS, f"DuckDB {results['duckdb']}"),
+    ):
+        heights = [statistics.median(r[key]) for r in results["rows"]]
+        places = [i + offset for i in range(len(heights))]
+        axes.bar(places, heights, width=0.4, color=colour, label=label)
+    axes.set_xticks(range(len(results["rows"])), [r["query"] for r in results["rows"]], fontsize=8)
+    axes.set_ylabel("ms, median")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PICTURES / "tpch.svg", bbox_inches="tight", metadata={"Date": None})
+
+
+def per_query_section(results: dict) -> str:
+    """A process for each query."""
+    engines = list(results["rows"][0]["ms"])
+    rows = [
+        [r["query"], *(f"{statistics.median(r['ms'][e]):.0f}" for e in engines)]
+        for r in results["rows"]
+    ]
+    versions = ", ".join(f"{k} {v}" for k, v in results["versions"].items())
+    return (
+        "Milliseconds from the start of the process to its end; TPC-H at scale "
+        f"{results['scale']:g}, all data in memory. Versions: {versions}.\n\n"
+        + table(["query", *engines], rows)
+    )
+
+
+def import_section(results: dict) -> str:
+    """Import of files."""
+    rows = [
+        [
+            r["file"],
+            f"{statistics.median(r['swingdb_s']):.2f}",
+            f"{statistics.median(r['duckdb_s']):.2f}",
+            f"{statistics.median(r['swingdb_s']) / statistics.median(r['duckdb_s']):.2f}",
+        ]
+        for r in results["rows"]
+    ]
+    return table(["file", "SwingDB, s", "DuckDB, s", "ratio"], rows)
+
+
+SECTIONS = [
+    ("snapshot", "Taking a snapshot", snapshot_section),
+    ("share", "Sharing after a change of one row", share_section),
+    ("first-scan", "The first scan of a fresh process", first_scan_section),
+    ("readers", "Memory of eight readers", readers_section),
+    ("import", "Import", import_section),
+    ("tpch", "TPC-H", tpch_section),
+    ("per-query", "A process for each query", per_query_section),
+]
+
+
+def main() -> None:
+    """Writes the document from whatever has been measured."""
+    found = [(title, section, r) for n, title, section in SECTIONS if (r := load(n))]
+    if not found:
+        raise SystemExit("no results yet: run make bench")
+    of = found[0][2]["machine"]
+    machine = (
+        f"{of['processor']}, {of['cores']} cores, {of['memory_gib']} GiB, Linux {of['kernel']}"
+    )
+    text = HEAD.format(machine=machine)
+    for title, section, results in found:
+        text += f"## {title}\n\n{section(results)}\n"
+        text += f"`{results['command']}`, measured {results['measured']}\n\n"
+    path = DOCS / "benchmarks.md"
+    path.write_text(text.rstrip() + "\n")
+    print(f"wrote {Path(path).relative_to(common.ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+//! What the benchmarks measure from Rust: `swingdb-bench JOB DATABASE [ARGUMENT]`.
+//!
+//! Each job is one process of a benchmark; the scripts in this directory start them, keep the
+//! conditions equal, and write down the results. A job prints one JSON object.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use swingdb::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchReader};
+use swingdb::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use swingdb::arrow::error::ArrowError;
+use swingdb::{Connection, Database};
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Bytes of a row of the table `numbers`.
+const ROW_BYTES: u64 = 32;
+const BATCH_ROWS: u64 = 131_072;
+const CREATE: &str = "CREATE TABLE numbers (
+    id BIGINT NOT NULL, a BIGINT NOT NULL, b DOUBLE NOT NULL, c DOUBLE NOT NULL)";
+const SNAPSHOTS: usize = 1_000;
+const SHARES: usize = 200;
+const SUMS: usize = 7;
+
+fn main() -> Outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |i: usize| arguments.get(i).map(String::as_str).ok_or("an argument is missing");
+    let name = argument(1)?;
+    let result = match argument(0)? {
+        "fill" => fill(name, argument(2)?.parse()?)?,
+        "snapshot" => snapshot(name)?,
+        "share" => share(name)?,
+        "sum-as-writer" => sum(&Database::open(name)?, Instant::now())?,
+        "sum-as-reader" => {
+            let begun = Instant::now();
+            sum(&Database::snapshot(name)?, begun)?
+        }
+        "read-all-and-hold" => read_all_and_hold(name)?,
+        other => return Err(format!("no job {other:?}").into()),
+    };
+    println!("{result}");
+    Ok(())
+}
+
+/// Rows of numbers: `id` counts up, the other columns are random.
+struct Numbers {
+    schema: SchemaRef,
+    next: u64,
+    rows: u64,
+    random: fastrand::Rng,
+}
+
+impl Numbers {
+    fn new(bytes: u64) -> Self {
+        let field = |name: &str, of| Field::new(name, of, false);
+        let schema = Schema::new(vec![
+            field("id", DataType::Int64),
+            field("a", DataType::Int64),
+            field("b", DataType::Float64),
+            field("c", DataType::Float64),
+        ]);
+        let rows = (bytes / ROW_BYTES).max(1);
+        Self { schema: Arc::new(schema), next: 0, rows, random: fastrand::Rng::with_seed(1) }
+    }
+}
+
+impl Iterator for Numbers {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let ids = self.next..self.rows.min(self.next + BATCH_ROWS);
+        self.next = ids.end;
+        if ids.is_empty() {
+            return None;
+        }
+        let random = &mut self.random;
+        let a = Int64Array::from_iter_values(ids.clone().map(|_| random.i64(-1_000..1_000)));
+        let b = Float64Array::from_iter_values(ids.clone().map(|_| random.f64()));
+        let c = Float64Array::from_iter_values(ids.clone().map(|_| random.f64()));
+        let ids = Int64Array::from_iter_values(ids.map(|id| id as i64));
+        let columns: Vec<ArrayRef> = vec![Arc::new(ids), Arc::new(a), Arc::new(b), Arc::new(c)];
+        Some(RecordBatch::try_new(self.schema.clone(), columns))
+    }
+}
+
+impl RecordBatchReader for Numbers {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// Makes and shares a database with `bytes` of data.
+fn fill(name: &str, bytes: u64) -> Outcome<Value> {
+    let database = Database::open(name)?;
+    let con = database.connect();
+    con.query(CREATE)?;
+    let begun = Instant::now();
+    let rows = con.append("numbers", Numbers::new(bytes))?;
+    let took = begun.elapsed();
+    database.share()?;
+    Ok(json!({ "rows": rows, "bytes": rows * ROW_BYTES, "seconds": took.as_secs_f64() }))
+}
+
+/// Takes a snapshot again and again, each with a fresh handle; the first one separately.
+fn snapshot(name: &str) -> Outcome<Value> {
+    let (mut takes, mut looks) = (Vec::new(), Vec::new());
+    for _ in 0..SNAPSHOTS {
+        let begun = Instant::now();
+        let snapshot = Database::snapshot(name)?;
+        takes.push(micros(begun.elapsed()));
+        // The full path to the data: up to the first value of a column, without SQL.
+        let first = snapshot.connect().table("numbers")?.next().transpose()?;
+        looks.push(micros(begun.elapsed()));
+        assert!(first.is_some_and(|batch| batch.num_rows() > 0), "the table is empty");
+    }
+    Ok(json!({ "first_us": takes[0], "take_us": takes, "to_first_batch_us": looks }))
+}
+
+/// Changes one row and shares, again and again; only the sharing is timed.
+fn share(name: &str) -> Outcome<Value> {
+    let database = Database::open(name)?;
+    let con = database.connect();
+    let rows = count(&con)?;
+    let mut random = fastrand::Rng::with_seed(2);
+    let (mut changes, mut shares) = (Vec::new(), Vec::new());
+    for _ in 0..SHARES {
+        let id = random.i64(0..rows);
+        let begun = Instant::now();
+        con.query(&format!("UPDATE numbers SET a = a + 1 WHERE id = {id}"))?;
+        changes.push(micros(begun.elapsed()));
+        let begun = Instant::now();
+        database.share()?;
+        shares.push(micros(begun.elapsed()));
+    }
+    Ok(json!({ "change_us": changes, "share_us": shares }))
+}
+
+fn count(con: &Connection) -> Outcome<i64> {
+    let batches = con.query("SELECT count(*) FROM numbers")?.collect()?;
+    let column = batches.first().ok_or("count(*) has a row")?.column(0).clone();
+    let column = column.as_any().downcast_ref::<Int64Array>().ok_or("count(*) is a number")?;
+    Ok(column.value(0))
+}
+
+/// Sums one column several times. The first time counts from `begun`, so that for a reader it has
+/// the snapshot in it.
+fn sum(database: &Database, mut begun: Instant) -> Outcome<Value> {
+    let con = database.connect();
+    let mut times = Vec::new();
+    for _ in 0..SUMS {
+        con.query("SELECT sum(a) FROM numbers")?.collect()?;
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+        begun = Instant::now();
+    }
+    Ok(json!({ "sum_ms": times }))
+}
+
+/// Reads every value of a snapshot, says so, and holds it until the input closes.
+fn read_all_and_hold(name: &str) -> Outcome<Value> {
+    let snapshot = Database::snapshot(name)?;
+    let con = snapshot.connect();
+    con.query("SELECT sum(id), sum(a), sum(b), sum(c) FROM numbers")?.collect()?;
+    println!("{}", json!({ "read": true }));
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(json!({}))
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_nanos() as f64 / 1e3
+}
