@@ -6,7 +6,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
-export PATH := $(HOME)/.cargo/bin:$(PATH)
+export PATH := $(PATH):$(HOME)/.cargo/bin
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
 BIN := $(CARGO_TARGET_DIR)/release
@@ -61,7 +61,8 @@ test: build ## All tests: Rust, documentation, Python, across processes
 
 .PHONY: test-kill
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
-	SWINGDB_KILLS=$(KILLS) cargo test --release --locked -p swingdb-processes -- --nocapture
+	SWINGDB_KILLS=$(KILLS) cargo test --release --workspace --locked \
+		--test kill_writer --test kill_reader -- --nocapture
 
 # ---- to look at ------------------------------------------------------------------------------------
 

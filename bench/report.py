@@ -95,7 +95,8 @@ def readers_section(results: dict) -> str:
     """Memory of many readers."""
     return (
         f"{results['readers']} processes that have each read all of a database of "
-        f"{results['size']} take together {results['pss_bytes'] / 1e9:.3f} GB (proportional set size) for "
+        f"{results['size']} take together {results['pss_bytes'] / 1e9:.3f} GB "
+        "(proportional set size) for "
         f"{results['data_bytes'] / 1e9:.3f} GB of data: {results['ratio']:.3f} times the data.\n"
     )
 
