@@ -7,8 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apply;
 pub mod child;
 pub mod contents;
+pub mod fuzz;
 pub mod home;
 pub mod journal;
 pub mod model;

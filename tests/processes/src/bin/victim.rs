@@ -6,19 +6,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::error::Error;
 use std::io::{BufRead, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use swingdb::arrow::array::{Int64Array, RecordBatch, RecordBatchIterator, StringArray};
+use swingdb::arrow::array::{Int64Array, RecordBatch};
 use swingdb::arrow::datatypes::{DataType, Field, Schema};
-use swingdb::{Connection, Database};
+use swingdb::Database;
 use swingdb_processes::journal::{Journal, Mark};
-use swingdb_processes::model::{self, Change};
+use swingdb_processes::{apply, model};
 
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+use swingdb_processes::apply::Outcome;
 
 fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,16 +49,16 @@ fn say(line: &str) {
 fn change(name: &str, seed: u64, from: i64, journal: &Path, share_every: i64) -> Outcome {
     let database = Database::open(name)?;
     let con = database.connect();
-    con.query("CREATE TABLE IF NOT EXISTS t (id BIGINT PRIMARY KEY, v BIGINT, s VARCHAR)")?;
+    con.query(apply::CREATE)?;
     let directory = journal.parent().ok_or("the journal lies in a directory")?;
     let csv = directory.join(format!("import-{}.csv", std::process::id()));
     let mut journal = Journal::open(journal)?;
     say("ready");
     for step in from.. {
         let change = model::change(seed, step);
-        prepare(&change, &csv)?;
+        apply::prepare(&change, &csv)?;
         journal.note(Mark::Begin, step)?;
-        apply(&con, &change, &csv).map_err(|error| format!("step {step}: {change:?}: {error}"))?;
+        apply::apply(&con, &change, &csv).map_err(|error| format!("step {step}: {change:?}: {error}"))?;
         journal.note(Mark::Done, step)?;
         if step % share_every == 0 {
             journal.note(Mark::Share, step)?;
@@ -68,116 +67,6 @@ fn change(name: &str, seed: u64, from: i64, journal: &Path, share_every: i64) ->
         }
     }
     Ok(())
-}
-
-/// Writes the file that an import will read.
-fn prepare(change: &Change, csv: &PathBuf) -> Outcome {
-    match change {
-        Change::Import { first, rows } => {
-            write_csv(&csv.with_extension(first.to_string()), *first, *rows)
-        }
-        Change::Transaction(several) | Change::RolledBack(several) => {
-            several.iter().try_for_each(|change| prepare(change, csv))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn write_csv(path: &Path, first: i64, rows: i64) -> Outcome {
-    let mut text = String::from("id,v,s\n");
-    for id in first..first + rows {
-        let (v, s) = model::row(id);
-        let v = v.map(|v| v.to_string()).unwrap_or_default();
-        text.push_str(&format!("{id},{v},{}\n", s.unwrap_or_default()));
-    }
-    Ok(std::fs::write(path, text)?)
-}
-
-fn apply(con: &Connection, change: &Change, csv: &PathBuf) -> Outcome {
-    match change {
-        Change::Insert { first, rows } => insert(con, *first, *rows)?,
-        Change::Append { first, rows } => append(con, *first, *rows)?,
-        Change::Import { first, .. } => {
-            let file = csv.with_extension(first.to_string());
-            let sql = format!("COPY t FROM '{}' (FORMAT CSV, HEADER true)", file.display());
-            con.query(&sql)?;
-            std::fs::remove_file(file)?;
-        }
-        Change::Update { add, modulus, remainder } => {
-            let which = format!("id % {modulus} = {remainder}");
-            con.query(&format!("UPDATE t SET v = v + ({add}) WHERE {which}"))?;
-        }
-        Change::Delete { modulus, remainder } => {
-            con.query(&format!("DELETE FROM t WHERE id % {modulus} = {remainder}"))?;
-        }
-        Change::Forget { below } => {
-            con.query(&format!("DELETE FROM t WHERE id < {below}"))?;
-        }
-        Change::Transaction(several) => {
-            con.begin()?;
-            several.iter().try_for_each(|change| apply(con, change, csv))?;
-            con.commit()?;
-        }
-        Change::RolledBack(several) => {
-            con.begin()?;
-            several.iter().try_for_each(|change| apply(con, change, csv))?;
-            con.rollback()?;
-        }
-        Change::Duplicate { first, rows } => duplicate(con, *first, *rows)?,
-        Change::Derive { modulus } => {
-            let some = format!("SELECT id, v, s FROM t WHERE id % {modulus} = 0");
-            con.query(&format!("CREATE OR REPLACE TABLE u AS {some}"))?;
-        }
-        Change::Alter => {
-            con.begin()?;
-            con.query("ALTER TABLE t ADD COLUMN extra DOUBLE DEFAULT 1.5")?;
-            con.query("ALTER TABLE t DROP COLUMN extra")?;
-            con.commit()?;
-        }
-    }
-    Ok(())
-}
-
-/// The rows of the model as a batch.
-fn batch(first: i64, rows: i64) -> Outcome<RecordBatch> {
-    let (ids, others): (Vec<i64>, Vec<model::Row>) =
-        (first..first + rows).map(|id| (id, model::row(id))).unzip();
-    let schema = Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("v", DataType::Int64, true),
-        Field::new("s", DataType::Utf8, true),
-    ]);
-    let numbers = Int64Array::from_iter(others.iter().map(|(v, _)| *v));
-    let texts = StringArray::from_iter(others.iter().map(|(_, s)| s.as_deref()));
-    let columns: Vec<swingdb::arrow::array::ArrayRef> =
-        vec![Arc::new(Int64Array::from(ids)), Arc::new(numbers), Arc::new(texts)];
-    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
-}
-
-fn append(con: &Connection, first: i64, rows: i64) -> Outcome {
-    let batch = batch(first, rows)?;
-    let schema = batch.schema();
-    con.append("t", RecordBatchIterator::new([Ok(batch)], schema))?;
-    Ok(())
-}
-
-fn insert(con: &Connection, first: i64, rows: i64) -> Outcome {
-    let batch = batch(first, rows)?;
-    con.register("fresh", batch.schema(), vec![batch])?;
-    con.query("INSERT INTO t (s, id, v) SELECT s, id, v FROM fresh")?;
-    con.deregister("fresh");
-    Ok(())
-}
-
-/// Rows of which the last repeats the key of the first: must fail and change nothing.
-fn duplicate(con: &Connection, first: i64, rows: i64) -> Outcome {
-    let (good, again) = (batch(first, rows)?, batch(first, 1)?);
-    let schema = good.schema();
-    match con.append("t", RecordBatchIterator::new([Ok(good), Ok(again)], schema)) {
-        Err(swingdb::Error::Constraint { .. }) => Ok(()),
-        Err(other) => Err(other.into()),
-        Ok(rows) => Err(format!("{rows} rows with a repeated key were taken").into()),
-    }
 }
 
 /// Moves amounts between accounts for ever, sharing after each: their sum is always 0.
@@ -275,7 +164,7 @@ fn fill(name: &str) -> Outcome {
     con.query("CREATE TABLE IF NOT EXISTS t (id BIGINT, v BIGINT, s VARCHAR)")?;
     let mut appended = 0;
     let error = loop {
-        match append(&con, appended, 20_000) {
+        match apply::append(&con, appended, 20_000) {
             Ok(()) => appended += 20_000,
             Err(error) => break error,
         }
@@ -291,7 +180,7 @@ fn fill(name: &str) -> Outcome {
     say(&format!("{appended} {counted}"));
     con.query("DROP TABLE t")?;
     con.query("CREATE TABLE t (id BIGINT, v BIGINT, s VARCHAR)")?;
-    append(&con, 0, 20_000)?;
+    apply::append(&con, 0, 20_000)?;
     std::thread::sleep(Duration::from_millis(1));
     say("goes on");
     Ok(())
