@@ -58,7 +58,8 @@ fn change(name: &str, seed: u64, from: i64, journal: &Path, share_every: i64) ->
         let change = model::change(seed, step);
         apply::prepare(&change, &csv)?;
         journal.note(Mark::Begin, step)?;
-        apply::apply(&con, &change, &csv).map_err(|error| format!("step {step}: {change:?}: {error}"))?;
+        apply::apply(&con, &change, &csv)
+            .map_err(|error| format!("step {step}: {change:?}: {error}"))?;
         journal.note(Mark::Done, step)?;
         if step % share_every == 0 {
             journal.note(Mark::Share, step)?;
