@@ -181,6 +181,7 @@ fn open_source(
         dev: entry.dev,
         ino: entry.ino,
         lease: Arc::new(lease),
+        via: None,
         pinned: true,
         last_published: Some(manifest.epoch),
     })

@@ -108,6 +108,9 @@ pub(crate) struct Source {
     pub dev: u64,
     pub ino: u64,
     pub lease: Arc<Lease>,
+    /// Until it is pinned: a lease on the manifest it was found through, whose owner keeps the pin
+    /// that gives the leased file a name (a file without any name could not be pinned again).
+    pub via: Option<Arc<Lease>>,
     /// Its pin and the link to its memory are in this area's folder.
     pub pinned: bool,
     /// The newest of this area's manifests that shows it.

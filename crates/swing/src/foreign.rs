@@ -127,6 +127,7 @@ impl Core {
             dev: entry.dev,
             ino: entry.ino,
             lease: held.lease.clone(),
+            via: held.via.clone(),
             pinned: false,
             last_published: None,
         };

@@ -117,14 +117,19 @@ impl crate::area::Core {
         let mut state = self.lock_idle()?;
         let (manifest, lease) = self.publish_view(&mut state)?;
         let file = self.own_memory_read_only(&state)?;
-        let mut held = vec![HeldSource { file, lease: Arc::new(lease) }];
+        let own = Arc::new(lease);
+        let mut held = vec![HeldSource { file, lease: own.clone(), via: None }];
         for entry in &manifest.sources[1..] {
             let mut sources = state.sources.iter().flatten();
             let found = sources.find(|s| s.area == entry.area && s.epoch == entry.epoch);
             let Some(source) = found else {
                 return Err(Fault::corrupt(self.folder.path(), "a source is missing"));
             };
-            held.push(HeldSource { file: Some(source.file.clone()), lease: source.lease.clone() });
+            // This area keeps its pin as long as the view is leased; without a pin, what it was
+            // found through.
+            let via = if source.pinned { Some(own.clone()) } else { source.via.clone() };
+            let (file, lease) = (Some(source.file.clone()), source.lease.clone());
+            held.push(HeldSource { file, lease, via });
         }
         drop(state);
         Snapshot::map(&self.ns, manifest, held)

@@ -264,6 +264,7 @@ impl Core {
             folder.link_file(source.lease.file(), &pin_name(source.area, source.epoch))?;
             folder.link_file(&source.file, &parent_memory_name(source.area))?;
             source.pinned = true;
+            source.via = None;
         }
         Ok(())
     }

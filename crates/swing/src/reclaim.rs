@@ -25,8 +25,9 @@ use crate::versions::merge;
 const PROBES_PER_PUBLISH: usize = 4;
 /// Spare memory kept for the next writes.
 const SPARE_ALLOWANCE: ByteLen = ByteLen::mib(16);
-/// Memory given back at most by one publish. What was overwritten since the last one is not given back
-/// by publishes at all (they are to be quick) but by the next `make_writable`, which takes new memory.
+/// Memory given back at most by one publish. What was overwritten since the last one is not given
+/// back by publishes at all (they are to be quick) but by the next `make_writable`, which takes new
+/// memory.
 const PUNCH_PER_PUBLISH: u64 = 512 << 20;
 /// No limit, where the caller wants all of it.
 const ALL: ByteLen = ByteLen(u64::MAX);
@@ -113,7 +114,8 @@ impl Core {
         self.punch_spare(state, SPARE_ALLOWANCE, ByteLen(limit))
     }
 
-    /// Gives back what is spare beyond the allowance, about as much as the caller has just allocated.
+    /// Gives back what is spare beyond the allowance, about as much as the caller has just
+    /// allocated.
     pub(crate) fn punch_after_writing(&self, state: &mut State, written: u64) -> Result<()> {
         self.punch_spare(state, SPARE_ALLOWANCE, ByteLen(2 * written))
     }

@@ -38,6 +38,8 @@ pub struct GcReport {
     pub swept: usize,
     /// Memory given back.
     pub freed: ByteLen,
+    /// Folders that could not be understood or changed, and were left alone.
+    pub damaged: usize,
 }
 
 impl Namespace {
@@ -73,9 +75,10 @@ impl Namespace {
                 continue;
             }
             match self.collect_folder(&name, &mut report) {
-                // Owned by somebody alive, gone meanwhile, or damaged: not garbage.
-                Err(Fault::Owned { .. } | Fault::NotFound | Fault::Corrupt { .. }) | Ok(()) => {}
-                Err(fault) => return Err(fault),
+                // Owned by somebody alive, or gone meanwhile: not garbage.
+                Err(Fault::Owned { .. } | Fault::NotFound) | Ok(()) => {}
+                // One damaged folder does not keep the others from being collected.
+                Err(_) => report.damaged += 1,
             }
         }
         Ok(report)
@@ -140,7 +143,8 @@ pub(crate) fn dismantle(
             // Somebody holds what cannot be read: give back nothing.
             Err(_) => opaque = true,
         }
-        // A pinned one keeps its name as long as the folder stays: the next collection must see it, too.
+        // A pinned one keeps its name as long as the folder stays: the next collection must see it,
+        // too.
         leased |= probe == Probe::Leased;
     }
     let mut report = RemoveReport::default();

@@ -51,6 +51,8 @@ pub(crate) struct HeldSource {
     /// `None` for an area without memory of its own.
     pub file: Option<Arc<File>>,
     pub lease: Arc<Lease>,
+    /// See [`Source::via`].
+    pub via: Option<Arc<Lease>>,
 }
 
 impl Snapshot {
@@ -155,6 +157,7 @@ impl Snapshot {
                 dev: entry.dev,
                 ino: entry.ino,
                 lease: held.lease.clone(),
+                via: held.via.clone(),
                 pinned: false,
                 last_published: None,
             }));
@@ -257,7 +260,7 @@ pub(crate) fn hold_sources(
         check_memory(manifest, 0, &file::facts(&file, &path)?, &path)?;
         Some(Arc::new(file))
     };
-    held.push(HeldSource { file: own_file, lease: own });
+    held.push(HeldSource { file: own_file, lease: own.clone(), via: None });
     if manifest.sources.len() == 1 {
         return Ok(held);
     }
@@ -269,7 +272,8 @@ pub(crate) fn hold_sources(
         let path = parents.join(&name);
         let file = parents.open_read(&name)?;
         check_memory(manifest, i, &file::facts(&file, &path)?, &path)?;
-        held.push(HeldSource { file: Some(Arc::new(file)), lease: Arc::new(lease) });
+        let (file, lease) = (Some(Arc::new(file)), Arc::new(lease));
+        held.push(HeldSource { file, lease, via: Some(own.clone()) });
     }
     Ok(held)
 }

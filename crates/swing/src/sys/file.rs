@@ -192,7 +192,8 @@ impl Folder {
 
 fn not_found(e: Errno, action: &'static str, path: &Path) -> Fault {
     match e {
-        Errno::NOENT => Fault::NotFound,
+        // Also something that is no folder, or a link, where a folder of ours would be.
+        Errno::NOENT | Errno::NOTDIR => Fault::NotFound,
         e => Fault::io(action, path, e),
     }
 }
