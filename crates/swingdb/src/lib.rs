@@ -16,6 +16,8 @@ mod progress;
 pub mod store;
 mod value;
 
+pub mod generate;
+
 pub mod io {
     //! Files in and out.
     mod options;
