@@ -73,9 +73,7 @@ impl Value {
             Value::Blob(v) => ScalarValue::Binary(Some(v.clone())),
             Value::Date32(v) => ScalarValue::Date32(Some(*v)),
             Value::Time64(v) => ScalarValue::Time64Microsecond(Some(*v)),
-            Value::Timestamp(v, zone) => {
-                ScalarValue::TimestampMicrosecond(Some(*v), zone.clone())
-            }
+            Value::Timestamp(v, zone) => ScalarValue::TimestampMicrosecond(Some(*v), zone.clone()),
             Value::Interval { months, days, nanos } => ScalarValue::IntervalMonthDayNano(Some(
                 arrow::datatypes::IntervalMonthDayNano::new(*months, *days, *nanos),
             )),

@@ -10,16 +10,25 @@
 //! Store -> Catalog (immutable) -> Table -> Segment (<= 131 072 rows) -> one column chunk a column -> Arrow buffers
 //! ```
 
-/// Stands in for `swing::Namespace` until it lands.
-pub struct Namespace;
-
+mod alter;
 mod catalog;
+mod clone;
+mod codec;
+mod columns;
+mod commit;
+mod edit;
 mod handle;
 mod info;
+mod raw;
+mod read;
 mod rowids;
 mod segment;
+mod space;
+mod stats;
 mod table;
+mod translate;
 mod txn;
+mod unique;
 mod writer;
 
 pub use catalog::{Catalog, View};
@@ -28,5 +37,5 @@ pub use info::{StoreInfo, TableInfo};
 pub use rowids::{RowId, RowIds};
 pub use segment::{ColumnStats, SEGMENT_ROWS, Segment};
 pub use table::{ColumnDef, Constraint, Table, TableDef};
-pub use txn::{IfExists, Savepoint, WriteTxn};
+pub use txn::{IfExists, Savepoint, WRITER_WAIT, WriteTxn};
 pub use writer::{PartWriter, TableWriter};

@@ -1,0 +1,108 @@
+//! Errors of the layers below in the words of this crate.
+
+use std::sync::Arc;
+
+use swing::{AreaName, CreateError, DeriveError, HookError, IoFailure, MapForeignError, OpenError};
+use swing_malloc::HeapError;
+
+use super::space::{corrupt, write_error};
+use crate::error::{Error, ObjectKind};
+
+fn io(failure: IoFailure) -> Error {
+    Error::Io { path: Some(failure.path), source: Arc::new(failure.source) }
+}
+
+fn busy(name: String, pid: u32, command: String) -> Error {
+    let command = Some(command).filter(|c| !c.is_empty());
+    Error::Busy { name, pid: Some(pid), command }
+}
+
+fn taken(name: &str) -> Error {
+    Error::AlreadyExists { kind: ObjectKind::Database, name: name.to_owned() }
+}
+
+fn missing(name: &str) -> Error {
+    let kind = ObjectKind::Database;
+    Error::NotFound { kind, name: name.to_owned(), suggestion: None }
+}
+
+pub(super) fn open_error(error: OpenError, name: &str) -> Error {
+    match error {
+        OpenError::NotFound { .. } => missing(name),
+        OpenError::Owned { name, pid, command } => busy(name, pid, command),
+        OpenError::Corrupt { path, detail } => Error::Corrupt {
+            name: name.to_owned(),
+            message: format!("{}: {detail}", path.display()),
+        },
+        OpenError::OutOfMemory { needed, file_system, free } => {
+            Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
+        }
+        OpenError::Forked => Error::Forked,
+        OpenError::Io(failure) => io(failure),
+        other => Error::Execution { message: other.to_string() },
+    }
+}
+
+pub(super) fn create_error(error: CreateError, name: &str) -> Error {
+    match error {
+        CreateError::AlreadyExists { .. } => taken(name),
+        CreateError::Owned { name, pid, command } => busy(name, pid, command),
+        CreateError::OutOfMemory { needed, file_system, free } => {
+            Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
+        }
+        CreateError::Forked => Error::Forked,
+        CreateError::Io(failure) => io(failure),
+        other => Error::Execution { message: other.to_string() },
+    }
+}
+
+pub(super) fn hook_error(error: HookError, name: &str) -> Error {
+    match error {
+        HookError::NotFound { .. } => missing(name),
+        HookError::Corrupt { path, detail } => Error::Corrupt {
+            name: name.to_owned(),
+            message: format!("{}: {detail}", path.display()),
+        },
+        HookError::Io(failure) => io(failure),
+        HookError::NotShared { .. } => Error::unsupported(format!(
+            "a snapshot of database {name:?}, which its writer has not shared yet"
+        )),
+        other => Error::Execution { message: other.to_string() },
+    }
+}
+
+pub(super) fn derive_error(error: DeriveError, name: Option<&AreaName>) -> Error {
+    let name = name.map_or("(unnamed)", |n| n.as_str());
+    match error {
+        DeriveError::AlreadyExists { .. } => taken(name),
+        DeriveError::Owned { name, pid, command } => busy(name, pid, command),
+        DeriveError::Corrupt { path, detail } => Error::Corrupt {
+            name: name.to_owned(),
+            message: format!("{}: {detail}", path.display()),
+        },
+        DeriveError::OutOfMemory { needed, file_system, free } => {
+            Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
+        }
+        DeriveError::Forked => Error::Forked,
+        DeriveError::Io(failure) => io(failure),
+        other => Error::Execution { message: other.to_string() },
+    }
+}
+
+pub(super) fn map_foreign_error(error: MapForeignError) -> Error {
+    match error {
+        MapForeignError::OutOfMemory { needed, file_system, free } => {
+            Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
+        }
+        MapForeignError::Forked => Error::Forked,
+        MapForeignError::Io(failure) => io(failure),
+        other => Error::Execution { message: other.to_string() },
+    }
+}
+
+pub(super) fn heap_error(error: HeapError) -> Error {
+    match error {
+        HeapError::Write(error) => write_error(error),
+        other => corrupt(other.to_string()),
+    }
+}
