@@ -114,6 +114,11 @@ impl WriteTxn {
         self.writer.as_deref_mut().ok_or_else(ended)
     }
 
+    /// The store it belongs to.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The state with this transaction's own changes.
     pub fn view(&self) -> Arc<Catalog> {
         self.current.clone()
