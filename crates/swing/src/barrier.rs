@@ -6,7 +6,9 @@
 //! | private | nothing; one atomic load |
 //! | absent | a plane is populated and mapped |
 //! | frozen, no live manifest shows it | write-protection is taken off: written in place |
-//! | frozen, else | a free plane is populated, the bytes are copied (unless all of them will be overwritten), and it is mapped over the old one in one step |
+//! | frozen, else | copied into a free plane, which is mapped over it in one step |
+//!
+//! An extent that will be overwritten wholly is not copied; its new plane is only populated.
 //!
 //! Work is planned and extents are claimed under the lock, done outside it, and recorded under it
 //! again. A failure undoes the part that failed and leaves what succeeded before; in both cases the

@@ -144,7 +144,7 @@ fn publishing_on_a_full_file_system() {
             assert!(matches!(failed, Err(PublishError::OutOfMemory { .. })), "{failed:?}");
         }
         assert_eq!(small.ns.hook(&name("a")).unwrap().payload(), b"one");
-        // Truncated, since a program that another test is just starting may still hold the file open.
+        // Truncated, since a program that another test is just starting may still hold it open.
         file.set_len(0).unwrap();
         // The state is frozen, but nobody shows it: it is written in place.
         let before = area.stats();
