@@ -73,7 +73,11 @@ impl Connection {
     }
 
     /// As [`execute`](Self::execute), with parameters called by name: `$name`.
-    pub fn execute_named(&self, sql: &str, params: &[(&str, Value)]) -> Result<QueryResult> {
+    pub fn execute_named<S: AsRef<str>>(
+        &self,
+        sql: &str,
+        params: &[(S, Value)],
+    ) -> Result<QueryResult> {
         self.session.execute(sql, Params::named(params))
     }
 

@@ -22,14 +22,14 @@
 //! # Ok::<(), swingdb::Error>(())
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use swing::Namespace;
 
 use crate::connection::Connection;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::{ShareInfo, Store};
 
 /// A handle on one open database; see the [module documentation](self).
@@ -40,6 +40,8 @@ pub struct Database {
 
 struct Inner {
     store: Store,
+    /// The namespace's directory; `None`: the default one.
+    home: Option<PathBuf>,
     name: Option<String>,
     is_snapshot: bool,
 }
@@ -67,62 +69,67 @@ impl Database {
     /// another process has it open, this is [`Error::Busy`] naming that process; take a
     /// [`snapshot`](Self::snapshot) instead.
     pub fn open(name: &str) -> Result<Self> {
-        Self::open_with(&default_namespace()?, name)
+        Self::open_with(None, name)
     }
 
     /// As [`open`](Self::open), in the namespace directory `home`.
     pub fn open_in(home: &Path, name: &str) -> Result<Self> {
-        Self::open_with(&namespace(home)?, name)
+        Self::open_with(Some(home), name)
     }
 
     /// An unnamed, empty database that ends with this process.
     pub fn private() -> Result<Self> {
-        Ok(Self::wrap(Store::create_private(&default_namespace()?)?, None, false))
+        Self::private_with(None)
     }
 
     /// As [`private`](Self::private), with its memory in the namespace directory `home`.
     pub fn private_in(home: &Path) -> Result<Self> {
-        Ok(Self::wrap(Store::create_private(&namespace(home)?)?, None, false))
+        Self::private_with(Some(home))
     }
 
     /// Takes an unnamed snapshot of the newest shared state of database `name`.
     ///
     /// Nothing is copied; the snapshot is writable, and its writes are its own.
     pub fn snapshot(name: &str) -> Result<Self> {
-        Self::snapshot_with(&default_namespace()?, name)
+        Self::snapshot_with(None, name)
     }
 
     /// As [`snapshot`](Self::snapshot), in the namespace directory `home`.
     pub fn snapshot_in(home: &Path, name: &str) -> Result<Self> {
-        Self::snapshot_with(&namespace(home)?, name)
+        Self::snapshot_with(Some(home), name)
     }
 
     /// Takes a snapshot of database `proposed` under the name `target`, so that it can be
     /// [shared](Self::share) on, and outlives this process once it has been.
     pub fn get_snapshot(proposed: &str, target: &str) -> Result<Self> {
-        Self::get_snapshot_with(&default_namespace()?, proposed, target)
+        Self::get_snapshot_with(None, proposed, target)
     }
 
     /// As [`get_snapshot`](Self::get_snapshot), in the namespace directory `home`.
     pub fn get_snapshot_in(home: &Path, proposed: &str, target: &str) -> Result<Self> {
-        Self::get_snapshot_with(&namespace(home)?, proposed, target)
+        Self::get_snapshot_with(Some(home), proposed, target)
     }
 
-    fn open_with(space: &Namespace, name: &str) -> Result<Self> {
-        Ok(Self::wrap(Store::open(space, name)?, Some(name), false))
+    fn open_with(home: Option<&Path>, name: &str) -> Result<Self> {
+        Ok(Self::wrap(Store::open(&namespace(home)?, name)?, home, Some(name), false))
     }
 
-    fn snapshot_with(space: &Namespace, name: &str) -> Result<Self> {
-        Ok(Self::wrap(Store::hook(space, name)?, None, true))
+    fn private_with(home: Option<&Path>) -> Result<Self> {
+        Ok(Self::wrap(Store::create_private(&namespace(home)?)?, home, None, false))
     }
 
-    fn get_snapshot_with(space: &Namespace, proposed: &str, target: &str) -> Result<Self> {
-        Ok(Self::wrap(Store::hook_named(space, proposed, target)?, Some(target), true))
+    fn snapshot_with(home: Option<&Path>, name: &str) -> Result<Self> {
+        Ok(Self::wrap(Store::hook(&namespace(home)?, name)?, home, None, true))
     }
 
-    fn wrap(store: Store, name: Option<&str>, is_snapshot: bool) -> Self {
-        let name = name.map(str::to_string);
-        Self { inner: Arc::new(Inner { store, name, is_snapshot }) }
+    fn get_snapshot_with(home: Option<&Path>, proposed: &str, target: &str) -> Result<Self> {
+        let store = Store::hook_named(&namespace(home)?, proposed, target)?;
+        Ok(Self::wrap(store, home, Some(target), true))
+    }
+
+    fn wrap(store: Store, home: Option<&Path>, name: Option<&str>, is_snapshot: bool) -> Self {
+        let (home, name) = (home.map(Path::to_path_buf), name.map(str::to_string));
+        Self { inner: Arc::new(Inner { store, home, name, is_snapshot }) }
     }
 
     /// A new session on this database.
@@ -190,6 +197,11 @@ impl Database {
         self.inner.store.clone().close()
     }
 
+    /// The directory of its namespace; `None`: the default one.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.inner.home.as_deref()
+    }
+
     /// The storage below.
     pub(crate) fn store(&self) -> &Store {
         &self.inner.store
@@ -205,10 +217,10 @@ impl std::fmt::Debug for Database {
     }
 }
 
-fn default_namespace() -> Result<Namespace> {
-    Namespace::open_default().map_err(Error::from)
-}
-
-fn namespace(home: &Path) -> Result<Namespace> {
-    Namespace::open(home).map_err(Error::from)
+/// The namespace in directory `home`, or the default one.
+fn namespace(home: Option<&Path>) -> Result<Namespace> {
+    Ok(match home {
+        Some(home) => Namespace::open(home)?,
+        None => Namespace::open_default()?,
+    })
 }

@@ -11,22 +11,34 @@
 
 #![deny(unsafe_code)]
 
+mod admin;
+mod area_errors;
+mod connection;
+mod database;
 pub mod error;
+pub mod generate;
+pub mod io;
 mod progress;
+mod sql;
 pub mod store;
 mod value;
-
-pub mod generate;
-
-pub mod io {
-    //! Files in and out.
-    mod options;
-    pub use options::{ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport};
-}
 
 pub use arrow;
 pub use datafusion::common::ScalarValue;
 
+pub use admin::{
+    Finding, LineageNode, discard_snapshot, discard_snapshot_in, doctor, doctor_in, drop, drop_in,
+    gc, gc_in, lineage, lineage_in, list, list_in,
+};
+pub use connection::Connection;
+pub use database::{Database, DatabaseInfo};
 pub use error::{ConstraintKind, Error, ObjectKind, Result};
+pub use io::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 pub use progress::Progress;
+pub use sql::appender::Appender;
+pub use sql::interrupt::InterruptHandle;
+pub use sql::result::QueryResult;
+pub use sql::table_scan::TableScan;
+pub use store::ShareInfo;
+pub use swing::{AreaInfo, GcReport, RemoveReport};
 pub use value::Value;

@@ -1,7 +1,7 @@
 //! SQL: sessions, planning, reading and changing.
 //!
 //! A text goes through [`statement`] (parse, number parameters, dispatch), then [`planner`] (names
-//! resolved against one immutable [`session::View`] of the catalogs) into DataFusion, and comes back
+//! resolved against one immutable [`view::View`] of the catalogs) into DataFusion, and comes back
 //! through [`stream`] as a [`result::QueryResult`]. Tables are read by [`provider`] and [`scan`] straight
 //! from the segments. Statements that change something live in [`write`].
 
@@ -12,6 +12,7 @@ pub(crate) mod engine;
 pub(crate) mod functions;
 pub(crate) mod idents;
 pub(crate) mod interrupt;
+pub(crate) mod optimizer;
 pub(crate) mod params;
 pub(crate) mod planner;
 pub(crate) mod provider;
@@ -20,8 +21,11 @@ pub(crate) mod result;
 pub(crate) mod runtime;
 pub(crate) mod scan;
 pub(crate) mod session;
+pub(crate) mod settings;
 pub(crate) mod show;
 pub(crate) mod statement;
+pub(crate) mod statistics;
 pub(crate) mod stream;
 pub(crate) mod table_scan;
+pub(crate) mod view;
 pub(crate) mod write;

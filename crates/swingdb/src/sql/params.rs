@@ -25,9 +25,20 @@ impl Params {
     }
 
     /// Values for `$name`.
-    pub(crate) fn named(values: &[(&str, Value)]) -> Self {
-        let named = values.iter().map(|(name, v)| (name.to_string(), v.to_scalar())).collect();
+    pub(crate) fn named<S: AsRef<str>>(values: &[(S, Value)]) -> Self {
+        let values = values.iter();
+        let named = values.map(|(name, v)| (name.as_ref().to_string(), v.to_scalar())).collect();
         Self { positional: Vec::new(), named }
+    }
+
+    /// The same values for a statement whose names have been numbered in the order of `names`.
+    pub(crate) fn in_order(mut self, names: &[String]) -> Result<Self> {
+        let values = names.iter().map(|name| {
+            let missing = || Error::plan(format!("no value was given for parameter ${name}"));
+            self.named.remove(name).ok_or_else(missing)
+        });
+        let positional = values.collect::<Result<Vec<_>>>()?;
+        Ok(Self { positional, named: BTreeMap::new() })
     }
 
     /// The value of a placeholder as the rewritten statement spells it: `$1`, `$2`, ...
@@ -36,7 +47,7 @@ impl Params {
             .strip_prefix('$')
             .and_then(|n| n.parse::<usize>().ok())
             .and_then(|n| self.positional.get(n.checked_sub(1)?))
-            .ok_or_else(|| Error::Plan(format!("no value was given for parameter {placeholder}")))
+            .ok_or_else(|| Error::plan(format!("no value was given for parameter {placeholder}")))
     }
 
     /// All values, the first being `$1`'s.

@@ -3,17 +3,23 @@
 //! Every function has a twin ending in `_in` that works on another namespace directory than the
 //! default one (`$SWINGDB_HOME`, else `/dev/shm/swingdb-<uid>`).
 
+mod doctor;
+
 use std::path::Path;
 
 use swing::{AreaInfo, AreaName, GcReport, Namespace, RemoveReport};
 
-use crate::error::Result;
+use crate::error::{Error, ObjectKind, Result};
+
+pub use doctor::{Finding, doctor, doctor_in};
 
 /// One database in the forest of who came from whom; see [`lineage`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LineageNode {
-    /// The database.
+    /// The database's name.
+    pub name: String,
+    /// Its sizes, owner, readers and times.
     pub info: AreaInfo,
     /// Names of the databases it was taken or cloned from; empty for one made from nothing. A parent
     /// that has been dropped meanwhile is named here all the same.
@@ -22,19 +28,17 @@ pub struct LineageNode {
     pub children: Vec<String>,
 }
 
-/// Something on this system that costs speed or capacity; see [`doctor`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// What is the case.
-    pub what: String,
-    /// What it costs.
-    pub cost: String,
-    /// The command that mends it; empty when it is as it should be.
-    pub mend: String,
-}
-
 /// All databases and named snapshots, by name.
+///
+/// ```
+/// # let home = tempfile::tempdir_in("/dev/shm").unwrap();
+/// # let home = home.path();
+/// let taxi = swingdb::Database::open_in(home, "taxi")?;
+/// taxi.share()?;
+/// let names = swingdb::list_in(home)?;
+/// assert_eq!(names[0].name.as_ref().map(|n| n.as_str()), Some("taxi"));
+/// # Ok::<(), swingdb::Error>(())
+/// ```
 pub fn list() -> Result<Vec<AreaInfo>> {
     list_with(&Namespace::open_default()?)
 }
@@ -45,7 +49,9 @@ pub fn list_in(home: &Path) -> Result<Vec<AreaInfo>> {
 }
 
 fn list_with(space: &Namespace) -> Result<Vec<AreaInfo>> {
-    Ok(space.list()?)
+    let mut areas = space.list()?;
+    areas.retain(|area| area.name.is_some());
+    Ok(areas)
 }
 
 /// All databases and named snapshots with their parents and children.
@@ -59,7 +65,22 @@ pub fn lineage_in(home: &Path) -> Result<Vec<LineageNode>> {
 }
 
 fn lineage_with(space: &Namespace) -> Result<Vec<LineageNode>> {
-    todo!("{space:?}")
+    let areas = list_with(space)?;
+    let name_of = |area: &AreaInfo| area.name.as_ref().map(|n| n.as_str().to_string());
+    let nodes = areas.iter().map(|area| {
+        let parents = area.parents.iter().map(|parent| match &parent.name {
+            Some(name) => name.as_str().to_string(),
+            None => format!("unnamed {}", parent.id),
+        });
+        let children = areas.iter().filter(|other| other.parents.iter().any(|p| p.id == area.id));
+        LineageNode {
+            name: name_of(area).unwrap_or_default(),
+            info: area.clone(),
+            parents: parents.collect(),
+            children: children.filter_map(name_of).collect(),
+        }
+    });
+    Ok(nodes.collect())
 }
 
 /// Drops a named database: its name at once, its memory as soon as no process uses it.
@@ -75,10 +96,17 @@ pub fn drop_in(home: &Path, name: &str) -> Result<RemoveReport> {
 }
 
 fn drop_with(space: &Namespace, name: &str) -> Result<RemoveReport> {
-    Ok(space.remove(&AreaName::new(name)?)?)
+    space.remove(&AreaName::new(name)?).map_err(|error| match Error::from(error) {
+        Error::NotFound { .. } => {
+            let known = list_with(space).unwrap_or_default();
+            let known = known.iter().filter_map(|a| a.name.as_ref()).map(|n| n.as_str());
+            Error::not_found(ObjectKind::Database, name, known)
+        }
+        other => other,
+    })
 }
 
-/// Drops a named snapshot; an alias of [`drop`] under the name its users know.
+/// Drops a named snapshot; [`drop`] under the name its users know.
 pub fn discard_snapshot(name: &str) -> Result<RemoveReport> {
     drop(name)
 }
@@ -96,9 +124,4 @@ pub fn gc() -> Result<GcReport> {
 /// As [`gc`], in the namespace directory `home`.
 pub fn gc_in(home: &Path) -> Result<GcReport> {
     Ok(Namespace::open(home)?.gc()?)
-}
-
-/// What on this system costs speed or capacity, and the command that mends it.
-pub fn doctor() -> Vec<Finding> {
-    todo!()
 }

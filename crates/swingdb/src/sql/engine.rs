@@ -1,0 +1,93 @@
+//! The query engine's part that all sessions share: functions, optimizer rules, memory.
+//!
+//! Building DataFusion's registries costs a noticeable part of a millisecond, so it is done once a process,
+//! with the first statement; a session's state is a copy that shares them.
+
+use std::sync::{Arc, OnceLock};
+
+use datafusion::execution::SessionStateDefaults;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::prelude::SessionConfig;
+
+use crate::error::{Error, Result};
+use crate::sql::optimizer::JoinOrder;
+
+/// The name of the database's own catalog in fully qualified names.
+pub(crate) const CATALOG: &str = "swingdb";
+/// The schema of unqualified names.
+pub(crate) const SCHEMA: &str = "main";
+/// Rows of a batch; larger ones fall out of the processor's caches.
+pub(crate) const BATCH_ROWS: usize = 8192;
+/// Deepest nesting of expressions and queries the parser accepts.
+pub(crate) const RECURSION_LIMIT: usize = 200;
+
+/// A session state with the default configuration, to be copied and adjusted.
+pub(crate) fn base_state() -> Result<&'static SessionState> {
+    static BASE: OnceLock<SessionState> = OnceLock::new();
+    if let Some(state) = BASE.get() {
+        return Ok(state);
+    }
+    let state = build_state()?;
+    Ok(BASE.get_or_init(|| state))
+}
+
+fn build_state() -> Result<SessionState> {
+    let builder = SessionStateBuilder::new()
+        .with_config(default_config())
+        .with_runtime_env(runtime_env(default_memory_limit())?)
+        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_table_function_list(SessionStateDefaults::default_table_functions());
+    Ok(builder.with_optimizer_rules(optimizer_rules()).build())
+}
+
+/// DataFusion's rules and our own.
+fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = Optimizer::new().rules;
+    // Conditions must be at their relations already, and projections not yet between the joins.
+    let place = rules.iter().position(|rule| rule.name() == "push_down_filter");
+    rules.insert(place.map_or(rules.len(), |at| at + 1), Arc::new(JoinOrder));
+    rules
+}
+
+/// The configuration of a new session.
+fn default_config() -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_batch_size(BATCH_ROWS)
+        .with_target_partitions(crate::sql::runtime::cores())
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true);
+    let options = config.options_mut();
+    // Identifiers keep their case; sql::idents matches them without regard to it.
+    options.sql_parser.enable_ident_normalization = false;
+    // 0.1 is a tenth, as in DuckDB, and not the nearest binary fraction.
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.default_null_ordering = "nulls_last".to_string();
+    config
+}
+
+/// Memory the operators of all sessions may use together unless told otherwise: 80 % of the machine's.
+pub(crate) fn default_memory_limit() -> usize {
+    const FALLBACK: usize = 4 << 30;
+    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib << 10)
+    });
+    total.map_or(FALLBACK, |bytes| bytes / 5 * 4)
+}
+
+/// A runtime environment whose operators may hold `limit` bytes together; beyond that sorts and
+/// aggregations spill to temporary files, and what cannot spill fails with an error.
+pub(crate) fn runtime_env(limit: usize) -> Result<Arc<RuntimeEnv>> {
+    const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN;
+    let pool: Arc<dyn MemoryPool> =
+        Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), NAMED_CONSUMERS));
+    RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().map_err(Error::from)
+}

@@ -1,0 +1,301 @@
+//! Functions under the names DuckDB's users know.
+//!
+//! Most are another spelling of what the query engine has, so they are rewritten in the syntax tree:
+//! each is a template in which `$1`, `$2` ... stand for the arguments. A function the engine has under
+//! that name is never rewritten.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value, VisitMut,
+    VisitorMut,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+
+use crate::error::Result;
+use crate::sql::dialect::DIALECT;
+
+/// Name, number of arguments, what it is the same as.
+const TEMPLATES: &[(&str, usize, &str)] = &[
+    ("arg_max", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
+    ("arg_min", 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
+    ("max_by", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
+    ("min_by", 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
+    ("any_value", 1, "first_value($1) FILTER (WHERE $1 IS NOT NULL)"),
+    ("first", 1, "first_value($1)"),
+    ("last", 1, "last_value($1)"),
+    ("list", 1, "array_agg($1)"),
+    ("count_if", 1, "count(CASE WHEN $1 THEN 1 END)"),
+    ("countif", 1, "count(CASE WHEN $1 THEN 1 END)"),
+    ("group_concat", 1, "string_agg($1, ',')"),
+    ("group_concat", 2, "string_agg($1, $2)"),
+    ("listagg", 1, "string_agg($1, ',')"),
+    ("listagg", 2, "string_agg($1, $2)"),
+    ("string_agg", 1, "string_agg($1, ',')"),
+    ("approx_quantile", 2, "approx_percentile_cont($1, $2)"),
+    ("quantile_cont", 2, "percentile_cont($1, $2)"),
+    ("quantile", 2, QUANTILE),
+    ("quantile_disc", 2, QUANTILE),
+    ("year", 1, "date_part('year', $1)"),
+    ("quarter", 1, "date_part('quarter', $1)"),
+    ("month", 1, "date_part('month', $1)"),
+    ("week", 1, "date_part('week', $1)"),
+    ("weekofyear", 1, "date_part('week', $1)"),
+    ("day", 1, "date_part('day', $1)"),
+    ("dayofmonth", 1, "date_part('day', $1)"),
+    ("dayofweek", 1, "date_part('dow', $1)"),
+    ("weekday", 1, "date_part('dow', $1)"),
+    ("isodow", 1, "date_part('isodow', $1)"),
+    ("dayofyear", 1, "date_part('doy', $1)"),
+    ("hour", 1, "date_part('hour', $1)"),
+    ("minute", 1, "date_part('minute', $1)"),
+    ("second", 1, "date_part('second', $1)"),
+    ("epoch", 1, "date_part('epoch', $1)"),
+    ("epoch_ms", 1, "CAST(floor(date_part('epoch', $1) * 1000.0) AS BIGINT)"),
+    ("epoch_us", 1, "CAST(floor(date_part('epoch', $1) * 1000000.0) AS BIGINT)"),
+    ("monthname", 1, "to_char($1, '%B')"),
+    ("dayname", 1, "to_char($1, '%A')"),
+    ("strftime", 2, "to_char($1, $2)"),
+    ("strptime", 2, "to_timestamp($1, $2)"),
+    ("last_day", 1, LAST_DAY),
+    ("date_add", 2, "$1 + $2"),
+    ("time_bucket", 2, "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')"),
+    ("time_bucket", 3, "date_bin($1, $2, $3)"),
+    ("len", 1, "length($1)"),
+    ("prefix", 2, "starts_with($1, $2)"),
+    ("suffix", 2, "ends_with($1, $2)"),
+    ("string_split", 2, "string_to_array($1, $2)"),
+    ("str_split", 2, "string_to_array($1, $2)"),
+    ("regexp_matches", 2, "regexp_like($1, $2)"),
+    ("list_unique", 1, "array_length(array_distinct($1))"),
+    ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    ("ifnull", 2, "coalesce($1, $2)"),
+    ("mod", 2, "$1 % $2"),
+    ("fmod", 2, "$1 % $2"),
+    ("isinf", 1, "abs($1) = CAST('Infinity' AS DOUBLE)"),
+    ("typeof", 1, "arrow_typeof($1)"),
+    ("gen_random_uuid", 0, "uuid()"),
+];
+
+const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
+     CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
+const LAST_DAY: &str =
+    "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)";
+
+/// The boundaries of a unit between two points in time, as `date_diff` counts them.
+const DIFFERENCES: &[(&[&str], &str)] = &[
+    (&["year", "years"], "date_part('year', $2) - date_part('year', $1)"),
+    (
+        &["quarter", "quarters"],
+        "date_part('year', $2) * 4 + date_part('quarter', $2) \
+         - date_part('year', $1) * 4 - date_part('quarter', $1)",
+    ),
+    (
+        &["month", "months"],
+        "date_part('year', $2) * 12 + date_part('month', $2) \
+         - date_part('year', $1) * 12 - date_part('month', $1)",
+    ),
+    (
+        &["week", "weeks"],
+        "floor((floor(date_part('epoch', $2) / 86400.0) + 3) / 7.0) \
+         - floor((floor(date_part('epoch', $1) / 86400.0) + 3) / 7.0)",
+    ),
+    (
+        &["day", "days"],
+        "floor(date_part('epoch', $2) / 86400.0) - floor(date_part('epoch', $1) / 86400.0)",
+    ),
+    (
+        &["hour", "hours"],
+        "floor(date_part('epoch', $2) / 3600.0) - floor(date_part('epoch', $1) / 3600.0)",
+    ),
+    (
+        &["minute", "minutes"],
+        "floor(date_part('epoch', $2) / 60.0) - floor(date_part('epoch', $1) / 60.0)",
+    ),
+    (&["second", "seconds"], "floor(date_part('epoch', $2)) - floor(date_part('epoch', $1))"),
+    (
+        &["millisecond", "milliseconds", "ms"],
+        "floor(date_part('epoch', $2) * 1000.0) - floor(date_part('epoch', $1) * 1000.0)",
+    ),
+];
+
+/// Rewrites the functions of a statement that the engine knows under another name; `known` tells
+/// which names it has.
+pub(crate) fn rewrite<T: VisitMut>(tree: &mut T, known: &dyn Fn(&str) -> bool) -> Result<()> {
+    struct Rewriter<'a> {
+        known: &'a dyn Fn(&str) -> bool,
+        result: Result<()>,
+    }
+    impl VisitorMut for Rewriter<'_> {
+        type Break = ();
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            match rewritten(expr, self.known) {
+                Ok(Some(new)) => *expr = new,
+                Ok(None) => {}
+                Err(error) => {
+                    self.result = Err(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut rewriter = Rewriter { known, result: Ok(()) };
+    // Breaks only with an error, which the rewriter keeps.
+    let _ = VisitMut::visit(tree, &mut rewriter);
+    rewriter.result
+}
+
+fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> {
+    let Expr::Function(function) = expr else { return Ok(None) };
+    let [part] = function.name.0.as_slice() else { return Ok(None) };
+    let Some(name) = part.as_ident().filter(|ident| ident.quote_style.is_none()) else {
+        return Ok(None);
+    };
+    let name = name.value.to_ascii_lowercase();
+    if name == "struct_pack" && !known(&name) {
+        return Ok(struct_pack(function));
+    }
+    let Some(args) = plain_arguments(function) else { return Ok(None) };
+    let two_names = matches!(name.as_str(), "string_agg" | "week" | "day");
+    if !two_names && known(&name) {
+        return Ok(None);
+    }
+    if matches!(name.as_str(), "date_diff" | "datediff") && args.len() == 3 {
+        return date_diff(&args);
+    }
+    let template = TEMPLATES.iter().find(|(n, count, _)| *n == name && *count == args.len());
+    match template {
+        Some((_, _, template)) => Ok(Some(instantiate(template, &args, Some(function))?)),
+        None => Ok(None),
+    }
+}
+
+/// The arguments of a call without DISTINCT, ORDER BY and the like among them.
+fn plain_arguments(function: &Function) -> Option<Vec<Expr>> {
+    match &function.args {
+        FunctionArguments::List(list)
+            if list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
+        {
+            let plain = list.args.iter().map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+                _ => None,
+            });
+            plain.collect()
+        }
+        _ => None,
+    }
+}
+
+/// The template with the arguments in it; FILTER and OVER of the call it replaces go along.
+fn instantiate(template: &str, args: &[Expr], call: Option<&Function>) -> Result<Expr> {
+    struct Filler<'a>(&'a [Expr]);
+    impl VisitorMut for Filler<'_> {
+        type Break = ();
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Value(value) = expr
+                && let Value::Placeholder(text) = &value.value
+                && let Some(number) = text.strip_prefix('$').and_then(|n| n.parse::<usize>().ok())
+                && let Some(argument) = number.checked_sub(1).and_then(|i| self.0.get(i))
+            {
+                *expr = match argument {
+                    simple @ (Expr::Identifier(_)
+                    | Expr::CompoundIdentifier(_)
+                    | Expr::Value(_)
+                    | Expr::Function(_)) => simple.clone(),
+                    other => Expr::Nested(Box::new(other.clone())),
+                };
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let parsed = Parser::new(&DIALECT).try_with_sql(template).and_then(|mut p| p.parse_expr());
+    let mut expr = parsed.map_err(|e| crate::Error::internal(format!("{template}: {e}")))?;
+    let _ = VisitMut::visit(&mut expr, &mut Filler(args));
+    match (&mut expr, call) {
+        (Expr::Function(new), Some(call)) => {
+            new.over.clone_from(&call.over);
+            new.null_treatment = call.null_treatment;
+            if call.filter.is_some() {
+                new.filter.clone_from(&call.filter);
+            }
+        }
+        (_, Some(_)) => expr = Expr::Nested(Box::new(expr)),
+        _ => {}
+    }
+    Ok(expr)
+}
+
+/// `date_diff('day', a, b)`.
+fn date_diff(args: &[Expr]) -> Result<Option<Expr>> {
+    let Expr::Value(unit) = &args[0] else { return Ok(None) };
+    let Value::SingleQuotedString(unit) = &unit.value else { return Ok(None) };
+    let unit = unit.to_ascii_lowercase();
+    let difference = DIFFERENCES.iter().find(|(names, _)| names.contains(&unit.as_str()));
+    let Some((_, template)) = difference else { return Ok(None) };
+    let template = format!("CAST({template} AS BIGINT)");
+    instantiate(&template, &args[1..], None).map(Some)
+}
+
+/// `struct_pack(a := 1, b := 2)`.
+fn struct_pack(function: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let mut args = Vec::with_capacity(list.args.len() * 2);
+    for arg in &list.args {
+        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = arg else {
+            return None;
+        };
+        let name = Value::SingleQuotedString(name.value.clone()).with_empty_span();
+        for expr in [Expr::Value(name), value.clone()] {
+            args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
+        }
+    }
+    let mut call = function.clone();
+    call.name = vec![Ident::new("named_struct")].into();
+    let mut list = list.clone();
+    list.args = args;
+    call.args = FunctionArguments::List(list);
+    Some(Expr::Function(call))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewrite_text(sql: &str) -> String {
+        let mut expr = Parser::new(&DIALECT).try_with_sql(sql).unwrap().parse_expr().unwrap();
+        rewrite(&mut expr, &|name| name == "week").unwrap();
+        expr.to_string()
+    }
+
+    #[test]
+    fn calls_become_what_the_engine_has() {
+        assert_eq!(rewrite_text("year(a + 1)"), "date_part('year', (a + 1))");
+        assert_eq!(rewrite_text("mod(a, 2) * 3"), "(a % 2) * 3");
+        assert_eq!(
+            rewrite_text("count_if(x > 1) OVER (ORDER BY y)"),
+            "count(CASE WHEN (x > 1) THEN 1 END) OVER (ORDER BY y)"
+        );
+        assert_eq!(
+            rewrite_text("date_diff('second', a, b)"),
+            "CAST(floor(date_part('epoch', b)) - floor(date_part('epoch', a)) AS BIGINT)"
+        );
+        assert_eq!(rewrite_text("struct_pack(a := 1)"), "named_struct('a', 1)");
+    }
+
+    #[test]
+    fn what_is_not_known_stays() {
+        assert_eq!(rewrite_text("sum(DISTINCT a)"), "sum(DISTINCT a)");
+        assert_eq!(rewrite_text("year(a, b)"), "year(a, b)");
+        assert_eq!(rewrite_text("\"year\"(a)"), "\"year\"(a)");
+    }
+
+    #[test]
+    fn every_template_parses() {
+        for (name, count, template) in TEMPLATES {
+            let args = (0..*count).map(|i| Expr::Identifier(Ident::new(format!("a{i}"))));
+            let text = instantiate(template, &args.collect::<Vec<_>>(), None).unwrap().to_string();
+            assert!(!text.contains('$'), "{name}: {text}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Identifiers without regard to case, and names for unnamed columns.
+//!
+//! Names keep the case they were created with. [`resolve`] goes over a statement before it is planned: an unquoted
+//! identifier that equals no known name, but equals exactly one but for case, is replaced by that one, quoted. Known
+//! are the columns of every table the statement mentions, its aliases and its common table expressions.
+//! Quoted identifiers are left alone.
+//!
+//! An expression in a SELECT list that has no alias is named by its text (`sum(a)`); of several equal names
+//! the later ones get a number (`a_1`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use arrow::datatypes::{DataType, Fields};
+use datafusion::common::TableReference;
+use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::sqlparser::ast::{
+    ExcludeSelectItem, Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
+    TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+};
+
+use crate::error::{Error, Result};
+use crate::sql::planner::Planner;
+
+/// Replaces identifiers that differ from what they mean only in case, and names unnamed columns.
+pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+    let mut collector = Collector { planner, known: Known::default(), failed: None };
+    // The collector breaks only with an error, which it keeps.
+    let _ = Visit::visit(statement, &mut collector);
+    if let Some(error) = collector.failed {
+        return Err(error);
+    }
+    let _ = VisitMut::visit(statement, &mut Fixer { known: collector.known });
+    Ok(())
+}
+
+/// Names by their lower-case form.
+#[derive(Default)]
+struct Known {
+    names: BTreeMap<String, BTreeSet<String>>,
+    /// Names of common table expressions, which stand where tables do.
+    queries: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Known {
+    fn add(&mut self, name: &str) {
+        self.names.entry(name.to_lowercase()).or_default().insert(name.to_string());
+    }
+
+    fn add_fields(&mut self, fields: &Fields) {
+        for field in fields {
+            self.add(field.name());
+            if let DataType::Struct(inner) = field.data_type() {
+                self.add_fields(inner);
+            }
+        }
+    }
+
+    fn fix(names: &BTreeMap<String, BTreeSet<String>>, ident: &mut Ident) {
+        if ident.quote_style.is_some() {
+            return;
+        }
+        let Some(candidates) = names.get(&ident.value.to_lowercase()) else { return };
+        if candidates.contains(&ident.value) || candidates.len() != 1 {
+            return;
+        }
+        if let Some(name) = candidates.first() {
+            ident.value.clone_from(name);
+            ident.quote_style = Some('"');
+        }
+    }
+
+    fn fix_ident(&self, ident: &mut Ident) {
+        Self::fix(&self.names, ident);
+    }
+
+    fn fix_name(&self, name: &mut ObjectName) {
+        for part in &mut name.0 {
+            if let ObjectNamePart::Identifier(ident) = part {
+                self.fix_ident(ident);
+            }
+        }
+    }
+}
+
+struct Collector<'a> {
+    planner: &'a Planner<'a>,
+    known: Known,
+    failed: Option<Error>,
+}
+
+impl Collector<'_> {
+    fn add_table(&mut self, name: &ObjectName) -> Result<()> {
+        let Ok(reference) = object_name_to_table_reference(name.clone(), false) else {
+            return Ok(());
+        };
+        let is_query = matches!(&reference, TableReference::Bare { table }
+            if self.known.queries.contains_key(&table.to_lowercase()));
+        if is_query {
+            return Ok(());
+        }
+        if let Some(schema) = self.planner.columns(&reference)? {
+            self.known.add(reference.table());
+            self.known.add_fields(schema.fields());
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Collector<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let name = &cte.alias.name.value;
+            self.known.add(name);
+            let queries = self.known.queries.entry(name.to_lowercase()).or_default();
+            queries.insert(name.clone());
+            cte.alias.columns.iter().for_each(|c| self.known.add(&c.name.value));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                self.known.add(&alias.value);
+            }
+        }
+        for window in &select.named_window {
+            self.known.add(&window.0.value);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        let alias = match factor {
+            TableFactor::Table { alias, .. }
+            | TableFactor::Derived { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::UNNEST { alias, .. }
+            | TableFactor::NestedJoin { alias, .. } => alias,
+            _ => &None,
+        };
+        if let Some(alias) = alias {
+            self.known.add(&alias.name.value);
+            alias.columns.iter().for_each(|c| self.known.add(&c.name.value));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        match self.add_table(relation) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(lambda) = expr {
+            lambda.params.iter().for_each(|p| self.known.add(&p.name.value));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+struct Fixer {
+    known: Known,
+}
+
+impl Fixer {
+    fn fix_item(&self, item: &mut SelectItem) {
+        let options = match item {
+            SelectItem::Wildcard(options) => options,
+            SelectItem::QualifiedWildcard(kind, options) => {
+                if let SelectItemQualifiedWildcardKind::ObjectName(name) = kind {
+                    self.known.fix_name(name);
+                }
+                options
+            }
+            _ => return,
+        };
+        match &mut options.opt_exclude {
+            Some(ExcludeSelectItem::Single(name)) => self.known.fix_name(name),
+            Some(ExcludeSelectItem::Multiple(names)) => {
+                names.iter_mut().for_each(|name| self.known.fix_name(name));
+            }
+            None => {}
+        }
+        if let Some(except) = &mut options.opt_except {
+            self.known.fix_ident(&mut except.first_element);
+            except.additional_elements.iter_mut().for_each(|i| self.known.fix_ident(i));
+        }
+        if let Some(replace) = &mut options.opt_replace {
+            replace.items.iter_mut().for_each(|i| self.known.fix_ident(&mut i.column_name));
+        }
+    }
+
+    fn fix_join(&self, operator: &mut JoinOperator) {
+        if let Some(JoinConstraint::Using(names)) = constraint_mut(operator) {
+            names.iter_mut().for_each(|name| self.known.fix_name(name));
+        }
+    }
+}
+
+impl VisitorMut for Fixer {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        select.projection.iter_mut().for_each(|item| self.fix_item(item));
+        for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+            self.fix_join(&mut join.join_operator);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        name_columns(&mut select.projection);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+        // The name of a table is looked up without regard to case anyway; a query's is not.
+        if let [ObjectNamePart::Identifier(ident)] = relation.0.as_mut_slice() {
+            Known::fix(&self.known.queries, ident);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(ident) => self.known.fix_ident(ident),
+            Expr::CompoundIdentifier(parts) => {
+                parts.iter_mut().for_each(|ident| self.known.fix_ident(ident));
+            }
+            Expr::QualifiedWildcard(name, _) => self.known.fix_name(name),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    use JoinOperator as J;
+    match operator {
+        J::Join(c)
+        | J::Inner(c)
+        | J::Left(c)
+        | J::LeftOuter(c)
+        | J::Right(c)
+        | J::RightOuter(c)
+        | J::FullOuter(c)
+        | J::CrossJoin(c)
+        | J::Semi(c)
+        | J::LeftSemi(c)
+        | J::RightSemi(c)
+        | J::Anti(c)
+        | J::LeftAnti(c)
+        | J::RightAnti(c) => Some(c),
+        _ => None,
+    }
+}
+
+/// Gives unnamed expressions their text for a name, and equal names a number.
+fn name_columns(items: &mut [SelectItem]) {
+    let mut taken = BTreeSet::new();
+    for item in items.iter_mut() {
+        match item {
+            SelectItem::ExprWithAlias { alias, .. } => {
+                taken.insert(alias.value.clone());
+            }
+            SelectItem::UnnamedExpr(expr) => {
+                let name = match expr {
+                    // Equal names of different tables may stand beside each other.
+                    Expr::CompoundIdentifier(_) | Expr::Identifier(_) => expr.to_string(),
+                    _ if has_many_columns(expr) => continue,
+                    _ => expr.to_string(),
+                };
+                let plain = matches!(expr, Expr::CompoundIdentifier(_) | Expr::Identifier(_));
+                if plain && taken.insert(name.clone()) {
+                    continue;
+                }
+                let base = match expr {
+                    Expr::CompoundIdentifier(parts) => {
+                        parts.last().map_or(name, |ident| ident.value.clone())
+                    }
+                    Expr::Identifier(ident) => ident.value.clone(),
+                    _ => name,
+                };
+                let mut name = base.clone();
+                let mut number = 0;
+                while !taken.insert(name.clone()) {
+                    number += 1;
+                    name = format!("{base}_{number}");
+                }
+                let alias = Ident::with_quote('"', name);
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether an expression can stand for several columns, so that one name does not fit.
+fn has_many_columns(expr: &Expr) -> bool {
+    match expr {
+        Expr::Function(Function { name, .. }) => name.to_string().eq_ignore_ascii_case("unnest"),
+        Expr::Wildcard(_) | Expr::QualifiedWildcard(..) => true,
+        _ => false,
+    }
+}
+
+/// Numbers the parameters of a statement: `?` in order of appearance, `$name` by name, as `$1`, `$2` ...
+/// `next` is the number of the next `?`; `names` collects the names in the order of their numbers.
+pub(crate) fn number_parameters<T: VisitMut>(
+    tree: &mut T,
+    next: &mut usize,
+    names: &mut Vec<String>,
+) -> Result<()> {
+    struct Numberer<'a> {
+        next: &'a mut usize,
+        names: &'a mut Vec<String>,
+    }
+    impl VisitorMut for Numberer<'_> {
+        type Break = ();
+        fn pre_visit_value(
+            &mut self,
+            value: &mut datafusion::sql::sqlparser::ast::ValueWithSpan,
+        ) -> ControlFlow<()> {
+            use datafusion::sql::sqlparser::ast::Value;
+            if let Value::Placeholder(text) = &mut value.value {
+                if text == "?" {
+                    *text = format!("${}", *self.next);
+                    *self.next += 1;
+                } else if let Some(name) = text.strip_prefix(['$', ':', '@'])
+                    && name.parse::<usize>().is_err()
+                {
+                    let known = self.names.iter().position(|n| n == name);
+                    let index = known.unwrap_or_else(|| {
+                        self.names.push(name.to_string());
+                        self.names.len() - 1
+                    });
+                    *text = format!("${}", index + 1);
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = VisitMut::visit(tree, &mut Numberer { next, names });
+    if *next > 1 && !names.is_empty() {
+        return Err(Error::plan("a statement has either ? or named parameters, not both"));
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! Optimizer rules of our own, where exact statistics know better than the query engine's defaults.
+
+mod estimate;
+mod join_order;
+
+pub(crate) use estimate::remembered_distinct;
+pub(crate) use join_order::JoinOrder;

@@ -1,0 +1,326 @@
+//! From the syntax tree to DataFusion's logical plan, names resolved against one [`View`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use datafusion::catalog::information_schema::InformationSchemaProvider;
+use datafusion::catalog::view::ViewTable;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, SchemaProvider, TableFunctionArgs, TableProvider,
+};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, TableReference, plan_datafusion_err};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::planner::{PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast;
+
+use crate::error::{Error, Result};
+use crate::sql::params::Params;
+use crate::sql::provider::SwingTable;
+use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
+use crate::sql::write::types::SqlTypes;
+use crate::sql::{functions, idents, statement};
+
+/// Views that may be stacked on one another; a longer chain is taken for one that never ends.
+const MAX_VIEW_DEPTH: usize = 64;
+
+/// Plans statements against one [`View`] of the catalogs.
+pub(crate) struct Planner<'a> {
+    view: &'a View,
+    state: &'a SessionState,
+    depth: usize,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(view: &'a View, state: &'a SessionState) -> Self {
+        Self { view, state, depth: 0 }
+    }
+
+    /// Resolves the names of a statement, and puts the engine's functions for those it knows under
+    /// another name.
+    pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
+        idents::resolve(self, statement)?;
+        let state = self.state;
+        functions::rewrite(statement, &|name| {
+            state.scalar_functions().contains_key(name)
+                || state.aggregate_functions().contains_key(name)
+                || state.window_functions().contains_key(name)
+                || state.higher_order_functions().contains_key(name)
+        })
+    }
+
+    /// Plans a statement whose names have been resolved and whose parameters are numbered.
+    pub(crate) fn plan(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        let types = params.values().iter().map(|value| {
+            let field: FieldRef = Arc::new(Field::new("", value.data_type(), true));
+            Some(field)
+        });
+        let mut context = PlannerContext::new().with_prepare_param_data_types(types.collect());
+        let plan =
+            SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
+        if params.values().is_empty() {
+            return Ok(plan);
+        }
+        Ok(plan.replace_params_with_values(&params.values().to_vec().into())?)
+    }
+
+    /// The table, view, file or registered data a name stands for, as something to scan.
+    pub(crate) fn provider(&self, name: &TableReference) -> Result<Arc<dyn TableProvider>> {
+        match self.view.find(name)? {
+            Some(Found::Table { table, row_id, .. }) => {
+                Ok(Arc::new(SwingTable::new(table, row_id)))
+            }
+            Some(Found::Registered { provider, .. }) => Ok(provider),
+            Some(Found::View { view, source }) => self.view_table(&view, &source),
+            Some(Found::Information(table)) => self.information_table(&table),
+            None => match name {
+                TableReference::Bare { table } if looks_like_file(table) => {
+                    crate::io::file_table(table)
+                }
+                _ => Err(self.view.unknown_table(name)),
+            },
+        }
+    }
+
+    fn view_table(
+        &self,
+        stored: &crate::store::View,
+        source: &Source,
+    ) -> Result<Arc<dyn TableProvider>> {
+        if self.depth >= MAX_VIEW_DEPTH {
+            return Err(Error::plan(format!(
+                "view {:?} depends on more than {MAX_VIEW_DEPTH} views below it",
+                stored.name
+            )));
+        }
+        let inside = self.view.from_inside(source);
+        let planner = Planner { view: &inside, state: self.state, depth: self.depth + 1 };
+        let mut query = statement::parse_query(&stored.sql)?;
+        planner.prepare(&mut query)?;
+        let mut plan = planner.plan(query, &Params::default())?;
+        if let Some(names) = &stored.columns {
+            let columns = plan.schema().columns();
+            let renamed =
+                columns.into_iter().zip(names).map(|(c, name)| Expr::Column(c).alias(name));
+            plan = LogicalPlanBuilder::from(plan).project(renamed)?.build()?;
+        }
+        Ok(Arc::new(ViewTable::new(plan, Some(stored.sql.clone()))))
+    }
+
+    fn information_table(&self, table: &str) -> Result<Arc<dyn TableProvider>> {
+        let catalogs = Arc::new(Catalogs { view: self.view.clone(), state: self.state.clone() });
+        let provider = InformationSchemaProvider::new(catalogs);
+        let found = crate::sql::runtime::block_on(provider.table(table))?;
+        found.ok_or_else(|| {
+            let name = format!("{INFORMATION_SCHEMA}.{table}");
+            let known = provider.table_names().into_iter();
+            let known = known.map(|n| format!("{INFORMATION_SCHEMA}.{n}"));
+            Error::not_found(crate::error::ObjectKind::Table, name, known)
+        })
+    }
+
+    /// The names of the columns of whatever `name` stands for; `None` when it stands for nothing.
+    pub(crate) fn columns(&self, name: &TableReference) -> Result<Option<SchemaRef>> {
+        let is_file = matches!(name, TableReference::Bare { table } if looks_like_file(table));
+        if self.view.find(name)?.is_none() && !is_file {
+            return Ok(None);
+        }
+        Ok(Some(self.provider(name)?.schema()))
+    }
+}
+
+/// Whether a name that is no table can be the path of a file.
+pub(crate) fn looks_like_file(name: &str) -> bool {
+    name.contains('/') || name.contains('.') || name.contains('*')
+}
+
+impl ContextProvider for Planner<'_> {
+    fn get_table_source(&self, name: TableReference) -> DfResult<Arc<dyn TableSource>> {
+        Ok(provider_as_source(self.provider(&name)?))
+    }
+
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> DfResult<Arc<dyn TableSource>> {
+        let folded = name.to_ascii_lowercase();
+        let function = self.state.table_functions().get(&folded).cloned();
+        let function =
+            function.ok_or_else(|| plan_datafusion_err!("there is no table function {name}"))?;
+        let context = SimplifyContext::builder()
+            .with_config_options(Arc::clone(self.state.config_options()))
+            .with_query_execution_start_time(
+                self.state.execution_props().query_execution_start_time,
+            )
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        let schema = DFSchema::empty();
+        let args = args
+            .into_iter()
+            .map(|arg| simplifier.coerce(arg, &schema).and_then(|expr| simplifier.simplify(expr)));
+        let args = args.collect::<DfResult<Vec<_>>>()?;
+        let args = TableFunctionArgs::new(&args, self.state);
+        Ok(provider_as_source(function.create_table_provider_with_args(args)?))
+    }
+
+    fn create_cte_work_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+    ) -> DfResult<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.state.expr_planners()
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(SqlTypes))
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.state.scalar_functions().get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _variable_names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.state.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.state.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.state.window_functions().keys().cloned().collect()
+    }
+}
+
+/// The databases of a view as DataFusion's information schema wants to see them.
+struct Catalogs {
+    view: View,
+    state: SessionState,
+}
+
+impl std::fmt::Debug for Catalogs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Catalogs").field("view", &self.view).finish_non_exhaustive()
+    }
+}
+
+impl CatalogProviderList for Catalogs {
+    fn register_catalog(
+        &self,
+        _name: String,
+        _catalog: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        let own = std::iter::once(self.view.main.name.clone());
+        own.chain(self.view.attached.keys().cloned()).collect()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let main = name == self.view.main.name;
+        let source = if main { &self.view.main } else { self.view.attached.get(name)? };
+        let (view, state) = (self.view.from_inside(source), self.state.clone());
+        Some(Arc::new(OneCatalog { view, state, registered: main }))
+    }
+}
+
+#[derive(Clone)]
+struct OneCatalog {
+    view: View,
+    state: SessionState,
+    /// Whether registered tables are to be shown here.
+    registered: bool,
+}
+
+impl std::fmt::Debug for OneCatalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OneCatalog").field("view", &self.view).finish_non_exhaustive()
+    }
+}
+
+impl CatalogProvider for OneCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        self.view.main.catalog.schema_names()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let known = self.view.main.catalog.has_schema(name);
+        let schema = OneSchema { catalog: self.clone(), name: name.to_string() };
+        known.then(|| Arc::new(schema) as Arc<dyn SchemaProvider>)
+    }
+}
+
+#[derive(Debug)]
+struct OneSchema {
+    catalog: OneCatalog,
+    name: String,
+}
+
+#[async_trait::async_trait]
+impl SchemaProvider for OneSchema {
+    fn table_names(&self) -> Vec<String> {
+        let view = &self.catalog.view;
+        let mut names = BTreeSet::from_iter(view.main.catalog.table_names(&self.name));
+        names.extend(view.main.catalog.view_names(&self.name));
+        if self.catalog.registered && self.name == crate::sql::engine::SCHEMA {
+            names.extend(view.registered.keys().cloned());
+        }
+        names.into_iter().collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let reference = match self.catalog.registered && self.name == crate::sql::engine::SCHEMA {
+            true => TableReference::bare(name),
+            false => TableReference::partial(self.name.as_str(), name),
+        };
+        let planner = Planner::new(&self.catalog.view, &self.catalog.state);
+        // A view whose tables are gone must not hide all others from the list.
+        Ok(planner.provider(&reference).ok())
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.table_names().iter().any(|known| known == name)
+    }
+}

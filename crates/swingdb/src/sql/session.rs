@@ -1,0 +1,338 @@
+//! The state of one conversation with a database: [`Session`].
+//!
+//! A session runs one statement at a time (`statement` lock); results that are still being read do not hold it.
+//! What a statement can see is gathered into a [`View`] when it starts. Locks are taken in the order
+//! `statement`, `txn`, `state`, and the latter two only for moments: [`Session::view`] takes `txn`,
+//! so nobody may hold it while planning.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+use datafusion::datasource::MemTable;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::database::Database;
+use crate::error::{Error, ObjectKind, Result};
+use crate::progress::Progress;
+use crate::sql::engine::{self, CATALOG};
+use crate::sql::interrupt::{CancelToken, InterruptHandle, Running};
+use crate::sql::params::Params;
+use crate::sql::planner::Planner;
+use crate::sql::provider::SwingTable;
+use crate::sql::result::QueryResult;
+use crate::sql::runtime;
+use crate::sql::statement;
+use crate::sql::stream::BatchStream;
+use crate::sql::view::{Found, Source, View, match_name};
+use crate::sql::write::TxnState;
+use crate::store::{Store, Table};
+
+/// See the [module documentation](self).
+pub(crate) struct Session {
+    database: Database,
+    /// Held while a statement runs (not while its result is read).
+    statement: Mutex<()>,
+    /// The open transaction.
+    pub(crate) txn: Mutex<TxnState>,
+    state: Mutex<State>,
+    running: Arc<Running>,
+}
+
+struct State {
+    attached: BTreeMap<String, Database>,
+    registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
+    progress: Option<Arc<dyn Progress>>,
+    engine: Option<SessionState>,
+    /// The token of the statement that runs now.
+    token: Option<CancelToken>,
+}
+
+impl Session {
+    pub(crate) fn new(database: Database) -> Self {
+        let state = State {
+            attached: BTreeMap::new(),
+            registered: Arc::default(),
+            progress: None,
+            engine: None,
+            token: None,
+        };
+        Self {
+            database,
+            statement: Mutex::new(()),
+            txn: Mutex::new(TxnState::default()),
+            state: Mutex::new(state),
+            running: Arc::default(),
+        }
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The storage of the session's own database.
+    pub(crate) fn store(&self) -> &Store {
+        self.database.store()
+    }
+
+    /// Runs the statements of `sql`; the last one's result.
+    pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
+        let _one_at_a_time = self.lock_statement();
+        statement::execute_all(self, sql, params)
+    }
+
+    /// Makes this the session's running statement. Interrupts reach it from here on.
+    pub(crate) fn lock_statement(&self) -> StatementGuard<'_> {
+        let lock = self.statement.lock();
+        self.state.lock().token = Some(self.running.start());
+        StatementGuard { session: self, _lock: lock }
+    }
+
+    /// What names mean to a statement that starts now.
+    pub(crate) fn view(&self) -> Result<View> {
+        let catalog = self.txn.lock().catalog(self.store());
+        let state = self.state.lock();
+        let main = Source { name: CATALOG.to_string(), catalog, store: self.store().clone() };
+        let attached = state.attached.iter().map(|(alias, database)| {
+            let store = database.store().clone();
+            let source = Source { name: alias.clone(), catalog: store.latest(), store };
+            (alias.clone(), source)
+        });
+        Ok(View {
+            main,
+            database_name: self.database.name().map(str::to_string),
+            attached: Arc::new(attached.collect()),
+            registered: Arc::clone(&state.registered),
+            extra: BTreeMap::new(),
+        })
+    }
+
+    /// A copy of the query engine's state for one statement: its clock is set to now.
+    pub(crate) fn engine(&self) -> Result<SessionState> {
+        let mut engine = {
+            let mut state = self.state.lock();
+            match &state.engine {
+                Some(engine) => engine.clone(),
+                None => {
+                    let engine = engine::base_state()?.clone();
+                    state.engine = Some(engine.clone());
+                    engine
+                }
+            }
+        };
+        engine.mark_start_execution();
+        Ok(engine)
+    }
+
+    /// Changes the settings of later statements.
+    pub(crate) fn configure(
+        &self,
+        change: impl FnOnce(&mut SessionState) -> Result<()>,
+    ) -> Result<()> {
+        let mut engine = self.engine()?;
+        change(&mut engine)?;
+        self.state.lock().engine = Some(engine);
+        Ok(())
+    }
+
+    /// Plans a statement whose parameters are numbered and whose names are resolved, against what the
+    /// session sees now.
+    pub(crate) fn plan(&self, statement: &ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        self.plan_with(statement, params, &[])
+    }
+
+    /// As [`plan`](Self::plan), with `extra` tables whose names win over all others.
+    pub(crate) fn plan_with(
+        &self,
+        statement: &ast::Statement,
+        params: &Params,
+        extra: &[(String, SchemaRef, Vec<RecordBatch>)],
+    ) -> Result<LogicalPlan> {
+        let mut view = self.view()?;
+        for (name, schema, batches) in extra {
+            let table = MemTable::try_new(Arc::clone(schema), vec![batches.clone()])?;
+            view.extra.insert(name.clone(), Arc::new(table));
+        }
+        let engine = self.engine()?;
+        Planner::new(&view, &engine).plan(statement.clone(), params)
+    }
+
+    /// Starts a plan.
+    pub(crate) fn run(&self, plan: LogicalPlan) -> Result<BatchStream> {
+        let engine = self.engine()?;
+        let physical = self.physical_plan(&engine, plan)?;
+        let progress = self.progress();
+        BatchStream::start(physical, engine.task_ctx(), None, self.cancel_token(), progress)
+    }
+
+    /// The physical plan for a logical one.
+    pub(crate) fn physical_plan(
+        &self,
+        engine: &SessionState,
+        plan: LogicalPlan,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let engine = engine.clone();
+        let token = self.cancel_token();
+        let mut planning = runtime::spawn(async move { engine.create_physical_plan(&plan).await })?;
+        runtime::block_on(async {
+            tokio::select! {
+                biased;
+                () = token.cancelled() => Err(Error::Interrupted),
+                planned = planning.join() => planned?.map_err(Error::from),
+            }
+        })
+    }
+
+    /// The token of the running statement; long work asks it whether to go on.
+    pub(crate) fn cancel_token(&self) -> CancelToken {
+        let mut state = self.state.lock();
+        state.token.get_or_insert_with(|| self.running.start()).clone()
+    }
+
+    pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {
+        self.state.lock().progress.clone()
+    }
+
+    pub(crate) fn set_progress(&self, progress: Option<Arc<dyn Progress>>) {
+        self.state.lock().progress = progress;
+    }
+
+    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
+        self.running.handle()
+    }
+
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.txn.lock().is_open()
+    }
+
+    pub(crate) fn attach(&self, other: &Database, alias: &str) -> Result<()> {
+        let mut state = self.state.lock();
+        let taken = alias.eq_ignore_ascii_case(CATALOG)
+            || match_name(state.attached.keys().map(String::as_str), alias).is_some();
+        if taken {
+            let kind = ObjectKind::Database;
+            return Err(Error::AlreadyExists { kind, name: alias.to_string() });
+        }
+        state.attached.insert(alias.to_string(), other.clone());
+        Ok(())
+    }
+
+    pub(crate) fn detach(&self, alias: &str) -> Result<()> {
+        let mut state = self.state.lock();
+        match match_name(state.attached.keys().map(String::as_str), alias) {
+            Some(name) => {
+                state.attached.remove(&name);
+                Ok(())
+            }
+            None => Err(Error::not_found(ObjectKind::Database, alias, state.attached.keys())),
+        }
+    }
+
+    /// The storage of the database attached as `alias`.
+    pub(crate) fn attached(&self, alias: &str) -> Option<Store> {
+        let state = self.state.lock();
+        let name = match_name(state.attached.keys().map(String::as_str), alias)?;
+        state.attached.get(&name).map(|database| database.store().clone())
+    }
+
+    pub(crate) fn register(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+    ) -> Result<()> {
+        let partitions = split_evenly(batches, runtime::cores());
+        let table = MemTable::try_new(schema, partitions)?;
+        self.register_provider(name, Arc::new(table));
+        Ok(())
+    }
+
+    /// Makes any table queryable under `name` in this session.
+    pub(crate) fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) {
+        let mut state = self.state.lock();
+        Arc::make_mut(&mut state.registered).insert(name.to_string(), provider);
+    }
+
+    pub(crate) fn deregister(&self, name: &str) {
+        let mut state = self.state.lock();
+        if state.registered.contains_key(name) {
+            Arc::make_mut(&mut state.registered).remove(name);
+        }
+    }
+
+    pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
+        let view = self.view()?;
+        let mut unresolved = Vec::new();
+        for name in statement::table_references(sql)? {
+            let TableReference::Bare { table } = &name else { continue };
+            if view.find(&name)?.is_none() && !unresolved.iter().any(|u| *u == **table) {
+                unresolved.push(table.to_string());
+            }
+        }
+        Ok(unresolved)
+    }
+
+    pub(crate) fn table_names(&self) -> Result<Vec<String>> {
+        Ok(self.view()?.names())
+    }
+
+    pub(crate) fn column_names(&self, table: &str) -> Result<Vec<String>> {
+        let view = self.view()?;
+        let engine = self.engine()?;
+        let provider = Planner::new(&view, &engine).provider(&TableReference::from(table))?;
+        Ok(provider.schema().fields().iter().map(|f| f.name().clone()).collect())
+    }
+
+    /// A table of this database or an attached one.
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>> {
+        let view = self.view()?;
+        let reference = parse_table_name(name);
+        match view.find(&reference)? {
+            Some(Found::Table { table, .. }) => Ok(table),
+            Some(Found::View { .. }) => Err(Error::plan(format!("{name:?} is a view"))),
+            Some(_) => Err(Error::plan(format!("{name:?} is not a table of a database"))),
+            None => Err(view.unknown_table(&reference)),
+        }
+    }
+
+    /// A table as DataFusion reads it, with its row ids when asked for.
+    pub(crate) fn table_source(&self, name: &str, with_row_id: bool) -> Result<SwingTable> {
+        Ok(SwingTable::new(self.table(name)?, with_row_id))
+    }
+}
+
+/// A table's name as API calls take it: parts separated by dots, quoted where they contain some.
+pub(crate) fn parse_table_name(name: &str) -> TableReference {
+    TableReference::parse_str_normalized(name, true)
+}
+
+/// Deals batches out to `parts` partitions of about the same number of rows.
+fn split_evenly(batches: Vec<RecordBatch>, parts: usize) -> Vec<Vec<RecordBatch>> {
+    let mut partitions = vec![(0, Vec::new()); parts.clamp(1, batches.len().max(1))];
+    for batch in batches {
+        if let Some(least) = partitions.iter_mut().min_by_key(|(rows, _)| *rows) {
+            least.0 += batch.num_rows();
+            least.1.push(batch);
+        }
+    }
+    partitions.into_iter().map(|(_, batches)| batches).collect()
+}
+
+/// While it lives, its session runs a statement.
+pub(crate) struct StatementGuard<'a> {
+    session: &'a Session,
+    _lock: MutexGuard<'a, ()>,
+}
+
+impl Drop for StatementGuard<'_> {
+    fn drop(&mut self) {
+        self.session.state.lock().token = None;
+    }
+}

@@ -1,0 +1,368 @@
+//! SHOW, DESCRIBE and SUMMARIZE: statements that tell what is there.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
+};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use datafusion::common::TableReference;
+use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::sqlparser::ast::{
+    DescribeAlias, Ident, ObjectName, ShowStatementIn, ShowStatementOptions, Statement,
+};
+
+use swing::AreaInfo;
+
+use crate::error::{Error, Result};
+use crate::sql::params::Params;
+use crate::sql::planner::Planner;
+use crate::sql::result::QueryResult;
+use crate::sql::session::Session;
+use crate::sql::view::{Found, View};
+use crate::sql::{settings, statement};
+use crate::store::Constraint;
+
+/// Runs `statement` when it is one of those that tell what is there.
+pub(crate) fn execute(
+    session: &Arc<Session>,
+    statement: &Statement,
+) -> Result<Option<QueryResult>> {
+    Ok(Some(match statement {
+        Statement::ShowTables { show_options, .. } => {
+            tables(session, in_what(show_options).as_ref())?
+        }
+        Statement::ShowViews { .. } => views(session)?,
+        Statement::ShowDatabases { .. } => databases(session)?,
+        Statement::ShowSchemas { .. } => schemas(session)?,
+        Statement::ShowColumns { show_options, .. } => match in_what(show_options) {
+            Some(table) => describe(session, &table)?,
+            None => return Err(Error::plan("SHOW COLUMNS FROM which table?")),
+        },
+        Statement::ShowFunctions { .. } => functions(session)?,
+        Statement::ShowVariable { variable } => show_variable(session, variable)?,
+        Statement::ExplainTable { table_name, describe_alias, .. } => match describe_alias {
+            DescribeAlias::Describe | DescribeAlias::Desc => describe(session, table_name)?,
+            DescribeAlias::Explain => return Ok(None),
+        },
+        Statement::Explain { describe_alias, statement, .. } => match describe_alias {
+            DescribeAlias::Describe | DescribeAlias::Desc => describe_query(session, statement)?,
+            DescribeAlias::Explain => return Ok(None),
+        },
+        _ => return Ok(None),
+    }))
+}
+
+fn in_what(options: &ShowStatementOptions) -> Option<ObjectName> {
+    let ShowStatementIn { parent_name, .. } = options.show_in.as_ref()?;
+    parent_name.clone()
+}
+
+fn show_variable(session: &Arc<Session>, variable: &[Ident]) -> Result<QueryResult> {
+    let words = variable.iter().map(|i| i.value.to_ascii_lowercase()).collect::<Vec<_>>();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["tables"] | ["all", "tables"] => tables(session, None),
+        ["databases"] => databases(session),
+        _ => settings::show(session, &words.join(".")),
+    }
+}
+
+/// One batch as a result.
+fn result(columns: Vec<(&str, ArrayRef)>, tag: &'static str) -> Result<QueryResult> {
+    let fields = columns
+        .iter()
+        .map(|(name, array)| Field::new(*name, array.data_type().clone(), array.null_count() > 0));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)?;
+    Ok(QueryResult::ready(schema, vec![batch], tag))
+}
+
+fn strings(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
+    let values = values.into_iter().map(Into::into).collect::<Vec<String>>();
+    Arc::new(StringArray::from(values))
+}
+
+fn tables(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
+    let view = session.view()?;
+    let wanted = of.map(|name| name.to_string().replace('"', "").to_lowercase());
+    let (mut names, mut owners, mut schemas) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut kinds, mut rows) = (Vec::new(), Vec::new());
+    for source in std::iter::once(&view.main).chain(view.attached.values()) {
+        for schema in source.catalog.schema_names() {
+            let shown = wanted.as_ref().is_none_or(|w| {
+                let (owner, schema) = (source.name.to_lowercase(), schema.to_lowercase());
+                *w == owner || *w == schema || *w == format!("{owner}.{schema}")
+            });
+            if !shown {
+                continue;
+            }
+            let tables = source.catalog.table_names(&schema);
+            for name in tables {
+                let table = source.catalog.table(&schema, &name)?;
+                rows.push(table.map(|t| t.row_count() as i64));
+                names.push(name);
+                kinds.push("table");
+            }
+            for name in source.catalog.view_names(&schema) {
+                rows.push(None);
+                names.push(name);
+                kinds.push("view");
+            }
+            owners.resize(names.len(), source.name.clone());
+            schemas.resize(names.len(), schema.clone());
+        }
+    }
+    if wanted.is_none() {
+        for name in view.registered.keys() {
+            names.push(name.clone());
+            kinds.push("registered");
+            rows.push(None);
+        }
+        owners.resize(names.len(), "session".to_string());
+        schemas.resize(names.len(), String::new());
+    }
+    result(
+        vec![
+            ("name", strings(names)),
+            ("schema", strings(schemas)),
+            ("database", strings(owners)),
+            ("kind", strings(kinds)),
+            ("rows", Arc::new(Int64Array::from(rows))),
+        ],
+        "SHOW",
+    )
+}
+
+fn views(session: &Session) -> Result<QueryResult> {
+    let view = session.view()?;
+    let (mut names, mut schemas, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+    let catalog = &view.main.catalog;
+    for schema in catalog.schema_names() {
+        for name in catalog.view_names(&schema) {
+            if let Some(stored) = catalog.view(&schema, &name)? {
+                names.push(name);
+                schemas.push(schema.clone());
+                texts.push(stored.sql.clone());
+            }
+        }
+    }
+    let columns =
+        vec![("name", strings(names)), ("schema", strings(schemas)), ("sql", strings(texts))];
+    result(columns, "SHOW")
+}
+
+fn databases(session: &Session) -> Result<QueryResult> {
+    let view = session.view()?;
+    let own = view.database_name.clone().unwrap_or_else(|| view.main.name.clone());
+    let names = std::iter::once(own).chain(view.attached.keys().cloned());
+    result(vec![("name", strings(names))], "SHOW")
+}
+
+fn schemas(session: &Session) -> Result<QueryResult> {
+    let view = session.view()?;
+    result(vec![("name", strings(view.main.catalog.schema_names()))], "SHOW")
+}
+
+fn functions(session: &Session) -> Result<QueryResult> {
+    let engine = session.engine()?;
+    let mut all = Vec::new();
+    all.extend(engine.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
+    all.extend(engine.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
+    all.extend(engine.window_functions().keys().map(|name| (name.clone(), "window")));
+    all.extend(engine.table_functions().keys().map(|name| (name.clone(), "table")));
+    all.sort();
+    let (names, kinds): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    result(vec![("name", strings(names)), ("kind", strings(kinds))], "SHOW")
+}
+
+/// The columns of a table: name, SQL type, whether NULL is allowed, key, default.
+fn describe(session: &Session, name: &ObjectName) -> Result<QueryResult> {
+    let view = session.view()?;
+    let engine = session.engine()?;
+    let reference = object_name_to_table_reference(name.clone(), false)?;
+    let schema = Planner::new(&view, &engine).provider(&reference)?.schema();
+    let (keys, defaults) = keys_and_defaults(&view, &reference, schema.fields().len())?;
+    description(&schema, keys, defaults)
+}
+
+fn keys_and_defaults(
+    view: &View,
+    name: &TableReference,
+    columns: usize,
+) -> Result<(Vec<Option<&'static str>>, Vec<Option<String>>)> {
+    let mut keys = vec![None; columns];
+    let mut defaults = vec![None; columns];
+    if let Some(Found::Table { table, .. }) = view.find(name)? {
+        for constraint in table.constraints() {
+            let kind = match constraint {
+                Constraint::Primary(_) => "PRI",
+                Constraint::Unique(_) => "UNI",
+            };
+            constraint.columns().iter().for_each(|&column| keys[column] = Some(kind));
+        }
+        for (default, column) in defaults.iter_mut().zip(table.columns()) {
+            default.clone_from(&column.default_sql);
+        }
+    }
+    Ok((keys, defaults))
+}
+
+fn description(
+    schema: &Schema,
+    keys: Vec<Option<&'static str>>,
+    defaults: Vec<Option<String>>,
+) -> Result<QueryResult> {
+    let fields = schema.fields();
+    let nullable = fields.iter().map(|f| if f.is_nullable() { "YES" } else { "NO" });
+    result(
+        vec![
+            ("column_name", strings(fields.iter().map(|f| f.name().clone()))),
+            ("column_type", strings(fields.iter().map(|f| type_name(f.data_type())))),
+            ("null", strings(nullable)),
+            ("key", Arc::new(StringArray::from(keys))),
+            ("default", Arc::new(StringArray::from(defaults))),
+        ],
+        "DESCRIBE",
+    )
+}
+
+fn describe_query(session: &Session, query: &Statement) -> Result<QueryResult> {
+    let mut query = query.clone();
+    let view = session.view()?;
+    let engine = session.engine()?;
+    let planner = Planner::new(&view, &engine);
+    planner.prepare(&mut query)?;
+    let plan = planner.plan(query, &Params::default())?;
+    let schema = engine.optimize(&plan)?.schema().as_arrow().clone();
+    let columns = schema.fields().len();
+    description(&schema, vec![None; columns], vec![None; columns])
+}
+
+/// An Arrow type by the name SQL has for it.
+pub(crate) fn type_name(data_type: &DataType) -> String {
+    use DataType as T;
+    match data_type {
+        T::Boolean => "BOOLEAN".into(),
+        T::Int8 => "TINYINT".into(),
+        T::Int16 => "SMALLINT".into(),
+        T::Int32 => "INTEGER".into(),
+        T::Int64 => "BIGINT".into(),
+        T::UInt8 => "UTINYINT".into(),
+        T::UInt16 => "USMALLINT".into(),
+        T::UInt32 => "UINTEGER".into(),
+        T::UInt64 => "UBIGINT".into(),
+        T::Float16 => "HALF".into(),
+        T::Float32 => "FLOAT".into(),
+        T::Float64 => "DOUBLE".into(),
+        T::Utf8 | T::LargeUtf8 | T::Utf8View => "VARCHAR".into(),
+        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => "BLOB".into(),
+        T::Date32 | T::Date64 => "DATE".into(),
+        T::Time32(_) | T::Time64(_) => "TIME".into(),
+        T::Timestamp(unit, zone) => {
+            let name = match unit {
+                TimeUnit::Second => "TIMESTAMP_S",
+                TimeUnit::Millisecond => "TIMESTAMP_MS",
+                TimeUnit::Microsecond => "TIMESTAMP",
+                TimeUnit::Nanosecond => "TIMESTAMP_NS",
+            };
+            match zone {
+                Some(_) => format!("{name} WITH TIME ZONE"),
+                None => name.into(),
+            }
+        }
+        T::Interval(_) | T::Duration(_) => "INTERVAL".into(),
+        T::Decimal32(p, s) | T::Decimal64(p, s) | T::Decimal128(p, s) | T::Decimal256(p, s) => {
+            format!("DECIMAL({p},{s})")
+        }
+        T::List(f) | T::LargeList(f) | T::ListView(f) | T::LargeListView(f) => {
+            format!("{}[]", type_name(f.data_type()))
+        }
+        T::FixedSizeList(f, length) => format!("{}[{length}]", type_name(f.data_type())),
+        T::Struct(fields) => {
+            let fields = fields.iter().map(|f| {
+                format!("\"{}\" {}", f.name().replace('"', "\"\""), type_name(f.data_type()))
+            });
+            format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "))
+        }
+        T::Map(entries, _) => match entries.data_type() {
+            T::Struct(pair) if pair.len() == 2 => {
+                let (key, value) = (pair[0].data_type(), pair[1].data_type());
+                format!("MAP({}, {})", type_name(key), type_name(value))
+            }
+            other => type_name(other),
+        },
+        T::Dictionary(_, values) => type_name(values),
+        T::RunEndEncoded(_, values) => type_name(values.data_type()),
+        other => other.to_string(),
+    }
+}
+
+/// The databases and named snapshots of the session's namespace.
+pub(crate) fn snapshots(session: &Session) -> Result<QueryResult> {
+    let nodes = match session.database().home() {
+        Some(home) => crate::lineage_in(home)?,
+        None => crate::lineage()?,
+    };
+    let parents = nodes.iter().map(|node| node.parents.join(", "));
+    let figure = |value: fn(&AreaInfo) -> Option<u64>| -> ArrayRef {
+        Arc::new(UInt64Array::from_iter(nodes.iter().map(|node| value(&node.info))))
+    };
+    let owners = nodes.iter().map(|n| n.info.owner.as_ref().map(|owner| owner.command.as_str()));
+    let shared_at = nodes
+        .iter()
+        .map(|node| node.info.shared_ns.and_then(|nanos| i64::try_from(nanos / 1000).ok()));
+    result(
+        vec![
+            ("name", strings(nodes.iter().map(|node| node.name.clone()))),
+            ("parents", strings(parents)),
+            ("epoch", figure(|info| info.shared_epoch.map(|epoch| epoch.0))),
+            ("bytes", figure(|info| Some(info.mapped.0))),
+            ("own_bytes", figure(|info| Some(info.own.0))),
+            ("shared_bytes", figure(|info| Some(info.shared.0))),
+            ("private_bytes", figure(|info| Some(info.private.0))),
+            ("owner_pid", figure(|info| info.owner.as_ref().map(|owner| owner.pid.into()))),
+            ("owner", Arc::new(StringArray::from_iter(owners))),
+            ("readers", figure(|info| Some(info.readers.len() as u64))),
+            ("shared_at", Arc::new(TimestampMicrosecondArray::from_iter(shared_at))),
+        ],
+        "SHOW",
+    )
+}
+
+/// One row a column: type, bounds, number of values, share of NULLs.
+pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<QueryResult> {
+    let view = session.view()?;
+    let engine = session.engine()?;
+    let reference = object_name_to_table_reference(name.clone(), false)?;
+    let schema = Planner::new(&view, &engine).provider(&reference)?.schema();
+    let mut parts = Vec::new();
+    for field in schema.fields() {
+        let column = format!("\"{}\"", field.name().replace('"', "\"\""));
+        let text = field.name().replace('\'', "''");
+        let kind = type_name(field.data_type()).replace('\'', "''");
+        let ordered = !field.data_type().is_nested();
+        let bound = |f: &str| match ordered {
+            true => format!("CAST({f}({column}) AS VARCHAR)"),
+            false => "CAST(NULL AS VARCHAR)".to_string(),
+        };
+        let distinct = match ordered {
+            true => format!("approx_distinct({column})"),
+            false => "CAST(NULL AS BIGINT UNSIGNED)".to_string(),
+        };
+        let average = match field.data_type().is_numeric() {
+            true => format!("avg(CAST({column} AS DOUBLE))"),
+            false => "CAST(NULL AS DOUBLE)".to_string(),
+        };
+        parts.push(format!(
+            "SELECT '{text}' AS column_name, '{kind}' AS column_type, {} AS \"min\", {} AS \"max\", \
+             {distinct} AS approx_unique, {average} AS \"avg\", count(*) AS \"count\", \
+             count(*) - count({column}) AS \"nulls\" FROM {name}",
+            bound("min"),
+            bound("max"),
+        ));
+    }
+    let sql = parts.join(" UNION ALL ");
+    let plan = statement::plan_text(session, &sql, &Params::default())?;
+    Ok(QueryResult::stream(session.run(plan)?, "SUMMARIZE"))
+}

@@ -1,0 +1,435 @@
+//! From a text to results: parsing, numbering parameters, resolving names, and dispatch.
+//!
+//! A text is parsed as a whole before its first statement runs, so that a typing error changes nothing.
+//! Queries and statements about the session are carried out here; what changes data goes to
+//! [`write`](crate::sql::write), what reads or writes files to [`io`](crate::io).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::common::TableReference;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{ExplainOption, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::parser::{
+    CopyToStatement, CreateExternalTable, DFParser, DFParserBuilder, ExplainStatement,
+    ResetStatement, Statement as DfStatement,
+};
+use datafusion::sql::resolve::resolve_table_references;
+use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::sql::dialect::DIALECT;
+use crate::sql::engine::RECURSION_LIMIT;
+use crate::sql::params::Params;
+use crate::sql::planner::Planner;
+use crate::sql::result::QueryResult;
+use crate::sql::session::Session;
+use crate::sql::stream::BatchStream;
+use crate::sql::{idents, settings, show, write};
+
+/// One statement of a text.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// Standard SQL.
+    Sql(Box<Statement>),
+    /// EXPLAIN of something.
+    Explain(ExplainStatement),
+    /// COPY ... TO.
+    CopyTo(CopyToStatement),
+    /// CREATE EXTERNAL TABLE.
+    External(CreateExternalTable),
+    /// RESET.
+    Reset(ObjectName),
+    /// What only this database has.
+    Own(Own),
+}
+
+/// Statements that only this database has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// `SHARE`: new snapshots see the last committed state.
+    Share,
+    /// `REFRESH`: a snapshot moves to the newest shared state.
+    Refresh,
+    /// `ATTACH 'name' [AS alias]`: takes a snapshot and attaches it.
+    Attach { name: String, alias: Option<String> },
+    /// `DETACH alias`.
+    Detach { alias: String },
+    /// `SHOW SNAPSHOTS`: the databases of this machine.
+    ShowSnapshots,
+    /// `SUMMARIZE table`.
+    Summarize { name: ObjectName },
+}
+
+/// Runs all statements of `sql`; the result of the last.
+pub(crate) fn execute_all(
+    session: &Arc<Session>,
+    sql: &str,
+    params: Params,
+) -> Result<QueryResult> {
+    let mut statements = parse(sql)?;
+    let params = number_all(&mut statements, params)?;
+    let Some(last) = statements.pop_back() else {
+        return Ok(QueryResult::changed(None, "EMPTY"));
+    };
+    for statement in statements {
+        // A result nobody reads is run to its end all the same: it may fail.
+        for batch in execute(session, statement, &params)? {
+            batch?;
+        }
+    }
+    execute(session, last, &params)
+}
+
+/// Parses a text into statements.
+pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
+    let mut parser = parser(sql)?;
+    let mut statements = VecDeque::new();
+    let mut ended = true;
+    loop {
+        while parser.parser.consume_token(&Token::SemiColon) {
+            ended = true;
+        }
+        let next = parser.parser.peek_token();
+        if next.token == Token::EOF {
+            return Ok(statements);
+        }
+        if !ended {
+            return Err(unexpected("the end of the statement", &next));
+        }
+        statements.push_back(parse_one(&mut parser)?);
+        ended = false;
+    }
+}
+
+/// Parses the text of a view.
+pub(crate) fn parse_query(sql: &str) -> Result<Statement> {
+    match parse(sql)?.pop_front() {
+        Some(Parsed::Sql(statement)) => Ok(*statement),
+        _ => Err(Error::internal(format!("the text of a view is no query: {sql}"))),
+    }
+}
+
+fn parser(sql: &str) -> Result<DFParser<'static>> {
+    let tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|error| Error::Parse {
+        message: error.message,
+        line: Some(error.location.line),
+        column: Some(error.location.column),
+    })?;
+    let tokens = write::tokens::rewrite(tokens);
+    let builder = DFParserBuilder::new(tokens).with_dialect(&DIALECT);
+    Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)
+}
+
+fn unexpected(expected: &str, found: &TokenWithSpan) -> Error {
+    Error::Parse {
+        message: format!("expected {expected}, found {}", found.token),
+        line: Some(found.span.start.line),
+        column: Some(found.span.start.column),
+    }
+}
+
+fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
+    if let Some(own) = parse_own(parser)? {
+        return Ok(Parsed::Own(own));
+    }
+    // DataFusion's own COPY knows only one direction.
+    if next_word(parser, 0, "copy") && copies_from(parser) {
+        let statement = parser.parser.parse_statement().map_err(parser_error)?;
+        return Ok(Parsed::Sql(Box::new(statement)));
+    }
+    Ok(match parser.parse_statement()? {
+        DfStatement::Statement(statement) => Parsed::Sql(statement),
+        DfStatement::Explain(explain) => Parsed::Explain(explain),
+        DfStatement::CopyTo(copy) => Parsed::CopyTo(copy),
+        DfStatement::CreateExternalTable(create) => Parsed::External(create),
+        DfStatement::Reset(ResetStatement::Variable(name)) => Parsed::Reset(name),
+    })
+}
+
+fn parser_error(error: datafusion::sql::sqlparser::parser::ParserError) -> Error {
+    datafusion::error::DataFusionError::SQL(Box::new(error), None).into()
+}
+
+/// Whether the token `ahead` of the next one is the word `word`.
+fn next_word(parser: &DFParser<'_>, ahead: usize, word: &str) -> bool {
+    match parser.parser.peek_nth_token(ahead).token {
+        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
+        _ => false,
+    }
+}
+
+/// Whether `COPY table (columns) ...` goes on with FROM.
+fn copies_from(parser: &DFParser<'_>) -> bool {
+    const MAX_TOKENS: usize = 10_000;
+    let mut depth = 0;
+    for ahead in 1..MAX_TOKENS {
+        match parser.parser.peek_nth_token(ahead).token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::EOF | Token::SemiColon => return false,
+            Token::Word(w) if depth == 0 && w.quote_style.is_none() => {
+                if w.value.eq_ignore_ascii_case("to") {
+                    return false;
+                }
+                if w.value.eq_ignore_ascii_case("from") {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+fn ends(parser: &DFParser<'_>, ahead: usize) -> bool {
+    matches!(parser.parser.peek_nth_token(ahead).token, Token::EOF | Token::SemiColon)
+}
+
+fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
+    let skip = |parser: &mut DFParser<'_>, tokens: usize| {
+        for _ in 0..tokens {
+            parser.parser.next_token();
+        }
+    };
+    if next_word(parser, 0, "share") && ends(parser, 1) {
+        skip(parser, 1);
+        return Ok(Some(Own::Share));
+    }
+    if next_word(parser, 0, "refresh") && ends(parser, 1) {
+        skip(parser, 1);
+        return Ok(Some(Own::Refresh));
+    }
+    if next_word(parser, 0, "show") && next_word(parser, 1, "snapshots") && ends(parser, 2) {
+        skip(parser, 2);
+        return Ok(Some(Own::ShowSnapshots));
+    }
+    if next_word(parser, 0, "attach") {
+        skip(parser, 1);
+        if next_word(parser, 0, "database") && !ends(parser, 1) && !next_word(parser, 1, "as") {
+            skip(parser, 1);
+        }
+        let name = parse_name(parser)?;
+        let alias = match next_word(parser, 0, "as") {
+            true => {
+                skip(parser, 1);
+                Some(parse_name(parser)?)
+            }
+            false => None,
+        };
+        return Ok(Some(Own::Attach { name, alias }));
+    }
+    if next_word(parser, 0, "detach") {
+        skip(parser, 1);
+        if next_word(parser, 0, "database") && !ends(parser, 1) {
+            skip(parser, 1);
+        }
+        return Ok(Some(Own::Detach { alias: parse_name(parser)? }));
+    }
+    if next_word(parser, 0, "summarize") {
+        skip(parser, 1);
+        let name = parser.parser.parse_object_name(true).map_err(parser_error)?;
+        return Ok(Some(Own::Summarize { name }));
+    }
+    Ok(None)
+}
+
+/// A name written as a word, quoted or not, or as a string.
+fn parse_name(parser: &mut DFParser<'_>) -> Result<String> {
+    let next = parser.parser.next_token();
+    match next.token {
+        Token::Word(word) => Ok(word.value),
+        Token::SingleQuotedString(name) => Ok(name),
+        _ => Err(unexpected("a name", &next)),
+    }
+}
+
+/// Numbers the parameters of all statements and puts the values in that order.
+fn number_all(statements: &mut VecDeque<Parsed>, params: Params) -> Result<Params> {
+    let (mut next, mut names) = (1, Vec::new());
+    for statement in statements.iter_mut() {
+        number(statement, &mut next, &mut names)?;
+    }
+    match names.is_empty() {
+        true => Ok(params),
+        false => params.in_order(&names),
+    }
+}
+
+fn number(statement: &mut Parsed, next: &mut usize, names: &mut Vec<String>) -> Result<()> {
+    match statement {
+        Parsed::Sql(statement) => idents::number_parameters(statement.as_mut(), next, names),
+        Parsed::Explain(explain) => match explain.statement.as_mut() {
+            DfStatement::Statement(inner) => idents::number_parameters(inner.as_mut(), next, names),
+            _ => Ok(()),
+        },
+        Parsed::CopyTo(copy) => match &mut copy.source {
+            datafusion::sql::parser::CopyToSource::Query(query) => {
+                idents::number_parameters(query.as_mut(), next, names)
+            }
+            datafusion::sql::parser::CopyToSource::Relation(_) => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn execute(session: &Arc<Session>, statement: Parsed, params: &Params) -> Result<QueryResult> {
+    session.cancel_token().check()?;
+    match statement {
+        Parsed::Sql(statement) => execute_sql(session, *statement, params),
+        Parsed::Explain(explain) => execute_explain(session, explain, params),
+        Parsed::CopyTo(copy) => crate::io::copy_to(session, copy, params),
+        Parsed::External(create) => crate::io::create_external_table(session, create),
+        Parsed::Reset(name) => settings::reset(session, &name),
+        Parsed::Own(own) => execute_own(session, own),
+    }
+}
+
+fn execute_sql(
+    session: &Arc<Session>,
+    mut statement: Statement,
+    params: &Params,
+) -> Result<QueryResult> {
+    match &statement {
+        Statement::Copy { .. } => return crate::io::copy_from(session, &statement, params),
+        Statement::Set(set) => return settings::set(session, set),
+        _ => {}
+    }
+    if let Some(result) = show::execute(session, &statement)? {
+        return Ok(result);
+    }
+    let view = session.view()?;
+    let engine = session.engine()?;
+    let planner = Planner::new(&view, &engine);
+    planner.prepare(&mut statement)?;
+    if write::handles(&statement) {
+        let outcome = write::execute(session, &statement, params)?;
+        let result = match outcome.rows {
+            Some((schema, batches)) => QueryResult::ready(schema, batches, outcome.tag),
+            None => QueryResult::changed(None, outcome.tag),
+        };
+        return Ok(result.with_rows_changed(outcome.rows_changed));
+    }
+    if !matches!(statement, Statement::Query(_)) {
+        let words = statement.to_string();
+        let words = words.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        return Err(Error::unsupported(format!("{words} ...")));
+    }
+    let plan = planner.plan(statement, params)?;
+    start(session, &engine, plan, "SELECT")
+}
+
+/// Starts a plan and hands out its rows.
+fn start(
+    session: &Session,
+    engine: &SessionState,
+    plan: LogicalPlan,
+    tag: &'static str,
+) -> Result<QueryResult> {
+    let physical = session.physical_plan(engine, plan)?;
+    let (context, token) = (engine.task_ctx(), session.cancel_token());
+    let stream = BatchStream::start(physical, context, None, token, session.progress())?;
+    Ok(QueryResult::stream(stream, tag))
+}
+
+fn execute_explain(
+    session: &Arc<Session>,
+    explain: ExplainStatement,
+    params: &Params,
+) -> Result<QueryResult> {
+    let DfStatement::Statement(mut statement) = *explain.statement else {
+        return Err(Error::unsupported("EXPLAIN of this statement"));
+    };
+    let view = session.view()?;
+    let engine = session.engine()?;
+    let planner = Planner::new(&view, &engine);
+    planner.prepare(&mut statement)?;
+    if write::handles(&statement) {
+        // The query that finds the rows is explained; nothing is changed.
+        match write::explain_query(session, &statement)? {
+            Some(query) => *statement = Statement::Query(Box::new(query)),
+            None => return Err(Error::unsupported("EXPLAIN of a statement without a query")),
+        }
+    }
+    let plan = planner.plan(*statement, params)?;
+    let options = &explain.options;
+    let mut option =
+        ExplainOption::default().with_analyze(options.analyze).with_verbose(options.verbose);
+    if let Some(format) = &options.format {
+        option = option.with_format(format.clone());
+    }
+    let plan = LogicalPlanBuilder::from(plan).explain_option_format(option)?.build()?;
+    start(session, &engine, plan, "EXPLAIN")
+}
+
+fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
+    match own {
+        Own::Share => {
+            if session.in_transaction() {
+                return Err(Error::transaction("SHARE inside a transaction: COMMIT it first"));
+            }
+            session.database().share()?;
+            Ok(QueryResult::changed(None, "SHARE"))
+        }
+        Own::Refresh => {
+            if session.in_transaction() {
+                return Err(Error::transaction("REFRESH inside a transaction: COMMIT it first"));
+            }
+            session.database().refresh()?;
+            Ok(QueryResult::changed(None, "REFRESH"))
+        }
+        Own::Attach { name, alias } => {
+            let snapshot = session.database().snapshot_beside(&name)?;
+            session.attach(&snapshot, alias.as_deref().unwrap_or(&name))?;
+            Ok(QueryResult::changed(None, "ATTACH"))
+        }
+        Own::Detach { alias } => {
+            session.detach(&alias)?;
+            Ok(QueryResult::changed(None, "DETACH"))
+        }
+        Own::ShowSnapshots => show::snapshots(session),
+        Own::Summarize { name } => show::summarize(session, &name),
+    }
+}
+
+/// The names that stand for tables in a text, in order of appearance; those of common table expressions
+/// left out. Nothing for a text that cannot be parsed.
+pub(crate) fn table_references(sql: &str) -> Result<Vec<TableReference>> {
+    let Ok(statements) = parse(sql) else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for statement in statements {
+        let statement = match statement {
+            Parsed::Sql(statement) => DfStatement::Statement(statement),
+            Parsed::Explain(explain) => DfStatement::Explain(explain),
+            Parsed::CopyTo(copy) => DfStatement::CopyTo(copy),
+            _ => continue,
+        };
+        if let Ok((tables, _)) = resolve_table_references(&statement, false) {
+            all.extend(tables);
+        }
+    }
+    Ok(all)
+}
+
+impl Database {
+    /// A snapshot of another database of the same namespace.
+    fn snapshot_beside(&self, name: &str) -> Result<Self> {
+        match self.home() {
+            Some(home) => Self::snapshot_in(home, name),
+            None => Self::snapshot(name),
+        }
+    }
+}
+
+/// Plans a query given as text, for callers inside the crate.
+pub(crate) fn plan_text(session: &Session, sql: &str, params: &Params) -> Result<LogicalPlan> {
+    let mut statement = parse_query(sql)?;
+    let view = session.view()?;
+    let engine = session.engine()?;
+    let planner = Planner::new(&view, &engine);
+    planner.prepare(&mut statement)?;
+    planner.plan(statement, params)
+}

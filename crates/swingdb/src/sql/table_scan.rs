@@ -1,0 +1,92 @@
+//! The rows of a table without SQL: [`TableScan`].
+
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch, RecordBatchReader};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+
+use crate::error::Result;
+use crate::sql::session::Session;
+use crate::store::{Segment, Table};
+
+/// The segments of a table as Arrow batches over the database's own memory.
+///
+/// A batch is a whole segment (up to 131 072 rows) and shares its memory with the database; only a
+/// segment with deleted rows is copied without them. The scan keeps the version of the table it was
+/// made on, and the arrays stay valid as long as anybody holds them.
+#[derive(Clone)]
+pub struct TableScan {
+    table: Arc<Table>,
+    segments: Arc<[Arc<Segment>]>,
+    next: usize,
+}
+
+impl TableScan {
+    pub(crate) fn new(session: &Session, name: &str) -> Result<Self> {
+        let table = session.table(name)?;
+        let segments = table.segments()?;
+        Ok(Self { table, segments, next: 0 })
+    }
+
+    /// Names and types of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(self.table.schema())
+    }
+
+    /// Number of rows, deleted ones not counted.
+    pub fn row_count(&self) -> u64 {
+        self.table.row_count()
+    }
+
+    /// The same rows as a reader of the Arrow libraries.
+    pub fn into_reader(self) -> impl RecordBatchReader + Send + 'static {
+        Reader(self)
+    }
+}
+
+impl Iterator for TableScan {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let segment = self.segments.get(self.next)?;
+            self.next += 1;
+            if segment.live_rows() == 0 {
+                continue;
+            }
+            return Some(read(segment));
+        }
+    }
+}
+
+fn read(segment: &Segment) -> Result<RecordBatch> {
+    let batch = segment.batch(0..segment.rows(), None)?;
+    match segment.deleted() {
+        None => Ok(batch),
+        Some(deleted) => Ok(filter_record_batch(&batch, &BooleanArray::new(!deleted, None))?),
+    }
+}
+
+impl std::fmt::Debug for TableScan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableScan").field("table", &self.table.name()).finish_non_exhaustive()
+    }
+}
+
+struct Reader(TableScan);
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|batch| batch.map_err(ArrowError::from))
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+}

@@ -1,0 +1,217 @@
+//! Everything the names of one statement can mean: [`View`].
+//!
+//! A view is fixed when a statement starts: the catalog version it reads, those of the attached databases, the
+//! registered Arrow tables. What happens in the session afterwards does not reach the statement.
+//!
+//! A name with one part is looked up in schema `main`, then among registered tables, then as a file.
+//! With two parts the first is a schema, or else an attached database (its schema `main`); with three it is
+//! a database, then a schema. Names match exactly, or without regard to case when exactly one does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+
+use crate::error::{Error, ObjectKind, Result};
+use crate::sql::engine::{CATALOG, SCHEMA};
+use crate::sql::provider::ROWID_SUFFIX;
+use crate::store::{Catalog, Store, Table, View as StoredView};
+
+/// The schema of the tables that describe all others.
+pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+
+/// A database of a statement: the session's own or an attached one.
+#[derive(Clone)]
+pub(crate) struct Source {
+    /// The name or alias in fully qualified names.
+    pub(crate) name: String,
+    pub(crate) catalog: Arc<Catalog>,
+    /// Where the catalog comes from, for CLONE.
+    pub(crate) store: Store,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What the names of one statement can mean; see the [module documentation](self).
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// The session's own database.
+    pub(crate) main: Source,
+    /// The database's own name, which may qualify its tables too.
+    pub(crate) database_name: Option<String>,
+    pub(crate) attached: Arc<BTreeMap<String, Source>>,
+    pub(crate) registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
+    /// Tables of one internal query, whose names win over all others.
+    pub(crate) extra: BTreeMap<String, Arc<dyn TableProvider>>,
+}
+
+/// What a name turned out to mean.
+pub(crate) enum Found {
+    /// A table; and whether its row ids were asked for.
+    Table { table: Arc<Table>, source: Source, row_id: bool },
+    /// A view of a database.
+    View { view: Arc<StoredView>, source: Source },
+    /// A registered Arrow table.
+    Registered { name: String, provider: Arc<dyn TableProvider> },
+    /// A table of the information schema.
+    Information(String),
+}
+
+impl View {
+    /// Looks a name up; `None` when it means nothing here (it may still be a file).
+    pub(crate) fn find(&self, name: &TableReference) -> Result<Option<Found>> {
+        match name {
+            TableReference::Bare { table } => {
+                if let Some(provider) = self.extra.get(&**table) {
+                    let (name, provider) = (table.to_string(), Arc::clone(provider));
+                    return Ok(Some(Found::Registered { name, provider }));
+                }
+                if let Some(found) = find_in(&self.main, SCHEMA, table)? {
+                    return Ok(Some(found));
+                }
+                let registered = match_name(self.registered.keys().map(String::as_str), table);
+                Ok(registered.map(|name| {
+                    let provider = Arc::clone(&self.registered[&name]);
+                    Found::Registered { name, provider }
+                }))
+            }
+            TableReference::Partial { schema, table } => {
+                if schema.eq_ignore_ascii_case(INFORMATION_SCHEMA) {
+                    return Ok(Some(Found::Information(table.to_lowercase())));
+                }
+                let schemas = self.main.catalog.schema_names();
+                if let Some(schema) = match_name(schemas.iter().map(String::as_str), schema)
+                    && let Some(found) = find_in(&self.main, &schema, table)?
+                {
+                    return Ok(Some(found));
+                }
+                match self.database(schema) {
+                    Some(source) => find_in(source, SCHEMA, table),
+                    None => Ok(None),
+                }
+            }
+            TableReference::Full { catalog, schema, table } => {
+                let Some(source) = self.database(catalog) else { return Ok(None) };
+                if schema.eq_ignore_ascii_case(INFORMATION_SCHEMA) {
+                    return Ok(Some(Found::Information(table.to_lowercase())));
+                }
+                let schemas = source.catalog.schema_names();
+                match match_name(schemas.iter().map(String::as_str), schema) {
+                    Some(schema) => find_in(source, &schema, table),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The database called `name`: the session's own or an attached one.
+    pub(crate) fn database(&self, name: &str) -> Option<&Source> {
+        let attached = match_name(self.attached.keys().map(String::as_str), name);
+        if let Some(alias) = attached {
+            return self.attached.get(&alias);
+        }
+        let own = [Some(CATALOG), self.database_name.as_deref()];
+        own.iter().flatten().any(|own| own.eq_ignore_ascii_case(name)).then_some(&self.main)
+    }
+
+    /// The error for a name that means nothing, with the nearest name that does.
+    pub(crate) fn unknown_table(&self, name: &TableReference) -> Error {
+        let spelled = name.to_string();
+        let candidates = match name {
+            TableReference::Bare { .. } => self.names(),
+            TableReference::Partial { schema, .. } | TableReference::Full { schema, .. } => {
+                let qualifier = schema.to_lowercase();
+                let all = self.names().into_iter();
+                all.filter(|n| n.to_lowercase().starts_with(&qualifier)).collect()
+            }
+        };
+        Error::not_found(ObjectKind::Table, spelled, candidates)
+    }
+
+    /// All names a query can use for a table or view, qualified as far as needed.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let sources = std::iter::once((None, &self.main));
+        let attached = self.attached.iter().map(|(alias, source)| (Some(alias), source));
+        for (alias, source) in sources.chain(attached) {
+            for schema in source.catalog.schema_names() {
+                let prefix = match (alias, schema.as_str()) {
+                    (None, SCHEMA) => String::new(),
+                    (None, schema) => format!("{schema}."),
+                    (Some(alias), SCHEMA) => format!("{alias}."),
+                    (Some(alias), schema) => format!("{alias}.{schema}."),
+                };
+                let tables = source.catalog.table_names(&schema);
+                let views = source.catalog.view_names(&schema);
+                names.extend(tables.into_iter().chain(views).map(|n| format!("{prefix}{n}")));
+            }
+        }
+        names.extend(self.registered.keys().cloned());
+        names
+    }
+
+    /// The same, as seen from inside a view of `source`: its unqualified names are `source`'s own.
+    pub(crate) fn from_inside(&self, source: &Source) -> Self {
+        Self { main: source.clone(), ..self.clone() }
+    }
+}
+
+/// The one of `names` that equals `wanted`, or else the only one that does so but for case.
+pub(crate) fn match_name<'a>(
+    names: impl Iterator<Item = &'a str> + Clone,
+    wanted: &str,
+) -> Option<String> {
+    if let Some(name) = names.clone().find(|name| *name == wanted) {
+        return Some(name.to_string());
+    }
+    let folded = wanted.to_lowercase();
+    let mut close = names.filter(|name| name.to_lowercase() == folded);
+    match (close.next(), close.next()) {
+        (Some(name), None) => Some(name.to_string()),
+        _ => None,
+    }
+}
+
+fn find_in(source: &Source, schema: &str, name: &str) -> Result<Option<Found>> {
+    let (name, row_id) = match name.strip_suffix(ROWID_SUFFIX) {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    if let Some(found) = find_exactly(source, schema, name, row_id)? {
+        return Ok(Some(found));
+    }
+    let mut names = source.catalog.table_names(schema);
+    names.extend(source.catalog.view_names(schema));
+    match match_name(names.iter().map(String::as_str), name) {
+        Some(name) => find_exactly(source, schema, &name, row_id),
+        None => Ok(None),
+    }
+}
+
+fn find_exactly(source: &Source, schema: &str, name: &str, row_id: bool) -> Result<Option<Found>> {
+    if let Some(table) = source.catalog.table(schema, name)? {
+        return Ok(Some(Found::Table { table, source: source.clone(), row_id }));
+    }
+    let view = source.catalog.view(schema, name)?;
+    Ok(view.map(|view| Found::View { view, source: source.clone() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_decides_only_between_several() {
+        let names = ["trips", "Trips", "Zones"];
+        let find = |wanted| match_name(names.iter().copied(), wanted);
+        assert_eq!(find("Trips").as_deref(), Some("Trips"));
+        assert_eq!(find("TRIPS"), None);
+        assert_eq!(find("zones").as_deref(), Some("Zones"));
+        assert_eq!(find("nothing"), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! SQL through the public interface: results, names, parameters, isolation, interrupts, scans.
+//!
+//! One binary for all modules: each test binary links the whole query engine.
+
+#[path = "sql/common.rs"]
+mod common;
+#[path = "sql/functions.rs"]
+mod functions;
+#[path = "sql/identifiers.rs"]
+mod identifiers;
+#[path = "sql/interrupts.rs"]
+mod interrupts;
+#[path = "sql/isolation.rs"]
+mod isolation;
+#[path = "sql/parameters.rs"]
+mod parameters;
+#[path = "sql/queries.rs"]
+mod queries;
+#[path = "sql/scans.rs"]
+mod scans;
+#[path = "sql/show.rs"]
+mod show;
+#[path = "sql/sources.rs"]
+mod sources;
+#[path = "sql/tpch.rs"]
+mod tpch;

@@ -1,0 +1,78 @@
+//! Functions as DuckDB's users write them. The expected values are DuckDB 2.0's.
+
+use super::common::fixture;
+
+#[test]
+fn dates_and_times() {
+    let f = fixture();
+    let cases = [
+        ("year(TIMESTAMP '2024-03-05 06:07:08')", "2024"),
+        ("month(DATE '2024-03-05')", "3"),
+        ("hour(TIMESTAMP '2024-03-05 06:07:08')", "6"),
+        ("dayofweek(DATE '2024-03-05')", "2"),
+        ("date_diff('day', DATE '2024-02-27', DATE '2024-03-05')", "7"),
+        ("date_diff('month', DATE '2023-12-31', DATE '2024-01-01')", "1"),
+        (
+            "date_diff('second', TIMESTAMP '2024-01-01 00:00:00', TIMESTAMP '2024-01-01 00:01:01')",
+            "61",
+        ),
+        ("datediff('week', DATE '2024-03-03', DATE '2024-03-04')", "1"),
+        ("epoch(TIMESTAMP '1970-01-01 00:01:00')", "60.0"),
+        ("epoch_ms(TIMESTAMP '1970-01-01 00:00:01.5')", "1500"),
+        ("strftime(TIMESTAMP '2024-03-05 06:07:08', '%Y/%m/%d')", "2024/03/05"),
+        ("last_day(DATE '2024-02-10')", "2024-02-29"),
+        (
+            "time_bucket(INTERVAL '15 seconds', TIMESTAMP '2024-03-05 06:07:23')",
+            "2024-03-05T06:07:15",
+        ),
+        ("monthname(DATE '2024-03-05')", "March"),
+        ("dayname(DATE '2024-03-05')", "Tuesday"),
+    ];
+    for (sql, expected) in cases {
+        assert_eq!(f.value(&format!("SELECT {sql}")), expected, "{sql}");
+    }
+}
+
+#[test]
+fn aggregates() {
+    let f = fixture();
+    f.run("CREATE TABLE t (g INT, v INT, s VARCHAR)");
+    f.run(
+        "INSERT INTO t VALUES (1, 3, 'c'), (1, 1, 'a'), (1, NULL, 'z'), (2, 7, 'q'), (2, 9, NULL)",
+    );
+    let cases = [
+        ("median(v)", "5.0"),
+        ("quantile_disc(v, 0.5)", "3"),
+        ("count_if(v > 2)", "3"),
+        ("arg_max(s, v)", "-"),
+        ("max_by(v, s)", "-"),
+        ("arg_min(s, v)", "a"),
+        ("any_value(s) IS NOT NULL", "true"),
+        ("string_agg(s, '+' ORDER BY s)", "a+c+q+z"),
+        ("list(v ORDER BY v)", "[1, 3, 7, 9, ]"),
+        ("count(DISTINCT g)", "2"),
+    ];
+    for (sql, expected) in cases {
+        assert_eq!(f.value(&format!("SELECT {sql} FROM t")), expected, "{sql}");
+    }
+    assert_eq!(f.rows("SELECT g, count_if(v > 2) FROM t GROUP BY g ORDER BY g"), ["1|1", "2|2"]);
+}
+
+#[test]
+fn text_and_lists() {
+    let f = fixture();
+    let cases = [
+        ("len('abc')", "3"),
+        ("if(1 > 2, 'a', 'b')", "b"),
+        ("ifnull(NULL, 5)", "5"),
+        ("mod(7, 3)", "1"),
+        ("string_split('a,b', ',')", "[a, b]"),
+        ("regexp_matches('abc', 'b')", "true"),
+        ("list_contains([1, 2], 2)", "true"),
+        ("struct_pack(a := 1, b := 'x')['b']", "x"),
+        ("prefix('abc', 'ab')", "true"),
+    ];
+    for (sql, expected) in cases {
+        assert_eq!(f.value(&format!("SELECT {sql}")), expected, "{sql}");
+    }
+}

@@ -1,0 +1,63 @@
+//! Names without regard to case.
+
+use super::common::fixture;
+use swingdb::Error;
+
+#[test]
+fn case_is_kept_and_does_not_matter() {
+    let f = fixture();
+    f.run("CREATE TABLE Trips (TripId INT, \"km Driven\" DOUBLE)");
+    f.run("INSERT INTO TRIPS (tripid, \"km Driven\") VALUES (1, 2.5)");
+    assert_eq!(f.rows("SELECT tripid, \"km Driven\" FROM trips"), ["1|2.5"]);
+    let schema = f.run("SELECT TRIPID FROM trips T WHERE t.TripID = 1").schema();
+    assert_eq!(schema.field(0).name(), "TripId");
+    assert_eq!(f.rows("SELECT T.* FROM trips t"), ["1|2.5"]);
+    assert!(matches!(f.error("SELECT \"TRIPID\" FROM trips"), Error::NotFound { .. }));
+}
+
+#[test]
+fn quoted_names_that_differ_only_in_case_are_two() {
+    let f = fixture();
+    f.run("CREATE TABLE t (\"a\" INT, \"A\" INT)");
+    f.run("INSERT INTO t VALUES (1, 2)");
+    assert_eq!(f.rows("SELECT a, A FROM t"), ["1|2"]);
+}
+
+#[test]
+fn aliases_and_common_table_expressions() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT 1 AS x, 10 AS y UNION ALL SELECT 1, 20 UNION ALL SELECT 2, 5");
+    assert_eq!(
+        f.rows("SELECT X, sum(Y) AS Total FROM T GROUP BY x HAVING sum(y) > 1 ORDER BY TOTAL DESC"),
+        ["1|30", "2|5"]
+    );
+    assert_eq!(f.rows("WITH Sums AS (SELECT x, sum(y) AS S FROM t GROUP BY X) SELECT s FROM sums WHERE SUMS.x = 2"), ["5"]);
+    assert_eq!(
+        f.rows("SELECT A.x FROM t a JOIN t B USING (X, Y) ORDER BY a.X, b.y"),
+        ["1", "1", "2"]
+    );
+    assert_eq!(f.rows("SELECT * EXCLUDE (Y) FROM t WHERE X = 2"), ["2"]);
+}
+
+#[test]
+fn fully_qualified_names() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT 7 AS n");
+    f.run("CREATE SCHEMA Other");
+    f.run("CREATE TABLE other.T2 AS SELECT 8 AS n");
+    assert_eq!(f.rows("SELECT n FROM main.t"), ["7"]);
+    assert_eq!(f.rows("SELECT n FROM swingdb.MAIN.T"), ["7"]);
+    assert_eq!(f.rows("SELECT OTHER.t2.n FROM other.t2"), ["8"]);
+    assert_eq!(f.rows("SELECT t.n FROM swingdb.main.t"), ["7"]);
+}
+
+#[test]
+fn odd_characters() {
+    let f = fixture();
+    f.run("CREATE TABLE \"my table; \"\"x\"\"\" (\"a b\" INT, \"ünïcode\" INT, \"select\" INT)");
+    f.run("INSERT INTO \"my table; \"\"x\"\"\" VALUES (1, 2, 3)");
+    assert_eq!(
+        f.rows("SELECT \"a b\", ÜNÏCODE, \"select\" FROM \"my table; \"\"x\"\"\""),
+        ["1|2|3"]
+    );
+}

@@ -1,0 +1,70 @@
+//! `?`, `$1` and `$name`.
+
+use super::common::{fixture, rows};
+use swingdb::{Error, Value};
+
+#[test]
+fn by_position_by_number_and_by_name() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 100)");
+    let run = |sql: &str, values: &[Value]| rows(f.con.execute(sql, values).unwrap()).unwrap();
+    assert_eq!(
+        run("SELECT count(*) FROM t WHERE n > ? AND n <= ?", &[10.into(), 20.into()]),
+        ["10"]
+    );
+    assert_eq!(run("SELECT $2 || $1 || $2", &["a".into(), "b".into()]), ["bab"]);
+    let named = [("low", Value::from(98)), ("text", Value::from("x"))];
+    let result = f.con.execute_named("SELECT n, $text FROM t WHERE n >= $low AND n > $low", &named);
+    assert_eq!(rows(result.unwrap()).unwrap(), ["99|x", "100|x"]);
+}
+
+#[test]
+fn every_type_keeps_its_value() {
+    let f = fixture();
+    let values = [
+        (Value::Null, "-"),
+        (Value::Bool(true), "true"),
+        (Value::Int64(-5), "-5"),
+        (Value::UInt64(u64::MAX), "18446744073709551615"),
+        (Value::Float64(0.5), "0.5"),
+        (Value::from("it's ?"), "it's ?"),
+        (Value::Blob(vec![0, 255]), "00ff"),
+        (Value::Date32(19_000), "2022-01-08"),
+        (Value::Time64(3_600_000_000), "01:00:00"),
+        (Value::Timestamp(0, None), "1970-01-01T00:00:00"),
+        (Value::Decimal { unscaled: 12345, precision: 10, scale: 2 }, "123.45"),
+    ];
+    for (value, text) in values {
+        let result = f.con.execute("SELECT ?", std::slice::from_ref(&value)).unwrap();
+        assert_eq!(rows(result).unwrap(), [text], "{value:?}");
+    }
+}
+
+#[test]
+fn in_limit_case_and_subqueries() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 10)");
+    let sql = "SELECT n FROM t WHERE n IN (SELECT n FROM t WHERE n < ?) \
+         ORDER BY CASE WHEN n = ? THEN 0 ELSE n END LIMIT ?";
+    let result = f.con.execute(sql, &[5.into(), 3.into(), 2.into()]).unwrap();
+    assert_eq!(rows(result).unwrap(), ["3", "1"]);
+}
+
+#[test]
+fn a_question_mark_in_a_string_is_none() {
+    let f = fixture();
+    let result = f.con.execute("SELECT '?', \"?\" FROM (SELECT ? AS \"?\")", &[1.into()]).unwrap();
+    assert_eq!(rows(result).unwrap(), ["?|1"]);
+}
+
+#[test]
+fn missing_and_mixed_parameters_are_errors() {
+    let f = fixture();
+    let fails = |sql: &str, values: &[Value]| {
+        f.con.execute(sql, values).and_then(|r| r.collect()).expect_err(sql)
+    };
+    assert!(matches!(fails("SELECT ?, ?", &[1.into()]), Error::Plan { .. }));
+    assert!(matches!(fails("SELECT ?, $name", &[1.into()]), Error::Plan { .. }));
+    let error = f.con.execute_named("SELECT $missing", &[("other", Value::from(1))]);
+    assert!(error.unwrap_err().to_string().contains("$missing"));
+}

@@ -1,0 +1,182 @@
+//! Scans of random tables against a naive filter, with deleted rows, NULLs and pruning on and off.
+
+use super::common::{Fixture, analyzed, fixture};
+
+/// Rows of the model: what the table should hold.
+#[derive(Clone, Debug)]
+struct Row {
+    id: i64,
+    /// Ascending with gaps, so that segments have narrow bounds.
+    time: i64,
+    group: Option<i64>,
+    text: Option<String>,
+    x: f64,
+}
+
+fn random_rows(random: &mut fastrand::Rng, count: i64) -> Vec<Row> {
+    let mut time = 0;
+    let row = |id| {
+        time += random.i64(0..5);
+        Row {
+            id,
+            time,
+            group: (random.u8(..10) > 0).then(|| random.i64(-50..50)),
+            text: (random.u8(..10) > 0).then(|| format!("t{}", random.u32(..1000))),
+            x: (random.f64() * 1000.0).round() / 8.0,
+        }
+    };
+    (0..count).map(row).collect()
+}
+
+fn load(f: &Fixture, rows: &[Row]) {
+    use arrow::array::{
+        Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringViewArray,
+    };
+    use arrow::datatypes::{DataType, Field, Schema};
+    use std::sync::Arc;
+    f.run("CREATE TABLE t (id BIGINT, time BIGINT, grp BIGINT, txt VARCHAR, x DOUBLE)");
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, true),
+        Field::new("time", DataType::Int64, true),
+        Field::new("grp", DataType::Int64, true),
+        Field::new("txt", DataType::Utf8View, true),
+        Field::new("x", DataType::Float64, true),
+    ]));
+    let batch = RecordBatch::try_new(
+        Arc::clone(&schema),
+        vec![
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.id))),
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.time))),
+            Arc::new(Int64Array::from_iter(rows.iter().map(|r| r.group))),
+            Arc::new(StringViewArray::from_iter(rows.iter().map(|r| r.text.as_deref()))),
+            Arc::new(Float64Array::from_iter_values(rows.iter().map(|r| r.x))),
+        ],
+    );
+    let reader = RecordBatchIterator::new([batch], schema);
+    assert_eq!(f.con.append("t", reader).unwrap(), rows.len() as u64);
+}
+
+/// A random condition: its SQL and what it means.
+fn condition(random: &mut fastrand::Rng, span: i64) -> (String, Box<dyn Fn(&Row) -> bool>) {
+    let a = random.i64(0..span.max(1));
+    let b = a + random.i64(0..span / 4 + 1);
+    let g = random.i64(-60..60);
+    let s = format!("t{}", random.u32(..1000));
+    match random.u8(..9) {
+        0 => (format!("time BETWEEN {a} AND {b}"), Box::new(move |r| (a..=b).contains(&r.time))),
+        1 => (format!("time > {b}"), Box::new(move |r| r.time > b)),
+        2 => (format!("time < {a}"), Box::new(move |r| r.time < a)),
+        3 => (format!("grp = {g}"), Box::new(move |r| r.group == Some(g))),
+        4 => ("grp IS NULL".into(), Box::new(|r| r.group.is_none())),
+        5 => (format!("txt >= '{s}'"), Box::new(move |r| r.text.as_ref().is_some_and(|t| *t >= s))),
+        6 => (format!("id IN ({a}, {b})"), Box::new(move |r| r.id == a || r.id == b)),
+        7 => (
+            format!("(time < {a} OR grp > {g})"),
+            Box::new(move |r| r.time < a || r.group.is_some_and(|x| x > g)),
+        ),
+        _ => (format!("x < {g}"), Box::new(move |r| r.x < g as f64)),
+    }
+}
+
+#[test]
+fn scans_equal_a_naive_filter() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let f = fixture();
+    let mut rows = random_rows(&mut random, 400_000);
+    load(&f, &rows);
+    let span = rows.last().unwrap().time;
+    for round in 0..60 {
+        if round % 10 == 9 {
+            let (sql, holds) = condition(&mut random, span);
+            f.run(&format!("DELETE FROM t WHERE {sql}"));
+            rows.retain(|row| !holds(row));
+        }
+        let (one, holds_one) = condition(&mut random, span);
+        let (two, holds_two) = condition(&mut random, span);
+        let expected = rows.iter().filter(|row| holds_one(row) && holds_two(row));
+        let expected = expected.collect::<Vec<_>>();
+        let ids = expected.iter().map(|row| row.id).sum::<i64>();
+        let sum = match expected.is_empty() {
+            true => "-".to_string(),
+            false => ids.to_string(),
+        };
+        let plain = format!("SELECT count(*), sum(id) FROM t WHERE {one} AND {two}");
+        let wanted = format!("{}|{sum}", expected.len());
+        assert_eq!(f.value(&plain), wanted, "seed {seed}: {plain}");
+        // Written so that no segment can be ruled out.
+        let hidden = format!(
+            "SELECT count(*), sum(id) FROM t WHERE CASE WHEN {one} AND {two} THEN true ELSE false END"
+        );
+        assert_eq!(f.value(&hidden), wanted, "seed {seed}: {hidden}");
+        // The best rows by an order, with segments ruled out while it runs.
+        let top = format!("SELECT time, id FROM t WHERE {one} ORDER BY time DESC, id DESC LIMIT 3");
+        let mut best = rows.iter().filter(|row| holds_one(row)).collect::<Vec<_>>();
+        best.sort_by_key(|row| std::cmp::Reverse((row.time, row.id)));
+        let best = best.iter().take(3).map(|r| format!("{}|{}", r.time, r.id));
+        assert_eq!(f.rows(&top), best.collect::<Vec<_>>(), "seed {seed}: {top}");
+    }
+}
+
+#[test]
+fn segments_are_ruled_out_by_conditions_orders_and_joins() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT value AS n, value * 2 AS m FROM generate_series(1, 1500000)");
+    let plan = analyzed(&f, "SELECT sum(m) FROM t WHERE n BETWEEN 700000 AND 700100");
+    assert!(plan.contains("segments=1 of 12"), "{plan}");
+    let plan = analyzed(&f, "SELECT * FROM t ORDER BY m DESC LIMIT 3");
+    let pruned = metric(&plan, "morsels_pruned=");
+    assert!(pruned > 0, "{plan}");
+    f.run("CREATE TABLE few AS SELECT 42 AS n UNION ALL SELECT 43");
+    let plan = analyzed(&f, "SELECT count(*), sum(m) FROM t JOIN few USING (n)");
+    assert!(metric(&plan, "morsels_pruned=") > 0, "{plan}");
+}
+
+/// The largest value of a counter in the text of a plan.
+fn metric(plan: &str, name: &str) -> u64 {
+    let values = plan.split(name).skip(1).map(|rest| {
+        let digits = rest.chars().take_while(char::is_ascii_digit).collect::<String>();
+        digits.parse().unwrap_or(0)
+    });
+    values.max().unwrap_or(0)
+}
+
+#[test]
+fn a_limit_reads_little() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1500000)");
+    let plan = analyzed(&f, "SELECT * FROM t LIMIT 10");
+    assert!(metric(&plan, "morsels_read=") <= 2, "{plan}");
+    assert_eq!(f.rows("SELECT n FROM t LIMIT 10").len(), 10);
+    assert_eq!(f.rows("SELECT n FROM t LIMIT 5 OFFSET 1499998"), ["1499999", "1500000"]);
+    f.run("DELETE FROM t WHERE n < 1499000");
+    assert_eq!(f.rows("SELECT n FROM t LIMIT 2000").len(), 1001);
+}
+
+#[test]
+fn rows_in_order_need_no_sort() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT value AS n, value % 7 AS m FROM generate_series(1, 300000)");
+    let plan = f.rows("EXPLAIN SELECT n, m FROM t ORDER BY n").join("\n");
+    assert!(!plan.contains("SortExec"), "{plan}");
+    let ordered = f.rows("SELECT n FROM t ORDER BY n");
+    assert!(ordered.iter().enumerate().all(|(i, n)| *n == (i + 1).to_string()));
+    // Rows out of order end it.
+    f.run("INSERT INTO t VALUES (5, 5)");
+    let plan = f.rows("EXPLAIN SELECT n, m FROM t ORDER BY n").join("\n");
+    assert!(plan.contains("SortExec"), "{plan}");
+    assert_eq!(f.rows("SELECT n FROM t ORDER BY n LIMIT 6").last().unwrap(), "5");
+}
+
+#[test]
+fn an_empty_table_and_one_without_live_rows() {
+    let f = fixture();
+    f.run("CREATE TABLE t (n INT, s VARCHAR)");
+    assert_eq!(f.value("SELECT count(*), max(n), min(s) FROM t"), "0|-|-");
+    assert!(f.rows("SELECT * FROM t ORDER BY n").is_empty());
+    f.run("INSERT INTO t VALUES (1, 'x'), (2, NULL)");
+    f.run("DELETE FROM t");
+    assert_eq!(f.value("SELECT count(*), max(n), min(s) FROM t"), "0|-|-");
+    assert!(f.rows("SELECT * FROM t").is_empty());
+}
