@@ -1,7 +1,8 @@
 //! Medians of hook, publish and copy-on-write, which must not depend on the size of the area.
 //!
-//! `cargo run --release -p swing --example swing-bench -- [MIB ...]` (default 1 and 1024). The namespace is a
-//! temporary directory in `/dev/shm`, or in `$SWING_BENCH_DIR`. Memory is touched before anything is timed.
+//! `cargo run --release -p swing --example swing-bench -- [MIB ...]` (default 1 and 1024). The
+//! namespace is a temporary directory in `/dev/shm`, or in `$SWING_BENCH_DIR`. Memory is touched
+//! before anything is timed.
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,9 @@
 //! | private | nothing; one atomic load |
 //! | absent | a plane is populated and mapped |
 //! | frozen, no live manifest shows it | write-protection is taken off: written in place |
-//! | frozen, else | a free plane is populated, the bytes are copied (unless all of them will be overwritten), and it is mapped over the old one in one step |
+//! | frozen, else | copied into a free plane, which is mapped over it in one step |
+//!
+//! An extent that will be overwritten wholly is not copied; its new plane is only populated.
 //!
 //! Work is planned and extents are claimed under the lock, done outside it, and recorded under it
 //! again. A failure undoes the part that failed and leaves what succeeded before; in both cases the
@@ -32,6 +34,8 @@ use crate::versions::visible;
 
 /// How much is populated by one system call, so that a huge request can be interrupted.
 const POPULATE_STEP: u64 = 256 << 20;
+/// Manifests examined before something is copied because of them.
+const PROBES_PER_WRITE: usize = 4;
 /// How much is copied through one scratch mapping.
 const COPY_STEP: u64 = 32 << 20;
 
@@ -135,6 +139,7 @@ impl Core {
             while extents.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
                 state = self.idle.wait(state);
             }
+            self.look_before_copying(&mut state, extents.clone())?;
             self.plan(&mut state, range, extents, intent)?
         };
         let Some(file) = file else { return Ok(()) };
@@ -164,6 +169,24 @@ impl Core {
         let punched = self.punch_after_writing(&mut state, written);
         drop(state);
         failure.map_or(punched, Err)
+    }
+
+    /// Copying costs far more than looking whether the readers for whom it would be done are still
+    /// there.
+    fn look_before_copying(&self, state: &mut State, extents: Range<u32>) -> Result<()> {
+        // What a current manifest shows is copied in any case.
+        let current = state.shared.max(state.committed).unwrap_or(Epoch(0));
+        let frozen = extents.map(ExtentId).filter(|e| self.states.get(*e) == FROZEN);
+        let born = frozen.filter_map(|e| state.own.get(e)).map(|own| own.born);
+        let Some(oldest) = born.filter(|b| *b > current).min() else { return Ok(()) };
+        if !visible(&state.live, oldest, state.next_epoch) {
+            return Ok(());
+        }
+        let showing = state.live.range(oldest..).map(|(e, ())| *e);
+        for epoch in showing.take(PROBES_PER_WRITE).collect::<Vec<_>>() {
+            self.retire_if_possible(state, epoch)?;
+        }
+        Ok(())
     }
 
     /// Claims the extents that are not private yet and decides what to do with each.

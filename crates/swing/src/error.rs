@@ -67,11 +67,15 @@ impl Fault {
     }
 }
 
+// Builds the enum of an operation from the groups of variants it can return, together with the
+// conversion from `Fault`; each group is written down once. No macro can stand for variants in an
+// enum, hence the accumulation: definitions and match arms pile up until no group is left.
 macro_rules! operation_error {
     ($(#[$doc:meta])* $name:ident { $($variant:tt),* $(,)? }) => {
         operation_error!(@build [$(#[$doc])*] $name [] [] $($variant),*);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] NotFound $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        NotFound $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// No area of this name exists in the namespace.
             #[error("no area named {name:?} exists here")]
@@ -79,9 +83,11 @@ macro_rules! operation_error {
                 /// The name that was looked for.
                 name: String,
             },
-        ] [$($arm)* (Fault::NotFound, ctx) => $name::NotFound { name: ctx.name() },] $($($rest)*)?);
+        ] [$($arm)* (Fault::NotFound, ctx) => $name::NotFound { name: ctx.name() },]
+            $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] AlreadyExists $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        AlreadyExists $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// An area of this name exists already.
             #[error("an area named {name:?} exists already; open it, or remove it first")]
@@ -89,9 +95,11 @@ macro_rules! operation_error {
                 /// The name that is taken.
                 name: String,
             },
-        ] [$($arm)* (Fault::AlreadyExists, ctx) => $name::AlreadyExists { name: ctx.name() },] $($($rest)*)?);
+        ] [$($arm)* (Fault::AlreadyExists, ctx) => $name::AlreadyExists { name: ctx.name() },]
+            $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] NotShared $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        NotShared $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// The area exists, but its owner has not shared any state yet.
             #[error("{name:?} exists but its owner has not shared it yet")]
@@ -108,7 +116,7 @@ macro_rules! operation_error {
             },
             /// Publishes came so fast, or a lock was held so long, that no lease could be had
             /// within the bound.
-            #[error("no lease on {name:?} could be taken within the bounded number of tries; try again")]
+            #[error("{name:?} was busy at every one of a bounded number of tries; try again")]
             Contended {
                 /// The area's name.
                 name: String,
@@ -119,10 +127,12 @@ macro_rules! operation_error {
             (Fault::Contended, ctx) => $name::Contended { name: ctx.name() },
         ] $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] Owned $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        Owned $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// A live process is the writer of this area.
-            #[error("{name:?} is being written by process {pid} ({command}); take a snapshot instead")]
+            #[error("{name:?} is being written by process {pid} ({command}); \
+                     take a snapshot instead")]
             Owned {
                 /// The area's name.
                 name: String,
@@ -134,7 +144,8 @@ macro_rules! operation_error {
         ] [$($arm)* (Fault::Owned { pid, command }, ctx) =>
             $name::Owned { name: ctx.name(), pid, command },] $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] Corrupt $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        Corrupt $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// A file does not hold what it must; nothing of it was used.
             #[error("{} is damaged: {detail}", path.display())]
@@ -147,11 +158,12 @@ macro_rules! operation_error {
         ] [$($arm)* (Fault::Corrupt { path, detail }, _) => $name::Corrupt { path, detail },]
             $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] OutOfMemory $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        OutOfMemory $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// The memory file system is full. The area is as it was before the call.
-            #[error("{} is full: {needed} needed, {free} free; enlarge it (mount -o remount,size=...), \
-                     or drop areas", file_system.display())]
+            #[error("{} is full: {needed} needed, {free} free; drop areas, or enlarge it \
+                     (mount -o remount,size=...)", file_system.display())]
             OutOfMemory {
                 /// What the call needed.
                 needed: ByteLen,
@@ -163,7 +175,8 @@ macro_rules! operation_error {
         ] [$($arm)* (Fault::OutOfMemory { needed, file_system, free }, _) =>
             $name::OutOfMemory { needed, file_system, free },] $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] AddressSpace $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        AddressSpace $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// The process has no room for the area's address range.
             #[error("no free address range of {len}; reserve less, or raise ulimit -v")]
@@ -179,7 +192,8 @@ macro_rules! operation_error {
             (Fault::TooManyMappings, _) => $name::TooManyMappings,
         ] $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] Range $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        Range $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// The range is reversed, not aligned as the call demands, not mapped, or outside the
             /// area.
@@ -193,7 +207,8 @@ macro_rules! operation_error {
         ] [$($arm)* (Fault::OutOfRange { start, end }, _) => $name::OutOfRange { start, end },]
             $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] Planes $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        Planes $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// So many leased versions of one extent exist that no plane is left for another.
             #[error("too many versions of the extent at {at} are still in use by snapshots")]
@@ -204,7 +219,8 @@ macro_rules! operation_error {
         ] [$($arm)* (Fault::PlanesExhausted { at }, _) => $name::PlanesExhausted { at },]
             $($($rest)*)?);
     };
-    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*] Writer $(, $($rest:tt)*)?) => {
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        Writer $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// This is a forked child: the area belongs to its parent. Take a snapshot and derive
             /// from it.

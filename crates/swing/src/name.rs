@@ -35,7 +35,8 @@ pub enum NameError {
     Empty,
     /// The name, or its encoding as a folder name, is too long for the file system.
     #[error(
-        "the name is {bytes} bytes long (as a folder {folder_bytes}); at most {MAX_NAME_BYTES} (240) are possible"
+        "the name has {bytes} bytes ({folder_bytes} as a folder); at most {MAX_NAME_BYTES} (240) \
+         are possible"
     )]
     TooLong {
         /// Bytes of UTF-8 in the name.

@@ -5,6 +5,13 @@ mod common;
 use common::*;
 use swing::{Area, AreaOffset, DeriveError, Publish, PublishError, WriteError, WriteIntent};
 
+/// A fork affects every area of the process: one test at a time.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Runs `child` in a forked child and returns its exit code; a panic there is code 101, a signal
 /// 200 + its number.
 fn in_child(child: impl FnOnce() -> i32) -> Box<dyn FnOnce() -> i32> {
@@ -39,14 +46,24 @@ impl Gate {
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
         Self(ends)
     }
+    /// In the child. If the parent's test has failed, its end is closed and the child ends, too.
     fn wait(&self) {
         let mut byte = 0u8;
+        // SAFETY: the child's own copy of the writing end, which it does not use.
+        assert_eq!(unsafe { libc::close(self.0[1]) }, 0);
         // SAFETY: one byte of room.
         assert_eq!(unsafe { libc::read(self.0[0], (&raw mut byte).cast(), 1) }, 1);
     }
     fn open(&self) {
         // SAFETY: one byte to write.
         assert_eq!(unsafe { libc::write(self.0[1], [1u8].as_ptr().cast(), 1) }, 1);
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // SAFETY: the two ends are this gate's own.
+        unsafe { (libc::close(self.0[0]), libc::close(self.0[1])) };
     }
 }
 
@@ -62,6 +79,7 @@ fn all_refused(area: &Area) -> bool {
 
 #[test]
 fn a_child_keeps_reading_what_was_frozen_and_changes_nothing() {
+    let _alone = alone();
     for announced in [false, true] {
         let h = home();
         let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -96,6 +114,7 @@ fn a_child_keeps_reading_what_was_frozen_and_changes_nothing() {
 
 #[test]
 fn a_child_cannot_write_into_the_parents_memory() {
+    let _alone = alone();
     let h = home();
     let area = h.ns.create_unnamed(&options()).unwrap();
     fill(&area, data_at(0), DATA, 1);
@@ -112,6 +131,7 @@ fn a_child_cannot_write_into_the_parents_memory() {
 
 #[test]
 fn the_owner_lock_does_not_live_on_in_a_child() {
+    let _alone = alone();
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
     fill(&area, 0, 8, 1);
@@ -133,6 +153,7 @@ fn the_owner_lock_does_not_live_on_in_a_child() {
 
 #[test]
 fn a_child_may_use_snapshots_and_derive_its_own_area() {
+    let _alone = alone();
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
     fill(&area, data_at(0), DATA, 1);
@@ -156,6 +177,7 @@ fn a_child_may_use_snapshots_and_derive_its_own_area() {
 
 #[test]
 fn forks_from_a_busy_process_do_not_hang() {
+    let _alone = alone();
     let h = home();
     let area = h.ns.create_unnamed(&options()).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -182,6 +204,7 @@ fn forks_from_a_busy_process_do_not_hang() {
 
 #[test]
 fn spawning_another_program_leaves_no_locks_in_it() {
+    let _alone = alone();
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
     fill(&area, 0, 8, 1);

@@ -39,13 +39,16 @@ struct Reader {
     taken: bool,
 }
 
+/// Name, committed state, shared state.
+type Closed = (String, Contents, Option<(u64, Contents)>);
+
 struct World {
     home: Home,
     rng: fastrand::Rng,
     writers: Vec<Writer>,
     readers: Vec<Reader>,
     /// Shared states of areas whose owner has closed them.
-    closed: Vec<(String, Contents, Option<(u64, Contents)>)>,
+    closed: Vec<Closed>,
     next_value: u64,
     next_name: u64,
 }

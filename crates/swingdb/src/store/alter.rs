@@ -230,8 +230,14 @@ impl WriteTxn {
         if value.len() != 1 || value.data_type() != &column.data_type {
             return Err(Error::internal("a column's value must be one row of its type"));
         }
-        if !column.nullable && value.logical_null_count() > 0 && table.row_count() > 0 {
-            return Err(not_null(&table, &column.name, "existing rows would be NULL"));
+        let mut table = table;
+        if !column.nullable && value.logical_null_count() > 0 {
+            if table.row_count() > 0 {
+                return Err(not_null(&table, &column.name, "existing rows would be NULL"));
+            }
+            // Deleted rows may be left, which would be NULL too.
+            self.truncate(schema, table.name())?;
+            table = self.table_of(schema, table.name())?;
         }
         let segments = table.segments()?;
         let longest = segments.iter().map(|s| s.rows()).max().unwrap_or(0);
@@ -329,7 +335,7 @@ impl WriteTxn {
         default_sql: Option<Option<String>>,
         nullable: Option<bool>,
     ) -> Result<()> {
-        let table = self.table_of(schema, table)?;
+        let mut table = self.table_of(schema, table)?;
         let at = self.column_of(&table, column)?;
         let mut all = table.columns().to_vec();
         if let Some(default_sql) = default_sql {
@@ -342,6 +348,12 @@ impl WriteTxn {
             }
             if !nullable && has_live_null(&table, at)? {
                 return Err(not_null(&table, column, "existing rows are NULL"));
+            }
+            if !nullable {
+                // Deleted rows that are NULL there have to go: arrays of the column may have none.
+                let has_null = |s: &Segment| s.stats(at).null_count > 0;
+                self.compact(&table, has_null)?;
+                table = self.table_of(schema, table.name())?;
             }
             all[at].nullable = nullable;
         }

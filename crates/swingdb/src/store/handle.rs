@@ -217,6 +217,17 @@ impl Store {
         self.inner.free.notify_one();
     }
 
+    /// Runs `work` with the writer's slot held.
+    pub(super) fn with_writer<T>(
+        &self,
+        work: impl FnOnce(&mut Writer, &Catalog) -> Result<T>,
+    ) -> Result<T> {
+        let mut writer = self.take_writer()?;
+        let result = work(&mut writer, &self.latest());
+        self.give_back(writer);
+        result
+    }
+
     /// Area and heap of the store; derived from the snapshot with the first call.
     fn ground(&self, writer: &mut Writer) -> Result<Arc<Ground>> {
         if let Some(ground) = &writer.ground {

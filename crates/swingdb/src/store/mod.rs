@@ -12,6 +12,7 @@
 
 mod alter;
 mod catalog;
+mod check;
 mod clone;
 mod codec;
 mod columns;
@@ -32,6 +33,7 @@ mod unique;
 mod writer;
 
 pub use catalog::{Catalog, View};
+pub use check::StoreReport;
 pub use handle::{ShareInfo, Store, StoreKind};
 pub use info::{StoreInfo, TableInfo};
 pub use rowids::{RowId, RowIds};

@@ -116,6 +116,11 @@ impl Blocks {
         &self.listed
     }
 
+    /// The blocks that are freed with this.
+    pub fn own(&self) -> &[Loc] {
+        &self.own
+    }
+
     /// The foreign ranges it uses.
     pub fn foreign(&self) -> &[Arc<Foreign>] {
         &self.foreign

@@ -114,6 +114,11 @@ impl WriteTxn {
         self.writer.as_deref_mut().ok_or_else(ended)
     }
 
+    /// The store it belongs to.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The state with this transaction's own changes.
     pub fn view(&self) -> Arc<Catalog> {
         self.current.clone()
@@ -477,23 +482,32 @@ impl WriteTxn {
             .collect();
         for (schema, name) in all {
             let table = self.table_of(&schema, &name)?;
-            let (mut changes, mut new) = (BTreeMap::new(), Vec::new());
-            for (at, segment) in table.segments()?.iter().enumerate() {
-                let (rows, live) = (segment.rows(), segment.live_rows());
-                if live == 0 {
-                    changes.insert(at, None);
-                } else if live * 4 <= rows {
-                    let batch = segment.live_batch()?;
-                    let small = build_segment(&self.ground, table.schema(), &[batch])?;
-                    new.push(small.clone());
-                    changes.insert(at, Some(small));
-                }
+            self.compact(&table, |s| s.live_rows() * 4 <= s.rows())?;
+        }
+        Ok(())
+    }
+
+    /// Rewrites the segments that `choose` picks without their deleted rows; empty ones go.
+    pub(super) fn compact(
+        &mut self,
+        table: &Table,
+        choose: impl Fn(&Segment) -> bool,
+    ) -> Result<()> {
+        let (mut changes, mut new) = (BTreeMap::new(), Vec::new());
+        for (at, segment) in table.segments()?.iter().enumerate() {
+            if segment.live_rows() == 0 {
+                changes.insert(at, None);
+            } else if segment.deletion().is_some() && choose(segment) {
+                let batch = segment.live_batch()?;
+                let small = build_segment(&self.ground, table.schema(), &[batch])?;
+                new.push(small.clone());
+                changes.insert(at, Some(small));
             }
-            if !changes.is_empty() {
-                let change = edit::replace(&table, changes)?;
-                self.created(&new);
-                self.put_table(change.table, change.dropped);
-            }
+        }
+        if !changes.is_empty() {
+            let change = edit::replace(table, changes)?;
+            self.created(&new);
+            self.put_table(change.table, change.dropped);
         }
         Ok(())
     }
