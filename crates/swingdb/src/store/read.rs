@@ -200,6 +200,9 @@ impl<'a> Source<'a> {
     /// The offsets of the rows, beginning at 0, and the range of values they cover.
     fn offsets<O: OffsetSizeTrait>(self, range: &Range<usize>) -> Result<(Buffer, Range<usize>)> {
         let stored = self.part(0, range.start, range.len() + 1, size_of::<O>())?;
+        if stored.as_ptr().align_offset(align_of::<O>()) != 0 {
+            return Err(corrupt("offsets that are not aligned"));
+        }
         let offsets = ScalarBuffer::<O>::new(stored.clone(), 0, range.len() + 1);
         let (first, last) = (offsets[0], offsets[range.len()]);
         let (Some(from), Some(to)) = (first.to_usize(), last.to_usize()) else {

@@ -206,7 +206,8 @@ impl Segment {
 
     /// The whole column without copying (deleted rows included).
     pub fn array(&self, column: usize) -> Result<ArrayRef> {
-        self.chunk(column)?.array()
+        let chunk = self.chunk(column)?;
+        chunk.array().map_err(|e| chunk.blocks.named(e))
     }
 
     fn chunk(&self, column: usize) -> Result<&Arc<Chunk>> {
@@ -218,7 +219,11 @@ impl Segment {
     /// range.
     pub fn slice(&self, column: usize, range: Range<usize>) -> Result<ArrayRef> {
         let chunk = self.chunk(column)?;
-        if range == (0..self.rows) { chunk.array() } else { chunk.source().rows(range) }
+        let array = match range == (0..self.rows) {
+            true => chunk.array(),
+            false => chunk.source().rows(range),
+        };
+        array.map_err(|e| chunk.blocks.named(e))
     }
 
     /// The physical rows `range` (deleted rows included) of the columns `projection` (`None`: all),

@@ -111,6 +111,11 @@ impl Blocks {
         &self.space.memory
     }
 
+    /// Fills in the name of the database in an error about these bytes.
+    pub fn named(&self, error: Error) -> Error {
+        self.space.named(error)
+    }
+
     /// All blocks, also those inside foreign ranges.
     pub fn listed(&self) -> &[Loc] {
         &self.listed
