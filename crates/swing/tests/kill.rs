@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use common::*;
 use swing::{
-    Area, CreateError, DeriveError, HookError, Namespace, OpenError, Publish, Snapshot, WriteIntent,
+    Area, AreaOffset, CreateError, DeriveError, HookError, Namespace, OpenError, Publish, Snapshot,
+    WriteIntent,
 };
 
 const EXTENTS: u64 = 12;
@@ -143,6 +144,69 @@ fn deriver(ns: &Namespace) -> ! {
     churn(&area, numbers)
 }
 
+/// Makes, derives, clones, closes and removes areas in a loop.
+fn remover(ns: &Namespace) -> ! {
+    let mut rng = fastrand::Rng::new();
+    for n in 1u64.. {
+        let (a, b) = (name(&format!("r{}", n % 3)), name(&format!("s{}", n % 2)));
+        let _ = ns.remove(&a);
+        let Ok(area) = ns.create(&a, &options()) else { continue };
+        area.make_writable(range(data_at(0), 8), WriteIntent::Keep).unwrap();
+        area.publish(Publish::Shared, &Numbers::zero().to_payload()).unwrap();
+        let snapshot = ns.hook(&a).unwrap();
+        drop(area);
+        if rng.bool() {
+            ns.remove(&a).unwrap();
+        }
+        let _ = ns.remove(&b);
+        if let Ok(derived) = snapshot.derive(Some(&b)) {
+            derived
+                .map_foreign(&snapshot, range(data_at(0), DATA), AreaOffset(data_at(2)))
+                .unwrap();
+            derived.publish(Publish::Shared, &Numbers::zero().to_payload()).unwrap();
+        }
+        drop(snapshot);
+        ns.gc().unwrap();
+        println!("{n}");
+    }
+    unreachable!("numbers do not end")
+}
+
+/// Creating, deriving, cloning, removing and collecting are killed, too: nothing stays behind, and
+/// every name can be used again.
+#[test]
+fn half_done_removals_are_finished_by_others() {
+    let h = home();
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for round in 0..rounds() / 2 {
+        let children: Vec<_> = (0..1 + round % 2).map(|_| start("remover", h.dir.path())).collect();
+        for child in children {
+            kill_after(child, Duration::from_micros(rng.u64(2_000..12_000)));
+        }
+        for info in h.ns.list().unwrap() {
+            assert!(info.owner.is_none(), "{info:?}");
+            let Some(name) = info.name else { continue };
+            if let Ok(snapshot) = h.ns.hook(&name) {
+                assert!(snapshot.is_mapped(&range(data_at(0), DATA)));
+                assert!(snapshot_is(&snapshot, data_at(0), DATA, 0));
+            }
+        }
+    }
+    for info in h.ns.list().unwrap() {
+        if let Some(name) = info.name {
+            match h.ns.remove(&name) {
+                Ok(_) => {}
+                Err(e) => panic!("{name}: {e}"),
+            }
+        }
+    }
+    h.ns.gc().unwrap();
+    let left: Vec<_> = std::fs::read_dir(h.dir.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 /// Not a test: what the processes run that the test starts.
 #[test]
 fn child_entry() {
@@ -150,6 +214,7 @@ fn child_entry() {
     let ns = Namespace::open(std::env::var(PLACE).unwrap()).unwrap();
     match role.as_str() {
         "writer" => writer(&ns),
+        "remover" => remover(&ns),
         _ => deriver(&ns),
     }
 }
