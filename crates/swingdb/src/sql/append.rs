@@ -1,10 +1,82 @@
-//! Appending Arrow batches (placeholder).
+//! Bulk appends: Arrow batches into a table.
+
+use std::sync::Arc;
 
 use arrow::array::RecordBatchReader;
+use arrow::datatypes::SchemaRef;
 
-use crate::error::{Error, Result};
-use crate::sql::session::Session;
+use super::write::convert::{Origin, check_assignable};
+use super::write::insert::{Mapping, append_stream};
+use super::write::target::{Target, column, find_name, target};
+use super::write::{ast, with_txn};
+use crate::error::{Error, ObjectKind, Result};
+use crate::sql::session::{Session, parse_table_name};
+use crate::store::Table;
 
-pub(crate) fn append_batches(_: &Session, _: &str, _: impl RecordBatchReader) -> Result<u64> {
-    Err(Error::unsupported("append"))
+/// Appends all batches of `reader` to a table; the number of rows. All or nothing.
+///
+/// Columns are matched by name when every column of the input is one of the table (in any case and
+/// order; columns of the table that are missing get their default), by position when there are as
+/// many as the table has. Values are converted as INSERT converts them.
+pub(crate) fn append_batches(
+    session: &Session,
+    table: &str,
+    reader: impl RecordBatchReader,
+) -> Result<u64> {
+    let _one_at_a_time = session.lock_statement();
+    with_txn(session, |txn| {
+        let target = append_target(session, &txn.view(), table)?;
+        let columns = match_columns(&target.table, &reader.schema())?;
+        let mapping = Mapping::new(session, &target.table, &columns)?;
+        let token = session.cancel_token();
+        let mut done = 0;
+        let batches = reader.map(|batch| {
+            token.check()?;
+            let batch = batch?;
+            let origin = Origin::rows(done);
+            done += batch.num_rows() as u64;
+            mapping.rows(batch.columns(), batch.num_rows(), origin)
+        });
+        append_stream(txn, &target.schema, &target.name, batches)
+    })
+}
+
+/// The table that a call of the API names.
+pub(crate) fn append_target(
+    session: &Session,
+    catalog: &crate::store::Catalog,
+    table: &str,
+) -> Result<Target> {
+    let reference = parse_table_name(table);
+    let parts: Vec<&str> = [reference.catalog(), reference.schema(), Some(reference.table())]
+        .into_iter()
+        .flatten()
+        .collect();
+    target(session, catalog, &ast::name(&parts))
+}
+
+/// The column of the table that each column of the input goes to.
+pub(crate) fn match_columns(table: &Arc<Table>, input: &SchemaRef) -> Result<Vec<usize>> {
+    let names: Vec<String> = table.columns().iter().map(|column| column.name.clone()).collect();
+    let unknown = input.fields().iter().find(|field| find_name(&names, field.name()).is_none());
+    let columns: Vec<usize> = match unknown {
+        None => {
+            let columns: Result<Vec<usize>> =
+                input.fields().iter().map(|field| column(table, field.name())).collect();
+            columns?
+        }
+        Some(_) if input.fields().len() == names.len() => (0..names.len()).collect(),
+        Some(field) => {
+            return Err(Error::not_found(ObjectKind::Column, field.name().as_str(), &names));
+        }
+    };
+    for (position, index) in columns.iter().enumerate() {
+        let name = &names[*index];
+        if columns[..position].contains(index) {
+            return Err(Error::plan(format!("column {name:?} is given twice")));
+        }
+        let given = input.field(position).data_type();
+        check_assignable(given, &table.columns()[*index].data_type, name)?;
+    }
+    Ok(columns)
 }

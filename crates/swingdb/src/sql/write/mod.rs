@@ -1,59 +1,39 @@
-//! Statements that change something (placeholder with the signatures the dispatcher calls).
+//! Statements that change something.
+//!
+//! [`execute`] takes one parsed statement whose parameters are numbered and whose names are in
+//! their right case. Data is changed in three steps: an ordinary query finds rows and computes
+//! values ([`update`], [`merge`], [`insert`]); [`convert`] turns them into what the columns store,
+//! or says why not; the store's write transaction applies them. [`txn`] makes each statement atomic
+//! and keeps BEGIN ... COMMIT.
+//!
+//! | module | statements |
+//! |---|---|
+//! | [`insert`], [`conflict`] | INSERT (VALUES, queries, BY NAME, ON CONFLICT) |
+//! | [`update`] | UPDATE, DELETE, TRUNCATE |
+//! | [`merge`] | MERGE INTO |
+//! | [`create`] | CREATE TABLE / VIEW / SCHEMA, also AS and CLONE |
+//! | [`alter`], [`remove`] | ALTER TABLE; DROP |
+//! | [`txn`] | BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE |
 
-use std::sync::Arc;
+pub(crate) mod alter;
+pub(crate) mod assign;
+pub(crate) mod ast;
+pub(crate) mod conflict;
+pub(crate) mod convert;
+pub(crate) mod create;
+pub(crate) mod defaults;
+pub(crate) mod dispatch;
+pub(crate) mod insert;
+pub(crate) mod merge;
+pub(crate) mod remove;
+pub(crate) mod returning;
+pub(crate) mod rowset;
+pub(crate) mod target;
+pub(crate) mod tokens;
+pub(crate) mod txn;
+pub(crate) mod types;
+pub(crate) mod update;
+pub(crate) mod values;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use datafusion::sql::sqlparser::ast::{Query, Statement};
-
-use crate::error::{Error, Result};
-use crate::sql::params::Params;
-use crate::sql::session::Session;
-use crate::store::{Catalog, Store};
-
-pub(crate) mod tokens {
-    //! Placeholder.
-    use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
-    pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-        tokens
-    }
-}
-
-pub(crate) mod types {
-    //! Placeholder.
-    #[derive(Debug)]
-    pub(crate) struct SqlTypes;
-    impl datafusion::logical_expr::planner::TypePlanner for SqlTypes {}
-}
-
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) rows_changed: Option<u64>,
-    pub(crate) tag: &'static str,
-    pub(crate) rows: Option<(SchemaRef, Vec<RecordBatch>)>,
-}
-
-#[derive(Default)]
-pub(crate) struct TxnState;
-
-impl TxnState {
-    pub(crate) fn catalog(&self, store: &Store) -> Arc<Catalog> {
-        store.latest()
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        false
-    }
-}
-
-pub(crate) fn handles(statement: &Statement) -> bool {
-    !matches!(statement, Statement::Query(_))
-}
-
-pub(crate) fn execute(_: &Session, statement: &Statement, _: &Params) -> Result<Outcome> {
-    Err(Error::unsupported(statement.to_string()))
-}
-
-pub(crate) fn explain_query(_: &Session, _: &Statement) -> Result<Option<Query>> {
-    Ok(None)
-}
+pub(crate) use dispatch::{Outcome, execute, explain_query, handles, with_txn};
+pub(crate) use txn::TxnState;

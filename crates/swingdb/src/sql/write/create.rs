@@ -1,0 +1,446 @@
+//! CREATE TABLE (also AS, LIKE and CLONE), CREATE VIEW, CREATE SCHEMA.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::TableReference;
+use datafusion::sql::sqlparser::ast::{
+    self as sql, ColumnOption, CreateTable, CreateTableLikeKind, CreateView, Expr, IndexColumn,
+    ObjectName, Query, SchemaName, TableConstraint,
+};
+
+use super::convert::{Origin, check_assignable, convert_batch};
+use super::insert::append_stream;
+use super::target::{DEFAULT_SCHEMA, Place, find_name, parts, place, target};
+use super::types::{TEXT, arrow_type};
+use super::{Outcome, ast, defaults, with_txn};
+use crate::error::{Error, ObjectKind, Result};
+use crate::sql::params::Params;
+use crate::sql::session::Session;
+use crate::sql::view::Found;
+use crate::store::{ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
+
+/// Columns a table may have.
+const MAX_COLUMNS: usize = 10_000;
+
+/// Runs a CREATE TABLE.
+pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) -> Result<Outcome> {
+    refuse_foreign_syntax(create)?;
+    let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
+    with_txn(session, |txn| {
+        let place = place(session, &txn.view(), &create.name)?;
+        if skipped(txn, &place, ObjectKind::Table, if_exists)? {
+            return Ok(Outcome::done("CREATE TABLE"));
+        }
+        if let Some(source) = &create.clone {
+            return clone(session, txn, &place, source, if_exists);
+        }
+        match (&create.query, &create.like) {
+            (Some(query), _) => create_as(session, txn, place, create, query, if_exists, params),
+            (None, Some(like)) => {
+                let (CreateTableLikeKind::Parenthesized(like) | CreateTableLikeKind::Plain(like)) =
+                    like;
+                let source = target(session, &txn.view(), &like.name)?.table;
+                let definition = TableDef {
+                    schema: place.schema,
+                    name: place.name,
+                    columns: source.columns().to_vec(),
+                    constraints: source.constraints().to_vec(),
+                };
+                txn.create_table(definition, if_exists)?;
+                Ok(Outcome::done("CREATE TABLE"))
+            }
+            (None, None) => {
+                txn.create_table(definition(session, place, create)?, if_exists)?;
+                Ok(Outcome::done("CREATE TABLE"))
+            }
+        }
+    })
+}
+
+fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExists> {
+    match (or_replace, if_not_exists) {
+        (true, true) => Err(Error::plan("OR REPLACE and IF NOT EXISTS exclude each other")),
+        (true, false) => Ok(IfExists::Replace),
+        (false, true) => Ok(IfExists::Skip),
+        (false, false) => Ok(IfExists::Fail),
+    }
+}
+
+fn refuse_foreign_syntax(create: &CreateTable) -> Result<()> {
+    let foreign = [
+        (create.temporary, "TEMPORARY tables; use an unnamed database"),
+        (create.external, "EXTERNAL here"),
+        (create.partition_by.is_some() || create.partition_of.is_some(), "PARTITION BY"),
+        (create.cluster_by.is_some() || create.clustered_by.is_some(), "CLUSTER BY"),
+        (create.inherits.is_some(), "INHERITS"),
+        (create.on_commit.is_some(), "ON COMMIT"),
+        (create.location.is_some(), "LOCATION"),
+        (create.version.is_some(), "AT a version of a table"),
+        (create.without_rowid, "WITHOUT ROWID"),
+        (create.primary_key.is_some(), "PRIMARY KEY after the list of columns"),
+        (create.order_by.is_some(), "ORDER BY after the list of columns"),
+    ];
+    match foreign.iter().find(|(used, _)| *used) {
+        Some((_, what)) => Err(Error::unsupported(format!("CREATE TABLE ... {what}"))),
+        None => Ok(()),
+    }
+}
+
+/// Clears the place of what is to be created: `true` when IF NOT EXISTS makes the statement do
+/// nothing. A taken name is an error at once, before a query runs for nothing. Names that differ
+/// only in case are the same name.
+fn skipped(
+    txn: &mut WriteTxn,
+    place: &Place,
+    kind: ObjectKind,
+    if_exists: IfExists,
+) -> Result<bool> {
+    let catalog = txn.view();
+    let table = find_name(&catalog.table_names(&place.schema), &place.name);
+    let view = find_name(&catalog.view_names(&place.schema), &place.name);
+    let (same, other) = match kind {
+        ObjectKind::View => (view, table.map(|_| ObjectKind::Table)),
+        _ => (table, view.map(|_| ObjectKind::View)),
+    };
+    if let Some(kind) = other {
+        return Err(Error::AlreadyExists { kind, name: place.shown() });
+    }
+    match (same, if_exists) {
+        (None, _) => Ok(false),
+        (Some(_), IfExists::Skip) => Ok(true),
+        (Some(_), IfExists::Fail) => Err(Error::AlreadyExists { kind, name: place.shown() }),
+        (Some(spelled), IfExists::Replace) if spelled == place.name => Ok(false),
+        (Some(spelled), IfExists::Replace) => match kind {
+            ObjectKind::View => txn.drop_view(&place.schema, &spelled).map(|()| false),
+            _ => txn.drop_table(&place.schema, &spelled).map(|()| false),
+        },
+    }
+}
+
+/// The definition a CREATE TABLE with a list of columns describes.
+fn definition(session: &Session, place: Place, create: &CreateTable) -> Result<TableDef> {
+    let mut keys = Keys::default();
+    let mut columns = Vec::with_capacity(create.columns.len());
+    for (index, column) in create.columns.iter().enumerate() {
+        columns.push(column_def(session, column, |primary| keys.add(primary, vec![index]))?);
+    }
+    check_columns(&columns)?;
+    for constraint in &create.constraints {
+        let (primary, names) = key_columns(constraint)?;
+        keys.add(primary, find_columns(&columns, &names)?)?;
+    }
+    let constraints = keys.finish(&mut columns);
+    Ok(TableDef { schema: place.schema, name: place.name, columns, constraints })
+}
+
+/// A column's definition; `key` is called for PRIMARY KEY (`true`) and UNIQUE.
+pub(crate) fn column_def(
+    session: &Session,
+    column: &sql::ColumnDef,
+    mut key: impl FnMut(bool) -> Result<()>,
+) -> Result<ColumnDef> {
+    let name = column.name.value.clone();
+    let data_type = match &column.data_type {
+        sql::DataType::Unspecified => {
+            return Err(Error::plan(format!("column {name:?} needs a type")));
+        }
+        given => arrow_type(given)?,
+    };
+    let mut nullable = true;
+    let mut default_sql = None;
+    for option in &column.options {
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => nullable = false,
+            ColumnOption::Default(expr) => {
+                defaults::check(session, expr, &name, &data_type)?;
+                default_sql = Some(expr.to_string());
+            }
+            ColumnOption::PrimaryKey(_) => key(true)?,
+            ColumnOption::Unique(_) => key(false)?,
+            other => {
+                return Err(Error::unsupported(format!("column {name:?}: {other}")));
+            }
+        }
+    }
+    Ok(ColumnDef { name, data_type, nullable, default_sql })
+}
+
+/// PRIMARY KEY and UNIQUE of a table that is being defined.
+#[derive(Default)]
+pub(crate) struct Keys(Vec<Constraint>);
+
+impl Keys {
+    /// The keys a table has already.
+    pub(crate) fn of(constraints: &[Constraint]) -> Self {
+        Self(constraints.to_vec())
+    }
+
+    pub(crate) fn add(&mut self, primary: bool, columns: Vec<usize>) -> Result<()> {
+        if primary && self.0.iter().any(|key| matches!(key, Constraint::Primary(_))) {
+            return Err(Error::plan("a table has only one PRIMARY KEY"));
+        }
+        let same = |key: &Constraint| {
+            let key: HashSet<&usize> = key.columns().iter().collect();
+            key == columns.iter().collect()
+        };
+        if !self.0.iter().any(same) {
+            let key = if primary { Constraint::Primary } else { Constraint::Unique };
+            self.0.push(key(columns));
+        }
+        Ok(())
+    }
+
+    /// The columns of the primary key become NOT NULL.
+    pub(crate) fn finish(self, columns: &mut [ColumnDef]) -> Vec<Constraint> {
+        for key in &self.0 {
+            if let Constraint::Primary(indices) = key {
+                indices.iter().for_each(|index| columns[*index].nullable = false);
+            }
+        }
+        self.0
+    }
+}
+
+/// Whether a table constraint is the primary key, and its columns.
+pub(crate) fn key_columns(constraint: &TableConstraint) -> Result<(bool, Vec<String>)> {
+    let names = |columns: &[IndexColumn]| {
+        let name = |column: &IndexColumn| match &column.column.expr {
+            Expr::Identifier(ident) => Ok(ident.value.clone()),
+            other => Err(Error::unsupported(format!("a key on the expression {other}"))),
+        };
+        columns.iter().map(name).collect::<Result<Vec<String>>>()
+    };
+    match constraint {
+        TableConstraint::PrimaryKey(key) => Ok((true, names(&key.columns)?)),
+        TableConstraint::Unique(key) => Ok((false, names(&key.columns)?)),
+        other => Err(Error::unsupported(format!("the constraint {other}"))),
+    }
+}
+
+/// The indices of the columns of a key.
+pub(crate) fn find_columns(columns: &[ColumnDef], names: &[String]) -> Result<Vec<usize>> {
+    let mut indices = Vec::with_capacity(names.len());
+    for name in names {
+        let index = columns
+            .iter()
+            .position(|column| column.name.eq_ignore_ascii_case(name))
+            .ok_or_else(|| {
+                let known = columns.iter().map(|column| column.name.as_str());
+                Error::not_found(ObjectKind::Column, name.as_str(), known)
+            })?;
+        if indices.contains(&index) {
+            return Err(Error::plan(format!("column {name:?} is twice in one key")));
+        }
+        indices.push(index);
+    }
+    Ok(indices)
+}
+
+/// A table has at least one column, and none twice.
+pub(crate) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
+    if columns.is_empty() {
+        return Err(Error::plan("a table needs at least one column"));
+    }
+    if columns.len() > MAX_COLUMNS {
+        return Err(Error::plan(format!("a table has at most {MAX_COLUMNS} columns")));
+    }
+    let mut seen = HashSet::new();
+    match columns.iter().find(|column| !seen.insert(column.name.to_lowercase())) {
+        Some(twice) => {
+            Err(Error::AlreadyExists { kind: ObjectKind::Column, name: twice.name.clone() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// CREATE TABLE ... AS: the query reads the state before the statement, so a table may be replaced
+/// by a query over itself.
+fn create_as(
+    session: &Session,
+    txn: &mut WriteTxn,
+    place: Place,
+    create: &CreateTable,
+    query: &Query,
+    if_exists: IfExists,
+    params: &Params,
+) -> Result<Outcome> {
+    if !create.constraints.is_empty() {
+        return Err(Error::unsupported("constraints with AS; ALTER TABLE ... ADD them afterwards"));
+    }
+    let plan = session.plan(&ast::statement(query.clone(), None), params)?;
+    let stream = session.run(plan)?;
+    let columns = query_columns(&stream.schema(), &create.columns)?;
+    check_columns(&columns)?;
+    let (schema, name) = (place.schema, place.name);
+    let stored = arrow_schema(&columns);
+    for (given, field) in stream.schema().fields().iter().zip(stored.fields()) {
+        check_assignable(given.data_type(), field.data_type(), field.name())?;
+    }
+    let definition =
+        TableDef { schema: schema.clone(), name: name.clone(), columns, constraints: Vec::new() };
+    txn.create_table(definition, if_exists)?;
+    let mut done = 0;
+    let batches = stream.map(|batch| -> Result<RecordBatch> {
+        let batch = batch?;
+        let origin = Origin::rows(done);
+        done += batch.num_rows() as u64;
+        convert_batch(&batch, &stored, origin)
+    });
+    Ok(Outcome::changed("CREATE TABLE", append_stream(txn, &schema, &name, batches)?))
+}
+
+/// The columns of a table made from a query; `given` renames them, and may give types.
+fn query_columns(schema: &SchemaRef, given: &[sql::ColumnDef]) -> Result<Vec<ColumnDef>> {
+    if !given.is_empty() && given.len() != schema.fields().len() {
+        return Err(Error::plan(format!(
+            "{} column names are given, and the query has {} columns",
+            given.len(),
+            schema.fields().len()
+        )));
+    }
+    let mut columns: Vec<ColumnDef> = Vec::with_capacity(schema.fields().len());
+    let mut taken = HashSet::new();
+    for (index, field) in schema.fields().iter().enumerate() {
+        let (name, data_type) = match given.get(index) {
+            None => (free_name(field.name(), &taken), storable(field.data_type())),
+            Some(column) if !column.options.is_empty() => {
+                let name = &column.name;
+                return Err(Error::unsupported(format!("options of column {name} with AS")));
+            }
+            Some(column) => match &column.data_type {
+                sql::DataType::Unspecified => {
+                    (column.name.value.clone(), storable(field.data_type()))
+                }
+                named => (column.name.value.clone(), arrow_type(named)?),
+            },
+        };
+        taken.insert(name.to_lowercase());
+        columns.push(ColumnDef { name, data_type, nullable: true, default_sql: None });
+    }
+    Ok(columns)
+}
+
+/// `a`, or `a_1`, `a_2` ... when it is taken, as in DuckDB.
+fn free_name(name: &str, taken: &HashSet<String>) -> String {
+    let candidates = std::iter::once(name.to_string());
+    let mut candidates = candidates.chain((1..).map(|n| format!("{name}_{n}")));
+    let free = candidates.find(|candidate| !taken.contains(&candidate.to_lowercase()));
+    free.unwrap_or_else(|| name.to_string())
+}
+
+/// The type in which results of a query are stored: one form of text, and an integer for a column
+/// of nothing but NULL, as in DuckDB.
+fn storable(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Null => DataType::Int32,
+        DataType::Utf8 | DataType::LargeUtf8 => TEXT,
+        other => other.clone(),
+    }
+}
+
+fn arrow_schema(columns: &[ColumnDef]) -> SchemaRef {
+    let field = |column: &ColumnDef| Field::new(&column.name, column.data_type.clone(), true);
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<Field>>()))
+}
+
+/// CREATE TABLE ... CLONE: shares the column data.
+fn clone(
+    session: &Session,
+    txn: &mut WriteTxn,
+    place: &Place,
+    source: &ObjectName,
+    if_exists: IfExists,
+) -> Result<Outcome> {
+    let reference = match parts(source)?.as_slice() {
+        [table] => TableReference::bare(table.as_str()),
+        [schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
+        [catalog, schema, table] => {
+            TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())
+        }
+        _ => return Err(Error::plan(format!("{source}: a name has at most three parts"))),
+    };
+    let view = session.view()?;
+    let (table, store) = match view.find(&reference)? {
+        Some(Found::Table { table, source, .. }) => (table, source.store),
+        None => return Err(view.unknown_table(&reference)),
+        Some(_) => {
+            return Err(Error::plan(format!(
+                "{source} is not a stored table; CREATE TABLE ... AS SELECT copies it"
+            )));
+        }
+    };
+    txn.clone_table(&place.schema, &place.name, &table, &store, if_exists)?;
+    Ok(Outcome::done("CREATE TABLE"))
+}
+
+/// CREATE VIEW: the query is checked now, and kept as text.
+pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
+    if create.materialized || create.temporary || create.or_alter || create.to.is_some() {
+        return Err(Error::unsupported("MATERIALIZED and TEMPORARY views"));
+    }
+    let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
+    let statement = ast::statement(create.query.as_ref().clone(), None);
+    let plan = session.plan(&statement, &Params::default())?;
+    let names: Vec<String> =
+        create.columns.iter().map(|column| column.name.value.clone()).collect();
+    if !names.is_empty() && names.len() != plan.schema().fields().len() {
+        return Err(Error::plan(format!(
+            "the view names {} columns, and its query has {}",
+            names.len(),
+            plan.schema().fields().len()
+        )));
+    }
+    with_txn(session, |txn| {
+        let place = place(session, &txn.view(), &create.name)?;
+        if skipped(txn, &place, ObjectKind::View, if_exists)? {
+            return Ok(Outcome::done("CREATE VIEW"));
+        }
+        let Place { schema, name } = place;
+        let columns = (!names.is_empty()).then_some(names);
+        let view = View { name, sql: create.query.to_string(), columns };
+        txn.create_view(&schema, view, if_exists)?;
+        Ok(Outcome::done("CREATE VIEW"))
+    })
+}
+
+/// CREATE SCHEMA.
+pub(crate) fn schema(session: &Session, name: &SchemaName, if_not_exists: bool) -> Result<Outcome> {
+    let SchemaName::Simple(name) = name else {
+        return Err(Error::unsupported("CREATE SCHEMA ... AUTHORIZATION"));
+    };
+    let name = schema_name(name)?;
+    let if_exists = if_exists(false, if_not_exists)?;
+    with_txn(session, |txn| {
+        if name.eq_ignore_ascii_case("information_schema") {
+            return Err(Error::AlreadyExists { kind: ObjectKind::Schema, name: name.clone() });
+        }
+        let same = find_name(&txn.view().schema_names(), &name);
+        if same.is_some() && if_exists == IfExists::Fail {
+            return Err(Error::AlreadyExists { kind: ObjectKind::Schema, name: name.clone() });
+        }
+        if same.is_none() {
+            txn.create_schema(&name, if_exists)?;
+        }
+        Ok(Outcome::done("CREATE SCHEMA"))
+    })
+}
+
+/// The name of a schema: alone, or after the name of this database.
+pub(crate) fn schema_name(name: &ObjectName) -> Result<String> {
+    match parts(name)?.as_slice() {
+        [schema] => Ok(schema.clone()),
+        [catalog, schema] if catalog.eq_ignore_ascii_case(super::target::OWN_CATALOG) => {
+            Ok(schema.clone())
+        }
+        _ => Err(Error::plan(format!("{name} is not the name of a schema of this database"))),
+    }
+}
+
+/// Whether a schema is the one every database has.
+pub(crate) fn is_default_schema(name: &str) -> bool {
+    name.eq_ignore_ascii_case(DEFAULT_SCHEMA)
+}

@@ -1,0 +1,112 @@
+//! Values for columns that a statement does not mention, from the columns' DEFAULT expressions.
+//!
+//! A default is kept as SQL text. One that is the same for all rows of a statement (a literal,
+//! `now()`, `1 + 1`) is computed once; one that is not (`random()`, `uuid()`) once a row. A column
+//! without a default gets NULL, which the store refuses when the column is NOT NULL.
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::concat;
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::{Expr, Statement};
+
+use super::ast;
+use super::convert::{Origin, check_assignable, convert_array};
+use super::values::{column_of, literal};
+use crate::error::{Error, Result};
+use crate::sql::params::Params;
+use crate::sql::session::Session;
+use crate::store::ColumnDef;
+
+/// How the default of a column is found.
+#[derive(Clone, Debug)]
+pub(crate) enum DefaultValue {
+    /// The same value, of the column's type, for every row of the statement.
+    Same(ScalarValue),
+    /// A different value for each row.
+    Each(Box<Expr>),
+}
+
+impl DefaultValue {
+    /// The default of `column`.
+    pub(crate) fn of(session: &Session, column: &ColumnDef) -> Result<Self> {
+        let to = &column.data_type;
+        let Some(sql) = &column.default_sql else {
+            return Ok(Self::Same(ScalarValue::try_from(to)?));
+        };
+        let expr = ast::parse_expr(sql)?;
+        if let Some(value) = literal(&expr, to, &Params::default())? {
+            return Self::same(column_of(vec![value], to, &column.name, Origin::UNNUMBERED)?);
+        }
+        if is_volatile(session, &expr)? {
+            return Ok(Self::Each(Box::new(expr)));
+        }
+        Self::same(evaluate(session, &expr, 1, column)?)
+    }
+
+    fn same(array: ArrayRef) -> Result<Self> {
+        Ok(Self::Same(ScalarValue::try_from_array(&array, 0)?))
+    }
+
+    /// The default for so many rows.
+    pub(crate) fn rows(
+        &self,
+        session: &Session,
+        column: &ColumnDef,
+        rows: usize,
+    ) -> Result<ArrayRef> {
+        match self {
+            Self::Same(value) => Ok(value.to_array_of_size(rows)?),
+            Self::Each(expr) => evaluate(session, expr, rows, column),
+        }
+    }
+
+    /// The default for one row.
+    pub(crate) fn one(&self, session: &Session, column: &ColumnDef) -> Result<ScalarValue> {
+        let array = self.rows(session, column, 1)?;
+        Ok(ScalarValue::try_from_array(&array, 0)?)
+    }
+}
+
+/// Checks a DEFAULT when it is declared: it must mean something without any table, and fit the
+/// type.
+pub(crate) fn check(session: &Session, expr: &Expr, column: &str, to: &DataType) -> Result<()> {
+    if let Some(value) = literal(expr, to, &Params::default())? {
+        return column_of(vec![value], to, column, Origin::UNNUMBERED).map(drop);
+    }
+    let plan = session.plan(&once(expr, 1)?, &Params::default()).map_err(|error| match error {
+        Error::NotFound { name, .. } => Error::plan(format!(
+            "DEFAULT of column {column:?} refers to {name:?}; it must not depend on tables or \
+             columns"
+        )),
+        other => other,
+    })?;
+    check_assignable(plan.schema().field(0).data_type(), to, column)
+}
+
+fn is_volatile(session: &Session, expr: &Expr) -> Result<bool> {
+    let plan = session.plan(&once(expr, 1)?, &Params::default())?;
+    Ok(plan.expressions().iter().any(datafusion::logical_expr::Expr::is_volatile))
+}
+
+/// `SELECT expr`, for so many rows.
+fn once(expr: &Expr, rows: usize) -> Result<Statement> {
+    let mut query = match rows {
+        1 => ast::parse_query("SELECT 1")?,
+        _ => ast::parse_query(&format!("SELECT 1 FROM generate_series(1, {rows})"))?,
+    };
+    ast::select_of(&mut query)?.projection = vec![ast::item(expr.clone(), "value")];
+    Ok(ast::statement(query, None))
+}
+
+fn evaluate(session: &Session, expr: &Expr, rows: usize, column: &ColumnDef) -> Result<ArrayRef> {
+    let stream = session.run(session.plan(&once(expr, rows)?, &Params::default())?)?;
+    let batches = stream.collect::<Result<Vec<RecordBatch>>>()?;
+    let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
+    let values = concat(&arrays)?;
+    if values.len() != rows {
+        let name = &column.name;
+        return Err(Error::plan(format!("DEFAULT of column {name:?} is not exactly one value")));
+    }
+    convert_array(&values, &column.data_type, &column.name, Origin::UNNUMBERED)
+}

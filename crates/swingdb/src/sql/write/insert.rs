@@ -1,0 +1,399 @@
+//! INSERT: literals straight to columns, queries streamed into the table.
+//!
+//! The source is either a VALUES list, whose literals and parameters never see the query planner,
+//! or a query, whose batches are converted and appended while it runs: a large result is never held
+//! whole (with RETURNING or ON CONFLICT it is). The query reads the state before the statement, so
+//! `INSERT INTO t SELECT * FROM t` doubles the table.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Insert, ObjectName, ObjectNamePart, Query, SetExpr, TableObject, Values, With,
+};
+
+use super::conflict::{self, Rule};
+use super::convert::{Origin, check_assignable, convert_array, relabel};
+use super::defaults::DefaultValue;
+use super::returning::Returning;
+use super::target::{Target, column_list, quoted, target};
+use super::tokens::BY_NAME_MARK;
+use super::update::Named;
+use super::values::{column_of, literal};
+use super::{Outcome, ast, with_txn};
+use crate::error::{Error, Result};
+use crate::sql::params::Params;
+use crate::sql::session::Session;
+use crate::sql::stream::BatchStream;
+use crate::store::{Table, WriteTxn};
+
+/// Results of fewer rows are appended in one piece; larger ones go through the parallel writer.
+const SMALL_INSERT_ROWS: usize = 65_536;
+
+/// Expressions of a VALUES list computed by one query.
+const EXPRESSIONS_PER_QUERY: usize = 256;
+
+/// Runs an INSERT.
+pub(crate) fn insert(
+    session: &Session,
+    insert: &Insert,
+    with: Option<&With>,
+    params: &Params,
+) -> Result<Outcome> {
+    refuse_foreign_syntax(insert)?;
+    let (name, by_name) = table_name(insert)?;
+    with_txn(session, |txn| {
+        let target = target(session, &txn.view(), &name)?;
+        let alias = match &insert.table_alias {
+            Some(alias) => alias.alias.clone(),
+            None => quoted(&target.name),
+        };
+        let named = Named { target, alias };
+        let rule = Rule::of(&named, insert)?;
+        let source = Source::open(session, &named.target.table, insert, by_name, with, params)?;
+        run(session, txn, &named, source, rule, insert, with, params)
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
+fn run(
+    session: &Session,
+    txn: &mut WriteTxn,
+    named: &Named,
+    source: Source<'_>,
+    rule: Option<Rule>,
+    insert: &Insert,
+    with: Option<&With>,
+    params: &Params,
+) -> Result<Outcome> {
+    let Target { schema, name, .. } = &named.target;
+    if rule.is_none() && insert.returning.is_none() {
+        let rows = append_stream(txn, schema, name, source)?;
+        return Ok(Outcome::changed("INSERT", rows));
+    }
+    let batches = source.collect::<Result<Vec<RecordBatch>>>()?;
+    let (rows, changed) = match &rule {
+        Some(rule) => conflict::apply(session, txn, named, rule, batches, params)?,
+        None => (txn.append(schema, name, &batches)?, batches),
+    };
+    let mut outcome = Outcome::changed("INSERT", rows);
+    if let Some(items) = &insert.returning {
+        let list = Returning::new(named, items, with);
+        outcome.rows = Some(list.run(session, params, changed)?);
+    }
+    Ok(outcome)
+}
+
+/// Appends batches as they come; a small result in one piece, so that it joins the last segment.
+pub(crate) fn append_stream(
+    txn: &mut WriteTxn,
+    schema: &str,
+    table: &str,
+    mut batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<u64> {
+    let mut first = Vec::new();
+    let mut rows = 0;
+    while rows < SMALL_INSERT_ROWS {
+        match batches.next() {
+            Some(batch) => {
+                let batch = batch?;
+                rows += batch.num_rows();
+                first.push(batch);
+            }
+            None if rows == 0 => return Ok(0),
+            None => return txn.append(schema, table, &first),
+        }
+    }
+    let writer = txn.writer(schema, table)?;
+    for batch in first.into_iter().map(Ok).chain(batches) {
+        writer.push(batch?)?;
+    }
+    txn.adopt(writer)
+}
+
+fn refuse_foreign_syntax(insert: &Insert) -> Result<()> {
+    let foreign = insert.overwrite
+        || insert.partitioned.is_some()
+        || !insert.after_columns.is_empty()
+        || insert.output.is_some()
+        || insert.multi_table_insert_type.is_some()
+        || insert.format_clause.is_some()
+        || insert.settings.is_some()
+        || !insert.assignments.is_empty();
+    if foreign {
+        return Err(Error::unsupported(
+            "this form of INSERT; write INSERT INTO t [(columns)] VALUES ... or SELECT ...",
+        ));
+    }
+    Ok(())
+}
+
+/// The table's name, and whether the columns are to be matched by name.
+fn table_name(insert: &Insert) -> Result<(ObjectName, bool)> {
+    let name = match &insert.table {
+        TableObject::TableName(name) => name.clone(),
+        other => return Err(Error::plan(format!("INSERT INTO {other}: no table"))),
+    };
+    let mut parts = name.0.clone();
+    if let Some(ObjectNamePart::Identifier(last)) = parts.last_mut()
+        && let Some(plain) = last.value.strip_suffix(BY_NAME_MARK)
+    {
+        *last = Ident { value: plain.to_string(), ..last.clone() };
+        return Ok((ObjectName(parts), true));
+    }
+    Ok((name, false))
+}
+
+/// Where each column of the table comes from.
+pub(crate) struct Mapping<'a> {
+    session: &'a Session,
+    table: Arc<Table>,
+    /// For each column of the table: the input column.
+    inputs: Vec<Option<usize>>,
+    /// For each column of the table that has no input.
+    defaults: Vec<Option<DefaultValue>>,
+}
+
+impl<'a> Mapping<'a> {
+    /// `columns`: the table's column that each input column goes to.
+    pub(crate) fn new(session: &'a Session, table: &Arc<Table>, columns: &[usize]) -> Result<Self> {
+        let mut inputs = vec![None; table.columns().len()];
+        for (input, column) in columns.iter().enumerate() {
+            inputs[*column] = Some(input);
+        }
+        let mut defaults = Vec::with_capacity(inputs.len());
+        for (column, input) in table.columns().iter().zip(&inputs) {
+            defaults.push(match input {
+                Some(_) => None,
+                None => Some(DefaultValue::of(session, column)?),
+            });
+        }
+        Ok(Self { session, table: Arc::clone(table), inputs, defaults })
+    }
+
+    /// A full row for each row of input.
+    pub(crate) fn rows(
+        &self,
+        columns: &[ArrayRef],
+        rows: usize,
+        origin: Origin,
+    ) -> Result<RecordBatch> {
+        let mut result = Vec::with_capacity(self.inputs.len());
+        for (index, column) in self.table.columns().iter().enumerate() {
+            result.push(match (self.inputs[index], &self.defaults[index]) {
+                (Some(input), _) => {
+                    convert_array(&columns[input], &column.data_type, &column.name, origin)?
+                }
+                (None, Some(default)) => default.rows(self.session, column, rows)?,
+                (None, None) => return Err(Error::internal("a column without a source")),
+            });
+        }
+        relabel(result, self.table.schema(), rows)
+    }
+}
+
+/// The rows to insert, as full rows of the table.
+enum Source<'a> {
+    Ready(std::vec::IntoIter<RecordBatch>),
+    Query { stream: Box<BatchStream>, mapping: Mapping<'a>, done: u64 },
+}
+
+impl Iterator for Source<'_> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Source::Ready(batches) => batches.next().map(Ok),
+            Source::Query { stream, mapping, done } => {
+                let batch = match stream.next()? {
+                    Ok(batch) => batch,
+                    Err(error) => return Some(Err(error)),
+                };
+                let origin = Origin::rows(*done);
+                *done += batch.num_rows() as u64;
+                Some(mapping.rows(batch.columns(), batch.num_rows(), origin))
+            }
+        }
+    }
+}
+
+impl<'a> Source<'a> {
+    fn open(
+        session: &'a Session,
+        table: &Arc<Table>,
+        insert: &Insert,
+        by_name: bool,
+        with: Option<&With>,
+        params: &Params,
+    ) -> Result<Self> {
+        let listed = column_list(table, &insert.columns)?;
+        if by_name && !listed.is_empty() {
+            return Err(Error::plan("INSERT ... BY NAME takes no list of columns"));
+        }
+        let Some(query) = &insert.source else {
+            let mapping = Mapping::new(session, table, &[])?;
+            return Ok(Self::Ready(vec![mapping.rows(&[], 1, Origin::rows(0))?].into_iter()));
+        };
+        match plain_values(query) {
+            Some(values) if with.is_none() && !by_name => {
+                let columns = given_columns(table, &listed, values_width(values)?)?;
+                let batch = values_batch(session, table, &columns, values, params)?;
+                Ok(Self::Ready(vec![batch].into_iter()))
+            }
+            _ => Self::query(session, table, &listed, by_name, query, with, params),
+        }
+    }
+
+    fn query(
+        session: &'a Session,
+        table: &Arc<Table>,
+        listed: &[usize],
+        by_name: bool,
+        query: &Query,
+        with: Option<&With>,
+        params: &Params,
+    ) -> Result<Self> {
+        let plan = session.plan(&ast::statement(query.clone(), with), params)?;
+        let fields = plan.schema().fields();
+        let columns = if by_name {
+            let names: Vec<ObjectName> =
+                fields.iter().map(|field| ast::name(&[field.name()])).collect();
+            column_list(table, &names)?
+        } else {
+            given_columns(table, listed, fields.len())?
+        };
+        for (field, index) in fields.iter().zip(&columns) {
+            let column = &table.columns()[*index];
+            check_assignable(field.data_type(), &column.data_type, &column.name)?;
+        }
+        let mapping = Mapping::new(session, table, &columns)?;
+        let stream = Box::new(session.run(plan)?);
+        Ok(Self::Query { stream, mapping, done: 0 })
+    }
+}
+
+/// The table's columns that `given` values of a row go to.
+fn given_columns(table: &Table, listed: &[usize], given: usize) -> Result<Vec<usize>> {
+    let wanted = if listed.is_empty() { table.columns().len() } else { listed.len() };
+    if wanted != given {
+        let given = counted(given, "value");
+        return Err(Error::plan(if listed.is_empty() {
+            let columns = counted(wanted, "column");
+            format!("table {:?} has {columns}, and a row of the statement {given}", table.name())
+        } else {
+            let columns = counted(wanted, "column");
+            format!("the statement names {columns}, and its rows have {given}")
+        }));
+    }
+    Ok(if listed.is_empty() { (0..wanted).collect() } else { listed.to_vec() })
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A query that is nothing but a VALUES list.
+fn plain_values(query: &Query) -> Option<&Values> {
+    let plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none();
+    match query.body.as_ref() {
+        SetExpr::Values(values) if plain => Some(values),
+        _ => None,
+    }
+}
+
+fn values_width(values: &Values) -> Result<usize> {
+    let width = values.rows.first().map_or(0, |row| row.content.len());
+    for (index, row) in values.rows.iter().enumerate() {
+        if row.content.len() != width {
+            return Err(Error::plan(format!(
+                "row {} of VALUES has {}, and row 1 has {width}",
+                index + 1,
+                counted(row.content.len(), "value")
+            )));
+        }
+    }
+    Ok(width)
+}
+
+/// The rows of a VALUES list.
+fn values_batch(
+    session: &Session,
+    table: &Arc<Table>,
+    columns: &[usize],
+    values: &Values,
+    params: &Params,
+) -> Result<RecordBatch> {
+    let rows = values.rows.len();
+    let mut computed = Computed::default();
+    let mut cells: Vec<Vec<ScalarValue>> = Vec::with_capacity(columns.len());
+    for (input, index) in columns.iter().enumerate() {
+        let column = &table.columns()[*index];
+        let mut list = Vec::with_capacity(rows);
+        for (row, exprs) in values.rows.iter().enumerate() {
+            let expr = &exprs.content[input];
+            list.push(match literal(expr, &column.data_type, params)? {
+                Some(value) => value,
+                None if ast::is_default(expr) => {
+                    DefaultValue::of(session, column)?.one(session, column)?
+                }
+                None => {
+                    computed.wanted.push((input, row, expr));
+                    ScalarValue::Null
+                }
+            });
+        }
+        cells.push(list);
+    }
+    computed.run(session, params, &mut cells)?;
+    let mut arrays = Vec::with_capacity(columns.len());
+    for (list, index) in cells.into_iter().zip(columns) {
+        let column = &table.columns()[*index];
+        arrays.push(column_of(list, &column.data_type, &column.name, Origin::rows(0))?);
+    }
+    let mapping = Mapping::new(session, table, columns)?;
+    mapping.rows(&arrays, rows, Origin::rows(0))
+}
+
+/// Cells of a VALUES list that need the query engine: `(input column, row, expression)`.
+#[derive(Default)]
+struct Computed<'a> {
+    wanted: Vec<(usize, usize, &'a Expr)>,
+}
+
+impl Computed<'_> {
+    fn run(
+        &self,
+        session: &Session,
+        params: &Params,
+        cells: &mut [Vec<ScalarValue>],
+    ) -> Result<()> {
+        for chunk in self.wanted.chunks(EXPRESSIONS_PER_QUERY) {
+            let named = chunk.iter().enumerate();
+            let items = named.map(|(i, (_, _, expr))| ast::item((*expr).clone(), format!("{i}")));
+            let query = ast::select(items.collect(), Vec::new(), None)?;
+            let plan = session.plan(&ast::statement(query, None), params)?;
+            let batches = session.run(plan)?.collect::<Result<Vec<RecordBatch>>>()?;
+            let [batch] = batches.as_slice() else {
+                return Err(Error::internal("VALUES computed more or less than one row"));
+            };
+            for ((column, row, _), value) in chunk.iter().zip(batch.columns()) {
+                cells[*column][*row] = ScalarValue::try_from_array(value, 0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a MERGE's INSERT: a list, or all of the table.
+pub(crate) fn insert_columns(
+    table: &Table,
+    names: &[ObjectName],
+    given: usize,
+) -> Result<Vec<usize>> {
+    let listed = column_list(table, names)?;
+    given_columns(table, &listed, given)
+}

@@ -1,0 +1,65 @@
+//! RETURNING: the changed rows, through a SELECT list.
+//!
+//! The rows (new values for INSERT and UPDATE, old ones for DELETE) are put under the table's name
+//! as an in-memory table, and the list is run over it as an ordinary query, subqueries included.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::ast::{SelectItem, With};
+
+use super::ast;
+use super::target::{Place, Target, find_table, quoted};
+use super::update::Named;
+use crate::error::{Error, Result};
+use crate::sql::params::Params;
+use crate::sql::session::Session;
+use crate::store::{Catalog, RowId};
+
+/// The name of the in-memory table; no identifier a person writes contains a control character.
+const RETURNED: &str = "\u{1}returned";
+
+/// Full rows of the changed table.
+pub(crate) struct Changed;
+
+impl Changed {
+    /// The rows `ids` of the table as it is in `catalog`.
+    pub(crate) fn rows(catalog: &Catalog, target: &Target, ids: &[RowId]) -> Result<RecordBatch> {
+        let place = Place { schema: target.schema.clone(), name: target.name.clone() };
+        let table = find_table(catalog, &place)?
+            .ok_or_else(|| Error::internal("the changed table is gone"))?
+            .table;
+        let all: Vec<usize> = (0..table.columns().len()).collect();
+        table.take(ids, &all)
+    }
+}
+
+/// A RETURNING list.
+pub(crate) struct Returning<'a> {
+    named: &'a Named,
+    items: &'a [SelectItem],
+    with: Option<&'a With>,
+}
+
+impl<'a> Returning<'a> {
+    pub(crate) fn new(named: &'a Named, items: &'a [SelectItem], with: Option<&'a With>) -> Self {
+        Self { named, items, with }
+    }
+
+    /// The list for these rows.
+    pub(crate) fn run(
+        &self,
+        session: &Session,
+        params: &Params,
+        rows: Vec<RecordBatch>,
+    ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        let relation = ast::table(&[RETURNED], &self.named.alias);
+        let mut query = ast::select(self.items.to_vec(), vec![ast::from(relation)], None)?;
+        let Target { schema, name, table } = &self.named.target;
+        ast::shorten_qualifiers(&mut query, schema, name, &quoted(&self.named.alias.value));
+        let extra = [(RETURNED.to_string(), table.schema().clone(), rows)];
+        let plan = session.plan_with(&ast::statement(query, self.with), params, &extra)?;
+        let stream = session.run(plan)?;
+        let schema = stream.schema();
+        Ok((schema, stream.collect::<Result<Vec<_>>>()?))
+    }
+}

@@ -1,0 +1,146 @@
+//! Rows to be changed: the result of a query whose first column is the hidden row id, put in order.
+//!
+//! A scan hands out rows nearly in order: several threads each read an ascending run of segments.
+//! So batches are sorted by their first row, and values are only copied when batches overlap. A row
+//! found more than once (an UPDATE ... FROM whose source has several partners for it) keeps the
+//! first.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
+use arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
+use arrow::datatypes::UInt64Type;
+
+use crate::error::{Error, Result};
+use crate::store::{RowId, RowIds};
+
+/// Row ids, ascending and distinct, and for each the other columns of the query.
+#[derive(Debug)]
+pub(crate) struct RowSet {
+    pub(crate) ids: RowIds,
+    pub(crate) values: Vec<RecordBatch>,
+    /// Rows the query returned again; only the first of each was kept.
+    pub(crate) repeated: bool,
+}
+
+/// Collects only the row ids of a query: for DELETE.
+pub(crate) fn collect_ids(stream: impl Iterator<Item = Result<RecordBatch>>) -> Result<RowIds> {
+    let mut ids = Vec::new();
+    for batch in stream {
+        ids.extend(row_ids(&batch?)?.values().iter().copied().map(RowId));
+    }
+    Ok(RowIds::new(ids))
+}
+
+/// Collects row ids and values; `convert` turns the columns after the first into what is stored.
+pub(crate) fn collect(
+    stream: impl Iterator<Item = Result<RecordBatch>>,
+    mut convert: impl FnMut(&[ArrayRef], usize) -> Result<RecordBatch>,
+) -> Result<RowSet> {
+    let mut parts: Vec<(UInt64Array, RecordBatch)> = Vec::new();
+    for batch in stream {
+        let batch = batch?;
+        if batch.num_rows() > 0 {
+            let ids = row_ids(&batch)?.clone();
+            parts.push((ids, convert(&batch.columns()[1..], batch.num_rows())?));
+        }
+    }
+    parts.sort_by_key(|(ids, _)| ids.value(0));
+    if !ascending(&parts) {
+        return sorted(parts);
+    }
+    let ids = RowIds::from_arrays(parts.iter().map(|(ids, _)| ids));
+    let values = parts.into_iter().map(|(_, values)| values).collect();
+    Ok(RowSet { ids, values, repeated: false })
+}
+
+fn row_ids(batch: &RecordBatch) -> Result<&UInt64Array> {
+    let ids = batch.column(0).as_primitive_opt::<UInt64Type>();
+    ids.filter(|ids| ids.null_count() == 0)
+        .ok_or_else(|| Error::internal("the query for the rows to change returned no row ids"))
+}
+
+/// Whether all ids, taken one after the other, are strictly ascending.
+fn ascending(parts: &[(UInt64Array, RecordBatch)]) -> bool {
+    let mut last = None;
+    for (ids, _) in parts {
+        for id in ids.values() {
+            if last.is_some_and(|last| last >= *id) {
+                return false;
+            }
+            last = Some(*id);
+        }
+    }
+    true
+}
+
+fn sorted(parts: Vec<(UInt64Array, RecordBatch)>) -> Result<RowSet> {
+    let arrays: Vec<&dyn Array> = parts.iter().map(|(ids, _)| ids as &dyn Array).collect();
+    let ids = arrow::compute::concat(&arrays)?;
+    let schema = parts[0].1.schema();
+    let values = concat_batches(&schema, parts.iter().map(|(_, values)| values))?;
+    drop(parts);
+    let order: ArrayRef = std::sync::Arc::new(UInt64Array::from_iter_values(0..ids.len() as u64));
+    // The place in the query's result breaks ties, so that "the first" is well defined.
+    let keys =
+        [&ids, &order].map(|array| SortColumn { values: ArrayRef::clone(array), options: None });
+    let by_id = lexsort_to_indices(&keys, None)?;
+    let id_values = ids.as_primitive::<UInt64Type>().values();
+    let mut kept = Vec::with_capacity(by_id.len());
+    let mut last = None;
+    for index in by_id.values() {
+        let id = id_values[*index as usize];
+        if last != Some(id) {
+            kept.push(*index);
+            last = Some(id);
+        }
+    }
+    let repeated = kept.len() < id_values.len();
+    let row_ids = kept.iter().map(|index| RowId(id_values[*index as usize])).collect();
+    let kept = arrow::array::UInt32Array::from(kept);
+    let values = vec![take_record_batch(&values, &kept)?];
+    Ok(RowSet { ids: RowIds::new(row_ids), values, repeated })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::Int32Array;
+
+    use super::*;
+
+    fn batch(rows: &[(u64, i32)]) -> Result<RecordBatch> {
+        let ids: ArrayRef = Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| r.0)));
+        let values: ArrayRef = Arc::new(Int32Array::from_iter_values(rows.iter().map(|r| r.1)));
+        Ok(RecordBatch::try_from_iter([("__rowid", ids), ("v", values)])?)
+    }
+
+    fn set(batches: &[&[(u64, i32)]]) -> (Vec<u64>, Vec<i32>, usize, bool) {
+        let stream = batches.iter().map(|rows| batch(rows));
+        let convert = |columns: &[ArrayRef], _rows: usize| {
+            Ok(RecordBatch::try_from_iter([("v", Arc::clone(&columns[0]))])?)
+        };
+        let set = collect(stream, convert).unwrap();
+        let ids = set.ids.as_slice().iter().map(|id| id.0).collect();
+        let values = set.values.iter().flat_map(|batch| {
+            batch.column(0).as_primitive::<arrow::datatypes::Int32Type>().values().to_vec()
+        });
+        (ids, values.collect(), set.values.len(), set.repeated)
+    }
+
+    #[test]
+    fn batches_in_disorder_are_not_copied() {
+        let (ids, values, batches, repeated) = set(&[&[(7, 70), (9, 90)], &[(1, 10), (3, 30)]]);
+        assert_eq!((ids, values), (vec![1, 3, 7, 9], vec![10, 30, 70, 90]));
+        assert_eq!((batches, repeated), (2, false));
+    }
+
+    #[test]
+    fn overlapping_batches_are_merged_and_the_first_of_equals_is_kept() {
+        let (ids, values, _, repeated) = set(&[&[(7, 70), (2, 20)], &[(3, 30), (7, 71)]]);
+        assert_eq!((ids, values), (vec![2, 3, 7], vec![20, 30, 70]));
+        assert!(repeated);
+        let (ids, values, _, repeated) = set(&[&[(5, 1), (4, 2)]]);
+        assert_eq!((ids, values, repeated), (vec![4, 5], vec![2, 1], false));
+        assert_eq!(set(&[]).0, Vec::<u64>::new());
+    }
+}

@@ -1,0 +1,282 @@
+//! Syntax the SQL parser does not know, rewritten token by token into syntax it does.
+//!
+//! | written | becomes |
+//! |---|---|
+//! | `STRUCT(a INT, b VARCHAR)` as a type | `STRUCT<a INT, b VARCHAR>` |
+//! | `INSERT INTO t BY NAME SELECT ...` | `INSERT INTO t#by_name SELECT ...` |
+//! | `MERGE ... WHEN MATCHED THEN DO NOTHING` | `... THEN UPDATE SET #nothing = NULL` |
+//! | `MERGE ... WHEN NOT MATCHED THEN DO NOTHING` | `... THEN INSERT VALUES (#nothing)` |
+//! | `MERGE ... THEN UPDATE SET *` | `... THEN UPDATE SET #all = NULL` |
+//! | `MERGE ... THEN INSERT *` | `... THEN INSERT VALUES (#all)` |
+//!
+//! The marks written here as `#name` begin with a control character, which no identifier a person
+//! writes contains; the statements' own code takes them off again. Text that does not match one of
+//! the patterns exactly is left alone, so its errors are the parser's, with the user's own
+//! positions.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+/// Ends the last part of the table name of `INSERT ... BY NAME`.
+pub(crate) const BY_NAME_MARK: &str = "\u{1}by_name";
+/// Stands as the assigned column or the value of a `DO NOTHING`.
+pub(crate) const NOTHING_MARK: &str = "\u{1}nothing";
+/// Stands for `*` in a MERGE clause.
+pub(crate) const ALL_MARK: &str = "\u{1}all";
+
+/// Applies all rewrites of the [module documentation](self).
+pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut pass = Pass::new(tokens);
+    pass.structs();
+    pass.statements();
+    pass.tokens
+}
+
+struct Pass {
+    tokens: Vec<TokenWithSpan>,
+    /// Indices of the tokens that are not white space or comments.
+    words: Vec<usize>,
+}
+
+impl Pass {
+    fn new(tokens: Vec<TokenWithSpan>) -> Self {
+        let words = significant(&tokens);
+        Self { tokens, words }
+    }
+
+    fn token(&self, word: usize) -> Option<&Token> {
+        self.words.get(word).map(|index| &self.tokens[*index].token)
+    }
+
+    /// The keyword at a place; quoted identifiers are none.
+    fn keyword(&self, word: usize) -> Option<Keyword> {
+        match self.token(word)? {
+            Token::Word(w) if w.quote_style.is_none() => Some(w.keyword),
+            _ => None,
+        }
+    }
+
+    fn is_word(&self, word: usize, text: &str) -> bool {
+        matches!(self.token(word), Some(Token::Word(w))
+            if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
+    }
+
+    fn set(&mut self, word: usize, token: Token) {
+        let index = self.words[word];
+        self.tokens[index].token = token;
+    }
+
+    /// Replaces `count` significant tokens from `word` on (and what lies between them).
+    fn replace(&mut self, word: usize, count: usize, with: Vec<Token>) {
+        let (first, last) = (self.words[word], self.words[word + count - 1]);
+        let span = self.tokens[first].span;
+        let with: Vec<TokenWithSpan> =
+            with.into_iter().map(|token| TokenWithSpan { token, span }).collect();
+        self.tokens.splice(first..=last, with);
+        self.words = significant(&self.tokens);
+    }
+
+    fn structs(&mut self) {
+        for word in 0..self.words.len() {
+            if self.is_word(word, "STRUCT")
+                && self.token(word + 1) == Some(&Token::LParen)
+                && self.looks_like_field(word + 2)
+                && let Some(close) = self.closing(word + 1)
+            {
+                self.set(word + 1, Token::Lt);
+                self.set(close, Token::Gt);
+            }
+        }
+    }
+
+    /// `name type`, as against an argument of the function `struct(...)`.
+    fn looks_like_field(&self, word: usize) -> bool {
+        let is_name = matches!(self.token(word), Some(Token::Word(_)));
+        let is_type = matches!(self.token(word + 1), Some(Token::Word(w)) if w.quote_style.is_none()
+            && !matches!(w.keyword, Keyword::AS | Keyword::IS | Keyword::IN | Keyword::NOT
+                | Keyword::AND | Keyword::OR | Keyword::LIKE | Keyword::BETWEEN | Keyword::DIV));
+        is_name && is_type
+    }
+
+    fn closing(&self, open: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        for word in open..self.words.len() {
+            match self.token(word)? {
+                Token::LParen => depth += 1,
+                Token::RParen => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(word);
+                    }
+                }
+                Token::SemiColon => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn statements(&mut self) {
+        let mut in_merge = false;
+        let mut matched = true;
+        let mut word = 0;
+        while word < self.words.len() {
+            match self.keyword(word) {
+                Some(Keyword::MERGE) => in_merge = true,
+                Some(Keyword::INSERT) => self.insert_by_name(word),
+                Some(Keyword::MATCHED) if in_merge => {
+                    let negated = word > 0 && self.keyword(word - 1) == Some(Keyword::NOT);
+                    let by_source =
+                        self.is_word(word + 1, "BY") && self.is_word(word + 2, "SOURCE");
+                    matched = !negated || by_source;
+                }
+                Some(Keyword::THEN) if in_merge => self.merge_action(word + 1, matched),
+                _ if self.token(word) == Some(&Token::SemiColon) => in_merge = false,
+                _ => {}
+            }
+            word += 1;
+        }
+    }
+
+    /// `INSERT [OR x] INTO a.b BY NAME`: marks the last part of the name.
+    fn insert_by_name(&mut self, insert: usize) {
+        let mut word = insert + 1;
+        if self.is_word(word, "OR") {
+            word += 2;
+        }
+        if !self.is_word(word, "INTO") {
+            return;
+        }
+        word += 1;
+        while matches!(self.token(word), Some(Token::Word(_)))
+            && self.token(word + 1) == Some(&Token::Period)
+        {
+            word += 2;
+        }
+        if !(self.is_word(word + 1, "BY") && self.is_word(word + 2, "NAME")) {
+            return;
+        }
+        if let Some(Token::Word(name)) = self.token(word).cloned() {
+            let value = format!("{}{BY_NAME_MARK}", name.value);
+            self.set(word, Token::Word(Word { value, keyword: Keyword::NoKeyword, ..name }));
+            for extra in [word + 1, word + 2] {
+                self.blank(extra);
+            }
+            self.words = significant(&self.tokens);
+        }
+    }
+
+    fn blank(&mut self, word: usize) {
+        use datafusion::sql::sqlparser::tokenizer::Whitespace;
+        self.set(word, Token::Whitespace(Whitespace::Space));
+    }
+
+    fn merge_action(&mut self, word: usize, matched: bool) {
+        let nothing = self.is_word(word, "DO") && self.is_word(word + 1, "NOTHING");
+        let star = |at: usize| self.token(at) == Some(&Token::Mul);
+        let update_all =
+            self.is_word(word, "UPDATE") && self.is_word(word + 1, "SET") && star(word + 2);
+        let insert_all = self.is_word(word, "INSERT") && star(word + 1);
+        if nothing && matched {
+            self.replace(word, 2, update(NOTHING_MARK));
+        } else if nothing {
+            self.replace(word, 2, insert(NOTHING_MARK));
+        } else if update_all {
+            self.replace(word, 3, update(ALL_MARK));
+        } else if insert_all {
+            self.replace(word, 2, insert(ALL_MARK));
+        }
+    }
+}
+
+fn significant(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let is_text = |index: &usize| !matches!(tokens[*index].token, Token::Whitespace(_));
+    (0..tokens.len()).filter(is_text).collect()
+}
+
+fn keyword(text: &str, keyword: Keyword) -> Token {
+    Token::Word(Word { value: text.to_string(), quote_style: None, keyword })
+}
+
+fn mark(text: &str) -> Token {
+    Token::Word(Word {
+        value: text.to_string(),
+        quote_style: Some('"'),
+        keyword: Keyword::NoKeyword,
+    })
+}
+
+fn update(what: &str) -> Vec<Token> {
+    let null = keyword("NULL", Keyword::NULL);
+    vec![
+        keyword("UPDATE", Keyword::UPDATE),
+        keyword("SET", Keyword::SET),
+        mark(what),
+        Token::Eq,
+        null,
+    ]
+}
+
+fn insert(what: &str) -> Vec<Token> {
+    vec![
+        keyword("INSERT", Keyword::INSERT),
+        keyword("VALUES", Keyword::VALUES),
+        Token::LParen,
+        mark(what),
+        Token::RParen,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    use super::*;
+
+    fn rewritten(sql: &str) -> String {
+        let dialect = GenericDialect {};
+        let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location().unwrap();
+        let statements = Parser::new(&dialect)
+            .with_tokens_with_locations(rewrite(tokens))
+            .parse_statements()
+            .unwrap();
+        let texts: Vec<String> = statements.iter().map(ToString::to_string).collect();
+        texts.join("; ").replace('\u{1}', "#")
+    }
+
+    #[test]
+    fn struct_types() {
+        assert_eq!(
+            rewritten("CREATE TABLE t (s STRUCT(a INT, b STRUCT(c VARCHAR, d DECIMAL(5, 2))[]))"),
+            "CREATE TABLE t (s STRUCT<a INT, b STRUCT<c VARCHAR, d DECIMAL(5,2)>[]>)"
+        );
+        assert_eq!(rewritten("SELECT struct(a, b)"), "SELECT struct(a, b)");
+        assert_eq!(rewritten("SELECT struct(a IS NULL)"), "SELECT struct(a IS NULL)");
+    }
+
+    #[test]
+    fn insert_by_name() {
+        assert_eq!(
+            rewritten("INSERT INTO s.t BY NAME SELECT 1 AS a"),
+            "INSERT INTO s.t#by_name SELECT 1 AS a"
+        );
+        assert_eq!(rewritten("INSERT INTO t SELECT 1 AS by"), "INSERT INTO t SELECT 1 AS by");
+    }
+
+    #[test]
+    fn merge_shorthands() {
+        let sql = "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED AND CASE WHEN TRUE THEN TRUE END \
+            THEN DO NOTHING WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.a = 1 THEN DO \
+            NOTHING \
+            WHEN NOT MATCHED BY SOURCE THEN DO NOTHING WHEN NOT MATCHED THEN INSERT *";
+        assert_eq!(
+            rewritten(sql),
+            "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED AND CASE WHEN TRUE THEN TRUE END THEN \
+             UPDATE SET \"#nothing\" = NULL WHEN MATCHED THEN UPDATE SET \"#all\" = NULL WHEN NOT \
+             MATCHED AND s.a = 1 THEN INSERT VALUES (\"#nothing\") WHEN NOT MATCHED BY SOURCE THEN \
+             UPDATE SET \"#nothing\" = NULL WHEN NOT MATCHED THEN INSERT VALUES (\"#all\")"
+        );
+    }
+}
