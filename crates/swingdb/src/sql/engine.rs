@@ -9,11 +9,13 @@ use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
 use crate::sql::optimizer::JoinOrder;
+use crate::sql::subqueries;
 
 /// The name of the database's own catalog in fully qualified names.
 pub(crate) const CATALOG: &str = "swingdb";
@@ -38,7 +40,7 @@ fn build_state() -> Result<SessionState> {
     let builder = SessionStateBuilder::new()
         .with_config(default_config())
         .with_runtime_env(runtime_env(default_memory_limit())?)
-        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_scalar_functions(scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
@@ -54,6 +56,13 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let place = rules.iter().position(|rule| rule.name() == "push_down_filter");
     rules.insert(place.map_or(rules.len(), |at| at + 1), Arc::new(JoinOrder));
     rules
+}
+
+/// The engine's functions, and those of [`subqueries`].
+fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
+    let mut functions = SessionStateDefaults::default_scalar_functions();
+    functions.push(Arc::new(subqueries::only_element()));
+    functions
 }
 
 /// The configuration of a new session.

@@ -26,6 +26,7 @@ pub(crate) mod show;
 pub(crate) mod statement;
 pub(crate) mod statistics;
 pub(crate) mod stream;
+pub(crate) mod subqueries;
 pub(crate) mod table_scan;
 pub(crate) mod view;
 pub(crate) mod write;

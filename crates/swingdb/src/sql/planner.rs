@@ -30,7 +30,7 @@ use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
-use crate::sql::{functions, idents, statement};
+use crate::sql::{functions, idents, statement, subqueries};
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -61,18 +61,31 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.
-    pub(crate) fn plan(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+    pub(crate) fn plan(
+        &self,
+        mut statement: ast::Statement,
+        params: &Params,
+    ) -> Result<LogicalPlan> {
+        let mut plan = self.plan_once(statement.clone(), params)?;
+        if subqueries::needs_rewrite(&plan) {
+            subqueries::rewrite(&mut statement, &|name| {
+                self.state.aggregate_functions().contains_key(name)
+            });
+            plan = self.plan_once(statement, params)?;
+        }
+        if params.values().is_empty() {
+            return Ok(plan);
+        }
+        Ok(plan.replace_params_with_values(&params.values().to_vec().into())?)
+    }
+
+    fn plan_once(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
         let types = params.values().iter().map(|value| {
             let field: FieldRef = Arc::new(Field::new("", value.data_type(), true));
             Some(field)
         });
         let mut context = PlannerContext::new().with_prepare_param_data_types(types.collect());
-        let plan =
-            SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
-        if params.values().is_empty() {
-            return Ok(plan);
-        }
-        Ok(plan.replace_params_with_values(&params.values().to_vec().into())?)
+        Ok(SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?)
     }
 
     /// The table, view, file or registered data a name stands for, as something to scan.

@@ -1,0 +1,366 @@
+//! Subqueries the query engine cannot plan, rewritten into ones it can.
+//!
+//! The engine wants a correlated scalar subquery to be an aggregate, and IN and EXISTS to stand in
+//! a WHERE clause. People write more, above all `UPDATE t SET v = (SELECT s.v FROM s WHERE s.id =
+//! t.id)`. So, when a plan holds such a subquery ([`needs_rewrite`]), the statement is planned
+//! again from a syntax tree in which ([`rewrite`])
+//!
+//! | this | is |
+//! |---|---|
+//! | `(SELECT e FROM ... WHERE ...)` | `only_element((SELECT array_agg(e) FROM ... WHERE ...))` |
+//! | `(SELECT e FROM ... ORDER BY o LIMIT 1)` | `(SELECT first_value(e ORDER BY o) FROM ...)` |
+//! | `EXISTS (SELECT ... FROM ...)` in a SELECT list | `(SELECT count(*) FROM ...) > 0` |
+//! | `x IN (SELECT e FROM ...)` in a SELECT list | counts of `e = x`, of rows, of NULLs, combined |
+//!
+//! [`only_element`](OnlyElement) is an error when the list has more than one element, and is asked
+//! only for rows whose value is needed, so the meaning is SQL's. Subqueries of other shapes (GROUP
+//! BY, DISTINCT, UNION ...) are left alone and give the engine's own error.
+
+use std::ops::ControlFlow;
+
+use arrow::array::{Array, AsArray, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result as DfResult, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr as PlanExpr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, LimitClause, ObjectName, OrderByExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
+};
+
+use crate::sql::write::ast;
+
+/// The name of [`OnlyElement`] in SQL.
+const ONLY_ELEMENT: &str = "only_element";
+
+/// Whether a plan holds a subquery that the engine would refuse.
+pub(crate) fn needs_rewrite(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        let in_filter = matches!(node, LogicalPlan::Filter(_));
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                found |= match part {
+                    PlanExpr::ScalarSubquery(subquery) => {
+                        !subquery.outer_ref_columns.is_empty() && !is_single_row(&subquery.subquery)
+                    }
+                    PlanExpr::InSubquery(_) | PlanExpr::Exists(_) => !in_filter,
+                    _ => false,
+                };
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    found && walked.is_ok()
+}
+
+fn is_single_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(projection) => is_single_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => is_single_row(&alias.input),
+        LogicalPlan::Filter(filter) => is_single_row(&filter.input),
+        _ => plan.max_rows().is_some_and(|rows| rows <= 1),
+    }
+}
+
+/// Rewrites all subqueries of the shapes listed in the [module documentation](self). `is_aggregate`
+/// knows the names of aggregate functions.
+pub(crate) fn rewrite(statement: &mut Statement, is_aggregate: &dyn Fn(&str) -> bool) {
+    // Never breaks, so the result says nothing.
+    let _ = statement.visit(&mut Rewriter { is_aggregate });
+}
+
+struct Rewriter<'a> {
+    is_aggregate: &'a dyn Fn(&str) -> bool,
+}
+
+impl VisitorMut for Rewriter<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Subquery(query) = expr
+            && let Some(scalar) = self.scalar(query)
+        {
+            *expr = scalar;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                ast::rewrite_exprs(expr, |expr| {
+                    if let Some(counted) = self.predicate(expr) {
+                        *expr = counted;
+                    }
+                });
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Rewriter<'_> {
+    fn scalar(&self, query: &Query) -> Option<Expr> {
+        let (select, expr) = self.plain(query)?;
+        let mut select = select.clone();
+        let order = match query.order_by.as_ref().map(|order| &order.kind) {
+            None => Vec::new(),
+            Some(OrderByKind::Expressions(order)) => order.clone(),
+            Some(OrderByKind::All(_)) => return None,
+        };
+        let first = match &query.limit_clause {
+            None => false,
+            Some(limit) if is_one(limit) => true,
+            Some(_) => return None,
+        };
+        let aggregate = if first {
+            call("first_value", expr.clone(), order)
+        } else {
+            call("array_agg", expr.clone(), Vec::new())
+        };
+        select.projection = vec![SelectItem::UnnamedExpr(aggregate)];
+        let subquery = Expr::Subquery(Box::new(bare(query, select)));
+        Some(if first { subquery } else { call(ONLY_ELEMENT, subquery, Vec::new()) })
+    }
+
+    fn predicate(&self, expr: &Expr) -> Option<Expr> {
+        match expr {
+            Expr::Exists { subquery, negated } => {
+                let (select, _) = self.any_columns(subquery)?;
+                let count = counting(subquery, select, None);
+                let op = if *negated { BinaryOperator::Eq } else { BinaryOperator::Gt };
+                Some(ast::nested(ast::binary(count, op, ast::integer(0))))
+            }
+            Expr::InSubquery { expr, subquery, negated } => {
+                let (select, element) = self.plain(subquery)?;
+                let found = ast::binary(element.clone(), BinaryOperator::Eq, expr.as_ref().clone());
+                let unknown = Expr::IsNull(Box::new(ast::nested(element.clone())));
+                let some = |condition: Option<Expr>| {
+                    let count = counting(subquery, select, condition);
+                    ast::binary(count, BinaryOperator::Gt, ast::integer(0))
+                };
+                let null = ast::binary(
+                    Expr::IsNull(Box::new(ast::nested(expr.as_ref().clone()))),
+                    BinaryOperator::Or,
+                    some(Some(unknown)),
+                );
+                let truth = |value: bool| ast::boolean(value != *negated);
+                Some(ast::case(vec![
+                    (some(Some(found)), truth(true)),
+                    (
+                        Expr::Nested(Box::new(is_empty(counting(subquery, select, None)))),
+                        truth(false),
+                    ),
+                    (null, ast::null()),
+                    (ast::boolean(true), truth(false)),
+                ]))
+            }
+            _ => None,
+        }
+    }
+
+    /// A SELECT of one expression that is no aggregate, with nothing but FROM and WHERE.
+    fn plain<'q>(&self, query: &'q Query) -> Option<(&'q Select, &'q Expr)> {
+        let (select, expr) = self.any_columns(query)?;
+        match select.projection.as_slice() {
+            [SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }] => {
+                expr.map(|expr| (select, expr))
+            }
+            _ => None,
+        }
+    }
+
+    /// A SELECT without aggregates, with nothing but FROM and WHERE; and its first expression.
+    fn any_columns<'q>(&self, query: &'q Query) -> Option<(&'q Select, Option<&'q Expr>)> {
+        let SetExpr::Select(select) = query.body.as_ref() else { return None };
+        let grouped = match &select.group_by {
+            GroupByExpr::Expressions(exprs, modifiers) => {
+                !exprs.is_empty() || !modifiers.is_empty()
+            }
+            GroupByExpr::All(_) => true,
+        };
+        let plain = !grouped
+            && !select.from.is_empty()
+            && select.distinct.is_none()
+            && select.having.is_none()
+            && select.qualify.is_none()
+            && query.fetch.is_none();
+        let expr = match select.projection.first()? {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+            _ => None,
+        };
+        let aggregated = expr.is_some_and(|expr| self.aggregates(expr));
+        (plain && !aggregated).then_some((select.as_ref(), expr))
+    }
+
+    fn aggregates(&self, expr: &Expr) -> bool {
+        let mut found = false;
+        ast::rewrite_exprs(&mut expr.clone(), |expr| {
+            if let Expr::Function(function) = expr {
+                let name = function.name.to_string().to_lowercase();
+                found |= function.over.is_some() || (self.is_aggregate)(&name);
+            }
+        });
+        found
+    }
+}
+
+fn is_one(limit: &LimitClause) -> bool {
+    let LimitClause::LimitOffset { limit: Some(Expr::Value(value)), offset: None, limit_by } =
+        limit
+    else {
+        return false;
+    };
+    limit_by.is_empty() && matches!(&value.value, Value::Number(digits, _) if digits == "1")
+}
+
+/// `(SELECT count(*) FROM ... WHERE ... AND condition)`
+fn counting(query: &Query, select: &Select, condition: Option<Expr>) -> Expr {
+    let mut select = select.clone();
+    let conditions = select.selection.take().into_iter().chain(condition);
+    select.selection = conditions.reduce(|a, b| ast::binary(a, BinaryOperator::And, b));
+    let count = function("count", FunctionArgExpr::Wildcard, Vec::new());
+    select.projection = vec![SelectItem::UnnamedExpr(count)];
+    Expr::Subquery(Box::new(bare(query, select)))
+}
+
+fn is_empty(count: Expr) -> Expr {
+    ast::binary(count, BinaryOperator::Eq, ast::integer(0))
+}
+
+/// The query with another SELECT, and without ORDER BY and LIMIT.
+fn bare(query: &Query, select: Select) -> Query {
+    let mut bare = query.clone();
+    bare.order_by = None;
+    bare.limit_clause = None;
+    bare.body = Box::new(SetExpr::Select(Box::new(select)));
+    bare
+}
+
+fn call(name: &str, argument: Expr, order: Vec<OrderByExpr>) -> Expr {
+    function(name, FunctionArgExpr::Expr(argument), order)
+}
+
+fn function(name: &str, argument: FunctionArgExpr, order: Vec<OrderByExpr>) -> Expr {
+    let clauses = match order.is_empty() {
+        true => Vec::new(),
+        false => vec![FunctionArgumentClause::OrderBy(order)],
+    };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![datafusion::sql::sqlparser::ast::Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![FunctionArg::Unnamed(argument)],
+            clauses,
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// The function to be registered with the engine.
+pub(crate) fn only_element() -> ScalarUDF {
+    ScalarUDF::from(OnlyElement { signature: Signature::any(1, Volatility::Immutable) })
+}
+
+/// `only_element(list)`: the element of a list of one, NULL for none, an error for more.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OnlyElement {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OnlyElement {
+    fn name(&self) -> &str {
+        ONLY_ELEMENT
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> DfResult<DataType> {
+        match types {
+            [DataType::List(field)] => Ok(field.data_type().clone()),
+            [DataType::Null] => Ok(DataType::Null),
+            _ => plan_err!("{ONLY_ELEMENT} takes one list"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let array = match args.args.as_slice() {
+            [value] => value.to_array(args.number_rows)?,
+            _ => return plan_err!("{ONLY_ELEMENT} takes one list"),
+        };
+        let Some(lists) = array.as_list_opt::<i32>() else {
+            return Ok(ColumnarValue::Array(array));
+        };
+        let mut elements = Vec::with_capacity(lists.len());
+        for row in 0..lists.len() {
+            elements.push(match lists.value_length(row) {
+                _ if lists.is_null(row) => None,
+                0 => None,
+                1 => Some(lists.value_offsets()[row] as u32),
+                _ => return exec_err!("a subquery used as a value returned more than one row"),
+            });
+        }
+        let elements = UInt32Array::from(elements);
+        Ok(ColumnarValue::Array(take(lists.values(), &elements, None)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+
+    fn rewritten(sql: &str) -> String {
+        let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
+        rewrite(&mut statements[0], &|name| name == "max");
+        statements[0].to_string()
+    }
+
+    #[test]
+    fn scalar_subqueries() {
+        assert_eq!(
+            rewritten("SELECT (SELECT v FROM s WHERE s.id = t.id) FROM t"),
+            "SELECT only_element((SELECT array_agg(v) FROM s WHERE s.id = t.id)) FROM t"
+        );
+        assert_eq!(
+            rewritten(
+                "SELECT (SELECT v + 1 FROM s WHERE s.id = t.id ORDER BY w DESC LIMIT 1) FROM t"
+            ),
+            "SELECT (SELECT first_value(v + 1 ORDER BY w DESC) FROM s WHERE s.id = t.id) FROM t"
+        );
+        for same in
+            ["SELECT (SELECT max(v) FROM s) FROM t", "SELECT (SELECT v FROM s GROUP BY v) FROM t"]
+        {
+            assert_eq!(rewritten(same), same);
+        }
+    }
+
+    #[test]
+    fn predicates_in_a_select_list() {
+        assert_eq!(
+            rewritten("SELECT EXISTS (SELECT 1 FROM s WHERE s.id = t.id) FROM t"),
+            "SELECT ((SELECT count(*) FROM s WHERE s.id = t.id) > 0) FROM t"
+        );
+        let filter = "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM s) AND a IN (SELECT b FROM s)";
+        assert_eq!(rewritten(filter), filter);
+        let member = rewritten("SELECT a NOT IN (SELECT b FROM s WHERE c) FROM t");
+        assert!(member.starts_with("SELECT CASE WHEN"), "{member}");
+        assert!(member.contains("WHERE c AND (b = a)"), "{member}");
+    }
+}
