@@ -181,6 +181,7 @@ impl<M: Memory> Heap<M> {
         }
         // Before the lock: in a forked child its holder may not exist.
         self.mem.check_writer()?;
+        let _storing = self.mem.storing();
         let mut state = self.state.lock();
         let State { small, data, .. } = &mut *state;
         let layout = &self.layout;
@@ -253,6 +254,7 @@ impl<M: Memory> Heap<M> {
 
     fn release(&self, offset: u64, exact: Option<u64>) -> Result<(), FreeError> {
         self.mem.check_writer()?;
+        let _storing = self.mem.storing();
         let mut state = self.state.lock();
         let len = self.allocated(&state, offset, exact)?;
         let extent = self.extent_at(offset);

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use swing::{Area, AreaOffset, ExtentState, WriteError, WriteIntent};
+use swing::{Area, AreaOffset, ExtentState, Storing, WriteError, WriteIntent};
 
 /// Sizes of an area that the heap's layout follows from. All are powers of two except `small_zone`,
 /// which is a multiple of `data_extent`.
@@ -47,6 +47,10 @@ pub unsafe trait Memory: Send + Sync {
     /// An error if this process may not write at all, such as a forked child. Asked before a lock
     /// is taken.
     fn check_writer(&self) -> Result<(), WriteError>;
+    /// Held while metadata is written: a fork of the process does not freeze the area meanwhile.
+    fn storing(&self) -> Option<Storing<'_>> {
+        None
+    }
 }
 
 /// Metadata bytes `[0, end)` of a memory: every access of the allocator goes through here.
@@ -166,5 +170,10 @@ unsafe impl Memory for Area {
     fn check_writer(&self) -> Result<(), WriteError> {
         // An empty range asks for nothing but the check.
         Area::make_writable(self, AreaOffset(0)..AreaOffset(0), WriteIntent::Keep)
+    }
+
+    #[inline]
+    fn storing(&self) -> Option<Storing<'_>> {
+        Some(Area::storing(self))
     }
 }

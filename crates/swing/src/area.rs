@@ -217,12 +217,26 @@ pub(crate) struct Sessions {
     /// The client announces its stores at all.
     pub announced: AtomicBool,
     pub alive: AtomicUsize,
+    /// A fork is about to freeze the area; set and cleared under the area's lock.
+    pub freezing: AtomicBool,
 }
 
 /// Announces stores into the area; see [`Area::write_session`].
 #[derive(Debug)]
 pub struct WriteSession {
     core: Arc<Core>,
+}
+
+/// A moment in which somebody stores into private extents; see [`Area::storing`].
+#[derive(Debug)]
+pub struct Storing<'a> {
+    alive: &'a AtomicUsize,
+}
+
+impl Drop for Storing<'_> {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Drop for WriteSession {
@@ -353,8 +367,16 @@ impl Area {
     pub fn write_session(&self) -> WriteSession {
         let sessions = &self.core.sessions;
         sessions.announced.store(true, Ordering::Relaxed);
-        sessions.alive.fetch_add(1, Ordering::Acquire);
+        self.core.begin_storing();
         WriteSession { core: self.core.clone() }
+    }
+
+    /// For layers in between, such as an allocator: no fork freezes the state while the guard
+    /// lives. Says nothing about stores of others: only [`Area::write_session`] promises that all
+    /// are announced.
+    pub fn storing(&self) -> Storing<'_> {
+        self.core.begin_storing();
+        Storing { alive: &self.core.sessions.alive }
     }
 
     /// Sizes and counts.
@@ -388,6 +410,20 @@ impl Area {
 }
 
 impl Core {
+    /// Counts somebody who stores. Either the fork handler sees the count and does not freeze, or
+    /// this sees the handler and waits until the fork is over: each writes its own flag before it
+    /// reads the other's.
+    fn begin_storing(&self) {
+        loop {
+            self.sessions.alive.fetch_add(1, Ordering::SeqCst);
+            if !self.sessions.freezing.load(Ordering::SeqCst) {
+                return;
+            }
+            self.sessions.alive.fetch_sub(1, Ordering::SeqCst);
+            drop(self.state.lock());
+        }
+    }
+
     /// Takes the lock for a change: refused in a forked child, where the lock itself may be held by
     /// nobody.
     pub(crate) fn lock_for_change(&self) -> Result<MutexGuard<'_, State>> {

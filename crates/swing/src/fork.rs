@@ -90,8 +90,13 @@ extern "C" fn prepare() {
 }
 
 extern "C" fn in_parent() {
-    // SAFETY: see `ForkSlot`. Dropping closes this process's descriptors of the leases and unlocks.
-    drop(unsafe { (*IN_FORK.0.get()).take() });
+    // SAFETY: see `ForkSlot`.
+    let fork = unsafe { (*IN_FORK.0.get()).take() };
+    for held in fork.iter().flat_map(|f| &f.areas) {
+        held.core.sessions.freezing.store(false, Ordering::SeqCst);
+    }
+    // Closes this process's descriptors of the leases, and unlocks.
+    drop(fork);
 }
 
 extern "C" fn in_child() {
@@ -99,6 +104,7 @@ extern "C" fn in_child() {
     // SAFETY: see `ForkSlot`.
     let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     for held in &mut fork.areas {
+        held.core.sessions.freezing.store(false, Ordering::SeqCst);
         held.core.protect_in_child(&held.state);
         // Closes the inherited descriptor only; the lock stays with the parent's.
         held.state.lock = None;
@@ -115,7 +121,9 @@ impl Core {
             return None;
         }
         let announced = self.sessions.announced.load(Ordering::Relaxed);
-        if announced && self.sessions.alive.load(Ordering::Acquire) == 0 {
+        // From here on a new session waits for the area's lock, which is held until after the fork.
+        self.sessions.freezing.store(true, Ordering::SeqCst);
+        if announced && self.sessions.alive.load(Ordering::SeqCst) == 0 {
             return self.lease_view(state).ok().map(|(_, lease)| lease);
         }
         let newest = *state.live.last_key_value()?.0;

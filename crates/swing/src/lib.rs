@@ -71,7 +71,7 @@ mod units;
 mod versions;
 mod wait;
 
-pub use area::{Area, AreaOptions, AreaStats, WriteSession};
+pub use area::{Area, AreaOptions, AreaStats, Storing, WriteSession};
 pub use barrier::WriteIntent;
 pub use error::{
     CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, OpenError,

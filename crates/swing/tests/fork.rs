@@ -202,6 +202,41 @@ fn forks_from_a_busy_process_do_not_hang() {
     });
 }
 
+/// Stores go on while the process forks: either the fork sees the session and does not freeze, or
+/// the session waits for the fork. A store into a frozen extent would end this process.
+#[test]
+fn announced_stores_are_never_trapped_by_a_fork() {
+    let _alone = alone();
+    let h = home();
+    let area = h.ns.create_unnamed(&options()).unwrap();
+    fill(&area, 0, 4 * SMALL, 1);
+    drop(area.write_session());
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for t in 0..2u64 {
+            let (area, stop) = (&area, &stop);
+            scope.spawn(move || {
+                let mut n = 0;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _storing = area.storing();
+                    fill(area, t * SMALL, 64, n);
+                    n = n.wrapping_add(1);
+                }
+            });
+        }
+        for _ in 0..100 {
+            let finish = in_child(|| {
+                let before = read(&area, 0, 2 * SMALL);
+                std::thread::sleep(std::time::Duration::from_micros(200));
+                // Frozen or not: whole stores, and with a frozen state no change at all.
+                i32::from(before.len() != read(&area, 0, 2 * SMALL).len())
+            });
+            assert_eq!(finish(), 0);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn spawning_another_program_leaves_no_locks_in_it() {
     let _alone = alone();
