@@ -12,6 +12,7 @@
 //! **Crash.** See [`crate::adopt`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -145,6 +146,7 @@ pub(crate) struct State {
     pub hookable: bool,
     /// Hooks are refused because of `cow_threshold`.
     pub over_threshold: bool,
+    pub cow_threshold: Option<ByteLen>,
     pub lock: Option<OwnerLock>,
     /// The folder exists under its final name only for as long as this is false.
     pub closed: bool,
@@ -158,7 +160,6 @@ pub(crate) struct Core {
     pub id: AreaId,
     pub name: Option<AreaName>,
     pub geometry: Geometry,
-    pub cow_threshold: Option<ByteLen>,
     pub mapping: Arc<Mapping>,
     pub states: States,
     pub generation: u64,
@@ -247,9 +248,17 @@ impl Drop for WriteSession {
 }
 
 /// The one writer of an area; see the module documentation.
-#[derive(Debug)]
 pub struct Area {
     pub(crate) core: Arc<Core>,
+}
+
+impl fmt::Debug for Area {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = &self.core;
+        let mut out = f.debug_struct("Area");
+        out.field("id", &core.id).field("name", &core.name).field("base", &core.mapping.base());
+        out.finish_non_exhaustive()
+    }
 }
 
 /// What a new [`Core`] starts with.
@@ -293,6 +302,7 @@ impl Area {
             dirty: true,
             hookable: true,
             over_threshold: false,
+            cow_threshold: start.cow_threshold,
             lock: Some(start.lock),
             closed: false,
         };
@@ -304,7 +314,6 @@ impl Area {
             id: start.id,
             name: start.name,
             geometry,
-            cow_threshold: start.cow_threshold,
             mapping: start.mapping,
             states,
             generation: process::fork_generation(),
@@ -467,6 +476,9 @@ impl Core {
                 Err(Fault::Io(_)) => (self.folder.create_new(MEMORY)?, true),
                 Err(e) => return Err(e),
             };
+            if let Some(lock) = state.lock.as_ref().filter(|_| !linked) {
+                lock.note_memory(&file);
+            }
             state.memory = Some(Memory { file: Arc::new(file), linked, len: 0 });
         }
         let Some(memory) = state.memory.as_mut() else {

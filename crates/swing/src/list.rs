@@ -8,7 +8,7 @@ use crate::info::Info;
 use crate::inventory::read_manifest;
 use crate::manifest::Manifest;
 use crate::name::AreaName;
-use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, read_owner};
+use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, noted_memory, read_owner};
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
 use crate::sys::file::{self, Folder};
 use crate::units::{AreaId, ByteLen, Epoch};
@@ -21,8 +21,7 @@ pub struct AreaInfo {
     pub name: Option<AreaName>,
     /// The area's identity.
     pub id: AreaId,
-    /// Memory allocated in the area's own memory file; 0 if that has no name yet (before the first
-    /// publish).
+    /// Memory allocated in the area's own memory file.
     pub own: ByteLen,
     /// What its newest published state shows of other areas' memory.
     pub shared: ByteLen,
@@ -94,13 +93,17 @@ fn describe(
     locks: &HashMap<(u64, u64), Vec<u32>>,
 ) -> Option<AreaInfo> {
     let info = Info::read(folder)?;
-    let owner = folder.open_read(OWNER_LOCK).ok().and_then(|f| read_owner(&f));
+    let lock = folder.open_read(OWNER_LOCK).ok();
+    let owner = lock.as_ref().and_then(read_owner);
     let committed = read_manifest(folder, COMMITTED).ok();
     let shared = read_manifest(folder, SHARED).or_else(|_| read_manifest(folder, UNSHARED)).ok();
     let own = folder
         .open_read(MEMORY)
         .and_then(|f| file::facts(&f, &folder.join(MEMORY)))
-        .map_or(0, |f| f.allocated);
+        .map(|f| f.allocated)
+        .ok()
+        .or_else(|| noted_memory(lock.as_ref()?, owner.as_ref()?))
+        .unwrap_or(0);
     let newest = committed.as_ref().or(shared.as_ref());
     let sum = |m: &Manifest, own: bool| -> u64 {
         m.runs.iter().filter(|r| (r.source == 0) == own).map(|r| r.len).sum()

@@ -6,8 +6,9 @@
 //! area.
 
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -159,6 +160,7 @@ impl Namespace {
         id: AreaId,
         parents: &[Lineage],
     ) -> Result<Made> {
+        self.collect_a_little();
         let making = format!("{MAKING}{id}");
         let target = Self::folder_name(name, id);
         for tries in 0..MAX_TRIES {
@@ -232,6 +234,28 @@ impl OwnerLock {
     }
 }
 
+impl OwnerLock {
+    /// Notes the descriptor of a memory file without a name, so that listings can tell its size.
+    pub(crate) fn note_memory(&self, memory: &File) {
+        let line = format!("memory {}\n", memory.as_raw_fd());
+        if let Ok(end) = self.file.metadata() {
+            // Listings only: on a full file system the size is not known.
+            let _ = self.file.write_all_at(line.as_bytes(), end.len());
+        }
+    }
+}
+
+/// The memory allocated in a file without a name that its live owner noted.
+pub(crate) fn noted_memory(file: &File, owner: &Owner) -> Option<u64> {
+    let mut bytes = vec![0; MAX_OWNER_BYTES as usize];
+    let len = file.read_at(&mut bytes, 0).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..len]).into_owned();
+    let fd: u32 = text.lines().rev().find_map(|l| l.strip_prefix("memory "))?.parse().ok()?;
+    let facts = std::fs::metadata(format!("/proc/{}/fd/{fd}", owner.pid)).ok()?;
+    // The descriptor may mean something else by now; a memory file lies beside its lock.
+    (facts.is_file() && facts.dev() == file.metadata().ok()?.dev()).then(|| facts.blocks() * 512)
+}
+
 /// Who an owner file names, if that process still lives.
 pub(crate) fn read_owner(file: &File) -> Option<Owner> {
     let mut bytes = vec![0; MAX_OWNER_BYTES as usize];
@@ -241,5 +265,6 @@ pub(crate) fn read_owner(file: &File) -> Option<Owner> {
     let (pid, start) = first.split_once(' ')?;
     let (pid, start): (u32, u64) = (pid.parse().ok()?, start.parse().ok()?);
     let alive = process::start_time(pid) == Some(start);
-    alive.then(|| Owner { pid, command: rest.trim_end().to_owned() })
+    let command = rest.lines().next().unwrap_or_default().trim_end();
+    alive.then(|| Owner { pid, command: command.to_owned() })
 }

@@ -41,6 +41,17 @@ impl Area {
         core.discard(&range).map_err(|fault| WriteError::from_fault(fault, &core.context()))
     }
 
+    /// Sets or lifts the threshold of [`crate::AreaOptions::cow_threshold`]; a derived or adopted
+    /// area has none at first.
+    pub fn set_cow_threshold(&self, threshold: Option<ByteLen>) -> Result<(), PublishError> {
+        let core = &*self.core;
+        let result = core.lock_for_change().and_then(|mut state| {
+            state.cow_threshold = threshold;
+            core.check_threshold(&mut state)
+        });
+        result.map_err(|fault| PublishError::from_fault(fault, &core.context()))
+    }
+
     /// Gives back all memory that nobody can see, spare memory included, and says how much that
     /// was.
     pub fn reclaim(&self) -> Result<ByteLen, PublishError> {
@@ -181,10 +192,8 @@ impl Core {
 
     /// Opens or closes the area for hooks as the memory held for snapshots demands.
     fn check_threshold(&self, state: &mut State) -> Result<()> {
-        let Some(threshold) = self.cow_threshold else {
-            return Ok(());
-        };
-        let over = state.versions.retired_bytes() > threshold;
+        let retired = state.versions.retired_bytes();
+        let over = state.cow_threshold.is_some_and(|threshold| retired > threshold);
         if over == state.over_threshold {
             return Ok(());
         }

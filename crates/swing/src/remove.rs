@@ -12,11 +12,14 @@ use crate::info::Info;
 use crate::inventory::{Inventory, punch_except, read_manifest};
 use crate::lease::{self, Probe};
 use crate::name::AreaName;
-use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED};
+use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
 use crate::sys::file::{self, Folder};
 use crate::sys::process;
 use crate::units::{AreaId, ByteLen};
+
+/// Folders of the dead that are looked for whenever an area is made.
+const COLLECTED_PER_CREATION: usize = 4;
 
 /// What removing an area came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +68,18 @@ impl Namespace {
     /// The part of `gc` done when memory is short; best effort.
     pub(crate) fn collect_garbage(&self) {
         let _ = self.gc_inner(false);
+    }
+
+    /// Looks at a few of the folders without a name, so that what dead processes left does not pile
+    /// up where nobody ever calls `gc`; best effort.
+    pub(crate) fn collect_a_little(&self) {
+        let Ok(mut names) = self.folder().names() else { return };
+        names.retain(|n| n.starts_with(UNNAMED) || n.starts_with(REMOVED));
+        let from = process::random_id() as usize % names.len().max(1);
+        names.rotate_left(from);
+        for name in names.iter().take(COLLECTED_PER_CREATION) {
+            let _ = self.collect_folder(name, &mut GcReport::default());
+        }
     }
 
     fn gc_inner(&self, named_too: bool) -> Result<GcReport> {

@@ -8,6 +8,7 @@
 //! [`Snapshot::derive`] makes it writable: a new area over the same addresses, of which each extent
 //! is copied when it is first written.
 
+use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -30,7 +31,7 @@ use crate::sys::process;
 use crate::units::{AreaId, AreaOffset, Epoch};
 
 /// A leased, mapped, read-only state. Clones share the lease and the addresses.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     pub(crate) inner: Arc<Inner>,
 }
@@ -53,6 +54,14 @@ pub(crate) struct HeldSource {
     pub lease: Arc<Lease>,
     /// See [`Source::via`].
     pub via: Option<Arc<Lease>>,
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Snapshot");
+        out.field("area", &self.area_id()).field("name", &self.name());
+        out.field("epoch", &self.epoch()).field("base", &self.base()).finish_non_exhaustive()
+    }
 }
 
 impl Snapshot {

@@ -165,7 +165,10 @@ fn unnamed_and_unpublished_areas_leave_nothing() {
     fill(&unnamed, 0, 8, 1);
     fill(&named, 0, 8, 1);
     let view = unnamed.freeze_view().unwrap();
-    assert_eq!(h.ns.list().unwrap().len(), 2);
+    let list = h.ns.list().unwrap();
+    assert_eq!(list.len(), 2);
+    // Also the size of memory that has no name yet is known.
+    assert_eq!(list[0].own.get(), SMALL);
     assert_eq!(h.ns.gc().unwrap().removed, 0);
     let mapping = unnamed.mapping().clone();
     drop((unnamed, named));
@@ -317,9 +320,27 @@ fn hooks_are_refused_above_the_threshold() {
     fill(&area, data_at(2), DATA, 2);
     area.publish(Publish::Shared, b"").unwrap();
     assert!(matches!(h.ns.hook(&name("a")), Err(HookError::NotHookable { .. })));
+    area.set_cow_threshold(None).unwrap();
+    drop(h.ns.hook(&name("a")).unwrap());
+    area.set_cow_threshold(Some(ByteLen(DATA))).unwrap();
+    assert!(matches!(h.ns.hook(&name("a")), Err(HookError::NotHookable { .. })));
     drop(snapshot);
     area.publish(Publish::Shared, b"").unwrap();
     drop(h.ns.hook(&name("a")).unwrap());
+}
+
+#[test]
+fn what_the_dead_left_does_not_pile_up() {
+    let h = home();
+    for i in 0..20u64 {
+        let folder = h.dir.path().join(format!(".unnamed-{i:016x}"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("owner.lock"), "1 1\ngone\n").unwrap();
+    }
+    for _ in 0..200 {
+        drop(h.ns.create_unnamed(&options()).unwrap());
+    }
+    assert_eq!(std::fs::read_dir(h.dir.path()).unwrap().count(), 0);
 }
 
 #[test]
