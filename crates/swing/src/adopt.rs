@@ -26,8 +26,11 @@ use crate::snapshot::check_memory;
 use crate::sys::file::{self, Folder};
 use crate::units::{AreaOffset, Epoch, ExtentId};
 
-/// How often a lock that a collector may hold for a moment is tried.
+/// How often a lock that a collector may hold for a moment is tried, a millisecond apart.
 const MAX_TRIES: u32 = 8;
+/// The same while nobody says that it is the owner: somebody is just taking the lock, or the last
+/// owner has let go but a program it was starting at that moment still has the descriptor.
+const MAX_TRIES_NOBODY: u32 = 300;
 
 impl Namespace {
     /// Becomes the writer of an existing named area, in the state its last owner committed. Private
@@ -65,12 +68,14 @@ impl Namespace {
                         return Ok((folder, lock));
                     }
                 }
-                Err(Fault::Owned { .. }) if tries < MAX_TRIES => {
+                Err(Fault::Owned { pid, .. })
+                    if tries < if pid == 0 { MAX_TRIES_NOBODY } else { MAX_TRIES } =>
+                {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
                 Err(fault) => return Err(fault),
             }
-            if tries >= 2 * MAX_TRIES {
+            if tries >= 2 * MAX_TRIES_NOBODY {
                 return Err(Fault::NotFound);
             }
         }

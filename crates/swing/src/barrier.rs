@@ -75,10 +75,6 @@ impl Step {
     fn extents(&self) -> impl Iterator<Item = ExtentId> + use<> {
         (self.first.0..self.first.0 + self.count).map(ExtentId)
     }
-
-    fn end(&self) -> u64 {
-        self.start + self.len
-    }
 }
 
 impl Area {
@@ -145,8 +141,10 @@ impl Core {
         let Some(file) = file else { return Ok(()) };
         let mut failure = None;
         let mut done = 0;
+        let mut replaced = 0;
         for step in &steps {
-            if let Err(fault) = self.perform(step, &file) {
+            replaced = 0;
+            if let Err(fault) = self.perform(step, &file, &mut replaced) {
                 failure = Some(fault);
                 break;
             }
@@ -159,7 +157,8 @@ impl Core {
                 self.record(&mut state, step);
                 written += step.len;
             } else {
-                self.undo(&mut state, step, &file, i == done);
+                let replaced = if i == done { replaced } else { 0 };
+                self.undo(&mut state, step, &file, i == done, replaced);
             }
         }
         let claimed: u32 = steps.iter().map(|s| s.count).sum();
@@ -272,9 +271,11 @@ impl Core {
         steps.push(Step { first: extent, count: 1, start, len, way });
     }
 
-    fn perform(&self, step: &Step, file: &File) -> Result<()> {
+    /// Does a step; `replaced` is how many of its bytes show something else afterwards, also when
+    /// it fails.
+    fn perform(&self, step: &Step, file: &File, replaced: &mut u64) -> Result<()> {
         match step.way {
-            Way::Fresh { plane, zero } => self.map_fresh(step, file, plane, zero),
+            Way::Fresh { plane, zero } => self.map_fresh(step, file, plane, zero, replaced),
             Way::InPlace => {
                 let span = self.mapping.span();
                 let path = self.memory_path();
@@ -286,14 +287,22 @@ impl Core {
             Way::Copy { plane } if self.geometry.is_small(step.first) => {
                 self.copy_small(step, file, plane)
             }
-            Way::Copy { plane } => self.copy_large(step, file, plane),
+            Way::Copy { plane } => self.copy_large(step, file, plane, replaced),
         }
     }
 
-    fn map_fresh(&self, step: &Step, file: &File, plane: u32, zero: bool) -> Result<()> {
+    fn map_fresh(
+        &self,
+        step: &Step,
+        file: &File,
+        plane: u32,
+        zero: bool,
+        replaced: &mut u64,
+    ) -> Result<()> {
         let run = self.plane_run(step.start, step.len, plane);
         let path = self.memory_path();
         self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
+        *replaced = step.len;
         self.populate(self.mapping.span(), step.start, step.len, file, run.file_offset)?;
         if zero {
             // SAFETY: the range has just been mapped writable and populated, and the extents are
@@ -364,12 +373,11 @@ impl Core {
 
     /// Large extents: copied through a scratch mapping (writing the file would give small pages),
     /// whose page tables then move over the old mapping in one step.
-    fn copy_large(&self, step: &Step, file: &File, plane: u32) -> Result<()> {
-        let mut done = 0;
-        while done < step.len {
-            let len = COPY_STEP.min(step.len - done);
-            self.copy_piece(step.start + done, len, file, plane)?;
-            done += len;
+    fn copy_large(&self, step: &Step, file: &File, plane: u32, replaced: &mut u64) -> Result<()> {
+        while *replaced < step.len {
+            let len = COPY_STEP.min(step.len - *replaced);
+            self.copy_piece(step.start + *replaced, len, file, plane)?;
+            *replaced += len;
         }
         Ok(())
     }
@@ -425,10 +433,11 @@ impl Core {
     }
 
     /// Takes back a step that failed half-way (`touched`) or was never begun.
-    fn undo(&self, state: &mut State, step: &Step, file: &File, touched: bool) {
-        if touched {
-            self.restore(state, step.start, step.end());
-        }
+    fn undo(&self, state: &mut State, step: &Step, file: &File, touched: bool, replaced: u64) {
+        assert!(replaced <= step.len && (touched || replaced == 0));
+        // Only what was really replaced: mapping the rest again could itself fail, when what
+        // failed is the number of mappings.
+        self.restore(state, step.start, step.start + replaced);
         if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
             if touched {
                 // What a failed population has allocated must not stay: the file system is full.

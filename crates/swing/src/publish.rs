@@ -21,7 +21,7 @@ use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
 use crate::mapping::mapping_fault;
 use crate::sys::file::{self, Folder};
-use crate::units::{AreaId, Epoch, ExtentId};
+use crate::units::{AreaId, AreaOffset, Epoch, ExtentId};
 use crate::versions::merge;
 
 /// The link that hookers open.
@@ -185,16 +185,21 @@ impl Core {
         extents.retain(|e| self.states.get(*e) == PRIVATE);
         let range = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);
         let path = self.memory_path();
+        let mut failure = None;
+        let mut done = 0;
         for (start, len) in merge(extents.iter().map(range).collect()) {
             let protected = self.mapping.span().protect(start as usize, len as usize, false);
-            if let Err(e) = protected {
-                // All stay private: protecting again is harmless.
-                state.private = extents;
-                return Err(mapping_fault(e, &path));
+            failure = protected.err().map(|e| mapping_fault(e, &path));
+            // Also what failed may be protected in part: it needs the barrier again.
+            let end = AreaOffset(start + len);
+            done += extents[done..].partition_point(|e| self.geometry.start(*e) < end);
+            if failure.is_some() {
+                break;
             }
         }
+        state.private = extents.split_off(done);
         extents.iter().for_each(|e| self.states.set(*e, FROZEN));
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     /// The manifest of the present state.

@@ -259,13 +259,27 @@ pub(crate) fn set_len(file: &File, len: u64, path: &Path) -> Result<()> {
 /// Gives the memory of a range of a file back to the system; the range reads as zeros afterwards.
 pub(crate) fn punch(file: &File, offset: u64, len: u64, path: &Path) -> Result<()> {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    fs::fallocate(file, mode, offset, len).map_err(|e| Fault::io("give back memory of", path, e))
+    debug_assert!(len > 0 && offset.is_multiple_of(4096) && len.is_multiple_of(4096));
+    retry(|| fs::fallocate(file, mode, offset, len))
+        .map_err(|e| Fault::io("give back memory of", path, e))
 }
 
 /// Allocates a range of a file (in small pages); the way to populate where `MADV_POPULATE_WRITE` is
 /// missing.
 pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> std::result::Result<(), Errno> {
-    fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, len)
+    retry(|| fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, len))
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry(
+    mut call: impl FnMut() -> std::result::Result<(), Errno>,
+) -> std::result::Result<(), Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
 }
 
 /// The first range of allocated bytes at or after `from`.
