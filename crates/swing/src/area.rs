@@ -39,6 +39,9 @@ pub(crate) const MEMORY: &str = "memory";
 /// Name of the folder with the pins and memory files of the areas depended on.
 pub(crate) const PARENTS: &str = "parents";
 
+/// How often work is put off for those who want the whole state; about a tenth of a second.
+const MAX_COURTESY: u32 = 200;
+
 /// What an area is created with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AreaOptions {
@@ -166,6 +169,8 @@ pub(crate) struct Core {
     pub state: Mutex<State>,
     /// Signalled when `busy` falls.
     pub idle: Condvar,
+    /// Threads that want the whole state (publish, fork): others let them go first.
+    pub idle_wanted: AtomicUsize,
     pub counters: Counters,
     /// Write sessions alive; see [`Area::write_session`].
     pub sessions: Sessions,
@@ -319,6 +324,7 @@ impl Area {
             generation: process::fork_generation(),
             state: Mutex::new(state),
             idle: Condvar::new(),
+            idle_wanted: AtomicUsize::new(0),
             counters: Counters::default(),
             sessions: Sessions::default(),
         });
@@ -450,14 +456,26 @@ impl Core {
 
     /// As `lock_for_change`, and nobody is working on extents outside the lock.
     pub(crate) fn lock_idle(&self) -> Result<MutexGuard<'_, State>> {
-        let mut state = self.lock_for_change()?;
-        while state.busy > 0 {
-            state = self.idle.wait(state);
+        self.idle_wanted.fetch_add(1, Ordering::Relaxed);
+        let locked = self.lock_for_change();
+        let idle = locked.and_then(|mut state| {
+            while state.busy > 0 {
+                state = self.idle.wait(state);
+            }
+            if state.closed { Err(Fault::Closed) } else { Ok(state) }
+        });
+        self.idle_wanted.fetch_sub(1, Ordering::Relaxed);
+        idle
+    }
+
+    /// Called before work is begun outside the lock: without it, threads that go from one piece of
+    /// work to the next would keep a publish or a fork waiting without end.
+    pub(crate) fn let_others_go_first(&self) {
+        let mut tries = 0;
+        while self.idle_wanted.load(Ordering::Relaxed) > 0 && tries < MAX_COURTESY {
+            crate::lease::pause(tries);
+            tries += 1;
         }
-        if state.closed {
-            return Err(Fault::Closed);
-        }
-        Ok(state)
     }
 
     /// The path for messages.

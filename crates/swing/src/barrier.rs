@@ -130,6 +130,7 @@ impl Core {
         extents: Range<u32>,
         intent: WriteIntent,
     ) -> Result<()> {
+        self.let_others_go_first();
         let (steps, file) = {
             let mut state = self.lock_for_change()?;
             while extents.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
