@@ -1,5 +1,5 @@
-//! A writer that is killed at any moment loses nothing that was committed and leaves nothing behind; one that runs out of
-//! memory rolls back and goes on; damaged bytes are an error.
+//! A writer that is killed at any moment loses nothing that was committed and leaves nothing
+//! behind; one that runs out of memory rolls back and goes on; damaged bytes are an error.
 
 mod common;
 

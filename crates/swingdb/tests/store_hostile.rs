@@ -1,5 +1,5 @@
-//! Damaged or hostile catalog bytes are an error, never a panic or an access outside the area; a full file system is an
-//! error, and the database goes on.
+//! Damaged or hostile catalog bytes are an error, never a panic or an access outside the area; a
+//! full file system is an error, and the database goes on.
 
 mod common;
 
@@ -63,7 +63,8 @@ fn victim(namespace: &Namespace) {
 
 fn slice(area: &Area, at: u64, len: usize) -> &mut [u8] {
     let base = area.base();
-    // SAFETY: the caller stays inside extents that have memory; this test is the only user of the area.
+    // SAFETY: the caller stays inside extents that have memory; this test is the only user of the
+    // area.
     unsafe { std::slice::from_raw_parts_mut(base.as_ptr().add(at as usize), len) }
 }
 

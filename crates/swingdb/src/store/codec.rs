@@ -463,3 +463,101 @@ pub(super) fn check_type(data_type: &DataType, depth: usize) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(data_type: DataType) -> Arc<Field> {
+        Arc::new(Field::new("item", data_type, true))
+    }
+
+    fn some_types() -> Vec<DataType> {
+        let mut all = SIMPLE.to_vec();
+        let pair =
+            vec![Field::new("k", DataType::Utf8, false), Field::new("v", DataType::Int8, true)];
+        let metadata = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())].into();
+        let noted = Field::new("n", DataType::Date32, true).with_metadata(metadata);
+        let union = UnionFields::try_new([1, 5], [noted.clone(), pair[0].clone()]).unwrap();
+        all.extend([
+            DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into())),
+            DataType::Timestamp(TimeUnit::Second, None),
+            DataType::FixedSizeBinary(7),
+            DataType::Decimal32(9, -2),
+            DataType::Decimal64(18, 18),
+            DataType::Decimal128(38, 0),
+            DataType::Decimal256(76, 76),
+            DataType::List(item(DataType::Int8)),
+            DataType::LargeList(item(DataType::List(item(DataType::Utf8)))),
+            DataType::ListView(item(DataType::Int8)),
+            DataType::LargeListView(item(DataType::Int8)),
+            DataType::FixedSizeList(item(DataType::Int8), 3),
+            DataType::Struct(vec![noted].into()),
+            DataType::Map(Arc::new(Field::new("e", DataType::Struct(pair.into()), false)), true),
+            DataType::Union(union.clone(), UnionMode::Dense),
+            DataType::Union(union, UnionMode::Sparse),
+            DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8)),
+            DataType::RunEndEncoded(item(DataType::Int32), item(DataType::Boolean)),
+        ]);
+        all
+    }
+
+    #[test]
+    fn types_survive_and_every_prefix_is_refused() {
+        for data_type in some_types() {
+            check_type(&data_type, 0).unwrap();
+            let mut w = Writer::record();
+            w.data_type(&data_type);
+            let record = w.finish(Kind::Table);
+            let mut r = Reader::record(&record, Kind::Table).unwrap();
+            assert_eq!(r.data_type(0).unwrap(), data_type);
+            r.finish().unwrap();
+            for len in FRAME_BYTES..record.len() {
+                let mut r = Reader { left: &record[FRAME_BYTES..len] };
+                assert!(r.data_type(0).is_err(), "{data_type} cut at {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_survive() {
+        for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
+            let mut w = Writer::record();
+            w.u64(value);
+            w.i128(-i128::from(value));
+            let record = w.finish(Kind::Page);
+            let mut r = Reader::record(&record, Kind::Page).unwrap();
+            assert_eq!((r.u64().unwrap(), r.i128().unwrap()), (value, -i128::from(value)));
+        }
+        let mut r = Reader { left: &[0xff; 12] };
+        assert!(r.u64().is_err());
+    }
+
+    #[test]
+    fn each_bit_of_a_record_counts() {
+        let mut w = Writer::record();
+        w.text("some text");
+        let record = w.finish(Kind::Root);
+        assert!(Reader::record(&record, Kind::Root).is_ok());
+        assert!(Reader::record(&record, Kind::Page).is_err());
+        for bit in 0..record.len() * 8 {
+            let mut damaged = record.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Reader::record(&damaged, Kind::Root).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn types_nested_too_deep_are_refused() {
+        let mut data_type = DataType::Int8;
+        for _ in 0..MAX_DEPTH {
+            data_type = DataType::List(item(data_type));
+        }
+        assert!(check_type(&data_type, 0).is_err());
+        let mut w = Writer::record();
+        w.data_type(&data_type);
+        let record = w.finish(Kind::Table);
+        assert!(Reader::record(&record, Kind::Table).unwrap().data_type(0).is_err());
+        assert!(check_type(&DataType::Time32(TimeUnit::Nanosecond), 0).is_err());
+    }
+}

@@ -63,6 +63,8 @@ struct Inner {
     snapshot: Mutex<Option<Snapshot>>,
     slot: Mutex<Slot>,
     free: Condvar,
+    /// The process that opened it: in a forked child only reading goes on.
+    pid: u32,
 }
 
 struct Slot {
@@ -142,6 +144,7 @@ impl Store {
             snapshot: Mutex::new(snapshot),
             slot: Mutex::new(Slot { writer: Some(writer), closed: false }),
             free: Condvar::new(),
+            pid: std::process::id(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -189,6 +192,10 @@ impl Store {
     }
 
     fn take_writer(&self) -> Result<Box<Writer>> {
+        // Looked at before the lock, which another thread may have held when the process forked.
+        if self.inner.pid != std::process::id() {
+            return Err(Error::Forked);
+        }
         let deadline = Instant::now() + WRITER_WAIT;
         let mut slot = self.inner.slot.lock();
         loop {

@@ -29,6 +29,11 @@ pub(super) enum Bound {
 }
 
 impl Bound {
+    /// Whether it is certainly smaller than another bound of the same column.
+    pub fn is_less(&self, other: &Self) -> bool {
+        self.cmp_same(other).is_lt()
+    }
+
     fn cmp_same(&self, other: &Self) -> std::cmp::Ordering {
         match (self, other) {
             (Bound::Int(a), Bound::Int(b)) => a.cmp(b),
@@ -489,4 +494,81 @@ fn raise(prefix: &[u8], is_text: bool) -> Option<Vec<u8>> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{BinaryArray, BooleanArray, Float64Array, Int32Array, StringArray};
+
+    use super::*;
+
+    fn stats(pieces: &[ArrayRef]) -> (Option<ScalarValue>, Option<ScalarValue>, ChunkStats) {
+        let data_type = pieces[0].data_type();
+        let found = ChunkStats::of(data_type, pieces);
+        let (min, max) = found.bounds.clone().unzip();
+        let value = |b: Option<Bound>| b.and_then(|b| scalar(data_type, &b));
+        (value(min), value(max), found)
+    }
+
+    #[test]
+    fn floats_follow_the_total_order() {
+        let values = [1.5, f64::NEG_INFINITY, -0.0, 0.0, f64::NAN, -2.0];
+        let array: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+        let (min, max, found) = stats(&[array]);
+        assert_eq!(min, Some(ScalarValue::Float64(Some(f64::NEG_INFINITY))));
+        assert!(matches!(max, Some(ScalarValue::Float64(Some(v))) if v.is_nan()));
+        assert!(found.exact && !found.sorted);
+        let array: ArrayRef = Arc::new(Float64Array::from(vec![-1.0, -0.0, 0.0, f64::INFINITY]));
+        assert!(stats(&[array]).2.sorted);
+        let array: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0]));
+        assert!(!stats(&[array]).2.sorted);
+    }
+
+    #[test]
+    fn order_is_seen_across_pieces() {
+        let ints = |v: Vec<i32>| -> ArrayRef { Arc::new(Int32Array::from(v)) };
+        assert!(stats(&[ints(vec![1, 2]), ints(vec![2, 9])]).2.sorted);
+        assert!(!stats(&[ints(vec![1, 3]), ints(vec![2, 9])]).2.sorted);
+        let long: Vec<i32> = (0..5000).map(|i| if i == 2048 { 0 } else { i }).collect();
+        assert!(!stats(&[ints(long)]).2.sorted);
+        let texts = |v: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(v)) };
+        let (min, max, found) = stats(&[texts(vec!["b", "c"]), texts(vec!["c", "a"])]);
+        assert_eq!(min, Some(ScalarValue::from("a")));
+        assert_eq!(max, Some(ScalarValue::from("c")));
+        assert!(!found.sorted && found.exact);
+        let (min, max, _) = stats(&[texts(vec!["b", "a", "x", "c"])]);
+        assert_eq!((min, max), (Some(ScalarValue::from("a")), Some(ScalarValue::from("x"))));
+    }
+
+    #[test]
+    fn long_bounds_are_cut_and_stay_bounds() {
+        let low = "a".repeat(70);
+        let high = "z\u{7f}".repeat(40);
+        let array: ArrayRef = Arc::new(StringArray::from(vec![low.as_str(), high.as_str()]));
+        let (min, max, found) = stats(&[array]);
+        let (Some(ScalarValue::Utf8(Some(min))), Some(ScalarValue::Utf8(Some(max)))) = (min, max)
+        else {
+            panic!("bounds of a text column")
+        };
+        assert!(min <= low && max >= high && !found.exact);
+        assert!(min.len() <= MAX_BOUND_BYTES && max.len() <= MAX_BOUND_BYTES);
+        let largest = vec![0xffu8; 100];
+        let array: ArrayRef = Arc::new(BinaryArray::from_vec(vec![&largest]));
+        assert_eq!(stats(&[array]).2.bounds, None);
+    }
+
+    #[test]
+    fn booleans_and_nulls() {
+        let array: ArrayRef = Arc::new(BooleanArray::from(vec![false, false, true]));
+        let (min, max, found) = stats(&[array]);
+        assert_eq!((min, max), (Some(false.into()), Some(true.into())));
+        assert!(found.sorted);
+        let array: ArrayRef = Arc::new(BooleanArray::from(vec![true, false]));
+        assert!(!stats(&[array]).2.sorted);
+        let array: ArrayRef = Arc::new(Int32Array::from(vec![None, Some(4), None]));
+        let (min, _, found) = stats(&[array]);
+        assert_eq!((min, found.nulls, found.sorted), (Some(4i32.into()), 2, false));
+    }
 }

@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::rowids::{RowId, RowIds};
 use super::segment::Segment;
+use super::stats::{Bound, ChunkStats};
 use super::table::{Constraint, Table};
 use crate::error::{ConstraintKind, Error, Result};
 
@@ -278,23 +279,18 @@ fn removed_hashes(table: &Table, constraint: &Constraint, rows: &RowIds) -> Resu
     Ok(hashes)
 }
 
-/// Smallest and largest value of some columns' first, in the engine's own scalars.
-type Bounds = (datafusion::common::ScalarValue, datafusion::common::ScalarValue);
+/// Smallest and largest value.
+type Bounds = (Bound, Bound);
 
 fn bounds_of(pieces: &[ArrayRef]) -> Option<Bounds> {
-    let data_type = pieces.first()?.data_type();
-    let stats = super::stats::ChunkStats::of(data_type, pieces);
-    let (min, max) = stats.bounds?;
-    Some((super::stats::scalar(data_type, &min)?, super::stats::scalar(data_type, &max)?))
+    ChunkStats::of(pieces.first()?.data_type(), pieces).bounds
 }
 
 /// Whether a segment may hold a value within the bounds.
 fn overlaps(segment: &Segment, column: usize, bounds: Option<&Bounds>) -> bool {
-    let stats = segment.stats(column);
-    let (Some((low, high)), Some(min), Some(max)) = (bounds, stats.min, stats.max) else {
-        return true;
-    };
-    !(max < *low || *high < min)
+    let there = segment.chunks().get(column).and_then(|c| c.stats.bounds.as_ref());
+    let (Some((low, high)), Some((min, max))) = (bounds, there) else { return true };
+    !(max.is_less(low) || high.is_less(min))
 }
 
 /// Whether the new keys obviously differ from each other and from all there are: one column,
@@ -311,7 +307,7 @@ fn apart(table: &Table, constraint: &Constraint, batches: &[Vec<ArrayRef>]) -> R
             return Ok(false);
         }
         let Some((min, max)) = bounds_of(std::slice::from_ref(values)) else { return Ok(false) };
-        if whole.as_ref().is_some_and(|(_, before)| *before >= min) {
+        if whole.as_ref().is_some_and(|(_, before)| !before.is_less(&min)) {
             return Ok(false);
         }
         let rest = values.len() - 1;
