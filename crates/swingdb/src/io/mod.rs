@@ -1,68 +1,36 @@
 //! Files in and out: Parquet, CSV, JSON lines and Arrow IPC, by API, by `COPY` and in `FROM 'file'`.
+//!
+//! Reading: [`source`] finds files and formats, [`scan`] reads any of them as one table on several
+//! threads ([`csv`], [`parquet`], [`json`], [`ipc`]), [`import`] appends to a table of the database, and
+//! [`external`] lets a query read files in place. Writing: [`export`] encodes on several threads into an
+//! [`output`] file that is complete or not there. [`copy`] is the SQL of all that.
 
+mod copy;
+mod csv;
+mod export;
+mod external;
+mod import;
+mod ipc;
+mod json;
+mod matching;
+mod meter;
 mod options;
+mod output;
+mod parquet;
+mod scan;
+mod source;
+mod types;
 
-use std::path::Path;
-use std::sync::Arc;
+pub use options::{
+    DateStyle, ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport, OptionValue,
+};
 
-use datafusion::catalog::TableProvider;
-use datafusion::sql::parser::{CopyToStatement, CreateExternalTable};
-use datafusion::sql::sqlparser::ast::Statement;
-
-use crate::error::{Error, Result};
-use crate::sql::params::Params;
-use crate::sql::result::QueryResult;
-use crate::sql::session::Session;
-
-pub use options::{ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport};
-
-/// COPY ... TO.
-pub(crate) fn copy_to(
-    _session: &Arc<Session>,
-    copy: CopyToStatement,
-    _params: &Params,
-) -> Result<QueryResult> {
-    Err(Error::unsupported(copy.to_string()))
-}
-
-/// COPY ... FROM; `statement` is an `ast::Statement::Copy`.
-pub(crate) fn copy_from(
-    _session: &Arc<Session>,
-    statement: &Statement,
-    _params: &Params,
-) -> Result<QueryResult> {
-    Err(Error::unsupported(statement.to_string()))
-}
-
-/// CREATE EXTERNAL TABLE: [`Session::register_provider`] makes it queryable.
-pub(crate) fn create_external_table(
-    _session: &Arc<Session>,
-    create: CreateExternalTable,
-) -> Result<QueryResult> {
-    Err(Error::unsupported(create.to_string()))
-}
-
-/// A file, or a pattern of files, as a table: what `FROM 'file.parquet'` reads.
-pub(crate) fn file_table(path: &str) -> Result<Arc<dyn TableProvider>> {
-    Err(Error::unsupported(format!("reading {path}")))
-}
-
-/// Appends a file to a table; see [`Connection::import_file`](crate::Connection::import_file).
-pub(crate) fn import_file(
-    _session: &Arc<Session>,
-    path: &Path,
-    _table: &str,
-    _options: ImportOptions,
-) -> Result<ImportReport> {
-    Err(Error::unsupported(format!("importing {}", path.display())))
-}
-
-/// Writes a query's rows to a file; see [`Connection::export_file`](crate::Connection::export_file).
-pub(crate) fn export_file(
-    _session: &Arc<Session>,
-    _sql_or_table: &str,
-    path: &Path,
-    _options: ExportOptions,
-) -> Result<ExportReport> {
-    Err(Error::unsupported(format!("exporting {}", path.display())))
-}
+pub(crate) use copy::{
+    CopyStatement, What as CopyWhat, create_external_table, execute as execute_copy,
+    parse as parse_copy,
+};
+pub(crate) use export::export_file;
+pub(crate) use external::{file_table, functions};
+pub(crate) use import::{import_file, parse_name};
+pub(crate) use meter::Meter;
+pub(crate) use scan::in_parallel;

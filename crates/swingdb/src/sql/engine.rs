@@ -46,7 +46,11 @@ fn build_state() -> Result<SessionState> {
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_expr_planners(SessionStateDefaults::default_expr_planners())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
-    Ok(builder.with_optimizer_rules(optimizer_rules()).build())
+    let mut state = builder.with_optimizer_rules(optimizer_rules()).build();
+    for (name, function) in crate::io::functions() {
+        state.register_udtf(name, function);
+    }
+    Ok(state)
 }
 
 /// DataFusion's rules and our own.

@@ -11,8 +11,8 @@ use datafusion::common::TableReference;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{ExplainOption, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::{
-    CopyToStatement, CreateExternalTable, DFParser, DFParserBuilder, ExplainStatement,
-    ResetStatement, Statement as DfStatement,
+    CreateExternalTable, DFParser, DFParserBuilder, ExplainStatement, ResetStatement,
+    Statement as DfStatement,
 };
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
@@ -36,8 +36,8 @@ pub(crate) enum Parsed {
     Sql(Box<Statement>),
     /// EXPLAIN of something.
     Explain(ExplainStatement),
-    /// COPY ... TO.
-    CopyTo(CopyToStatement),
+    /// COPY.
+    Copy(Box<crate::io::CopyStatement>),
     /// CREATE EXTERNAL TABLE.
     External(CreateExternalTable),
     /// RESET.
@@ -137,14 +137,14 @@ fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
         return Ok(Parsed::Own(own));
     }
     // DataFusion's own COPY knows only one direction.
-    if next_word(parser, 0, "copy") && copies_from(parser) {
-        let statement = parser.parser.parse_statement().map_err(parser_error)?;
-        return Ok(Parsed::Sql(Box::new(statement)));
+    if next_word(parser, 0, "copy") {
+        let copy = crate::io::parse_copy(&mut parser.parser)?;
+        return Ok(Parsed::Copy(Box::new(copy)));
     }
     Ok(match parser.parse_statement()? {
         DfStatement::Statement(statement) => Parsed::Sql(statement),
         DfStatement::Explain(explain) => Parsed::Explain(explain),
-        DfStatement::CopyTo(copy) => Parsed::CopyTo(copy),
+        DfStatement::CopyTo(copy) => return Err(Error::unsupported(copy.to_string())),
         DfStatement::CreateExternalTable(create) => Parsed::External(create),
         DfStatement::Reset(ResetStatement::Variable(name)) => Parsed::Reset(name),
     })
@@ -160,29 +160,6 @@ fn next_word(parser: &DFParser<'_>, ahead: usize, word: &str) -> bool {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
         _ => false,
     }
-}
-
-/// Whether `COPY table (columns) ...` goes on with FROM.
-fn copies_from(parser: &DFParser<'_>) -> bool {
-    const MAX_TOKENS: usize = 10_000;
-    let mut depth = 0;
-    for ahead in 1..MAX_TOKENS {
-        match parser.parser.peek_nth_token(ahead).token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            Token::EOF | Token::SemiColon => return false,
-            Token::Word(w) if depth == 0 && w.quote_style.is_none() => {
-                if w.value.eq_ignore_ascii_case("to") {
-                    return false;
-                }
-                if w.value.eq_ignore_ascii_case("from") {
-                    return true;
-                }
-            }
-            _ => {}
-        }
-    }
-    false
 }
 
 fn ends(parser: &DFParser<'_>, ahead: usize) -> bool {
@@ -266,11 +243,11 @@ fn number(statement: &mut Parsed, next: &mut usize, names: &mut Vec<String>) -> 
             DfStatement::Statement(inner) => idents::number_parameters(inner.as_mut(), next, names),
             _ => Ok(()),
         },
-        Parsed::CopyTo(copy) => match &mut copy.source {
-            datafusion::sql::parser::CopyToSource::Query(query) => {
+        Parsed::Copy(copy) => match &mut copy.what {
+            crate::io::CopyWhat::To(query) => {
                 idents::number_parameters(query.as_mut(), next, names)
             }
-            datafusion::sql::parser::CopyToSource::Relation(_) => Ok(()),
+            crate::io::CopyWhat::From { .. } => Ok(()),
         },
         _ => Ok(()),
     }
@@ -281,20 +258,20 @@ fn execute(session: &Arc<Session>, statement: Parsed, params: &Params) -> Result
     match statement {
         Parsed::Sql(statement) => execute_sql(session, *statement, params),
         Parsed::Explain(explain) => execute_explain(session, explain, params),
-        Parsed::CopyTo(copy) => crate::io::copy_to(session, copy, params),
+        Parsed::Copy(copy) => crate::io::execute_copy(session, *copy, params),
         Parsed::External(create) => crate::io::create_external_table(session, create),
         Parsed::Reset(name) => settings::reset(session, &name),
         Parsed::Own(own) => execute_own(session, own),
     }
 }
 
-fn execute_sql(
+/// Runs one statement.
+pub(crate) fn execute_sql(
     session: &Arc<Session>,
     mut statement: Statement,
     params: &Params,
 ) -> Result<QueryResult> {
     match &statement {
-        Statement::Copy { .. } => return crate::io::copy_from(session, &statement, params),
         Statement::Set(set) => return settings::set(session, set),
         _ => {}
     }
@@ -404,7 +381,12 @@ pub(crate) fn table_references(sql: &str) -> Result<Vec<TableReference>> {
         let statement = match statement {
             Parsed::Sql(statement) => DfStatement::Statement(statement),
             Parsed::Explain(explain) => DfStatement::Explain(explain),
-            Parsed::CopyTo(copy) => DfStatement::CopyTo(copy),
+            Parsed::Copy(copy) => match copy.what {
+                crate::io::CopyWhat::To(query) => {
+                    DfStatement::Statement(Box::new(Statement::Query(query)))
+                }
+                crate::io::CopyWhat::From { .. } => continue,
+            },
             _ => continue,
         };
         if let Ok((tables, _)) = resolve_table_references(&statement, false) {

@@ -1,0 +1,393 @@
+//! Turning the fields of one column, record after record, into an Arrow array.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanArray, Decimal128Array, Decimal256Array,
+    Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, PrimitiveArray,
+    StringViewArray, StringViewBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    new_empty_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field as ArrowField, Schema, TimeUnit, i256};
+use arrow::error::ArrowError;
+use arrow::json::ReaderBuilder;
+
+use super::dialect::Dialect;
+use super::fields::{Field, Fields, unescape};
+use super::values::{self, DateStyle};
+
+/// The fields of a batch of records, with what is needed to understand them.
+pub(super) struct Batch<'a> {
+    /// The block's text, which is valid UTF-8.
+    pub(super) text: &'a str,
+    pub(super) fields: &'a Fields,
+    /// Fields in a record.
+    pub(super) columns: usize,
+    pub(super) dialect: &'a Dialect,
+}
+
+/// A field that is not a value of its column's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadField {
+    /// Record within the batch.
+    pub(super) row: usize,
+    pub(super) field: Field,
+}
+
+impl Batch<'_> {
+    /// The fields of file column `column`, record after record.
+    #[inline]
+    fn fields(&self, column: usize) -> impl Iterator<Item = (usize, Field)> {
+        let fields = self.fields.all().iter().skip(column).step_by(self.columns);
+        fields.copied().take(self.fields.rows()).enumerate()
+    }
+
+    /// Whether a field stands for NULL; the empty one does also in quotes if `empty_is_null`.
+    #[inline]
+    fn is_null(&self, field: Field, text: &[u8], empty_is_null: bool) -> bool {
+        let nulls = &self.dialect.nulls[..];
+        match (field.is_quoted(), text.is_empty()) {
+            (true, empty) => empty && empty_is_null,
+            (false, true) => empty_is_null || nulls.iter().any(|null| null.is_empty()),
+            (false, false) if nulls.len() == 1 && nulls[0].is_empty() => false,
+            (false, false) => nulls.iter().any(|null| null == text),
+        }
+    }
+
+    /// Calls `each` for every field of column `column`, with its text as meant (`None`: NULL).
+    #[inline]
+    fn each(
+        &self,
+        column: usize,
+        empty_is_null: bool,
+        mut each: impl FnMut(Option<&[u8]>) -> bool,
+    ) -> Result<(), BadField> {
+        let block = self.text.as_bytes();
+        let mut buffer = Vec::new();
+        for (row, field) in self.fields(column) {
+            let mut text = field.text(block);
+            let is_null = self.is_null(field, text, empty_is_null);
+            if field.is_escaped() {
+                unescape(text, self.dialect, &mut buffer);
+                text = &buffer;
+            }
+            if !each((!is_null).then_some(text)) {
+                return Err(BadField { row, field });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A column in the making.
+pub(super) struct Column {
+    data_type: DataType,
+    dates: DateStyle,
+    data: Data,
+    /// Rows that are NULL, ascending; strings keep their own.
+    nulls: Vec<u32>,
+}
+
+enum Data {
+    Bool(Vec<bool>),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    D128(Vec<i128>),
+    D256(Vec<i256>),
+    Text(StringViewBuilder),
+    Blob(BinaryViewBuilder),
+}
+
+/// Strings longer than an inline view go into blocks of this size.
+const STRING_BLOCK_BYTES: u32 = 1 << 20;
+
+impl Column {
+    /// An empty column for values of `data_type`.
+    pub(super) fn new(data_type: &DataType, dates: DateStyle, rows: usize) -> Self {
+        let data = match data_type {
+            DataType::Boolean => Data::Bool(Vec::with_capacity(rows)),
+            DataType::Int8 => Data::I8(Vec::with_capacity(rows)),
+            DataType::Int16 => Data::I16(Vec::with_capacity(rows)),
+            DataType::Int32 | DataType::Date32 | DataType::Time32(_) => {
+                Data::I32(Vec::with_capacity(rows))
+            }
+            DataType::Int64
+            | DataType::Date64
+            | DataType::Time64(_)
+            | DataType::Timestamp(_, _)
+            | DataType::Duration(_) => Data::I64(Vec::with_capacity(rows)),
+            DataType::UInt8 => Data::U8(Vec::with_capacity(rows)),
+            DataType::UInt16 => Data::U16(Vec::with_capacity(rows)),
+            DataType::UInt32 => Data::U32(Vec::with_capacity(rows)),
+            DataType::UInt64 => Data::U64(Vec::with_capacity(rows)),
+            DataType::Float16 | DataType::Float32 => Data::F32(Vec::with_capacity(rows)),
+            DataType::Float64 => Data::F64(Vec::with_capacity(rows)),
+            DataType::Decimal128(_, _) => Data::D128(Vec::with_capacity(rows)),
+            DataType::Decimal256(_, _) => Data::D256(Vec::with_capacity(rows)),
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => Data::Blob(
+                BinaryViewBuilder::with_capacity(rows).with_fixed_block_size(STRING_BLOCK_BYTES),
+            ),
+            _ => Data::Text(
+                StringViewBuilder::with_capacity(rows).with_fixed_block_size(STRING_BLOCK_BYTES),
+            ),
+        };
+        Self { data_type: data_type.clone(), dates, data, nulls: Vec::new() }
+    }
+
+    /// Appends the fields of file column `column`.
+    pub(super) fn append(&mut self, batch: &Batch<'_>, column: usize) -> Result<(), BadField> {
+        let dates = self.dates;
+        let nulls = &mut self.nulls;
+        match (&mut self.data, &self.data_type) {
+            (Data::Bool(out), _) => fill(batch, column, out, nulls, values::boolean),
+            (Data::I8(out), _) => {
+                fill(batch, column, out, nulls, |text| values::integer(text)?.try_into().ok())
+            }
+            (Data::I16(out), _) => {
+                fill(batch, column, out, nulls, |text| values::integer(text)?.try_into().ok())
+            }
+            (Data::I32(out), DataType::Date32) => {
+                fill(batch, column, out, nulls, |text| day(text, dates))
+            }
+            (Data::I32(out), DataType::Time32(unit)) => {
+                let per_unit = 1_000_000_000 / per_second(*unit);
+                fill(batch, column, out, nulls, |text| {
+                    whole(values::time(text)?, per_unit)?.try_into().ok()
+                })
+            }
+            (Data::I32(out), _) => {
+                fill(batch, column, out, nulls, |text| values::integer(text)?.try_into().ok())
+            }
+            (Data::I64(out), DataType::Timestamp(unit, zone)) => {
+                let per_second = per_second(*unit);
+                let needs_utc = zone.is_none();
+                fill(batch, column, out, nulls, |text| {
+                    let at = values::date_time(text, dates)?;
+                    // Without a zone in the column, an offset in the text would be silently lost.
+                    if needs_utc && at.offset_s.is_some_and(|offset| offset != 0) {
+                        return None;
+                    }
+                    at.instant(per_second)
+                })
+            }
+            (Data::I64(out), DataType::Date64) => fill(batch, column, out, nulls, |text| {
+                Some(i64::from(day(text, dates)?) * 86_400_000)
+            }),
+            (Data::I64(out), DataType::Time64(unit)) => {
+                let per_unit = 1_000_000_000 / per_second(*unit);
+                fill(batch, column, out, nulls, |text| whole(values::time(text)?, per_unit))
+            }
+            (Data::I64(out), _) => fill(batch, column, out, nulls, values::integer),
+            (Data::U8(out), _) => {
+                fill(batch, column, out, nulls, |text| values::unsigned(text)?.try_into().ok())
+            }
+            (Data::U16(out), _) => {
+                fill(batch, column, out, nulls, |text| values::unsigned(text)?.try_into().ok())
+            }
+            (Data::U32(out), _) => {
+                fill(batch, column, out, nulls, |text| values::unsigned(text)?.try_into().ok())
+            }
+            (Data::U64(out), _) => fill(batch, column, out, nulls, values::unsigned),
+            (Data::F32(out), _) => fill(batch, column, out, nulls, values::float32),
+            (Data::F64(out), _) => fill(batch, column, out, nulls, values::float),
+            (Data::D128(out), DataType::Decimal128(precision, scale)) => {
+                let (precision, scale) = (*precision, *scale);
+                fill(batch, column, out, nulls, |text| values::decimal(text, precision, scale))
+            }
+            (Data::D128(out), _) => {
+                fill(batch, column, out, nulls, |text| values::decimal(text, 38, 0))
+            }
+            (Data::D256(out), DataType::Decimal256(precision, scale)) => {
+                let (precision, scale) = (*precision, *scale);
+                fill(batch, column, out, nulls, |text| values::decimal256(text, precision, scale))
+            }
+            (Data::D256(out), _) => {
+                fill(batch, column, out, nulls, |text| values::decimal256(text, 76, 0))
+            }
+            (Data::Text(out), _) => append_text(batch, column, out),
+            (Data::Blob(out), _) => append_blob(batch, column, out),
+        }
+    }
+
+    /// The array of the column's type.
+    pub(super) fn finish(self) -> Result<ArrayRef, ArrowError> {
+        let nulls = self.nulls;
+        let array: ArrayRef = match self.data {
+            Data::Bool(values) => {
+                let bits = BooleanBuffer::collect_bool(values.len(), |row| values[row]);
+                Arc::new(BooleanArray::new(bits, null_buffer(values.len(), &nulls)))
+            }
+            Data::I8(values) => Arc::new(primitive(values, &nulls) as Int8Array),
+            Data::I16(values) => Arc::new(primitive(values, &nulls) as Int16Array),
+            Data::I32(values) => Arc::new(primitive(values, &nulls) as Int32Array),
+            Data::I64(values) => Arc::new(primitive(values, &nulls) as Int64Array),
+            Data::U8(values) => Arc::new(primitive(values, &nulls) as UInt8Array),
+            Data::U16(values) => Arc::new(primitive(values, &nulls) as UInt16Array),
+            Data::U32(values) => Arc::new(primitive(values, &nulls) as UInt32Array),
+            Data::U64(values) => Arc::new(primitive(values, &nulls) as UInt64Array),
+            Data::F32(values) => Arc::new(primitive(values, &nulls) as Float32Array),
+            Data::F64(values) => Arc::new(primitive(values, &nulls) as Float64Array),
+            Data::D128(values) => {
+                let array: Decimal128Array = primitive(values, &nulls);
+                Arc::new(array.with_data_type(self.data_type.clone()))
+            }
+            Data::D256(values) => {
+                let array: Decimal256Array = primitive(values, &nulls);
+                Arc::new(array.with_data_type(self.data_type.clone()))
+            }
+            Data::Text(mut builder) => Arc::new(builder.finish()),
+            Data::Blob(mut builder) => Arc::new(builder.finish()),
+        };
+        if array.data_type() == &self.data_type {
+            return Ok(array);
+        }
+        if self.data_type.is_nested() {
+            return nested(array.as_string_view(), &self.data_type);
+        }
+        // Integers become dates and times without copying; strings become what else there is.
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        cast_with_options(&array, &self.data_type, &options)
+    }
+}
+
+#[inline]
+fn fill<T: Copy + Default>(
+    batch: &Batch<'_>,
+    column: usize,
+    out: &mut Vec<T>,
+    nulls: &mut Vec<u32>,
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> Result<(), BadField> {
+    batch.each(column, true, |text| {
+        let Some(text) = text else {
+            nulls.push(out.len() as u32);
+            out.push(T::default());
+            return true;
+        };
+        match parse(text) {
+            Some(value) => {
+                out.push(value);
+                true
+            }
+            None => false,
+        }
+    })
+}
+
+fn append_text(
+    batch: &Batch<'_>,
+    column: usize,
+    out: &mut StringViewBuilder,
+) -> Result<(), BadField> {
+    let mut buffer = Vec::new();
+    for (row, field) in batch.fields(column) {
+        let bytes = field.text(batch.text.as_bytes());
+        if batch.is_null(field, bytes, false) {
+            out.append_null();
+            continue;
+        }
+        // The block is UTF-8 and fields are cut at ASCII characters, so this never fails.
+        let text = match field.is_escaped() {
+            false => batch.text.get(field.start()..field.start() + bytes.len()),
+            true => {
+                unescape(bytes, batch.dialect, &mut buffer);
+                std::str::from_utf8(&buffer).ok()
+            }
+        };
+        let appended = text.map(|text| out.try_append_value(text));
+        if !matches!(appended, Some(Ok(()))) {
+            return Err(BadField { row, field });
+        }
+    }
+    Ok(())
+}
+
+fn append_blob(
+    batch: &Batch<'_>,
+    column: usize,
+    out: &mut BinaryViewBuilder,
+) -> Result<(), BadField> {
+    let mut bytes = Vec::new();
+    batch.each(column, false, |text| {
+        let Some(text) = text else {
+            out.append_null();
+            return true;
+        };
+        bytes.clear();
+        values::blob(text, &mut bytes).is_some() && out.try_append_value(&bytes).is_ok()
+    })
+}
+
+/// Lists, structs and maps stand in a field as JSON.
+fn nested(texts: &StringViewArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    let mut lines = Vec::new();
+    for text in texts {
+        lines.extend_from_slice(b"{\"v\":");
+        lines.extend_from_slice(text.unwrap_or("null").as_bytes());
+        lines.extend_from_slice(b"}\n");
+    }
+    let schema = Arc::new(Schema::new(vec![ArrowField::new("v", data_type.clone(), true)]));
+    let builder = ReaderBuilder::new(schema).with_batch_size(texts.len().max(1));
+    let mut decoder = builder.build_decoder()?;
+    let taken = decoder.decode(&lines)?;
+    match decoder.flush()? {
+        Some(batch) if taken == lines.len() && batch.num_rows() == texts.len() => {
+            Ok(Arc::clone(batch.column(0)))
+        }
+        None if texts.is_empty() => Ok(new_empty_array(data_type)),
+        _ => Err(ArrowError::ParseError("not a JSON value of the column's type".to_string())),
+    }
+}
+
+/// A date; a time of midnight behind it is no loss.
+#[inline]
+fn day(text: &[u8], dates: DateStyle) -> Option<i32> {
+    values::date(text, dates).or_else(|| {
+        let at = values::date_time(text, dates)?;
+        (at.nanos == 0 && at.offset_s.is_none()).then_some(at.days)
+    })
+}
+
+/// `nanos` in larger units; `None` when a digit would be lost.
+#[inline]
+fn whole(nanos: i64, per_unit: i64) -> Option<i64> {
+    (nanos % per_unit == 0).then_some(nanos / per_unit)
+}
+
+pub(super) fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: &[u32]) -> PrimitiveArray<T> {
+    let nulls = null_buffer(values.len(), nulls);
+    PrimitiveArray::new(ScalarBuffer::from(values), nulls)
+}
+
+fn null_buffer(rows: usize, nulls: &[u32]) -> Option<NullBuffer> {
+    if nulls.is_empty() {
+        return None;
+    }
+    let mut bits = vec![0xFFu8; rows.div_ceil(8)];
+    for row in nulls {
+        bits[*row as usize / 8] &= !(1 << (row % 8));
+    }
+    Some(NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(bits), 0, rows)))
+}

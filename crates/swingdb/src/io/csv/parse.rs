@@ -1,0 +1,217 @@
+//! From a block of CSV text to a batch of Arrow columns.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{DataType, SchemaRef};
+
+use super::columns::{BadField, Batch, Column};
+use super::dialect::Dialect;
+use super::fields::{Fields, RecordFault, RecordReader, unescape};
+use super::split::Block;
+use crate::error::Error;
+use crate::io::types::described;
+
+/// Records whose positions are collected before they are parsed: their text and positions together
+/// fit the second-level cache.
+const BATCH_RECORDS: usize = 1_024;
+/// Characters of the offending text that an error shows.
+const MAX_SHOWN_CHARS: usize = 60;
+
+/// How the fields of a file become the columns of a batch.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Columns of the batches.
+    pub schema: SchemaRef,
+    /// For each of them the column of the file, `None` for NULLs only.
+    pub sources: Vec<Option<usize>>,
+    /// Names of the file's columns: every record has as many fields.
+    pub file_columns: Vec<String>,
+    /// Whether the types were guessed from a sample: an error then says how to give them.
+    pub sniffed: bool,
+}
+
+/// Parses the blocks of one file.
+pub struct Parser<'a> {
+    /// The file, for errors.
+    pub path: &'a Path,
+    /// Its grammar.
+    pub dialect: &'a Dialect,
+    /// Its columns.
+    pub layout: &'a Layout,
+}
+
+impl Parser<'_> {
+    /// All records of `block`.
+    pub fn parse(&self, block: &Block) -> Result<RecordBatch, Error> {
+        let text = std::str::from_utf8(&block.text).map_err(|error| {
+            let at = error.valid_up_to();
+            let message = format!(
+                "{} is not valid UTF-8; convert the file to UTF-8 first",
+                shown(&block.text[at..(at + 4).min(block.text.len())])
+            );
+            self.error(self.line(block, at), message)
+        })?;
+        let columns = self.layout.file_columns.len();
+        let mut reader = RecordReader::new(&block.text, self.dialect, Some(columns));
+        let mut fields = Fields::default();
+        let expected = self.expected_rows(block);
+        let mut builders: Vec<Option<Column>> = self
+            .layout
+            .sources
+            .iter()
+            .zip(self.layout.schema.fields())
+            .map(|(source, field)| {
+                source.map(|_| Column::new(field.data_type(), self.dialect.dates, expected))
+            })
+            .collect();
+        let mut rows = 0;
+        loop {
+            // Fields before a faulty record are parsed first: the first error in the file is reported.
+            let read = reader.read(BATCH_RECORDS, &mut fields);
+            let batch = Batch { text, fields: &fields, columns, dialect: self.dialect };
+            if read.is_ok() || fields.rows() > 0 {
+                self.append(block, &batch, &mut builders)?;
+            }
+            rows += fields.rows();
+            match read {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(fault) => return Err(self.record_error(block, fault)),
+            }
+        }
+        self.finish(builders, rows)
+    }
+
+    fn append(
+        &self,
+        block: &Block,
+        batch: &Batch<'_>,
+        builders: &mut [Option<Column>],
+    ) -> Result<(), Error> {
+        let mut first: Option<(BadField, usize)> = None;
+        for (index, (builder, source)) in builders.iter_mut().zip(&self.layout.sources).enumerate()
+        {
+            let (Some(builder), Some(source)) = (builder, source) else { continue };
+            if let Err(bad) = builder.append(batch, *source)
+                && first.is_none_or(|(earlier, _)| bad.row < earlier.row)
+            {
+                first = Some((bad, index));
+            }
+        }
+        match first {
+            None => Ok(()),
+            Some((bad, index)) => Err(self.field_error(block, bad, index)),
+        }
+    }
+
+    fn finish(&self, builders: Vec<Option<Column>>, rows: usize) -> Result<RecordBatch, Error> {
+        let schema = &self.layout.schema;
+        let arrays =
+            builders.into_iter().zip(schema.fields()).map(|(builder, field)| match builder {
+                Some(column) => column.finish().map_err(|error| {
+                    let message = format!("column {:?}: {error}", field.name());
+                    self.error(None, message)
+                }),
+                None => Ok(new_null_array(field.data_type(), rows)),
+            });
+        let arrays: Vec<ArrayRef> = arrays.collect::<Result<_, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
+    }
+
+    /// A guess, from the length of the first record, that seldom lets the columns grow.
+    fn expected_rows(&self, block: &Block) -> usize {
+        let head = &block.text[..block.text.len().min(16_384)];
+        let lines = memchr::memchr_iter(self.dialect.terminator, head).count().max(1);
+        (block.text.len() / (head.len() / lines).max(1)) * 9 / 8 + 16
+    }
+
+    fn line(&self, block: &Block, at: usize) -> Option<u64> {
+        let before = &block.text[..at.min(block.text.len())];
+        let lines = memchr::memchr_iter(self.dialect.terminator, before).count() as u64;
+        Some(block.first_line + lines)
+    }
+
+    fn error(&self, line: Option<u64>, message: String) -> Error {
+        Error::Import { path: self.path.to_path_buf(), line, message }
+    }
+
+    fn record_error(&self, block: &Block, fault: RecordFault) -> Error {
+        let columns = self.layout.file_columns.len();
+        match fault {
+            RecordFault::FieldCount { start, found } => {
+                let end = memchr::memchr(self.dialect.terminator, &block.text[start..]);
+                let record = &block.text[start..start + end.unwrap_or(block.text.len() - start)];
+                let message = format!(
+                    "{found} field{} where {columns} {} expected: {}",
+                    if found == 1 { "" } else { "s" },
+                    if columns == 1 { "is" } else { "are" },
+                    shown(record)
+                );
+                self.error(self.line(block, start), message)
+            }
+            RecordFault::Unclosed { open } => {
+                let text = shown(&block.text[open..]);
+                self.error(
+                    self.line(block, open),
+                    format!("the quote before {text} is never closed"),
+                )
+            }
+            RecordFault::AfterQuote { at } => {
+                let from =
+                    block.text[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |n| n + 1);
+                let rest = memchr::memchr(self.dialect.terminator, &block.text[at..]);
+                let end = at + rest.unwrap_or(block.text.len() - at);
+                let message = format!(
+                    "a field goes on after its closing quote, at character {} of {}",
+                    String::from_utf8_lossy(&block.text[from..at]).chars().count() + 1,
+                    shown(&block.text[from..end])
+                );
+                self.error(self.line(block, at), message)
+            }
+        }
+    }
+
+    fn field_error(&self, block: &Block, bad: BadField, index: usize) -> Error {
+        let field = self.layout.schema.field(index);
+        let mut text = bad.field.text(&block.text).to_vec();
+        if bad.field.is_escaped() {
+            let content = std::mem::take(&mut text);
+            unescape(&content, self.dialect, &mut text);
+        }
+        let number = self.layout.sources[index].map_or(0, |source| source + 1);
+        let hint = match (self.layout.sniffed, field.data_type()) {
+            (true, _) => format!(
+                "; the type was guessed from a sample: give another with columns, such as {:?} VARCHAR, \
+                 or look at all rows with sample_size -1",
+                field.name()
+            ),
+            (false, DataType::Timestamp(_, None))
+                if text.ends_with(b"Z") || text.contains(&b'+') =>
+            {
+                "; for an offset the column must be TIMESTAMP WITH TIME ZONE".to_string()
+            }
+            _ => String::new(),
+        };
+        let message = format!(
+            "column {number} ({:?}): {} is not a {}{hint}",
+            field.name(),
+            shown(&text),
+            described(field.data_type()),
+        );
+        self.error(self.line(block, bad.field.start()), message)
+    }
+}
+
+/// Text as an error shows it: in quotes, escaped, not too long.
+pub(crate) fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(4 * MAX_SHOWN_CHARS)]).into_owned();
+    let mut chars = text.chars();
+    let head: String = chars.by_ref().take(MAX_SHOWN_CHARS).collect();
+    match chars.next() {
+        None => format!("{head:?}"),
+        Some(_) => format!("{head:?}..."),
+    }
+}

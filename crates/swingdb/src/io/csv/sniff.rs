@@ -1,0 +1,491 @@
+//! Finding out how a CSV file is written, and what types its columns have, from a sample.
+//!
+//! The dialect is the candidate whose records agree best on their number of fields. The types are those
+//! that every value of the sample has, from the narrowest on: boolean, integer, number, date, time,
+//! timestamp, and text when nothing else fits. What the caller has decided is never guessed. A value
+//! behind the sample that is not of the guessed type is an error with its line, never a silent NULL.
+
+use std::collections::HashSet;
+
+use arrow::datatypes::{DataType, TimeUnit};
+
+use super::dialect::Dialect;
+use super::fields::{Fields, RecordReader, unescape};
+use super::values::{self, DateStyle};
+
+const DELIMITERS: [u8; 4] = [b',', b'|', b';', b'\t'];
+/// Fields of a record may be this many.
+pub const MAX_COLUMNS: usize = 65_536;
+
+/// What the caller has decided; the rest is found out.
+#[derive(Clone, Debug, Default)]
+pub struct Hints {
+    /// The delimiter.
+    pub delimiter: Option<u8>,
+    /// The quote; `Some(None)`: there is none.
+    pub quote: Option<Option<u8>>,
+    /// The escape character.
+    pub escape: Option<Option<u8>>,
+    /// Whether there is a header.
+    pub header: Option<bool>,
+    /// Lines to skip.
+    pub skip: u64,
+    /// Texts that stand for NULL.
+    pub nulls: Option<Vec<Vec<u8>>>,
+    /// How dates are written.
+    pub dates: Option<DateStyle>,
+    /// Whether short records are filled up.
+    pub pad: bool,
+    /// Names the columns are expected to have: a first record with these is a header.
+    pub expected_names: Option<Vec<String>>,
+    /// All columns are text.
+    pub all_text: bool,
+}
+
+/// What was found out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sniffed {
+    /// The grammar.
+    pub dialect: Dialect,
+    /// Names of the columns: from the header, or `column0`, `column1`, ...
+    pub names: Vec<String>,
+    /// Their types.
+    pub types: Vec<DataType>,
+}
+
+type Record = Vec<Option<Vec<u8>>>;
+
+/// Looks at `sample`, the first bytes of a file behind the skipped lines; `whole`: all of the file.
+/// `further` are pieces from other places of the file that begin with a record, if all is well.
+pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> Sniffed {
+    let terminator = match memchr::memchr(b'\n', sample) {
+        None if memchr::memchr(b'\r', sample).is_some() => b'\r',
+        _ => b'\n',
+    };
+    let (dialect, records) = best_dialect(sample, whole, terminator, hints);
+    let columns = usual_count(&records).0;
+    let mut rows: Vec<&Record> = records.iter().filter(|record| record.len() == columns).collect();
+    let more: Vec<Record> =
+        further.iter().flat_map(|piece| regular_records(piece, &dialect, columns)).collect();
+    rows.extend(&more);
+    decide(dialect, columns, &rows, hints)
+}
+
+/// Header, date style, names and types, once the records are known.
+fn decide(mut dialect: Dialect, columns: usize, rows: &[&Record], hints: &Hints) -> Sniffed {
+    let body = rows.get(1..).unwrap_or_default();
+    dialect.dates = hints.dates.unwrap_or_else(|| date_style(columns, rows));
+    let types_of = |rows: &[&Record]| -> Vec<DataType> {
+        let one = |column: usize| match hints.all_text {
+            true => DataType::Utf8View,
+            false => column_type(rows.iter().map(|row| row[column].as_deref()), &dialect),
+        };
+        (0..columns).map(one).collect()
+    };
+    let body_types = types_of(body);
+    let header = match (hints.header, rows.first()) {
+        (Some(header), _) => header,
+        (None, None) => true,
+        (None, Some(first)) => looks_like_header(first, body, &body_types, &dialect, hints),
+    };
+    let types = if header { body_types } else { types_of(rows) };
+    let names = match rows.first() {
+        Some(first) if header => header_names(first),
+        _ => (0..columns).map(|column| format!("column{column}")).collect(),
+    };
+    dialect.header = header;
+    Sniffed { dialect, names, types }
+}
+
+/// Names from the fields of a header: trimmed, made unique, never empty.
+pub fn header_names(header: &[Option<Vec<u8>>]) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let name = |(column, field): (usize, &Option<Vec<u8>>)| {
+        let text = String::from_utf8_lossy(field.as_deref().unwrap_or_default()).trim().to_string();
+        let base = if text.is_empty() { format!("column{column}") } else { text };
+        let mut name = base.clone();
+        let mut number = 1;
+        while !taken.insert(name.to_lowercase()) {
+            name = format!("{base}_{number}");
+            number += 1;
+        }
+        name
+    };
+    header.iter().enumerate().map(name).collect()
+}
+
+/// The first record of `text` under `dialect`.
+pub fn first_record(text: &[u8], dialect: &Dialect) -> Option<Record> {
+    records(text, dialect, 1).into_iter().next()
+}
+
+/// The candidate whose records agree best.
+fn best_dialect(
+    sample: &[u8],
+    whole: bool,
+    terminator: u8,
+    hints: &Hints,
+) -> (Dialect, Vec<Record>) {
+    let delimiters = hints.delimiter.map_or(DELIMITERS.to_vec(), |delimiter| vec![delimiter]);
+    let quotes = match hints.quote {
+        Some(quote) => vec![quote],
+        // Single quotes only where there are no double ones: apostrophes are frequent.
+        None if memchr::memchr(b'"', sample).is_some() => vec![Some(b'"')],
+        None => vec![Some(b'"'), Some(b'\'')],
+    };
+    let mut best: Option<((usize, usize, usize), Dialect, Vec<Record>)> = None;
+    for quote in quotes {
+        for escape in escapes(sample, quote, hints) {
+            for delimiter in &delimiters {
+                let dialect = Dialect {
+                    delimiter: *delimiter,
+                    quote,
+                    escape,
+                    terminator,
+                    header: true,
+                    skip: hints.skip,
+                    nulls: hints.nulls.clone().unwrap_or_else(|| vec![Vec::new()]),
+                    dates: DateStyle::Iso,
+                    pad: hints.pad,
+                };
+                let mut records = records(sample, &dialect, usize::MAX);
+                if !whole && records.len() > 1 {
+                    records.pop();
+                }
+                let (columns, agreeing) = usual_count(&records);
+                let percent = agreeing * 100 / records.len().max(1);
+                // One column always agrees: several that nearly do are better.
+                let score = (usize::from(columns > 1 && percent >= 50), percent, columns);
+                if best.as_ref().is_none_or(|(other, ..)| score > *other) {
+                    best = Some((score, dialect, records));
+                }
+            }
+        }
+    }
+    best.map(|(_, dialect, records)| (dialect, records)).unwrap_or_default()
+}
+
+/// The doubled quote first; a backslash only where one stands before a quote.
+fn escapes(sample: &[u8], quote: Option<u8>, hints: &Hints) -> Vec<Option<u8>> {
+    if let Some(escape) = hints.escape {
+        return vec![escape];
+    }
+    let Some(quote) = quote else { return vec![None] };
+    match memchr::memmem::find(sample, &[b'\\', quote]) {
+        Some(_) => vec![Some(quote), Some(b'\\')],
+        None => vec![Some(quote)],
+    }
+}
+
+/// The most frequent number of fields, and how many records have it. Empty lines do not count.
+fn usual_count(records: &[Record]) -> (usize, usize) {
+    let mut counts: Vec<(usize, usize)> = Vec::new();
+    for record in records {
+        match counts.iter_mut().find(|(fields, _)| *fields == record.len()) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((record.len(), 1)),
+        }
+    }
+    let best = counts.iter().max_by_key(|(fields, count)| (*count, *fields));
+    best.copied().unwrap_or((1, 0))
+}
+
+/// The records of `text`, up to the first that cannot be read; without empty lines. The last field of
+/// every record goes when it is empty in all of them and there are others: a delimiter at the end.
+fn records(text: &[u8], dialect: &Dialect, limit: usize) -> Vec<Record> {
+    let mut reader = RecordReader::new(text, dialect, None);
+    let mut fields = Fields::default();
+    let mut out = Vec::new();
+    let mut buffer = Vec::new();
+    while out.len() < limit {
+        let more = reader.read(1, &mut fields);
+        if !matches!(more, Ok(true)) || fields.all().len() > MAX_COLUMNS {
+            break;
+        }
+        let record: Record = fields
+            .all()
+            .iter()
+            .map(|field| {
+                let value = field.text(text);
+                let is_null = !field.is_quoted() && dialect.nulls.iter().any(|null| null == value);
+                if field.is_escaped() {
+                    unescape(value, dialect, &mut buffer);
+                    return Some(buffer.clone());
+                }
+                (!is_null).then(|| value.to_vec())
+            })
+            .collect();
+        let blank =
+            matches!(&record[..], [None]) && dialect.nulls.iter().any(|null| null.is_empty());
+        if !blank {
+            out.push(record);
+        }
+    }
+    let trailing = |record: &Record| record.len() > 1 && record.last() == Some(&None);
+    if out.len() > 1 && out.iter().all(trailing) {
+        for record in &mut out {
+            record.pop();
+        }
+    }
+    out
+}
+
+/// The records of a piece from the middle of a file; none when they do not look like records, since
+/// the piece may begin inside a quoted field.
+fn regular_records(piece: &[u8], dialect: &Dialect, columns: usize) -> Vec<Record> {
+    let mut records = records(piece, dialect, usize::MAX);
+    records.pop();
+    match records.iter().all(|record| record.len() == columns) {
+        true => records,
+        false => Vec::new(),
+    }
+}
+
+/// Whether the first record names the columns.
+fn looks_like_header(
+    first: &Record,
+    body: &[&Record],
+    body_types: &[DataType],
+    dialect: &Dialect,
+    hints: &Hints,
+) -> bool {
+    let names: Vec<String> = first
+        .iter()
+        .map(|field| String::from_utf8_lossy(field.as_deref().unwrap_or_default()).to_lowercase())
+        .collect();
+    if let Some(expected) = &hints.expected_names {
+        let known =
+            |name: &String| expected.iter().any(|other| other.to_lowercase() == name.trim());
+        if names.iter().all(known) {
+            return true;
+        }
+    }
+    if first.iter().any(|field| field.as_deref().is_none_or(|text| text.is_empty())) {
+        return false;
+    }
+    let typed = |column: usize| body_types[column] != DataType::Utf8View;
+    let differs = |column: usize| {
+        let alone = column_type(std::iter::once(first[column].as_deref()), dialect);
+        alone == DataType::Utf8View
+    };
+    let columns = body_types.len();
+    if (0..columns).any(typed) {
+        // A header has no value of any other type than text, and text where values are typed.
+        return (0..columns).filter(|column| typed(*column)).all(differs);
+    }
+    // All text: names look like names, are different, and do not occur below.
+    let is_name = |name: &String| {
+        let mut chars = name.trim().chars();
+        let first_ok = chars.next().is_some_and(|c| c.is_alphabetic() || c == '_');
+        first_ok && name.len() <= 64 && !name.contains(['\n', '@', '/'])
+    };
+    let unique = names.iter().collect::<HashSet<_>>().len() == names.len();
+    let repeated = |column: usize| body.iter().any(|row| row[column] == first[column]);
+    columns > 1 && unique && names.iter().all(is_name) && !(0..columns).any(repeated)
+}
+
+/// The narrowest type that all values have.
+fn column_type<'a>(
+    values: impl Iterator<Item = Option<&'a [u8]>> + Clone,
+    dialect: &Dialect,
+) -> DataType {
+    let dates = dialect.dates;
+    let present = values.flatten().filter(|text| !text.is_empty());
+    if present.clone().next().is_none() {
+        return DataType::Utf8View;
+    }
+    let all = |test: &dyn Fn(&[u8]) -> bool| present.clone().all(test);
+    if all(&is_bool_word) {
+        return DataType::Boolean;
+    }
+    if all(&is_plain_number) {
+        if all(&|text| values::integer(text).is_some()) {
+            return DataType::Int64;
+        }
+        if all(&is_digits) {
+            let fits = all(&|text| values::decimal(text, 38, 0).is_some());
+            return if fits { DataType::Decimal128(38, 0) } else { DataType::Utf8View };
+        }
+        if all(&|text| values::float(text).is_some()) {
+            return DataType::Float64;
+        }
+    }
+    if all(&|text| values::date(text, dates).is_some()) {
+        return DataType::Date32;
+    }
+    if all(&|text| values::time(text).is_some_and(|nanos| nanos % 1_000 == 0)) {
+        return DataType::Time64(TimeUnit::Microsecond);
+    }
+    timestamp_type(present, dates).unwrap_or(DataType::Utf8View)
+}
+
+/// Microseconds, or nanoseconds where digits would be lost; with a zone when every value has an offset.
+fn timestamp_type<'a>(
+    mut values: impl Iterator<Item = &'a [u8]>,
+    dates: DateStyle,
+) -> Option<DataType> {
+    let (mut with_offset, mut without, mut fine) = (false, false, false);
+    let known = values.all(|text| match values::date_time(text, dates) {
+        None => false,
+        Some(at) => {
+            with_offset |= at.offset_s.is_some();
+            without |= at.offset_s.is_none();
+            fine |= at.nanos % 1_000 != 0;
+            let per_second = if fine { 1_000_000_000 } else { 1_000_000 };
+            at.instant(per_second).is_some()
+        }
+    });
+    if !known || with_offset && without {
+        return None;
+    }
+    let unit = if fine { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+    Some(DataType::Timestamp(unit, with_offset.then(|| "UTC".into())))
+}
+
+fn is_bool_word(text: &[u8]) -> bool {
+    let text = values::trim(text);
+    text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false")
+}
+
+fn is_digits(text: &[u8]) -> bool {
+    let text = values::trim(text);
+    text.strip_prefix(b"-").unwrap_or(text).iter().all(u8::is_ascii_digit)
+}
+
+/// A number that is not a code: `007` and `+49` lose something as numbers and stay text.
+fn is_plain_number(text: &[u8]) -> bool {
+    let text = values::trim(text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    match text {
+        [b'0', b'0'..=b'9', ..] => false,
+        [b'0'..=b'9' | b'.', ..] => true,
+        // inf and nan
+        _ => matches!(text.to_ascii_lowercase().as_slice(), b"inf" | b"infinity" | b"nan"),
+    }
+}
+
+/// The style in which most columns' values are dates; ISO when none are, or when day and month cannot
+/// be told apart.
+fn date_style(columns: usize, rows: &[&Record]) -> DateStyle {
+    let mut styles = Vec::new();
+    for separator in *b"/.-" {
+        styles.push(DateStyle::YearFirst(separator));
+        styles.push(DateStyle::DayFirst(separator));
+        styles.push(DateStyle::MonthFirst(separator));
+    }
+    let body = rows.get(1..).filter(|body| !body.is_empty()).unwrap_or(rows);
+    let dates_in = |style: DateStyle| {
+        let is_date = |column: &usize| {
+            let mut present = body
+                .iter()
+                .filter_map(|row| row[*column].as_deref())
+                .filter(|text| !text.is_empty());
+            present.clone().next().is_some()
+                && present.all(|text| values::date_time(text, style).is_some())
+        };
+        (0..columns).filter(is_date).count()
+    };
+    let most = dates_in(DateStyle::Iso);
+    let counts: Vec<usize> = styles.iter().map(|style| dates_in(*style)).collect();
+    let best = counts.iter().copied().max().unwrap_or(0);
+    let ties = counts.iter().filter(|count| **count == best).count();
+    match counts.iter().position(|count| *count == best) {
+        Some(at) if best > most && ties == 1 => styles[at],
+        _ => DateStyle::Iso,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Sniffed {
+        sniff(text.as_bytes(), true, &[], &Hints::default())
+    }
+
+    fn types(text: &str) -> Vec<DataType> {
+        found(text).types
+    }
+
+    const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+    #[test]
+    fn delimiters_and_headers() {
+        for delimiter in [',', ';', '|', '\t'] {
+            let text = "id,name,when\n1,ann,2024-01-02\n2,\"b,o;b|x\",2024-01-03\n";
+            let outside = text.replace("b,o;b|x", "Q").replace(',', &delimiter.to_string());
+            let sniffed = found(&outside.replace('Q', "b,o;b|x"));
+            assert_eq!(sniffed.dialect.delimiter as char, delimiter);
+            assert!(sniffed.dialect.header);
+            assert_eq!(sniffed.names, ["id", "name", "when"]);
+            assert_eq!(sniffed.types, [DataType::Int64, DataType::Utf8View, DataType::Date32]);
+        }
+        let bare = found("1,2\n3,4\n");
+        assert!(!bare.dialect.header);
+        assert_eq!(bare.names, ["column0", "column1"]);
+        assert!(found("name,town\nann,oslo\nbob,bergen\n").dialect.header);
+        assert!(!found("ann,oslo\nann,bergen\nbob,oslo\n").dialect.header);
+        assert_eq!(found("a,a,,A\n1,2,3,4\n5,6,7,8").names.len(), 4);
+    }
+
+    #[test]
+    fn types_from_the_narrowest() {
+        assert_eq!(types("x\n1\n-2\n"), [DataType::Int64]);
+        assert_eq!(types("x\n1\n2.5\n1e9\n"), [DataType::Float64]);
+        assert_eq!(types("x\n12345678901234567890\n1\n"), [DataType::Decimal128(38, 0)]);
+        assert_eq!(types("x\ntrue\nFalse\n"), [DataType::Boolean]);
+        assert_eq!(types("x\n2024-01-01 10:00:00\n2024-01-01\n"), [TIMESTAMP]);
+        assert_eq!(types("x\n10:00:00\n"), [DataType::Time64(TimeUnit::Microsecond)]);
+        assert_eq!(
+            types("x\n2024-01-01 10:00:00.123456789\n"),
+            [DataType::Timestamp(TimeUnit::Nanosecond, None)]
+        );
+        let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        assert_eq!(types("x\n2024-01-01T10:00:00Z\n2024-01-01T10:00:00+02:00\n"), [utc]);
+        assert_eq!(types("x,y\n007,1\n123,2\n"), [DataType::Utf8View, DataType::Int64]);
+        assert_eq!(types("x,y\n,1\n,2\n"), [DataType::Utf8View, DataType::Int64]);
+        assert_eq!(types("x,y\n1,\n,2\n"), [DataType::Int64, DataType::Int64]);
+    }
+
+    #[test]
+    fn dates_in_other_styles_only_when_certain() {
+        assert_eq!(
+            found("d,n\n13.02.2024,1\n01.02.2024,2\n").dialect.dates,
+            DateStyle::DayFirst(b'.')
+        );
+        assert_eq!(
+            found("d,n\n02/13/2024,1\n01/02/2024,2\n").dialect.dates,
+            DateStyle::MonthFirst(b'/')
+        );
+        assert_eq!(types("d,n\n01/02/2024,1\n"), [DataType::Utf8View, DataType::Int64]);
+        assert_eq!(types("d,n\n2024/02/13 10:00:00,1\n"), [TIMESTAMP, DataType::Int64]);
+    }
+
+    #[test]
+    fn quotes_escapes_line_ends_and_trailing_delimiters() {
+        let single = found("a,b\n'x,y',1\n'z',2\n");
+        assert_eq!(single.dialect.quote, Some(b'\''));
+        let escaped = found("a,b\n\"x\\\",y\",1\n\"z\",2\n");
+        assert_eq!(escaped.dialect.escape, Some(b'\\'));
+        assert_eq!(found("a,b\r1,2\r3,4\r").dialect.terminator, b'\r');
+        assert_eq!(types("1|x|\n2|y|\n"), [DataType::Int64, DataType::Utf8View]);
+        assert_eq!(types("a,b\r\n1,2\r\n"), [DataType::Int64, DataType::Int64]);
+    }
+
+    #[test]
+    fn nothing_at_all() {
+        let sniffed = found("");
+        assert_eq!((sniffed.names.len(), sniffed.types.len()), (1, 1));
+        assert!(found("a,b\n").dialect.header);
+    }
+
+    #[test]
+    fn pieces_from_further_on_widen_types() {
+        let piece = b"9,1.5\n10,2.5\n11,x".to_vec();
+        let sniffed = sniff(b"a,b\n1,2\n3,4\n5,6", false, &[piece], &Hints::default());
+        assert_eq!(sniffed.types, [DataType::Int64, DataType::Float64]);
+        let torn = b"9\",1.5\n10,2.5,7\n11,x".to_vec();
+        let sniffed = sniff(b"a,b\n1,2\n3,4\n5,6", false, &[torn], &Hints::default());
+        assert_eq!(sniffed.types, [DataType::Int64, DataType::Int64]);
+    }
+}

@@ -1,0 +1,332 @@
+//! Batches as CSV text that reads back as the same values.
+//!
+//! NULL is the empty field (or the caller's text for it), the empty string two quotes. Quotes go around
+//! whatever would be read differently without. Lists and structs are written as JSON.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow::json::LineDelimitedWriter;
+use arrow::json::WriterBuilder;
+use arrow::json::writer::LineDelimited;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::error::Result;
+
+/// How CSV is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Format {
+    pub(crate) delimiter: u8,
+    pub(crate) quote: u8,
+    pub(crate) null: String,
+}
+
+impl Format {
+    /// The record that names the columns.
+    pub(crate) fn header<'a>(&self, names: impl Iterator<Item = &'a String>, out: &mut Vec<u8>) {
+        for (index, name) in names.enumerate() {
+            if index > 0 {
+                out.push(self.delimiter);
+            }
+            self.text(name.as_bytes(), out);
+        }
+        out.push(b'\n');
+    }
+
+    /// The records of a batch.
+    pub(crate) fn records(&self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
+        let columns: Vec<Column> =
+            batch.columns().iter().map(Column::new).collect::<Result<_>>()?;
+        for row in 0..batch.num_rows() {
+            for (index, column) in columns.iter().enumerate() {
+                if index > 0 {
+                    out.push(self.delimiter);
+                }
+                if column.array.is_null(row) {
+                    out.extend_from_slice(self.null.as_bytes());
+                } else {
+                    self.value(column, row, out)?;
+                }
+            }
+            // A line of one column with nothing on it would be no record of a quoted field.
+            out.push(b'\n');
+        }
+        Ok(())
+    }
+
+    fn value(&self, column: &Column, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        let array = column.array.as_ref();
+        match array.data_type() {
+            DataType::Boolean => {
+                let value = array.as_boolean().value(row);
+                out.extend_from_slice(if value { b"true" } else { b"false" });
+            }
+            DataType::Int8 => self.signed(array.as_primitive::<Int8Type>().value(row).into(), out),
+            DataType::Int16 => {
+                self.signed(array.as_primitive::<Int16Type>().value(row).into(), out)
+            }
+            DataType::Int32 => {
+                self.signed(array.as_primitive::<Int32Type>().value(row).into(), out)
+            }
+            DataType::Int64 => self.signed(array.as_primitive::<Int64Type>().value(row), out),
+            DataType::UInt8 => digits(array.as_primitive::<UInt8Type>().value(row).into(), out),
+            DataType::UInt16 => digits(array.as_primitive::<UInt16Type>().value(row).into(), out),
+            DataType::UInt32 => digits(array.as_primitive::<UInt32Type>().value(row).into(), out),
+            DataType::UInt64 => digits(array.as_primitive::<UInt64Type>().value(row), out),
+            DataType::Float32 => {
+                let value = array.as_primitive::<Float32Type>().value(row);
+                out.extend_from_slice(ryu::Buffer::new().format(value).as_bytes());
+            }
+            DataType::Float64 => {
+                let value = array.as_primitive::<Float64Type>().value(row);
+                out.extend_from_slice(ryu::Buffer::new().format(value).as_bytes());
+            }
+            DataType::Decimal128(_, scale) if *scale >= 0 => {
+                decimal(array.as_primitive::<Decimal128Type>().value(row), *scale as usize, out);
+            }
+            DataType::Date32 => date(array.as_primitive::<Date32Type>().value(row).into(), out),
+            DataType::Timestamp(unit, zone) => {
+                let (value, per_second) = match unit {
+                    TimeUnit::Second => (array.as_primitive::<TimestampSecondType>().value(row), 1),
+                    TimeUnit::Millisecond => {
+                        (array.as_primitive::<TimestampMillisecondType>().value(row), 1_000)
+                    }
+                    TimeUnit::Microsecond => {
+                        (array.as_primitive::<TimestampMicrosecondType>().value(row), 1_000_000)
+                    }
+                    TimeUnit::Nanosecond => {
+                        (array.as_primitive::<TimestampNanosecondType>().value(row), 1_000_000_000)
+                    }
+                };
+                timestamp(value, per_second, out);
+                if zone.is_some() {
+                    out.extend_from_slice(b"+00");
+                }
+            }
+            DataType::Utf8View => self.text(array.as_string_view().value(row).as_bytes(), out),
+            DataType::Utf8 => self.text(array.as_string::<i32>().value(row).as_bytes(), out),
+            DataType::LargeUtf8 => self.text(array.as_string::<i64>().value(row).as_bytes(), out),
+            DataType::BinaryView => self.blob(array.as_binary_view().value(row), out),
+            DataType::Binary => self.blob(array.as_binary::<i32>().value(row), out),
+            DataType::LargeBinary => self.blob(array.as_binary::<i64>().value(row), out),
+            DataType::FixedSizeBinary(_) => {
+                self.blob(array.as_fixed_size_binary().value(row), out);
+            }
+            _ => match &column.texts {
+                Some(texts) => self.text(texts[row].as_bytes(), out),
+                None => {
+                    let options = FormatOptions::default();
+                    let formatter = ArrayFormatter::try_new(array, &options)?;
+                    self.text(formatter.value(row).to_string().as_bytes(), out);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn signed(&self, value: i64, out: &mut Vec<u8>) {
+        if value < 0 {
+            out.push(b'-');
+        }
+        digits(value.unsigned_abs(), out);
+    }
+
+    /// Text, in quotes when it needs them.
+    fn text(&self, text: &[u8], out: &mut Vec<u8>) {
+        let special = |byte: &u8| {
+            *byte == self.delimiter || *byte == self.quote || matches!(byte, b'\n' | b'\r')
+        };
+        let plain = !text.is_empty() && text != self.null.as_bytes() && !text.iter().any(special);
+        if plain {
+            out.extend_from_slice(text);
+            return;
+        }
+        out.push(self.quote);
+        for byte in text {
+            if *byte == self.quote {
+                out.push(self.quote);
+            }
+            out.push(*byte);
+        }
+        out.push(self.quote);
+    }
+
+    fn blob(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        const HEX: &[u8; 16] = b"0123456789ABCDEF";
+        let mut text = Vec::with_capacity(bytes.len());
+        for byte in bytes {
+            match byte {
+                b'\\' | b'"' | b'\'' | 0..=0x1F | 0x7F..=0xFF => {
+                    let hex = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                    text.extend_from_slice(br"\x");
+                    text.extend_from_slice(&hex);
+                }
+                _ => text.push(*byte),
+            }
+        }
+        self.text(&text, out);
+    }
+}
+
+/// A column ready to be written row by row.
+struct Column {
+    array: ArrayRef,
+    /// The values of nested types as JSON.
+    texts: Option<Vec<String>>,
+}
+
+impl Column {
+    fn new(array: &ArrayRef) -> Result<Self> {
+        // The values of a dictionary are written as what they are.
+        let array = match array.data_type() {
+            DataType::Dictionary(_, values) => arrow::compute::cast(array, values)?,
+            _ => ArrayRef::clone(array),
+        };
+        let texts = match array.data_type().is_nested() {
+            true => Some(json_texts(&array)?),
+            false => None,
+        };
+        Ok(Self { array, texts })
+    }
+}
+
+/// Each value as JSON.
+fn json_texts(array: &ArrayRef) -> Result<Vec<String>> {
+    let batch = RecordBatch::try_from_iter_with_nullable([("v", ArrayRef::clone(array), true)])?;
+    let mut writer: LineDelimitedWriter<Vec<u8>> =
+        WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(Vec::new());
+    writer.write(&batch)?;
+    writer.finish()?;
+    let text = String::from_utf8_lossy(&writer.into_inner()).into_owned();
+    let value = |line: &str| {
+        let inner = line.strip_prefix("{\"v\":").and_then(|rest| rest.strip_suffix('}'));
+        inner.unwrap_or(line).to_string()
+    };
+    Ok(text.lines().map(value).collect())
+}
+
+fn digits(mut value: u64, out: &mut Vec<u8>) {
+    let mut buffer = [0u8; 20];
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&buffer[at..]);
+}
+
+/// At least `width` digits.
+fn padded(value: u64, width: usize, out: &mut Vec<u8>) {
+    let mut scale = 10u64.pow(width as u32 - 1);
+    while scale > 1 && value < scale {
+        out.push(b'0');
+        scale /= 10;
+    }
+    digits(value, out);
+}
+
+fn decimal(value: i128, scale: usize, out: &mut Vec<u8>) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    let mut text = value.unsigned_abs().to_string();
+    if text.len() <= scale {
+        text = format!("{text:0>width$}", width = scale + 1);
+    }
+    let (whole, fraction) = text.split_at(text.len() - scale);
+    out.extend_from_slice(whole.as_bytes());
+    if scale > 0 {
+        out.push(b'.');
+        out.extend_from_slice(fraction.as_bytes());
+    }
+}
+
+/// The inverse of the reader's calendar (Hinnant 2013).
+fn date(days: i64, out: &mut Vec<u8>) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    match year {
+        0..=9_999 => {}
+        ..0 => out.push(b'-'),
+        _ => out.push(b'+'),
+    }
+    padded(year.unsigned_abs(), 4, out);
+    out.push(b'-');
+    padded(month as u64, 2, out);
+    out.push(b'-');
+    padded(day as u64, 2, out);
+}
+
+fn timestamp(value: i64, per_second: i64, out: &mut Vec<u8>) {
+    let seconds = value.div_euclid(per_second);
+    let fraction = value.rem_euclid(per_second);
+    date(seconds.div_euclid(86_400), out);
+    let second = seconds.rem_euclid(86_400) as u64;
+    for (mark, part) in [(b' ', second / 3_600), (b':', second / 60 % 60), (b':', second % 60)] {
+        out.push(mark);
+        padded(part, 2, out);
+    }
+    if fraction != 0 {
+        let width = per_second.ilog10() as usize;
+        let mut text = Vec::new();
+        padded(fraction as u64, width, &mut text);
+        while text.last() == Some(&b'0') {
+            text.pop();
+        }
+        out.push(b'.');
+        out.extend_from_slice(&text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::values::{self, DateStyle};
+    use super::*;
+
+    #[test]
+    fn dates_and_times_read_back() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..20_000 {
+            let days = random.i32(-900_000..3_000_000);
+            let mut text = Vec::new();
+            date(days.into(), &mut text);
+            assert_eq!(values::date(&text, DateStyle::Iso), Some(days), "{}", text.escape_ascii());
+            let per_second = [1, 1_000, 1_000_000, 1_000_000_000][random.usize(0..4)];
+            let value = i64::from(random.i32(..)) * per_second + random.i64(0..per_second);
+            text.clear();
+            timestamp(value, per_second, &mut text);
+            let read = values::date_time(&text, DateStyle::Iso).unwrap().instant(per_second);
+            assert_eq!(read, Some(value), "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn decimals_and_digits() {
+        let shown = |value, scale| {
+            let mut out = Vec::new();
+            decimal(value, scale, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(shown(-5, 2), "-0.05");
+        assert_eq!(shown(12_345, 2), "123.45");
+        assert_eq!(shown(7, 0), "7");
+        let mut out = Vec::new();
+        digits(u64::MAX, &mut out);
+        assert_eq!(out, u64::MAX.to_string().as_bytes());
+    }
+}

@@ -1,0 +1,287 @@
+//! Files as tables of a query: `FROM 'file.csv'`, `read_csv('file.csv')`, `CREATE EXTERNAL TABLE`.
+//!
+//! Parquet goes through DataFusion's own scan, which skips row groups and pages by their statistics. The
+//! other formats are read by the same code as imports, with only the columns a query asks for.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{
+    Session as EngineSession, TableFunctionArgs, TableFunctionImpl, TableProvider,
+};
+use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
+};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+
+use super::meter::Meter;
+use super::options::{FileFormat, ImportOptions, OptionValue};
+use super::scan::{FileScan, Run, Turnstile};
+use super::source::find_files;
+use crate::error::{Error, Result};
+use crate::sql::runtime;
+
+/// Text that is parsed into one batch of a query: small, so that the first rows come soon.
+const QUERY_BATCH_ROWS: usize = 8_192;
+/// Batches read ahead of the query.
+const QUEUE_BATCHES: usize = 4;
+
+/// A file, or a pattern of files, as a table: what `FROM 'file.parquet'` reads.
+pub(crate) fn file_table(path: &str) -> Result<Arc<dyn TableProvider>> {
+    file_table_with(path, &ImportOptions::default())
+}
+
+/// As [`file_table`], with options.
+pub(crate) fn file_table_with(
+    path: &str,
+    options: &ImportOptions,
+) -> Result<Arc<dyn TableProvider>> {
+    let files = find_files(path)?;
+    let format = files.first().map(|file| file.format(options.format));
+    if format == Some(FileFormat::Parquet) {
+        return parquet_table(path, options);
+    }
+    let scan = FileScan::open(path, options, None)?;
+    Ok(Arc::new(FileTable { path: path.to_string(), scan: Arc::new(scan) }))
+}
+
+/// Parquet files through DataFusion's scan.
+fn parquet_table(path: &str, options: &ImportOptions) -> Result<Arc<dyn TableProvider>> {
+    // Reads the footers, so that a broken file is an error now and names itself.
+    let scan = FileScan::open(path, options, None)?;
+    let mut urls = Vec::new();
+    for file in find_files(path)? {
+        let absolute = std::path::absolute(&file.path).map_err(|e| Error::io(&file.path, e))?;
+        let url = url_of(&absolute)?;
+        urls.push(ListingTableUrl::parse(url)?);
+    }
+    let format = ParquetFormat::default().with_force_view_types(true);
+    let listing = ListingOptions::new(Arc::new(format)).with_file_extension("");
+    let config = ListingTableConfig::new_with_multi_paths(urls)
+        .with_listing_options(listing)
+        .with_schema(scan.schema());
+    Ok(Arc::new(ListingTable::try_new(config)?))
+}
+
+/// A URL that no character of the file's name is special in.
+fn url_of(path: &std::path::Path) -> Result<String> {
+    let text = path.to_str().ok_or_else(|| Error::Import {
+        path: path.to_path_buf(),
+        line: None,
+        message: "has a name that is not UTF-8".to_string(),
+    })?;
+    let mut url = String::from("file://");
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                url.push(byte as char);
+            }
+            other => url.push_str(&format!("%{other:02X}")),
+        }
+    }
+    Ok(url)
+}
+
+/// Files read by this crate.
+struct FileTable {
+    path: String,
+    scan: Arc<FileScan>,
+}
+
+impl fmt::Debug for FileTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileTable").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TableProvider for FileTable {
+    fn schema(&self) -> SchemaRef {
+        self.scan.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn EngineSession,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+        let all = self.scan.schema();
+        let projection: Vec<usize> = match projection {
+            Some(projection) => projection.clone(),
+            None => (0..all.fields().len()).collect(),
+        };
+        let schema = Arc::new(all.project(&projection)?);
+        let partition = FilePartition {
+            path: self.path.clone(),
+            scan: Arc::clone(&self.scan),
+            projection,
+            schema: Arc::clone(&schema),
+        };
+        // The projection is already applied: the files' reader does it.
+        let exec = StreamingTableExec::try_new(
+            schema,
+            vec![Arc::new(partition)],
+            None,
+            Vec::new(),
+            false,
+            limit,
+        )?;
+        Ok(Arc::new(exec))
+    }
+}
+
+/// All files of a table as one stream in the files' order; several threads work for it.
+struct FilePartition {
+    path: String,
+    scan: Arc<FileScan>,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl fmt::Debug for FilePartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilePartition").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl PartitionStream for FilePartition {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let (sender, receiver) = tokio::sync::mpsc::channel(QUEUE_BATCHES);
+        let scan = Arc::clone(&self.scan);
+        let projection = self.projection.clone();
+        let failed = sender.clone();
+        let spawned = std::thread::Builder::new().name("swingdb-file".into()).spawn(move || {
+            let end = read(&scan, &projection, &sender);
+            if let Err(error) = end {
+                // Nobody listens any more when the query has ended.
+                let _ = sender.blocking_send(Err(DataFusionError::External(Box::new(error))));
+            }
+        });
+        if let Err(error) = spawned {
+            let _ = failed.try_send(Err(DataFusionError::IoError(error)));
+        }
+        drop(failed);
+        let stream = futures::stream::unfold(receiver, |mut receiver| async {
+            receiver.recv().await.map(|batch| (batch, receiver))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
+    }
+}
+
+type Sender = tokio::sync::mpsc::Sender<datafusion::error::Result<RecordBatch>>;
+
+fn read(scan: &FileScan, projection: &[usize], sender: &Sender) -> Result<()> {
+    let turnstile = Turnstile::default();
+    let run = Run {
+        threads: runtime::cores(),
+        batch_rows: QUERY_BATCH_ROWS,
+        projection: Some(projection),
+        token: None,
+        meter: Meter::new(None, None, "bytes"),
+        on_failure: None,
+    };
+    let send = |order: u64, batch: RecordBatch| {
+        turnstile.pass(order, || {
+            let mut start = 0;
+            while start < batch.num_rows() {
+                let len = QUERY_BATCH_ROWS.min(batch.num_rows() - start);
+                let piece = batch.slice(start, len);
+                sender.blocking_send(Ok(piece)).map_err(|_| Error::Interrupted)?;
+                start += len;
+            }
+            Ok(())
+        })
+    };
+    scan.run_guarded(&run, &send, &turnstile)
+}
+
+/// The table functions `read_csv`, `read_parquet`, `read_json` and `read_arrow`.
+pub(crate) fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
+    let one = |name, format| -> (&'static str, Arc<dyn TableFunctionImpl>) {
+        (name, Arc::new(ReadFunction { name, format }))
+    };
+    vec![
+        one("read_csv", FileFormat::Csv),
+        one("read_csv_auto", FileFormat::Csv),
+        one("read_parquet", FileFormat::Parquet),
+        one("parquet_scan", FileFormat::Parquet),
+        one("read_json", FileFormat::Json),
+        one("read_json_auto", FileFormat::Json),
+        one("read_ndjson", FileFormat::Json),
+        one("read_arrow", FileFormat::Arrow),
+    ]
+}
+
+/// `read_x('path')`, with options as further pairs of arguments: `read_csv('path', 'delim', ';')`.
+#[derive(Debug)]
+struct ReadFunction {
+    name: &'static str,
+    format: FileFormat,
+}
+
+impl TableFunctionImpl for ReadFunction {
+    fn call_with_args(
+        &self,
+        args: TableFunctionArgs<'_, '_>,
+    ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
+        let outside = |error: Error| DataFusionError::External(Box::new(error));
+        let usage = || {
+            let text = format!(
+                "{0} takes a file name, then options in pairs: {0}('file', 'option', value ...)",
+                self.name
+            );
+            outside(Error::plan(text))
+        };
+        let mut values = args.exprs().iter().map(literal);
+        let Some(Some(OptionValue::Text(path))) = values.next() else { return Err(usage()) };
+        let mut options = ImportOptions { format: Some(self.format), ..ImportOptions::default() };
+        while let Some(name) = values.next() {
+            let (Some(OptionValue::Text(name)), Some(Some(value))) = (name, values.next()) else {
+                return Err(usage());
+            };
+            options.set(&name, &value).map_err(outside)?;
+        }
+        file_table_with(&path, &options).map_err(outside)
+    }
+}
+
+/// A constant argument.
+fn literal(expr: &Expr) -> Option<OptionValue> {
+    let value = match expr {
+        Expr::Literal(value, _) => value.clone(),
+        Expr::Negative(inner) => match literal(inner)? {
+            OptionValue::Number(number) => return Some(OptionValue::Number(format!("-{number}"))),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    match &value {
+        ScalarValue::Utf8(Some(text))
+        | ScalarValue::LargeUtf8(Some(text))
+        | ScalarValue::Utf8View(Some(text)) => Some(OptionValue::Text(text.clone())),
+        ScalarValue::Boolean(Some(flag)) => Some(OptionValue::Text(flag.to_string())),
+        number if number.data_type().is_numeric() && !number.is_null() => {
+            Some(OptionValue::Number(number.to_string()))
+        }
+        _ => None,
+    }
+}

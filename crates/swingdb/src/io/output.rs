@@ -1,0 +1,124 @@
+//! The file of an export: complete under its name, or not there.
+//!
+//! Everything is written to a temporary file beside the target, which takes the target's name at the
+//! end. Devices and pipes, which have no contents to keep whole, are written directly.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// Tries to find a name that is free.
+const MAX_NAME_TRIES: u64 = 1_000;
+
+/// A file in the making; removed when dropped before [`OutputFile::commit`].
+pub(crate) struct OutputFile {
+    path: PathBuf,
+    /// `None` for what is written directly, and after the end.
+    temporary: Option<PathBuf>,
+    writer: BufWriter<File>,
+    bytes: u64,
+}
+
+impl OutputFile {
+    /// Opens the file that will become `path`.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let existing = std::fs::metadata(path).ok();
+        if existing.as_ref().is_some_and(|metadata| metadata.is_dir()) {
+            let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory");
+            return Err(Error::io(path, error));
+        }
+        let fail = |error| Error::io(path, error);
+        if existing.is_some_and(|metadata| !metadata.is_file()) {
+            let file = OpenOptions::new().write(true).open(path).map_err(fail)?;
+            return Ok(Self::new(path, None, file));
+        }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = path
+            .file_name()
+            .ok_or_else(|| fail(io::Error::new(io::ErrorKind::InvalidInput, "has no file name")))?;
+        for _ in 0..MAX_NAME_TRIES {
+            let mut temporary = std::ffi::OsString::from(".");
+            temporary.push(name);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            temporary.push(format!(".{}-{number}.tmp", std::process::id()));
+            let temporary = path.with_file_name(temporary);
+            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+                Ok(file) => return Ok(Self::new(path, Some(temporary), file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(fail(error)),
+            }
+        }
+        Err(fail(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file")))
+    }
+
+    fn new(path: &Path, temporary: Option<PathBuf>, file: File) -> Self {
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Self { path: path.to_path_buf(), temporary, writer, bytes: 0 }
+    }
+
+    /// The file's name, for errors.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the file its name; the number of bytes.
+    pub(crate) fn commit(mut self) -> Result<u64> {
+        self.writer.flush().map_err(|error| Error::io(&self.path, error))?;
+        if let Some(temporary) = &self.temporary {
+            std::fs::rename(temporary, &self.path).map_err(|error| Error::io(&self.path, error))?;
+        }
+        self.temporary = None;
+        Ok(self.bytes)
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // Nothing more can be done here about a file that cannot be removed.
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_whole_or_not_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.csv");
+        let mut file = OutputFile::create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        std::fs::write(&path, "old").unwrap();
+        let mut file = OutputFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        file.flush().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(file.commit().unwrap(), 3);
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert!(matches!(OutputFile::create(directory.path()), Err(Error::Io { .. })));
+        let missing = directory.path().join("no/such/dir.csv");
+        assert!(matches!(OutputFile::create(&missing), Err(Error::Io { .. })));
+    }
+}

@@ -1,0 +1,191 @@
+//! Parquet files: row groups are decoded in parallel, each into batches of a segment.
+//!
+//! Strings and binaries arrive as views, dictionaries as their values: that is how tables keep them.
+//! A damaged file may make the decoder panic; that too becomes an error with the file's name.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+
+use super::scan::{Run, Sink, in_parallel};
+use super::source::InputFile;
+use crate::error::{Error, Result};
+
+/// Adjacent row groups are read together until they have this many rows, so that files with very small
+/// ones do not make very small segments.
+const TASK_ROWS: i64 = 100_000;
+/// Batches of one task are numbered below this.
+const MAX_TASK_BATCHES: u64 = 1 << 24;
+
+/// How a set of Parquet files is read.
+pub(crate) struct ParquetScan {
+    schema: SchemaRef,
+    files: Vec<ArrowReaderMetadata>,
+}
+
+/// Row groups of one file that are read together.
+struct Task {
+    file: usize,
+    row_groups: Vec<usize>,
+    /// Compressed bytes, for progress.
+    bytes: u64,
+}
+
+impl ParquetScan {
+    /// Reads the footers; all files must have the columns of the first.
+    pub(crate) fn open(files: &[InputFile]) -> Result<Self> {
+        let mut scan: Option<Self> = None;
+        for file in files {
+            let metadata = guarded(file, || load(file))?;
+            match &mut scan {
+                None => {
+                    let schema = Arc::clone(metadata.schema());
+                    scan = Some(Self { schema, files: vec![metadata] });
+                }
+                Some(scan) => {
+                    let first = scan.schema.fields();
+                    let same = first
+                        .iter()
+                        .zip(metadata.schema().fields())
+                        .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+                    if !same || first.len() != metadata.schema().fields().len() {
+                        return Err(file.broken("has other columns than the first file"));
+                    }
+                    scan.files.push(metadata);
+                }
+            }
+        }
+        scan.ok_or_else(|| Error::internal("no Parquet file"))
+    }
+
+    /// The columns.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// Reads all files; see [`super::scan::FileScan::run`].
+    pub(crate) fn run(&self, files: &[InputFile], run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
+        let mut tasks = self.tasks().into_iter().enumerate();
+        let next = || Ok(tasks.next().map(|(number, task)| (number as u64, task)));
+        let work = |number: u64, task: Task| {
+            let file = &files[task.file];
+            let mut reader = guarded(file, || self.reader(file, &task, run))?;
+            let mut order = number * MAX_TASK_BATCHES;
+            loop {
+                run.check()?;
+                let batch = guarded(file, || Ok(reader.next().transpose()?))?;
+                let Some(batch) = batch else { break };
+                sink(order, batch)?;
+                order += 1;
+            }
+            run.meter.add(task.bytes);
+            Ok(())
+        };
+        in_parallel(run.threads, next, work)
+    }
+
+    fn tasks(&self) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        for (file, metadata) in self.files.iter().enumerate() {
+            let mut task = Task { file, row_groups: Vec::new(), bytes: 0 };
+            let mut rows = 0;
+            for (number, group) in metadata.metadata().row_groups().iter().enumerate() {
+                task.row_groups.push(number);
+                task.bytes += group.compressed_size().unsigned_abs();
+                rows += group.num_rows();
+                if rows >= TASK_ROWS {
+                    let empty = Task { file, row_groups: Vec::new(), bytes: 0 };
+                    tasks.push(std::mem::replace(&mut task, empty));
+                    rows = 0;
+                }
+            }
+            if !task.row_groups.is_empty() {
+                tasks.push(task);
+            }
+        }
+        tasks
+    }
+
+    fn reader(
+        &self,
+        file: &InputFile,
+        task: &Task,
+        run: &Run<'_>,
+    ) -> Result<ParquetRecordBatchReader, ParquetError> {
+        let source =
+            File::open(&file.path).map_err(|error| ParquetError::External(error.into()))?;
+        let metadata = self.files[task.file].clone();
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata)
+            .with_row_groups(task.row_groups.clone())
+            .with_batch_size(run.batch_rows);
+        if let Some(projection) = run.projection {
+            let mask = ProjectionMask::roots(builder.parquet_schema(), projection.iter().copied());
+            builder = builder.with_projection(mask);
+        }
+        builder.build()
+    }
+}
+
+fn load(file: &InputFile) -> Result<ArrowReaderMetadata, ParquetError> {
+    let source = File::open(&file.path).map_err(|error| ParquetError::External(error.into()))?;
+    let plain = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
+    let schema = with_views(plain.schema());
+    if &schema == plain.schema() {
+        return Ok(plain);
+    }
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options)
+}
+
+/// The schema with views for strings and binaries, and values instead of dictionaries.
+pub(crate) fn with_views(schema: &SchemaRef) -> SchemaRef {
+    let fields: Fields = schema.fields().iter().map(view_field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn view_field(field: &FieldRef) -> FieldRef {
+    let data_type = view_type(field.data_type());
+    match &data_type == field.data_type() {
+        true => Arc::clone(field),
+        false => Arc::new(Field::clone(field).with_data_type(data_type)),
+    }
+}
+
+fn view_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Dictionary(_, values) => view_type(values),
+        DataType::List(item) => DataType::List(view_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(view_field(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(view_field).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Runs a decoder; its errors and panics become errors about the file.
+fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(translate(file, error)),
+        Err(_) => Err(file.broken("is damaged: the Parquet decoder gave up")),
+    }
+}
+
+fn translate(file: &InputFile, error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(error) => Error::io(&file.path, *error),
+            Err(other) => file.broken(&format!("is no readable Parquet file: {other}")),
+        },
+        other => file.broken(&format!("is no readable Parquet file: {other}")),
+    }
+}
