@@ -59,6 +59,10 @@ impl Connection {
         Self { session: Arc::new(Session::new(database)) }
     }
 
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
     /// The database this session was opened on.
     pub fn database(&self) -> &Database {
         self.session.database()

@@ -15,6 +15,7 @@
 //! ```
 
 pub mod city;
+mod fill;
 mod random;
 pub mod taxi;
 mod taxi_plan;
@@ -22,6 +23,7 @@ pub mod tpch;
 pub mod weather;
 
 pub use city::{HotSpot, hot_spots};
+pub use fill::{fill_taxi, fill_tpch, fill_weather};
 pub use taxi::{TaxiGenerator, TaxiOptions, TaxiReader, taxi};
 pub use tpch::TpchTable;
 pub use weather::{WeatherOptions, weather, zones};

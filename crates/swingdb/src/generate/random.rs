@@ -63,6 +63,7 @@ impl Sequence {
     }
 
     /// Uniform in `0..count`; `count` must not be zero.
+    #[cfg(test)]
     pub(super) fn below(&mut self, count: usize) -> usize {
         assert!(count > 0, "an empty range has no elements to draw");
         ((u128::from(self.bits()) * count as u128) >> 64) as usize
