@@ -194,6 +194,7 @@ fn open_source(
 
 /// Fills the tables of an adopted area from its live manifests.
 fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> {
+    assert!(inventory.live.keys().all(|e| *e <= inventory.highest));
     state.next_epoch = inventory.highest.next();
     state.committed = Some(inventory.committed.epoch);
     state.shared = inventory.shared;
@@ -221,6 +222,7 @@ fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> 
         }
     }
     for ((extent, plane), (first, last)) in others {
+        assert!(state.own.get(extent).is_none_or(|own| own.plane != plane), "INV-AREA-2");
         state.versions.retire(&core.geometry, extent, plane, first, last.next());
     }
     Ok(())

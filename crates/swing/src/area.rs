@@ -283,6 +283,7 @@ pub(crate) struct Start {
 impl Area {
     pub(crate) fn start(start: Start) -> Area {
         let geometry = *start.mapping.geometry();
+        assert!(start.sources.first().is_some_and(Option::is_none), "slot 0 is the area itself");
         let states = States::new(geometry.extent_count());
         for run in start.runs.iter() {
             for e in geometry.covering(&(AreaOffset(run.start)..AreaOffset(run.end()))) {
@@ -502,6 +503,7 @@ impl Core {
         let Some(memory) = state.memory.as_mut() else {
             return Err(Fault::Closed);
         };
+        debug_assert!(len <= u64::from(crate::geometry::MAX_PLANES) * self.geometry.reserve().0);
         if memory.len < len {
             let planes = len.div_ceil(self.geometry.reserve().0);
             let len = planes * self.geometry.reserve().0;

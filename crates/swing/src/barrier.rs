@@ -216,6 +216,7 @@ impl Core {
             }
             self.add_step(&mut steps, extent, way);
         }
+        debug_assert!(steps.windows(2).all(|s| s[0].start + s[0].len <= s[1].start));
         if steps.is_empty() {
             return Ok((steps, None));
         }
@@ -408,7 +409,7 @@ impl Core {
     fn record(&self, state: &mut State, step: &Step) {
         let born: Epoch = state.next_epoch;
         for extent in step.extents() {
-            debug_assert_eq!(self.states.get(extent), BUSY);
+            assert_eq!(self.states.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
             let plane = match step.way {
                 Way::InPlace => state.own.get(extent).map_or(0, |o| o.plane),
                 Way::Fresh { plane, .. } | Way::Copy { plane } => plane,

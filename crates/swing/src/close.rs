@@ -28,6 +28,7 @@ impl Core {
             Err(Fault::Forked | Fault::Closed) => return Ok(()),
             other => other?,
         };
+        assert!(state.busy == 0 && !state.closed, "closed once, with nobody at work");
         state.closed = true;
         let Some(lock) = state.lock.take() else {
             return Ok(());

@@ -44,12 +44,14 @@ impl States {
 
     #[inline]
     pub(crate) fn set(&self, extent: ExtentId, state: u8) {
+        debug_assert!(state <= BUSY);
         self.0[extent.0 as usize].store(state, Ordering::Release);
     }
 
     /// Whether all of a range of extents may be written; the write barrier's fast path.
     #[inline]
     pub(crate) fn all_private(&self, extents: std::ops::Range<u32>) -> bool {
+        debug_assert!(extents.start <= extents.end && extents.end <= self.len());
         self.0[extents.start as usize..extents.end as usize]
             .iter()
             .all(|s| s.load(Ordering::Acquire) == PRIVATE)

@@ -101,6 +101,7 @@ impl Core {
                 source: slot,
                 file_offset: run.file_offset + (start - run.start),
             };
+            assert!(start < end && mapped.start >= at.0, "the run overlaps the range");
             self.mapping.map_run(&mapped, &file, false).map_err(|e| mapping_fault(e, &path))?;
             state.runs.set(mapped);
         }
@@ -139,6 +140,7 @@ impl Core {
         if slot == state.sources.len() {
             state.sources.push(None);
         }
+        assert!(slot > 0 && state.sources[slot].is_none(), "slot 0 is the area itself");
         self.mapping.keep(held.lease.clone());
         state.sources[slot] = Some(source);
         Ok(slot as u32)

@@ -104,6 +104,7 @@ extern "C" fn in_child() {
     // SAFETY: see `ForkSlot`.
     let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     for held in &mut fork.areas {
+        debug_assert!(held.state.busy == 0, "INV-AREA-3: the areas were idle at the fork");
         held.core.sessions.freezing.store(false, Ordering::SeqCst);
         held.core.protect_in_child(&held.state);
         // Closes the inherited descriptor only; the lock stays with the parent's.

@@ -77,6 +77,7 @@ impl Geometry {
     /// Where an extent begins.
     #[inline]
     pub fn start(&self, extent: ExtentId) -> AreaOffset {
+        debug_assert!(extent.0 <= self.extent_count());
         let i = u64::from(extent.0);
         match i.checked_sub(self.small_count()) {
             None => AreaOffset(i * SMALL_EXTENT.0),
@@ -109,6 +110,7 @@ impl Geometry {
         if range.start >= range.end {
             return 0..0;
         }
+        assert!(range.end.0 <= self.reserve, "a range of extents lies inside the area");
         self.extent_of(range.start).0..self.extent_of(AreaOffset(range.end.0 - 1)).0 + 1
     }
 
@@ -138,6 +140,7 @@ impl Geometry {
     /// Where plane `plane` of the extent at area offset `offset` lies in the memory file.
     #[inline]
     pub(crate) fn plane_offset(&self, plane: u32, offset: AreaOffset) -> u64 {
+        debug_assert!(plane < MAX_PLANES && offset.0 < self.reserve);
         u64::from(plane) * self.reserve + offset.0
     }
 }

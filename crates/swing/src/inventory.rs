@@ -128,6 +128,7 @@ pub(crate) fn punch_except<'a>(
     let own = manifests.flat_map(|m| m.runs.iter()).filter(|r| r.source == 0);
     let mut keep: Vec<(u64, u64)> = own.map(|r| (r.file_offset, r.file_offset + r.len)).collect();
     keep.sort_unstable();
+    assert!(keep.iter().all(|(start, end)| start < end), "runs of checked manifests are not empty");
     let path = folder.join(MEMORY);
     let mut freed = 0;
     let mut from = 0;
@@ -141,6 +142,7 @@ pub(crate) fn punch_except<'a>(
             let (kept_from, kept_to) = keep.get(next).copied().unwrap_or((u64::MAX, u64::MAX));
             if kept_from > at {
                 let stop = kept_from.min(end);
+                assert!(at < stop && stop <= end);
                 file::punch(file, at, stop - at, &path)?;
                 freed += stop - at;
                 at = stop;

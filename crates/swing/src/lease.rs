@@ -64,6 +64,7 @@ pub(crate) fn pause(tries: u32) {
 impl Lease {
     /// Wraps a file whose shared lock is held.
     pub(crate) fn from_locked(file: File, area: AreaId, epoch: Epoch) -> Self {
+        debug_assert!(area.0 != 0 && epoch.0 != 0);
         Self { file, area, epoch }
     }
 

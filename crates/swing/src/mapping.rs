@@ -101,6 +101,8 @@ impl Mapping {
         writable: bool,
     ) -> Result<(), Errno> {
         let (at, len) = (run.start as usize, run.len as usize);
+        assert!(run.end() <= self.geometry.reserve().0, "a run lies inside its area");
+        debug_assert!(run.file_offset.is_multiple_of(4096) && run.start.is_multiple_of(4096));
         self.span.map(at, len, file, run.file_offset, writable)?;
         self.advise(run.start, run.end());
         Ok(())

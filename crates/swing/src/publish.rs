@@ -43,6 +43,7 @@ pub enum Publish {
 
 /// The name of a manifest in its area's folder.
 pub(crate) fn manifest_name(epoch: Epoch) -> String {
+    debug_assert!(epoch.0 > 0, "epochs begin at 1");
     format!("m.{}", epoch.0)
 }
 
@@ -156,6 +157,9 @@ impl Core {
             self.pin_sources(state)?;
         }
         let epoch = state.next_epoch;
+        assert!(state.busy == 0, "INV-AREA-3: nobody works on extents during a publish");
+        let newest = state.live.last_key_value().map(|(e, ())| *e);
+        assert!(newest.is_none_or(|e| e < epoch), "epochs only grow");
         let manifest = self.describe(state, kind, epoch)?;
         let name = manifest_name(epoch);
         // From here on the epoch is used up, also when writing fails.
@@ -165,7 +169,8 @@ impl Core {
             let _ = self.folder.unlink(&name);
             return Err(fault);
         }
-        state.live.insert(epoch, ());
+        let known = state.live.insert(epoch, ());
+        assert!(known.is_none(), "an epoch is published once");
         state.dirty = false;
         for source in state.sources.iter_mut().flatten() {
             let used =
@@ -268,6 +273,7 @@ impl Core {
             };
             folder.link_file(source.lease.file(), &pin_name(source.area, source.epoch))?;
             folder.link_file(&source.file, &parent_memory_name(source.area))?;
+            debug_assert!(source.area != self.id || source.epoch < state.next_epoch);
             source.pinned = true;
             source.via = None;
         }

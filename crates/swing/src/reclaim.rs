@@ -99,6 +99,7 @@ impl Core {
         if current || !state.live.contains_key(&epoch) {
             return Ok(());
         }
+        assert!(epoch < state.next_epoch, "only what was published can be retired");
         if lease::probe(&self.folder, &manifest_name(epoch))? == Probe::Retired {
             state.live.remove(&epoch);
             let State { versions, live, .. } = &mut *state;
@@ -156,10 +157,25 @@ impl Core {
         };
         let path = self.folder.join(MEMORY);
         for (offset, len) in ranges {
+            self.assert_unseen(state, offset, len);
             file::punch(&memory.file, offset, len, &path)?;
             self.counters.punched_bytes.fetch_add(len, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// INV-AREA-1, where breaking it would lose data: what is given back is no current version.
+    fn assert_unseen(&self, state: &State, offset: u64, len: u64) {
+        let reserve = self.geometry.reserve().0;
+        let (plane, mut at) = (offset / reserve, offset % reserve);
+        let end = at + len;
+        while at < end {
+            let extent = self.geometry.extent_of(AreaOffset(at % reserve));
+            let plane = plane + at / reserve;
+            let current = state.own.get(extent).map(|own| u64::from(own.plane));
+            assert!(current != Some(plane), "INV-AREA-1: {extent} is in use in plane {plane}");
+            at += self.geometry.len(extent).0;
+        }
     }
 
     /// Gives up leases and pins on areas that neither the live state nor a live manifest shows.
@@ -174,6 +190,7 @@ impl Core {
             if shown || published {
                 continue;
             }
+            assert!(state.runs.bytes_of(slot as u32) == 0, "INV-AREA-10: nothing shows it");
             let Some(source) = state.sources[slot].take() else {
                 continue;
             };

@@ -25,7 +25,7 @@ impl Run {
     fn clip(&self, start: u64, end: u64) -> Run {
         let s = self.start.max(start);
         let e = self.end().min(end);
-        debug_assert!(s < e);
+        assert!(s < e, "only overlapping runs are cut");
         Run {
             start: s,
             len: e - s,
@@ -127,7 +127,7 @@ impl RunMap {
 
     /// Records that a range shows a file range, replacing what it showed before.
     pub(crate) fn set(&mut self, new: Run) {
-        debug_assert!(new.len > 0);
+        assert!(new.len > 0 && new.start.checked_add(new.len).is_some());
         self.clear(new.start, new.end());
         let mut merged = new;
         if let Some((&s, p)) = self.map.range(..new.start).next_back() {
@@ -150,6 +150,7 @@ impl RunMap {
 
     fn take(&mut self, start: u64) -> Option<Run> {
         let piece = self.map.remove(&start)?;
+        assert!(self.bytes[piece.source as usize] >= piece.len, "sums follow the runs");
         self.bytes[piece.source as usize] -= piece.len;
         Some(run(start, &piece))
     }
@@ -162,7 +163,7 @@ impl RunMap {
         self.bytes[slot] += r.len;
         let piece = Piece { len: r.len, source: r.source, file_offset: r.file_offset };
         let old = self.map.insert(r.start, piece);
-        debug_assert!(old.is_none());
+        assert!(old.is_none(), "runs do not overlap");
     }
 }
 

@@ -67,7 +67,7 @@ impl fmt::Debug for Snapshot {
 impl Snapshot {
     /// Maps a manifest whose leases are held and whose files are open.
     pub(crate) fn map(ns: &Namespace, manifest: Manifest, held: Vec<HeldSource>) -> Result<Self> {
-        debug_assert_eq!(held.len(), manifest.sources.len());
+        assert_eq!(held.len(), manifest.sources.len(), "every source is leased and open");
         let mapping = map_manifest(ns, &manifest, &held)?;
         let departure = mapping.departure().clone();
         let inner = Inner { ns: ns.clone(), manifest, mapping, held, _departure: departure };
@@ -269,6 +269,7 @@ pub(crate) fn hold_sources(
         check_memory(manifest, 0, &file::facts(&file, &path)?, &path)?;
         Some(Arc::new(file))
     };
+    assert_eq!((own.area(), own.epoch()), (manifest.id, manifest.epoch));
     held.push(HeldSource { file: own_file, lease: own.clone(), via: None });
     if manifest.sources.len() == 1 {
         return Ok(held);

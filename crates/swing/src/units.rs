@@ -88,6 +88,7 @@ impl Add<ByteLen> for AreaOffset {
     type Output = AreaOffset;
     #[inline]
     fn add(self, len: ByteLen) -> AreaOffset {
+        debug_assert!(self.0.checked_add(len.0).is_some(), "offsets are far below 2^64");
         AreaOffset(self.0 + len.0)
     }
 }
@@ -96,6 +97,7 @@ impl Sub for AreaOffset {
     type Output = ByteLen;
     #[inline]
     fn sub(self, other: AreaOffset) -> ByteLen {
+        debug_assert!(self >= other, "a length is never negative");
         ByteLen(self.0 - other.0)
     }
 }
@@ -104,6 +106,7 @@ impl Add for ByteLen {
     type Output = ByteLen;
     #[inline]
     fn add(self, other: ByteLen) -> ByteLen {
+        debug_assert!(self.0.checked_add(other.0).is_some(), "lengths are far below 2^64");
         ByteLen(self.0 + other.0)
     }
 }
@@ -112,6 +115,7 @@ impl Epoch {
     /// The epoch after this one.
     #[inline]
     pub const fn next(self) -> Epoch {
+        debug_assert!(self.0 < u64::MAX, "no area lives that long");
         Epoch(self.0 + 1)
     }
 }

@@ -87,6 +87,7 @@ impl Versions {
             return Some(Choice { plane: u32::from(current == Some(0)), spare: false });
         };
         if let Some(plane) = planes.spare.pop() {
+            assert!(current != Some(plane), "INV-AREA-2: a spare plane is not the current one");
             self.spare_bytes -= geometry.len(extent).0;
             self.spare_order.retain(|o| *o != (extent, plane));
             return Some(Choice { plane, spare: true });
@@ -105,7 +106,7 @@ impl Versions {
         freed: Epoch,
     ) {
         let (extent, plane) = version;
-        debug_assert!(born <= freed);
+        assert!(born <= freed, "INV-AREA-2: nothing is freed before it was born");
         if visible(live, born, freed) {
             self.retire(geometry, extent, plane, born, freed);
         } else {
@@ -125,6 +126,7 @@ impl Versions {
         let planes = self.planes.entry(extent).or_default();
         assert!(!planes.retired.contains(&plane), "INV-AREA-2: one version is in one state");
         planes.retired.push(plane);
+        assert!(!planes.spare.contains(&plane) && born < freed, "INV-AREA-2");
         self.retired.entry(freed).or_default().push(Retired { extent, plane, born });
         self.retired_bytes += geometry.len(extent).0;
     }
@@ -168,7 +170,9 @@ impl Versions {
                 self.retired.remove(&freed);
             }
             for v in done {
-                self.retired_bytes -= geometry.len(v.extent).0;
+                let len = geometry.len(v.extent).0;
+                assert!(self.retired_bytes >= len, "sums follow the versions");
+                self.retired_bytes -= len;
                 if let Some(planes) = self.planes.get_mut(&v.extent) {
                     planes.retired.retain(|p| *p != v.plane);
                 }

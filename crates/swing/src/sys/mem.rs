@@ -136,6 +136,7 @@ impl Span {
     /// Ends a span whose first `moved` bytes have been moved away, without unmapping what may live
     /// there by now.
     pub(crate) fn forget_moved(self, moved: usize) {
+        assert!(moved <= self.len, "no more moved than there was");
         let rest = self.len - moved;
         if rest > 0 {
             // SAFETY: the rest of the span is still this object's own mapping.
