@@ -96,3 +96,64 @@ fn reopening_returns_to_what_was_committed() {
     assert_eq!(pid, std::process::id());
     assert!(command.contains("areas"));
 }
+
+/// Ranges of a snapshot against what its writer says of each extent.
+#[test]
+fn is_mapped_agrees_with_the_writer() {
+    let h = home();
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    for _ in 0..20 {
+        fill(&area, rng.u64(0..24) * SMALL, rng.u64(1..3) * SMALL, 1);
+        fill(&area, data_at(rng.u64(0..12)), rng.u64(1..3) * DATA, 1);
+        area.discard(range(rng.u64(0..24) * SMALL, SMALL)).unwrap();
+        area.discard(range(data_at(rng.u64(0..12)), DATA)).unwrap();
+    }
+    area.publish(Publish::Shared, b"").unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    let geometry = *area.geometry();
+    let reserve = geometry.reserve().get();
+    for _ in 0..20_000 {
+        let start =
+            if rng.bool() { rng.u64(0..30 * SMALL) } else { data_at(0) + rng.u64(0..20 * DATA) };
+        let len = rng.u64(0..3 * DATA).min(reserve - start);
+        let asked = range(start, len);
+        let present = |e: u32| area.extent_state(swing::ExtentId(e)) != ExtentState::Absent;
+        let expected = geometry.covering(&asked).all(present);
+        assert_eq!(snapshot.is_mapped(&asked), expected, "{asked:?}");
+    }
+    for hostile in
+        [range(u64::MAX - 5, 5), range(reserve, 1), range(reserve - 1, u64::MAX - reserve)]
+    {
+        assert!(!snapshot.is_mapped(&hostile), "{hostile:?}");
+    }
+    let reversed = swing::AreaOffset(10)..swing::AreaOffset(5);
+    assert!(!snapshot.is_mapped(&reversed));
+}
+
+/// What a failed or refused call leaves: nothing.
+#[test]
+fn committed_states_are_invisible_until_shared() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    for n in 1..6u8 {
+        fill(&area, 0, SMALL, n);
+        area.publish(Publish::Committed, &[n]).unwrap();
+        assert!(matches!(h.ns.hook(&name("a")), Err(swing::HookError::NotShared { .. })));
+        assert_eq!(area.payload(), [n]);
+    }
+    area.publish(Publish::Shared, &[6]).unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    for n in 7..12u8 {
+        fill(&area, 0, SMALL, n);
+        area.publish(Publish::Committed, &[n]).unwrap();
+        assert_eq!(h.ns.hook(&name("a")).unwrap().epoch(), snapshot.epoch());
+    }
+    assert!(snapshot_is(&h.ns.hook(&name("a")).unwrap(), 0, SMALL, 5));
+    // Superseded commits keep nothing: the committed and the shared version are all there is.
+    area.reclaim().unwrap();
+    let stats = area.stats();
+    assert_eq!((stats.live_manifests, stats.retired.get()), (2, SMALL));
+}

@@ -1,0 +1,238 @@
+//! The paper's Fig. 1 with real processes: A and B share their memory with C, C combines both,
+//! changes its copies and shares the result with D and E, which change theirs. Nobody sees
+//! anybody's later writes, and nothing is copied that nobody writes.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use common::*;
+use swing::{AreaOffset, Namespace, Publish, Snapshot, WriteIntent};
+
+const ROLE: &str = "SWING_PROCESS_ROLE";
+const PLACE: &str = "SWING_PROCESS_PLACE";
+/// Extents that A and B share each.
+const SHARED: u64 = 8;
+const READERS: u64 = 8;
+/// Extents of the area that many processes read.
+const WIDE: u64 = 32;
+
+/// A process of this test, told what to do by lines, answering by lines.
+struct Stage {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Stage {
+    fn start(role: &str, h: &Home) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["child_entry", "--exact", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(PLACE, h.dir.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let to = child.stdin.take();
+        let from = BufReader::new(child.stdout.take().unwrap());
+        Self { child, to, from }
+    }
+
+    /// Waits for a line `answer VALUE` and returns the value.
+    fn answer(&mut self) -> u64 {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(
+                self.from.read_line(&mut line).unwrap() > 0,
+                "the process ended without an answer"
+            );
+            if let Some(value) = line.trim().strip_prefix("answer ") {
+                return value.parse().unwrap();
+            }
+        }
+    }
+
+    fn go(&mut self) {
+        self.to.as_mut().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    fn finish(mut self) {
+        drop(self.to.take());
+        let mut rest = String::new();
+        self.from.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
+    }
+}
+
+fn say(value: u64) {
+    println!("\nanswer {value}");
+}
+
+fn wait_for_go() {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+}
+
+/// Not a test: what the processes run.
+#[test]
+fn child_entry() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let ns = Namespace::open(std::env::var(PLACE).unwrap()).unwrap();
+    match role.as_str() {
+        "A" => source(&ns, "A", 1),
+        "B" => source(&ns, "B", 2),
+        "C" => combine(&ns),
+        "D" => consume(&ns, "D", 4),
+        "E" => consume(&ns, "E", 5),
+        _ => reader(&ns),
+    }
+}
+
+/// Shares its extents, then goes on writing.
+fn source(ns: &Namespace, text: &str, byte: u8) {
+    let area = ns.create(&name(text), &options()).unwrap();
+    fill(&area, data_at(0), SHARED * DATA, byte);
+    area.publish(Publish::Shared, &[byte]).unwrap();
+    say(1);
+    wait_for_go();
+    fill(&area, data_at(0), SHARED * DATA, byte + 100);
+    area.publish(Publish::Shared, &[byte + 100]).unwrap();
+    say(2);
+    wait_for_go();
+}
+
+fn combine(ns: &Namespace) {
+    let a = ns.hook(&name("A")).unwrap();
+    let b = ns.hook(&name("B")).unwrap();
+    let area = ns.create(&name("C"), &options()).unwrap();
+    area.map_foreign(&a, range(data_at(0), SHARED * DATA), AreaOffset(data_at(0))).unwrap();
+    area.map_foreign(&b, range(data_at(0), SHARED * DATA), AreaOffset(data_at(SHARED))).unwrap();
+    assert_eq!(area.stats().own.get(), 0, "nothing is copied");
+    say(1);
+    wait_for_go();
+    fill(&area, data_at(1), DATA, 3);
+    fill(&area, data_at(SHARED + 1), DATA, 3);
+    area.publish(Publish::Shared, b"C").unwrap();
+    assert_eq!(area.stats().own.get(), 2 * DATA);
+    say(2);
+}
+
+/// What every reader of C must see.
+fn check_combined(c: &Snapshot) {
+    for i in 0..2 * SHARED {
+        let expected = match i {
+            1 => 3,
+            i if i == SHARED + 1 => 3,
+            i if i < SHARED => 1,
+            _ => 2,
+        };
+        assert!(snapshot_is(c, data_at(i), DATA, expected), "extent {i}");
+    }
+}
+
+fn consume(ns: &Namespace, text: &str, byte: u8) {
+    let c = ns.hook(&name("C")).unwrap();
+    check_combined(&c);
+    let other = ns.hook(&name("C")).unwrap();
+    let mine = c.derive(Some(&name(text))).unwrap();
+    fill(&mine, data_at(0), DATA, byte);
+    mine.publish(Publish::Shared, text.as_bytes()).unwrap();
+    check_combined(&other);
+    say(mine.stats().own.get());
+    wait_for_go();
+}
+
+#[test]
+fn two_sources_one_combiner_two_consumers() {
+    let h = home();
+    let (mut a, mut b) = (Stage::start("A", &h), Stage::start("B", &h));
+    assert_eq!((a.answer(), b.answer()), (1, 1));
+    let mut c = Stage::start("C", &h);
+    assert_eq!(c.answer(), 1);
+    // A and B go on writing before C has touched most of what it took.
+    a.go();
+    b.go();
+    assert_eq!((a.answer(), b.answer()), (2, 2));
+    c.go();
+    assert_eq!(c.answer(), 2);
+    c.finish();
+    // C's process is gone; A's and B's names go, too.
+    a.go();
+    b.go();
+    a.finish();
+    b.finish();
+    h.ns.remove(&name("A")).unwrap();
+    h.ns.remove(&name("B")).unwrap();
+    let (mut d, mut e) = (Stage::start("D", &h), Stage::start("E", &h));
+    assert_eq!((d.answer(), e.answer()), (DATA, DATA));
+    let list = h.ns.list().unwrap();
+    let owned = |t: &str| list.iter().any(|i| i.name == Some(name(t)) && i.owner.is_some());
+    assert!(owned("D") && owned("E") && !owned("C"));
+    let parents = |t: &str| {
+        let info = list.iter().find(|i| i.name == Some(name(t))).unwrap();
+        info.parents.iter().map(|p| p.name.clone().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!((parents("C"), parents("D")), (vec!["A".into(), "B".into()], vec!["C".to_owned()]));
+    d.finish();
+    e.finish();
+    check_combined(&h.ns.hook(&name("C")).unwrap());
+    for (text, byte) in [("D", 4), ("E", 5)] {
+        let snapshot = h.ns.hook(&name(text)).unwrap();
+        assert!(snapshot_is(&snapshot, data_at(0), DATA, byte));
+        assert!(snapshot_is(&snapshot, data_at(SHARED), DATA, 2));
+    }
+    for text in ["C", "D", "E"] {
+        h.ns.remove(&name(text)).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(h.dir.path()).unwrap().count(), 0);
+}
+
+/// Reads everything, then says how much memory of the area is counted for this process alone.
+fn reader(ns: &Namespace) {
+    let snapshot = ns.hook(&name("wide")).unwrap();
+    // SAFETY: the range is mapped, and a snapshot's bytes never change.
+    let bytes = unsafe {
+        let at = snapshot.base().as_ptr().add(data_at(0) as usize);
+        std::slice::from_raw_parts(at, (WIDE * DATA) as usize)
+    };
+    assert!(snapshot.is_mapped(&range(data_at(0), WIDE * DATA)));
+    say(bytes.iter().map(|b| u64::from(*b)).sum());
+    wait_for_go();
+    say(proportional_kib());
+    wait_for_go();
+}
+
+/// Proportional set size of shared memory in this process, in KiB.
+fn proportional_kib() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let line = text.lines().find_map(|l| l.strip_prefix("Pss_Shmem:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
+}
+
+/// N readers together use the data once.
+#[test]
+fn many_readers_share_one_copy() {
+    let h = home();
+    let area = h.ns.create(&name("wide"), &options()).unwrap();
+    area.make_writable(range(data_at(0), WIDE * DATA), WriteIntent::Overwrite).unwrap();
+    fill(&area, data_at(0), WIDE * DATA, 1);
+    area.publish(Publish::Shared, b"").unwrap();
+    let before = std::fs::metadata(h.dir.path().join("wide/memory")).unwrap();
+    // The writer lets go, so that only readers are counted.
+    drop(area);
+    let mut readers: Vec<_> = (0..READERS).map(|_| Stage::start("reader", &h)).collect();
+    for reader in &mut readers {
+        assert_eq!(reader.answer(), WIDE * DATA);
+    }
+    readers.iter_mut().for_each(Stage::go);
+    let total: u64 = readers.iter_mut().map(Stage::answer).sum();
+    assert!(total * 1024 <= WIDE * DATA * 105 / 100, "{total} KiB");
+    assert!(total * 1024 >= WIDE * DATA * 95 / 100, "{total} KiB");
+    readers.into_iter().for_each(Stage::finish);
+    let after = std::fs::metadata(h.dir.path().join("wide/memory")).unwrap();
+    let blocks = std::os::unix::fs::MetadataExt::blocks;
+    assert_eq!(blocks(&before), blocks(&after), "reading allocates nothing (INV-AREA-9)");
+}
