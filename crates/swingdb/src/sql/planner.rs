@@ -72,6 +72,12 @@ impl<'a> Planner<'a> {
                 self.state.aggregate_functions().contains_key(name)
             });
             plan = self.plan_once(statement, params)?;
+            if subqueries::is_unsound(&plan) {
+                return Err(Error::unsupported(
+                    "NOT IN (SELECT ...) below OR, of a name that does not say which table it is \
+                     of; write table.column NOT IN ...",
+                ));
+            }
         }
         if params.values().is_empty() {
             return Ok(plan);

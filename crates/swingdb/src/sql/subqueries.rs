@@ -11,6 +11,7 @@
 //! | `(SELECT e FROM ... ORDER BY o LIMIT 1)` | `(SELECT first_value(e ORDER BY o) FROM ...)` |
 //! | `EXISTS (SELECT ... FROM ...)` in a SELECT list | `(SELECT count(*) FROM ...) > 0` |
 //! | `x IN (SELECT e FROM ...)` in a SELECT list | counts of `e = x`, of rows, of NULLs, combined |
+//! | `... OR x NOT IN (SELECT e FROM ...)` | the same: the engine would take "unknown" for true |
 //!
 //! [`only_element`](OnlyElement) is an error when the list has more than one element, and is asked
 //! only for rows whose value is needed, so the meaning is SQL's. Subqueries of other shapes (GROUP
@@ -23,14 +24,16 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result as DfResult, exec_err, plan_err};
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr as PlanExpr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, Expr as PlanExpr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, GroupByExpr, LimitClause, ObjectName, OrderByExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName,
+    OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use crate::sql::write::ast;
@@ -38,20 +41,68 @@ use crate::sql::write::ast;
 /// The name of [`OnlyElement`] in SQL.
 const ONLY_ELEMENT: &str = "only_element";
 
-/// Whether a plan holds a subquery that the engine would refuse.
+/// Whether a plan holds a subquery that the engine would refuse, or take for something else.
 pub(crate) fn needs_rewrite(plan: &LogicalPlan) -> bool {
+    is_unsound(plan)
+        || any_expr(plan, |node, expr| match expr {
+            PlanExpr::ScalarSubquery(subquery) => {
+                !subquery.outer_ref_columns.is_empty() && !is_single_row(&subquery.subquery)
+            }
+            PlanExpr::InSubquery(_) | PlanExpr::Exists(_) => {
+                !matches!(node, LogicalPlan::Filter(_))
+            }
+            _ => false,
+        })
+}
+
+/// Whether a condition holds a NOT IN below an OR or the like. The engine makes a two-valued mark
+/// of it, and so takes "unknown", because of a NULL, for true.
+pub(crate) fn is_unsound(plan: &LogicalPlan) -> bool {
+    any_expr(plan, |node, expr| match (node, expr) {
+        (LogicalPlan::Filter(filter), whole) if *whole == filter.predicate => {
+            split_conjunction(whole).into_iter().any(|part| !is_plain(part) && holds_not_in(part))
+        }
+        _ => false,
+    })
+}
+
+/// `x IN (...)` or `x NOT IN (...)` alone, which the engine joins as SQL wants it.
+fn is_plain(condition: &PlanExpr) -> bool {
+    match condition {
+        PlanExpr::InSubquery(_) => true,
+        PlanExpr::Not(inner) => matches!(inner.as_ref(), PlanExpr::InSubquery(_)),
+        _ => false,
+    }
+}
+
+fn holds_not_in(condition: &PlanExpr) -> bool {
+    let (mut membership, mut negated) = (false, false);
+    let walked = condition.apply(|part| {
+        match part {
+            PlanExpr::InSubquery(subquery) => {
+                membership = true;
+                negated |= subquery.negated;
+            }
+            PlanExpr::BinaryExpr(both) if matches!(both.op, Operator::And | Operator::Or) => {}
+            // Whatever else stands above it may tell unknown from false.
+            PlanExpr::Column(_) | PlanExpr::Literal(..) | PlanExpr::OuterReferenceColumn(..) => {}
+            PlanExpr::Not(_) | PlanExpr::Case(_) | PlanExpr::IsNull(_) | PlanExpr::IsNotNull(_) => {
+                negated = true;
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    walked.is_ok() && membership && negated
+}
+
+/// Whether `wanted` holds for any expression, or part of one, of any node, subqueries included.
+fn any_expr(plan: &LogicalPlan, wanted: impl Fn(&LogicalPlan, &PlanExpr) -> bool) -> bool {
     let mut found = false;
     let walked = plan.apply_with_subqueries(|node| {
-        let in_filter = matches!(node, LogicalPlan::Filter(_));
         node.apply_expressions(|expr| {
             expr.apply(|part| {
-                found |= match part {
-                    PlanExpr::ScalarSubquery(subquery) => {
-                        !subquery.outer_ref_columns.is_empty() && !is_single_row(&subquery.subquery)
-                    }
-                    PlanExpr::InSubquery(_) | PlanExpr::Exists(_) => !in_filter,
-                    _ => false,
-                };
+                found |= wanted(node, part);
                 Ok(TreeNodeRecursion::Continue)
             })
         })
@@ -65,7 +116,8 @@ fn is_single_row(plan: &LogicalPlan) -> bool {
         LogicalPlan::Projection(projection) => is_single_row(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => is_single_row(&alias.input),
         LogicalPlan::Filter(filter) => is_single_row(&filter.input),
-        _ => plan.max_rows().is_some_and(|rows| rows <= 1),
+        // LIMIT 1 is one row too, and the engine plans no correlated LIMIT.
+        _ => false,
     }
 }
 
@@ -93,10 +145,14 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let only = only_relation(select);
+        if let Some(condition) = &mut select.selection {
+            self.condition(condition, only.as_ref());
+        }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
                 ast::rewrite_exprs(expr, |expr| {
-                    if let Some(counted) = self.predicate(expr) {
+                    if let Some(counted) = self.predicate(expr, only.as_ref()) {
                         *expr = counted;
                     }
                 });
@@ -130,7 +186,28 @@ impl Rewriter<'_> {
         Some(if first { subquery } else { call(ONLY_ELEMENT, subquery, Vec::new()) })
     }
 
-    fn predicate(&self, expr: &Expr) -> Option<Expr> {
+    /// IN below an OR or the like; alone, or as one of several conditions, it stays.
+    fn condition(&self, condition: &mut Expr, only: Option<&Ident>) {
+        match condition {
+            Expr::Nested(inner) => self.condition(inner, only),
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+                self.condition(left, only);
+                self.condition(right, only);
+            }
+            Expr::InSubquery { .. } => {}
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } if is_membership(expr) => {}
+            other => ast::rewrite_exprs(other, |expr| {
+                if matches!(expr, Expr::InSubquery { .. })
+                    && let Some(counted) = self.predicate(expr, only)
+                {
+                    *expr = counted;
+                }
+            }),
+        }
+    }
+
+    /// `only`: the name of the one relation of the SELECT, which plain names belong to.
+    fn predicate(&self, expr: &Expr, only: Option<&Ident>) -> Option<Expr> {
         match expr {
             Expr::Exists { subquery, negated } => {
                 let (select, _) = self.any_columns(subquery)?;
@@ -140,14 +217,15 @@ impl Rewriter<'_> {
             }
             Expr::InSubquery { expr, subquery, negated } => {
                 let (select, element) = self.plain(subquery)?;
-                let found = ast::binary(element.clone(), BinaryOperator::Eq, expr.as_ref().clone());
+                let expr = qualified(expr, only)?;
+                let found = ast::binary(element.clone(), BinaryOperator::Eq, expr.clone());
                 let unknown = Expr::IsNull(Box::new(ast::nested(element.clone())));
                 let some = |condition: Option<Expr>| {
                     let count = counting(subquery, select, condition);
                     ast::binary(count, BinaryOperator::Gt, ast::integer(0))
                 };
                 let null = ast::binary(
-                    Expr::IsNull(Box::new(ast::nested(expr.as_ref().clone()))),
+                    Expr::IsNull(Box::new(ast::nested(expr))),
                     BinaryOperator::Or,
                     some(Some(unknown)),
                 );
@@ -212,6 +290,40 @@ impl Rewriter<'_> {
     }
 }
 
+fn is_membership(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_membership(inner),
+        other => matches!(other, Expr::InSubquery { .. }),
+    }
+}
+
+/// The name of the relation of a SELECT from just one.
+fn only_relation(select: &Select) -> Option<Ident> {
+    let [from] = select.from.as_slice() else { return None };
+    match &from.relation {
+        _ if !from.joins.is_empty() => None,
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
+        TableFactor::Table { name, .. } => name.0.last()?.as_ident().cloned(),
+        _ => None,
+    }
+}
+
+/// An expression that means the same inside a subquery: every name says what it belongs to.
+fn qualified(expr: &Expr, only: Option<&Ident>) -> Option<Expr> {
+    let mut moved = expr.clone();
+    let mut sound = true;
+    ast::rewrite_exprs(&mut moved, |part| match part {
+        Expr::Identifier(ident) => match only {
+            Some(table) => *part = Expr::CompoundIdentifier(vec![table.clone(), ident.clone()]),
+            None => sound = false,
+        },
+        Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => sound = false,
+        _ => {}
+    });
+    sound.then_some(moved)
+}
+
 fn is_one(limit: &LimitClause) -> bool {
     let LimitClause::LimitOffset { limit: Some(Expr::Value(value)), offset: None, limit_by } =
         limit
@@ -254,7 +366,7 @@ fn function(name: &str, argument: FunctionArgExpr, order: Vec<OrderByExpr>) -> E
         false => vec![FunctionArgumentClause::OrderBy(order)],
     };
     Expr::Function(Function {
-        name: ObjectName::from(vec![datafusion::sql::sqlparser::ast::Ident::new(name)]),
+        name: ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
@@ -352,6 +464,15 @@ mod tests {
     }
 
     #[test]
+    fn not_in_below_or() {
+        let below = rewritten("SELECT 1 FROM t WHERE a AND (b OR c NOT IN (SELECT d FROM s))");
+        assert!(below.contains("(b OR CASE WHEN"), "{below}");
+        let alone = "SELECT 1 FROM t WHERE a AND (c NOT IN (SELECT d FROM s)) AND \
+                     NOT (c IN (SELECT 1 FROM s))";
+        assert_eq!(rewritten(alone), alone);
+    }
+
+    #[test]
     fn predicates_in_a_select_list() {
         assert_eq!(
             rewritten("SELECT EXISTS (SELECT 1 FROM s WHERE s.id = t.id) FROM t"),
@@ -361,6 +482,6 @@ mod tests {
         assert_eq!(rewritten(filter), filter);
         let member = rewritten("SELECT a NOT IN (SELECT b FROM s WHERE c) FROM t");
         assert!(member.starts_with("SELECT CASE WHEN"), "{member}");
-        assert!(member.contains("WHERE c AND (b = a)"), "{member}");
+        assert!(member.contains("WHERE c AND (b = t.a)"), "{member}");
     }
 }
