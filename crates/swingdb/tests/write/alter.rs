@@ -75,7 +75,9 @@ fn types() {
     db.check("SELECT a || '!' FROM t WHERE id = 1", &["10!"]);
     db.run("ALTER TABLE t ALTER a SET DATA TYPE BIGINT USING CAST(a AS BIGINT) * 2");
     db.check("SELECT id, a, b FROM t ORDER BY id", &["1|20|x", "2|NULL|NULL"]);
-    db.fails("ALTER TABLE t ALTER COLUMN b TYPE INT", &["column \"b\"", "'x'"]);
+    db.fails("ALTER TABLE t ALTER COLUMN b TYPE INT", &["column \"b\"", "'d' is no valid"]);
+    db.run("ALTER TABLE t ALTER COLUMN b DROP DEFAULT");
+    db.fails("ALTER TABLE t ALTER COLUMN b TYPE INT", &["column \"b\"", "'x' is no valid"]);
     db.fails("INSERT INTO t (id) VALUES (2)", &["PRIMARY KEY"]);
     db.check("SELECT count(*) FROM t", &["2"]);
 }

@@ -235,7 +235,7 @@ fn mistakes_are_named() {
     db.fails("INSERT INTO t SELECT 1, 2, 3", &["2 columns", "3 values"]);
     db.fails("INSERT INTO t (alpha, Alpha) VALUES (1, 2)", &["\"alpha\" is given twice"]);
     db.fails("INSERT INTO t (gamma) VALUES (1)", &["column \"gamma\" does not exist"]);
-    db.fails("INSERT INTO t (alhpa) VALUES (1)", &["did you mean \"alpha\""]);
+    db.fails("INSERT INTO t (alpa) VALUES (1)", &["did you mean \"alpha\""]);
     db.fails("INSERT INTO v VALUES (1, 2)", &["\"v\" is a view"]);
     db.fails("INSERT INTO nosuch VALUES (1)", &["table \"nosuch\" does not exist"]);
     db.fails("INSERT INTO information_schema.tables VALUES (1)", &["information_schema"]);

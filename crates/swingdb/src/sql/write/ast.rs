@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::target::quoted;
+use super::target::{find_name, quoted};
 use crate::error::{Error, Result};
 
 /// A query of one SELECT. The parser makes the empty form, so that every other clause is as it
@@ -113,8 +113,7 @@ pub(crate) fn join(relation: TableFactor, constraint: JoinConstraint) -> Join {
 
 /// Whether an expression is the word DEFAULT.
 pub(crate) fn is_default(expr: &Expr) -> bool {
-    matches!(expr, Expr::Identifier(ident)
-        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+    matches!(expr, Expr::Identifier(ident) if is_word_default(ident))
 }
 
 /// NULL.
@@ -186,6 +185,31 @@ pub(crate) fn rewrite_exprs<T: VisitMut>(tree: &mut T, rewrite: impl FnMut(&mut 
     }
     // Never breaks, so the result says nothing.
     let _ = tree.visit(&mut Each(rewrite));
+}
+
+/// Plain names that are columns of a table become `table.column`. An expression with a subquery is
+/// left alone: names inside it may be the subquery's own.
+pub(crate) fn qualify(expr: &mut Expr, table: &Ident, columns: &[String]) {
+    let mut has_subquery = false;
+    rewrite_exprs(expr, |part| {
+        has_subquery |=
+            matches!(part, Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. });
+    });
+    if has_subquery {
+        return;
+    }
+    rewrite_exprs(expr, |part| {
+        if let Expr::Identifier(ident) = part
+            && !is_word_default(ident)
+            && let Some(column) = find_name(columns, &ident.value)
+        {
+            *part = field(table, &column);
+        }
+    });
+}
+
+fn is_word_default(ident: &Ident) -> bool {
+    ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default")
 }
 
 /// `schema.table.column` becomes `alias.column`: the query names the table by its alias only.

@@ -109,6 +109,14 @@ pub(crate) fn relabel(
     Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }
 
+/// The same columns, every one nullable: what a statement brings is checked where it is stored.
+pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let field = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
+    Arc::new(arrow::datatypes::Schema::new(
+        schema.fields().iter().map(field).collect::<Vec<Field>>(),
+    ))
+}
+
 fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::convert::{Origin, check_assignable, convert_batch};
 use super::insert::append_stream;
 use super::target::{DEFAULT_SCHEMA, Place, find_name, parts, place, target};
+use super::tokens::UNTYPED_MARK;
 use super::types::{TEXT, arrow_type};
 use super::{Outcome, ast, defaults, with_txn};
 use crate::error::{Error, ObjectKind, Result};
@@ -144,7 +145,7 @@ pub(crate) fn column_def(
 ) -> Result<ColumnDef> {
     let name = column.name.value.clone();
     let data_type = match &column.data_type {
-        sql::DataType::Unspecified => {
+        untyped if is_untyped(untyped) => {
             return Err(Error::plan(format!("column {name:?} needs a type")));
         }
         given => arrow_type(given)?,
@@ -167,6 +168,17 @@ pub(crate) fn column_def(
         }
     }
     Ok(ColumnDef { name, data_type, nullable, default_sql })
+}
+
+/// Whether a column was given without a type.
+fn is_untyped(data_type: &sql::DataType) -> bool {
+    match data_type {
+        sql::DataType::Unspecified => true,
+        sql::DataType::Custom(name, _) => {
+            parts(name).is_ok_and(|parts| parts == [UNTYPED_MARK.to_string()])
+        }
+        _ => false,
+    }
 }
 
 /// PRIMARY KEY and UNIQUE of a table that is being defined.
@@ -312,7 +324,7 @@ fn query_columns(schema: &SchemaRef, given: &[sql::ColumnDef]) -> Result<Vec<Col
                 return Err(Error::unsupported(format!("options of column {name} with AS")));
             }
             Some(column) => match &column.data_type {
-                sql::DataType::Unspecified => {
+                untyped if is_untyped(untyped) => {
                     (column.name.value.clone(), storable(field.data_type()))
                 }
                 named => (column.name.value.clone(), arrow_type(named)?),

@@ -18,7 +18,7 @@ use super::convert::{Origin, check_assignable, convert_array, relabel};
 use super::defaults::DefaultValue;
 use super::returning::Returning;
 use super::target::{Target, column_list, quoted, target};
-use super::tokens::BY_NAME_MARK;
+use super::tokens::{ALIAS_MARK, BY_NAME_MARK};
 use super::update::Named;
 use super::values::{column_of, literal};
 use super::{Outcome, ast, with_txn};
@@ -42,13 +42,10 @@ pub(crate) fn insert(
     params: &Params,
 ) -> Result<Outcome> {
     refuse_foreign_syntax(insert)?;
-    let (name, by_name) = table_name(insert)?;
+    let InsertTarget { name, alias, by_name } = into(insert)?;
     with_txn(session, |txn| {
         let target = target(session, &txn.view(), &name)?;
-        let alias = match &insert.table_alias {
-            Some(alias) => alias.alias.clone(),
-            None => quoted(&target.name),
-        };
+        let alias = alias.unwrap_or_else(|| quoted(&target.name));
         let named = Named { target, alias };
         let rule = Rule::of(&named, insert)?;
         let source = Source::open(session, &named.target.table, insert, by_name, with, params)?;
@@ -129,20 +126,32 @@ fn refuse_foreign_syntax(insert: &Insert) -> Result<()> {
     Ok(())
 }
 
-/// The table's name, and whether the columns are to be matched by name.
-fn table_name(insert: &Insert) -> Result<(ObjectName, bool)> {
+/// What stands after INSERT INTO.
+struct InsertTarget {
+    name: ObjectName,
+    alias: Option<Ident>,
+    by_name: bool,
+}
+
+/// The table's name without the marks of the token pass.
+fn into(insert: &Insert) -> Result<InsertTarget> {
     let name = match &insert.table {
         TableObject::TableName(name) => name.clone(),
         other => return Err(Error::plan(format!("INSERT INTO {other}: no table"))),
     };
-    let mut parts = name.0.clone();
-    if let Some(ObjectNamePart::Identifier(last)) = parts.last_mut()
-        && let Some(plain) = last.value.strip_suffix(BY_NAME_MARK)
-    {
-        *last = Ident { value: plain.to_string(), ..last.clone() };
-        return Ok((ObjectName(parts), true));
+    let alias = insert.table_alias.as_ref().map(|alias| alias.alias.clone());
+    let mut into = InsertTarget { name, alias, by_name: false };
+    if let Some(ObjectNamePart::Identifier(last)) = into.name.0.last_mut() {
+        let value = last.value.clone();
+        if let Some(plain) = value.strip_suffix(BY_NAME_MARK) {
+            last.value = plain.to_string();
+            into.by_name = true;
+        } else if let Some((plain, alias)) = value.split_once(ALIAS_MARK) {
+            last.value = plain.to_string();
+            into.alias = Some(quoted(alias));
+        }
     }
-    Ok((name, false))
+    Ok(into)
 }
 
 /// Where each column of the table comes from.

@@ -122,10 +122,12 @@ impl Plan {
         let mut fields = SourceFields { session, merge, with, names: None };
         let mut clauses = Vec::with_capacity(merge.clauses.len());
         for clause in &merge.clauses {
+            let mut clause = clause.clone();
+            qualify(&named, &source, &mut clause, &mut fields)?;
             clauses.push(Clause {
                 kind: clause.clause_kind,
                 condition: clause.predicate.clone(),
-                action: action(&named, &source, clause, &mut fields)?,
+                action: action(&named, &source, &clause, &mut fields)?,
             });
         }
         let mut updated: Vec<usize> = clauses
@@ -247,6 +249,39 @@ impl SourceFields<'_> {
         }
         Ok((columns, values))
     }
+}
+
+/// A clause for rows of one side sees that side only, so its plain names are that side's.
+fn qualify(
+    named: &Named,
+    source: &Ident,
+    clause: &mut MergeClause,
+    fields: &mut SourceFields<'_>,
+) -> Result<()> {
+    let mut exprs: Vec<&mut Expr> = clause.predicate.iter_mut().collect();
+    match &mut clause.action {
+        MergeAction::Update(update) => {
+            exprs.extend(update.assignments.iter_mut().map(|assignment| &mut assignment.value));
+        }
+        MergeAction::Insert(insert) => {
+            if let MergeInsertKind::Values(values) = &mut insert.kind {
+                exprs.extend(values.rows.iter_mut().flat_map(|row| row.content.iter_mut()));
+            }
+        }
+        MergeAction::Delete { .. } => {}
+    }
+    let (side, names) = match clause.clause_kind {
+        MergeClauseKind::Matched => return Ok(()),
+        MergeClauseKind::NotMatchedBySource => {
+            let columns = named.target.table.columns().iter();
+            (&named.alias, columns.map(|column| column.name.clone()).collect())
+        }
+        MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
+            (source, fields.names()?.to_vec())
+        }
+    };
+    exprs.into_iter().for_each(|expr| ast::qualify(expr, side, &names));
+    Ok(())
 }
 
 fn action(

@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{SelectItem, With};
 
 use super::ast;
+use super::convert::nullable;
 use super::target::{Place, Target, find_table, quoted};
 use super::update::Named;
 use crate::error::{Error, Result};
@@ -56,7 +57,7 @@ impl<'a> Returning<'a> {
         let mut query = ast::select(self.items.to_vec(), vec![ast::from(relation)], None)?;
         let Target { schema, name, table } = &self.named.target;
         ast::shorten_qualifiers(&mut query, schema, name, &quoted(&self.named.alias.value));
-        let extra = [(RETURNED.to_string(), table.schema().clone(), rows)];
+        let extra = [(RETURNED.to_string(), nullable(table.schema()), rows)];
         let plan = session.plan_with(&ast::statement(query, self.with), params, &extra)?;
         let stream = session.run(plan)?;
         let schema = stream.schema();

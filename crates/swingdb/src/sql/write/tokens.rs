@@ -3,7 +3,9 @@
 //! | written | becomes |
 //! |---|---|
 //! | `STRUCT(a INT, b VARCHAR)` as a type | `STRUCT<a INT, b VARCHAR>` |
+//! | `CREATE TABLE t (a, b) AS ...` | `CREATE TABLE t (a #untyped, b #untyped) AS ...` |
 //! | `INSERT INTO t BY NAME SELECT ...` | `INSERT INTO t#by_name SELECT ...` |
+//! | `INSERT INTO t AS x ...` | `INSERT INTO t#as x ...` |
 //! | `MERGE ... WHEN MATCHED THEN DO NOTHING` | `... THEN UPDATE SET #nothing = NULL` |
 //! | `MERGE ... WHEN NOT MATCHED THEN DO NOTHING` | `... THEN INSERT VALUES (#nothing)` |
 //! | `MERGE ... THEN UPDATE SET *` | `... THEN UPDATE SET #all = NULL` |
@@ -19,6 +21,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 /// Ends the last part of the table name of `INSERT ... BY NAME`.
 pub(crate) const BY_NAME_MARK: &str = "\u{1}by_name";
+/// Ends the last part of the table name of `INSERT INTO t AS x`; the alias follows it.
+pub(crate) const ALIAS_MARK: &str = "\u{1}as ";
+/// The type of a column that is given without one.
+pub(crate) const UNTYPED_MARK: &str = "\u{1}untyped";
 /// Stands as the assigned column or the value of a `DO NOTHING`.
 pub(crate) const NOTHING_MARK: &str = "\u{1}nothing";
 /// Stands for `*` in a MERGE clause.
@@ -123,7 +129,8 @@ impl Pass {
         while word < self.words.len() {
             match self.keyword(word) {
                 Some(Keyword::MERGE) => in_merge = true,
-                Some(Keyword::INSERT) => self.insert_by_name(word),
+                Some(Keyword::INSERT) => self.insert_target(word),
+                Some(Keyword::TABLE) => self.untyped_columns(word),
                 Some(Keyword::MATCHED) if in_merge => {
                     let negated = word > 0 && self.keyword(word - 1) == Some(Keyword::NOT);
                     let by_source =
@@ -138,8 +145,8 @@ impl Pass {
         }
     }
 
-    /// `INSERT [OR x] INTO a.b BY NAME`: marks the last part of the name.
-    fn insert_by_name(&mut self, insert: usize) {
+    /// `INSERT [OR x] INTO a.b BY NAME` and `... INTO a.b AS x`: marks the last part of the name.
+    fn insert_target(&mut self, insert: usize) {
         let mut word = insert + 1;
         if self.is_word(word, "OR") {
             word += 2;
@@ -153,16 +160,61 @@ impl Pass {
         {
             word += 2;
         }
-        if !(self.is_word(word + 1, "BY") && self.is_word(word + 2, "NAME")) {
-            return;
-        }
+        let mark = match self.token(word + 2) {
+            Some(Token::Word(last)) if self.is_word(word + 1, "BY") => {
+                if !last.value.eq_ignore_ascii_case("name") {
+                    return;
+                }
+                BY_NAME_MARK.to_string()
+            }
+            Some(Token::Word(alias)) if self.is_word(word + 1, "AS") => {
+                format!("{ALIAS_MARK}{}", alias.value)
+            }
+            _ => return,
+        };
         if let Some(Token::Word(name)) = self.token(word).cloned() {
-            let value = format!("{}{BY_NAME_MARK}", name.value);
+            let value = format!("{}{mark}", name.value);
             self.set(word, Token::Word(Word { value, keyword: Keyword::NoKeyword, ..name }));
             for extra in [word + 1, word + 2] {
                 self.blank(extra);
             }
             self.words = significant(&self.tokens);
+        }
+    }
+
+    /// `TABLE [IF NOT EXISTS] a.b (c, d) AS`: gives the columns a type.
+    fn untyped_columns(&mut self, table: usize) {
+        let mut word = table + 1;
+        if self.is_word(word, "IF") {
+            word += 3;
+        }
+        while matches!(self.token(word), Some(Token::Word(_)))
+            && self.token(word + 1) == Some(&Token::Period)
+        {
+            word += 2;
+        }
+        word += 1;
+        if self.token(word) != Some(&Token::LParen) {
+            return;
+        }
+        let mut names = Vec::new();
+        loop {
+            word += 1;
+            if !matches!(self.token(word), Some(Token::Word(_))) {
+                return;
+            }
+            names.push(word);
+            word += 1;
+            match self.token(word) {
+                Some(Token::Comma) => {}
+                Some(Token::RParen) if self.is_word(word + 1, "AS") => break,
+                _ => return,
+            }
+        }
+        for name in names.into_iter().rev() {
+            if let Some(token) = self.token(name).cloned() {
+                self.replace(name, 1, vec![token, mark(UNTYPED_MARK)]);
+            }
         }
     }
 
@@ -257,11 +309,22 @@ mod tests {
     }
 
     #[test]
+    fn columns_without_types() {
+        assert_eq!(
+            rewritten("CREATE TABLE IF NOT EXISTS s.t (a, \"B c\") AS SELECT 1, 2"),
+            "CREATE TABLE IF NOT EXISTS s.t (a \"#untyped\", \"B c\" \"#untyped\") AS SELECT 1, 2"
+        );
+        let typed = "CREATE TABLE t (a INT) AS SELECT 1";
+        assert_eq!(rewritten(typed), typed);
+    }
+
+    #[test]
     fn insert_by_name() {
         assert_eq!(
             rewritten("INSERT INTO s.t BY NAME SELECT 1 AS a"),
             "INSERT INTO s.t#by_name SELECT 1 AS a"
         );
+        assert_eq!(rewritten("INSERT INTO s.t AS x VALUES (1)"), "INSERT INTO s.t#as x VALUES (1)");
         assert_eq!(rewritten("INSERT INTO t SELECT 1 AS by"), "INSERT INTO t SELECT 1 AS by");
     }
 
