@@ -32,7 +32,11 @@ pub fn doctor_in(home: &Path) -> Vec<Finding> {
         findings.extend(check_mount(&mount));
     }
     findings.extend(check_huge_pages());
+    findings.extend(check_shared_huge_pages());
     findings.extend(check_map_count());
+    findings.extend(check_overcommit());
+    findings.extend(check_limits());
+    findings.extend(check_free_memory());
     findings.extend(check_swap());
     findings
 }
@@ -137,6 +141,64 @@ fn check_huge_pages() -> Option<Finding> {
     })
 }
 
+/// Memory that is no file of a mounted file system: where `/dev/shm` is too small.
+fn check_shared_huge_pages() -> Option<Finding> {
+    let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    let text = fs::read_to_string(path).ok()?;
+    (text.contains("[never]") || text.contains("[deny]")).then(|| Finding {
+        what: "huge pages are off for shared memory outside of mounted file systems".to_string(),
+        cost: "databases kept there because /dev/shm is small are scanned more slowly".to_string(),
+        mend: format!("echo advise | sudo tee {path}"),
+    })
+}
+
+fn check_overcommit() -> Option<Finding> {
+    let text = fs::read_to_string("/proc/sys/vm/overcommit_memory").ok()?;
+    (text.trim() == "2").then(|| Finding {
+        what: "the system counts reserved addresses as memory (vm.overcommit_memory=2)".to_string(),
+        cost: "a database reserves four times the machine's memory: few or none can be opened"
+            .to_string(),
+        mend: "sudo sysctl vm.overcommit_memory=0".to_string(),
+    })
+}
+
+/// Limits of this process: address space, and memory that may be locked.
+fn check_limits() -> Vec<Finding> {
+    let text = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let mut findings = Vec::new();
+    if let Some(bytes) = soft_limit(&text, "Max address space") {
+        findings.push(Finding {
+            what: format!("a process may have only {} GiB of addresses", bytes >> 30),
+            cost: "every database and snapshot reserves four times the machine's memory"
+                .to_string(),
+            mend: "ulimit -v unlimited".to_string(),
+        });
+    }
+    const LOCKABLE: u64 = 1 << 20;
+    if let Some(bytes) = soft_limit(&text, "Max locked memory").filter(|b| *b < LOCKABLE) {
+        findings.push(Finding {
+            what: format!("a process may lock only {} KiB of memory", bytes >> 10),
+            cost: "buffers of direct disk input and output cannot be registered".to_string(),
+            mend: "ulimit -l unlimited   (raise memlock in /etc/security/limits.conf)".to_string(),
+        });
+    }
+    findings
+}
+
+/// The soft limit in a line of `/proc/self/limits`; `None` when it is unlimited or not there.
+fn soft_limit(text: &str, label: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(label))?.split_whitespace().next()?.parse().ok()
+}
+
+fn check_free_memory() -> Option<Finding> {
+    let (available, total) = (meminfo("MemAvailable:")?, total_memory()?);
+    (available < total / 10).then(|| Finding {
+        what: format!("only {} of {} MiB of memory are free", available >> 20, total >> 20),
+        cost: "statements that write may end with an out-of-memory error".to_string(),
+        mend: "swingdb gc, and drop databases that are not needed (swingdb ls)".to_string(),
+    })
+}
+
 fn check_map_count() -> Option<Finding> {
     const ENOUGH: u64 = 65_530;
     let count: u64 = fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
@@ -185,6 +247,24 @@ mod tests {
     fn a_disk_is_found_out() {
         let mount = mount_of(MOUNTS, Path::new("/usr")).unwrap();
         assert!(check_mount(&mount)[0].what.contains("ext4"));
+    }
+
+    #[test]
+    fn limits_are_read_by_their_label() {
+        let text = "Limit            Soft Limit  Hard Limit  Units\n\
+            Max locked memory         65536      8388608     bytes\n\
+            Max address space         unlimited  unlimited   bytes\n";
+        assert_eq!(soft_limit(text, "Max locked memory"), Some(65536));
+        assert_eq!(soft_limit(text, "Max address space"), None);
+        assert_eq!(soft_limit(text, "Max open files"), None);
+    }
+
+    #[test]
+    fn every_finding_has_a_command() {
+        for finding in doctor() {
+            assert!(!finding.what.is_empty() && !finding.cost.is_empty(), "{finding:?}");
+            assert!(!finding.mend.is_empty(), "{finding:?}");
+        }
     }
 
     #[test]
