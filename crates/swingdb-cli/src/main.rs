@@ -1,2 +1,64 @@
-//! Placeholder.
-fn main() {}
+//! `swingdb`: the shell and the commands.
+//!
+//! A thin door to the library: arguments in, text out. What is here and nowhere else is the editing
+//! of statements, the shape of the output, and the messages.
+//!
+//! Starting is fast, since a shell script may start this program once a query: nothing is opened,
+//! listed or started before a command needs it.
+//!
+//! Exit status: 0 success, 1 a command or statement failed (the reason is on the standard error),
+//! 2 wrong usage.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod failure;
+mod home;
+mod interrupt;
+mod output;
+mod progress;
+mod runner;
+mod shell;
+mod sql_text;
+mod units;
+
+use args::{Cli, Command};
+use clap::Parser;
+use failure::{Failure, Outcome};
+use home::Home;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: Cli) -> Outcome {
+    let home = Home::new(cli.home);
+    let Some(command) = cli.command else {
+        return shell::start(&home, &cli.shell);
+    };
+    if cli.shell.database.is_some() {
+        return Err(Failure::usage("a database before a command: give it after the command"));
+    }
+    match command {
+        Command::Shell(args) => shell::start(&home, &args),
+        Command::Sql(args) => commands::sql::run(&home, &args),
+        Command::Import(args) => commands::import::run(&home, &args),
+        Command::Export(args) => commands::export::run(&home, &args),
+        Command::Generate(args) => commands::generate::run(&home, &args),
+        Command::Share(args) => commands::share::run(&home, &args),
+        Command::Ls(args) => commands::ls::run(&home, &args),
+        Command::Tree(args) => commands::tree::run(&home, &args),
+        Command::Drop(args) => commands::drop::run(&home, &args),
+        Command::Gc => commands::gc::run(&home),
+        Command::Doctor(args) => commands::doctor::run(&home, &args),
+    }
+}

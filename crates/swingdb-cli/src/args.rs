@@ -1,0 +1,309 @@
+//! The command line: what can be said, and the help that says it.
+
+use crate::output::Mode;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// An in-memory analytical database whose state any process can take as its own snapshot.
+///
+/// Without a command, swingdb is a shell: on the database DATABASE as its one writer (it is created
+/// when missing), on a snapshot of it, or on a private, unnamed database. Without a terminal on the
+/// standard input, SQL is read from there.
+#[derive(Debug, Parser)]
+#[command(name = "swingdb", version, after_help = EXAMPLES, after_long_help = EXAMPLES)]
+pub struct Cli {
+    #[command(flatten)]
+    pub shell: ShellArgs,
+    /// Directory of the databases (default: $SWINGDB_HOME, else /dev/shm/swingdb-<uid>)
+    #[arg(long, global = true, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const EXAMPLES: &str = "Examples:
+  swingdb                                 a shell on a private database
+  swingdb taxi                            a shell on the database `taxi`, as its writer
+  swingdb --snapshot taxi                 a shell on a snapshot of it, while somebody writes it
+  swingdb taxi -c 'CREATE TABLE t (x INT)' -c 'SHARE'
+  swingdb sql taxi 'SELECT count(*) FROM trips'
+  swingdb sql \"SELECT * FROM 'trips.parquet' LIMIT 5\"
+  swingdb import *.parquet --into taxi.trips --share";
+
+/// The shell's arguments.
+#[derive(Debug, Args)]
+pub struct ShellArgs {
+    /// Database to open; a private one when missing
+    pub database: Option<String>,
+    /// Take a snapshot of the newest shared state instead of becoming the writer
+    #[arg(short, long, requires = "database")]
+    pub snapshot: bool,
+    /// Run these statements (or a dot command) and exit; may be repeated
+    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    pub commands: Vec<String>,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// How results are printed.
+#[derive(Clone, Debug, Args)]
+pub struct OutputArgs {
+    /// Shape of the results
+    #[arg(short, long, value_enum, default_value_t = Mode::Table)]
+    pub mode: Mode,
+    /// Most rows that the mode `table` shows; 0 shows all
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub max_rows: usize,
+    /// Print how long each statement took
+    #[arg(long)]
+    pub timer: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Open an interactive shell (also for a database with a command's name)
+    Shell(ShellArgs),
+    /// Run SQL on a snapshot of a database, or on files
+    #[command(after_help = SQL_EXAMPLES)]
+    Sql(SqlArgs),
+    /// Append files (Parquet, CSV, JSON lines, Arrow IPC) to a table
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
+    /// Write a table or the result of a query to a file
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(ExportArgs),
+    /// Fill a database with generated data
+    #[command(after_help = GENERATE_EXAMPLES)]
+    Generate(GenerateArgs),
+    /// Make the last committed state the one that new snapshots see
+    #[command(after_help = "Example:\n  swingdb share taxi")]
+    Share(ShareArgs),
+    /// List databases and snapshots: sizes, writer, readers
+    #[command(after_help = "Examples:\n  swingdb ls\n  swingdb ls --json | jq '.[].name'")]
+    Ls(ListArgs),
+    /// Show who came from whom
+    #[command(after_help = "Example:\n  swingdb tree")]
+    Tree(ListArgs),
+    /// Drop databases or named snapshots; what others took from them stays theirs
+    #[command(after_help = "Example:\n  swingdb drop taxi clean")]
+    Drop(DropArgs),
+    /// Free what dead processes left behind
+    Gc,
+    /// Say what on this system costs speed or capacity, and the command that mends it
+    #[command(after_help = "Examples:\n  swingdb doctor\n  swingdb doctor --json")]
+    Doctor(ListArgs),
+}
+
+const SQL_EXAMPLES: &str = "Examples:
+  swingdb sql taxi 'SELECT count(*) FROM trips'
+  swingdb sql taxi --mode csv < report.sql
+  swingdb sql taxi --write \"DELETE FROM trips WHERE speed < 0\" --share
+  swingdb sql \"SELECT * FROM 'trips.parquet' LIMIT 5\"";
+
+#[derive(Debug, Args)]
+pub struct SqlArgs {
+    /// Database to take a snapshot of; may be left out when the SQL names files only
+    #[arg(value_name = "DATABASE")]
+    pub first: Option<String>,
+    /// Statements; read from the standard input when missing
+    #[arg(value_name = "SQL")]
+    pub second: Option<String>,
+    /// Open the database as its writer, so that changes stay
+    #[arg(short, long)]
+    pub write: bool,
+    /// Share the database at the end (with --write)
+    #[arg(long, requires = "write")]
+    pub share: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const IMPORT_EXAMPLES: &str = "Examples:
+  swingdb import trips.parquet --into taxi.trips
+  swingdb import 2026-*.csv --into taxi.trips --share
+  swingdb import data.txt --format csv --delimiter '|' --header no --into taxi.raw
+The table is created when it does not exist. A file that fails leaves the table as it was before
+that file.";
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Files; the format is found out by name and first bytes
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Where to: a database (created when missing) and a table, perhaps with its schema
+    #[arg(short, long, value_name = "DATABASE.TABLE")]
+    pub into: String,
+    /// parquet, csv, json or arrow
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// CSV: does the first line name the columns?
+    #[arg(long, value_enum, value_name = "yes|no")]
+    pub header: Option<YesNo>,
+    /// CSV: the character between fields (`\t` is a tab)
+    #[arg(long, value_name = "CHAR")]
+    pub delimiter: Option<String>,
+    /// CSV: the text that stands for NULL
+    #[arg(long, value_name = "TEXT")]
+    pub null: Option<String>,
+    /// Share the database at the end
+    #[arg(long)]
+    pub share: bool,
+}
+
+const EXPORT_EXAMPLES: &str = "Examples:
+  swingdb export taxi.trips trips.parquet
+  swingdb export taxi trips.csv --query 'SELECT * FROM trips WHERE occupied'
+  swingdb export taxi.trips trips.json --format json";
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Shared database and table, or the database alone with --query
+    #[arg(value_name = "DATABASE[.TABLE]")]
+    pub source: String,
+    /// File to write; the format goes by its name
+    pub file: PathBuf,
+    /// Export the result of this query
+    #[arg(short, long, value_name = "SQL")]
+    pub query: Option<String>,
+    /// parquet, csv, json or arrow
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// CSV: write the columns' names first?
+    #[arg(long, value_enum, value_name = "yes|no")]
+    pub header: Option<YesNo>,
+    /// CSV: the character between fields (`\t` is a tab)
+    #[arg(long, value_name = "CHAR")]
+    pub delimiter: Option<String>,
+    /// none, snappy, zstd, gzip or lz4
+    #[arg(long, value_name = "NAME")]
+    pub compression: Option<String>,
+}
+
+const GENERATE_EXAMPLES: &str = "Examples:
+  swingdb generate taxi taxi --rows 20000000
+  swingdb generate tpch tpch --scale 1";
+
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    #[command(subcommand)]
+    pub what: Generated,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Generated {
+    /// GPS rows of taxis: movement, speed, pick-ups and drop-offs, with some dirty rows
+    Taxi {
+        /// Database to fill, created when missing
+        database: String,
+        /// Table to append to
+        #[arg(long, default_value = "trips")]
+        table: String,
+        /// Number of rows
+        #[arg(long, default_value_t = 20_000_000)]
+        rows: u64,
+        /// The same seed gives the same rows
+        #[arg(long, default_value_t = 42)]
+        seed: u64,
+        /// Do not share the database at the end
+        #[arg(long)]
+        no_share: bool,
+    },
+    /// The eight tables of TPC-H
+    Tpch {
+        /// Database to fill, created when missing
+        database: String,
+        /// Scale factor: 1 is about 1 GB
+        #[arg(long, default_value_t = 1.0)]
+        scale: f64,
+        /// Declare the primary keys
+        #[arg(long)]
+        keys: bool,
+        /// Do not share the database at the end
+        #[arg(long)]
+        no_share: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct ShareArgs {
+    /// Database to share; nobody else may be writing it
+    pub database: String,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DropArgs {
+    /// Databases or named snapshots
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// No error when one does not exist
+    #[arg(long)]
+    pub if_exists: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    Parquet,
+    Csv,
+    #[value(alias = "jsonl", alias = "ndjson")]
+    Json,
+    #[value(alias = "ipc", alias = "feather")]
+    Arrow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum YesNo {
+    #[value(alias = "true", alias = "on")]
+    Yes,
+    #[value(alias = "false", alias = "off")]
+    No,
+}
+
+impl YesNo {
+    pub fn is_yes(self) -> bool {
+        self == YesNo::Yes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_first_word_is_a_database_unless_it_is_a_command() {
+        let cli = Cli::parse_from(["swingdb", "taxi"]);
+        assert_eq!(cli.shell.database.as_deref(), Some("taxi"));
+        assert!(cli.command.is_none());
+        let cli = Cli::parse_from(["swingdb", "--home", "/x", "ls", "--json"]);
+        assert!(matches!(cli.command, Some(Command::Ls(ListArgs { json: true }))));
+        assert_eq!(cli.home, Some("/x".into()));
+        let cli = Cli::parse_from(["swingdb", "shell", "ls"]);
+        assert!(
+            matches!(cli.command, Some(Command::Shell(a)) if a.database.as_deref() == Some("ls"))
+        );
+        assert!(Cli::try_parse_from(["swingdb", "--snapshot"]).is_err());
+    }
+
+    #[test]
+    fn every_command_has_help() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                let described = argument.get_help().is_some() || argument.get_id() == "help";
+                assert!(described, "{} {}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+}

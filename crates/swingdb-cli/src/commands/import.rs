@@ -1,0 +1,90 @@
+//! `swingdb import`: files into a table.
+
+use crate::args::{Format, ImportArgs};
+use crate::failure::{Failure, Outcome};
+use crate::home::{Home, split_target};
+use crate::progress::Bar;
+use crate::units;
+use std::time::{Duration, Instant};
+use swingdb::io::{FileFormat, ImportOptions};
+
+pub fn run(home: &Home, args: &ImportArgs) -> Outcome {
+    let (name, table) = split_target(&args.into)?;
+    let table = table.ok_or_else(|| {
+        Failure::usage(format!("--into {name:?} names no table: give DATABASE.TABLE"))
+    })?;
+    let options = ImportOptions {
+        format: args.format.map(file_format),
+        header: args.header.map(|header| header.is_yes()),
+        delimiter: args.delimiter.as_deref().map(delimiter).transpose()?,
+        null: args.null.clone(),
+        ..ImportOptions::default()
+    };
+    // A missing file is found before anything is created.
+    for file in &args.files {
+        let wrong = |error| Failure::message(format!("{}: {error}", file.display()));
+        std::fs::metadata(file).map_err(wrong)?;
+    }
+    let database = home.open(&name)?;
+    let connection = database.connect();
+    let start = Instant::now();
+    let (mut rows, mut bytes) = (0, 0);
+    for file in &args.files {
+        let label = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+        let bar = Bar::show(&connection, &label);
+        let report = connection.import_file(file, &table, options.clone())?;
+        drop(bar);
+        rows += report.rows;
+        bytes += report.bytes;
+    }
+    println!("{}", summary(rows, bytes, start.elapsed(), &args.into));
+    if args.share {
+        database.share()?;
+    }
+    Ok(())
+}
+
+fn summary(rows: u64, bytes: u64, taken: Duration, target: &str) -> String {
+    let per_second = rows as f64 / taken.as_secs_f64().max(1e-9);
+    let (rows, bytes, taken) = (units::rows(rows), units::bytes(bytes), units::duration(taken));
+    let rate = units::grouped(per_second as u64);
+    format!("{rows} ({bytes}) imported into {target} in {taken}, {rate} rows/s")
+}
+
+/// The format, as the library calls it.
+pub fn file_format(format: Format) -> FileFormat {
+    match format {
+        Format::Parquet => FileFormat::Parquet,
+        Format::Csv => FileFormat::Csv,
+        Format::Json => FileFormat::Json,
+        Format::Arrow => FileFormat::Arrow,
+    }
+}
+
+/// The byte that `--delimiter` means.
+pub fn delimiter(text: &str) -> Outcome<u8> {
+    match text.as_bytes() {
+        b"\\t" | b"tab" => Ok(b'\t'),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err(Failure::usage(format!("--delimiter {text:?} is not one ASCII character"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delimiters_are_single_bytes() {
+        assert_eq!(delimiter(";").ok(), Some(b';'));
+        assert_eq!(delimiter("\\t").ok(), Some(b'\t'));
+        assert!(delimiter("").is_err() && delimiter("ü").is_err() && delimiter("ab").is_err());
+    }
+
+    #[test]
+    fn the_summary_names_rows_bytes_and_rate() {
+        let text = summary(2000, 1 << 20, Duration::from_secs(2), "taxi.trips");
+        let expected = "2 000 rows (1.0 MiB) imported into taxi.trips in 2.000 s, 1 000 rows/s";
+        assert_eq!(text, expected);
+    }
+}

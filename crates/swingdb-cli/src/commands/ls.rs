@@ -1,0 +1,85 @@
+//! `swingdb ls`: what is there, how large it is, who writes and who reads it.
+
+use crate::args::ListArgs;
+use crate::failure::Outcome;
+use crate::home::Home;
+use crate::output::fixed_table;
+use crate::units;
+use serde_json::{Value, json};
+use std::io::{BufWriter, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+use swingdb::{AreaInfo, LineageNode};
+
+pub fn run(home: &Home, args: &ListArgs) -> Outcome {
+    print(home, args.json)
+}
+
+/// Prints the listing.
+pub fn print(home: &Home, as_json: bool) -> Outcome {
+    let nodes = home.lineage()?;
+    let mut sink = BufWriter::new(std::io::stdout());
+    if as_json {
+        let values: Vec<_> = nodes.iter().map(json_of).collect();
+        serde_json::to_writer_pretty(&mut sink, &values).map_err(std::io::Error::from)?;
+        writeln!(sink)?;
+    } else if nodes.is_empty() {
+        writeln!(sink, "no databases")?;
+    } else {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let rows: Vec<_> = nodes.iter().map(|node| row(&node.info, now_ns)).collect();
+        let names =
+            ["name", "own", "shared", "private", "epoch", "shared ago", "writer", "readers"];
+        let right = [false, true, true, true, true, true, false, false];
+        fixed_table(&mut sink, &names, &rows, &right)?;
+    }
+    sink.flush()?;
+    Ok(())
+}
+
+fn row(info: &AreaInfo, now_ns: u64) -> Vec<String> {
+    let dash = || "-".to_string();
+    let readers: Vec<_> = info.readers.iter().map(u32::to_string).collect();
+    vec![
+        display_name(info),
+        units::bytes(info.own.0),
+        units::bytes(info.shared.0),
+        units::bytes(info.private.0),
+        info.shared_epoch.map_or_else(dash, |epoch| epoch.0.to_string()),
+        info.shared_ns.map_or_else(dash, |then| units::age(then, now_ns)),
+        info.owner.as_ref().map_or_else(dash, |owner| format!("{} {}", owner.pid, owner.command)),
+        if readers.is_empty() { dash() } else { readers.join(" ") },
+    ]
+}
+
+/// Its name, or its identity in parentheses.
+pub fn display_name(info: &AreaInfo) -> String {
+    match &info.name {
+        Some(name) => name.as_str().to_string(),
+        None => format!("({})", info.id),
+    }
+}
+
+/// Everything about a database, sizes in bytes, times in nanoseconds since 1970.
+pub fn json_of(node: &LineageNode) -> Value {
+    let info = &node.info;
+    json!({
+        "name": info.name.as_ref().map(|name| name.as_str()),
+        "id": info.id.to_string(),
+        "own_bytes": info.own.0,
+        "shared_bytes": info.shared.0,
+        "private_bytes": info.private.0,
+        "mapped_bytes": info.mapped.0,
+        "shared_epoch": info.shared_epoch.map(|epoch| epoch.0),
+        "committed_epoch": info.committed_epoch.map(|epoch| epoch.0),
+        "created_ns": info.created_ns,
+        "shared_ns": info.shared_ns,
+        "writer": info.owner.as_ref().map(|owner| json!({
+            "pid": owner.pid,
+            "command": owner.command,
+        })),
+        "reader_pids": info.readers,
+        "parents": node.parents,
+        "children": node.children,
+    })
+}

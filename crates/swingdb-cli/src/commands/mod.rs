@@ -1,0 +1,12 @@
+//! The commands, one file each.
+
+pub mod doctor;
+pub mod drop;
+pub mod export;
+pub mod gc;
+pub mod generate;
+pub mod import;
+pub mod ls;
+pub mod share;
+pub mod sql;
+pub mod tree;

@@ -1,0 +1,67 @@
+//! `swingdb sql`: statements on a snapshot, on the database itself, or on files.
+
+use crate::args::SqlArgs;
+use crate::failure::{Failure, Outcome};
+use crate::home::Home;
+use crate::output::Printer;
+use crate::runner::Runner;
+use std::io::{self, IsTerminal, Read};
+
+pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
+    let (database, sql) = arguments(args);
+    let sql = match sql {
+        Some(sql) => sql.to_string(),
+        None => standard_input()?,
+    };
+    let database = match database {
+        Some(name) if args.write => home.open(name)?,
+        Some(name) => home.snapshot(name)?,
+        None if args.write => return Err(Failure::usage("--write needs a database")),
+        None => home.private()?,
+    };
+    let output = &args.output;
+    let printer = Printer::stdout(output.mode, output.max_rows, output.timer, false);
+    let mut runner = Runner::new(home, database, printer);
+    runner.dots = false;
+    runner.text(&sql)?;
+    if args.share {
+        runner.database.share()?;
+    }
+    Ok(())
+}
+
+/// Database and SQL. A single argument that cannot be a sensible name is SQL.
+fn arguments(args: &SqlArgs) -> (Option<&str>, Option<&str>) {
+    match (args.first.as_deref(), args.second.as_deref()) {
+        (Some(text), None) if looks_like_sql(text) => (None, Some(text)),
+        pair => pair,
+    }
+}
+
+fn looks_like_sql(text: &str) -> bool {
+    text.trim().contains([' ', '\n', '\t', ';', '(', '\''])
+}
+
+fn standard_input() -> Outcome<String> {
+    if io::stdin().is_terminal() {
+        return Err(Failure::usage("no SQL: give it as an argument or on the standard input"));
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lone_statement_is_not_taken_for_a_name() {
+        for sql in ["SELECT 1", "TABLE t;", "SELECT\n1", "VALUES(1)"] {
+            assert!(looks_like_sql(sql), "{sql}");
+        }
+        for name in ["taxi", "my-db", "a.b", " taxi "] {
+            assert!(!looks_like_sql(name), "{name}");
+        }
+    }
+}

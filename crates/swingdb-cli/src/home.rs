@@ -1,0 +1,107 @@
+//! Where the databases are, and opening them there.
+
+use crate::failure::{Failure, Outcome};
+use std::path::PathBuf;
+use swingdb::Database;
+
+/// The directory of the databases: the user's choice, or the library's default.
+#[derive(Clone, Debug)]
+pub struct Home {
+    directory: Option<PathBuf>,
+}
+
+impl Home {
+    pub fn new(directory: Option<PathBuf>) -> Self {
+        Home { directory }
+    }
+
+    /// As the one writer; created when missing.
+    pub fn open(&self, name: &str) -> Outcome<Database> {
+        Ok(match &self.directory {
+            Some(home) => Database::open_in(home, name)?,
+            None => Database::open(name)?,
+        })
+    }
+
+    pub fn snapshot(&self, name: &str) -> Outcome<Database> {
+        Ok(match &self.directory {
+            Some(home) => Database::snapshot_in(home, name)?,
+            None => Database::snapshot(name)?,
+        })
+    }
+
+    pub fn private(&self) -> Outcome<Database> {
+        Ok(match &self.directory {
+            Some(home) => Database::private_in(home)?,
+            None => Database::private()?,
+        })
+    }
+
+    /// All databases and named snapshots with their parents and children.
+    pub fn lineage(&self) -> Outcome<Vec<swingdb::LineageNode>> {
+        Ok(match &self.directory {
+            Some(home) => swingdb::lineage_in(home)?,
+            None => swingdb::lineage()?,
+        })
+    }
+
+    pub fn drop(&self, name: &str) -> Result<swingdb::RemoveReport, swingdb::Error> {
+        match &self.directory {
+            Some(home) => swingdb::drop_in(home, name),
+            None => swingdb::drop(name),
+        }
+    }
+
+    pub fn doctor(&self) -> Vec<swingdb::Finding> {
+        match &self.directory {
+            Some(home) => swingdb::doctor_in(home),
+            None => swingdb::doctor(),
+        }
+    }
+
+    pub fn gc(&self) -> Outcome<swingdb::GcReport> {
+        Ok(match &self.directory {
+            Some(home) => swingdb::gc_in(home)?,
+            None => swingdb::gc()?,
+        })
+    }
+}
+
+/// Splits `DATABASE.TABLE` at its first dot; a name in double quotes may contain dots.
+pub fn split_target(text: &str) -> Outcome<(String, Option<String>)> {
+    let wrong = || Failure::usage(format!("{text:?} is not DATABASE or DATABASE.TABLE"));
+    let (database, rest) = match text.strip_prefix('"') {
+        Some(quoted) => {
+            let (name, rest) = quoted.split_once('"').ok_or_else(wrong)?;
+            (name, rest.strip_prefix('.').or(rest.is_empty().then_some("")))
+        }
+        None => match text.split_once('.') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => return if text.is_empty() { Err(wrong()) } else { Ok((text.into(), None)) },
+        },
+    };
+    let rest = rest.ok_or_else(wrong)?;
+    if database.is_empty() || (rest.is_empty() && text.ends_with('.')) {
+        return Err(wrong());
+    }
+    Ok((database.to_string(), (!rest.is_empty()).then(|| rest.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_split_at_the_first_dot() {
+        let split = |text| split_target(text).ok();
+        let pair = |d: &str, t: Option<&str>| Some((d.to_string(), t.map(str::to_string)));
+        assert_eq!(split("taxi"), pair("taxi", None));
+        assert_eq!(split("taxi.trips"), pair("taxi", Some("trips")));
+        assert_eq!(split("taxi.main.trips"), pair("taxi", Some("main.trips")));
+        assert_eq!(split("\"my.db\".trips"), pair("my.db", Some("trips")));
+        assert_eq!(split("\"my.db\""), pair("my.db", None));
+        for wrong in ["", ".", ".t", "taxi.", "\"open", "\"a\"b", "\"\".t"] {
+            assert_eq!(split(wrong), None, "{wrong}");
+        }
+    }
+}

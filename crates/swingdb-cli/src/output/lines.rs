@@ -1,0 +1,28 @@
+//! One value a line: `name = value`, a blank line between rows. For rows with many columns.
+
+use super::cells::Cells;
+use crate::failure::Outcome;
+use std::io::Write;
+use swingdb::QueryResult;
+use unicode_width::UnicodeWidthStr;
+
+pub fn print(sink: &mut impl Write, result: QueryResult) -> Outcome {
+    let schema = result.schema();
+    let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let width = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    let mut first = true;
+    for batch in result {
+        let batch = batch?;
+        let cells = Cells::new(&batch)?;
+        for row in 0..batch.num_rows() {
+            if !std::mem::take(&mut first) {
+                writeln!(sink)?;
+            }
+            for (column, name) in names.iter().enumerate() {
+                let blanks = " ".repeat(width - name.width());
+                writeln!(sink, "{blanks}{name} = {}", cells.shown(row, column))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! A progress bar on the standard error, if that is a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use swingdb::{Connection, Progress};
+
+/// Redraws a second, at most.
+const REDRAWS_HZ: u8 = 10;
+
+/// The bar of one operation; removed from the screen when it is dropped.
+pub struct Bar<'a> {
+    connection: &'a Connection,
+    bar: Option<ProgressBar>,
+}
+
+impl<'a> Bar<'a> {
+    /// Shows a bar for what `connection` does until the bar is dropped.
+    pub fn show(connection: &'a Connection, label: &str) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Bar { connection, bar: None };
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
+        let bar = ProgressBar::with_draw_target(None, target).with_prefix(label.to_string());
+        connection.set_progress(Some(Arc::new(Report { bar: bar.clone() })));
+        Bar { connection, bar: Some(bar) }
+    }
+}
+
+impl Drop for Bar<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+            self.connection.set_progress(None);
+        }
+    }
+}
+
+struct Report {
+    bar: ProgressBar,
+}
+
+impl Progress for Report {
+    fn progress(&self, done: u64, total: Option<u64>, unit: &str) {
+        if self.bar.length() != total || self.bar.position() == 0 {
+            if let Some(total) = total {
+                self.bar.set_length(total);
+            }
+            self.bar.set_style(style(total.is_some(), unit));
+        }
+        self.bar.set_position(done);
+    }
+}
+
+fn style(bounded: bool, unit: &str) -> ProgressStyle {
+    let template = match (bounded, unit == "bytes") {
+        (true, true) => {
+            "{prefix} [{bar:30}] {percent:>3}% {bytes}/{total_bytes} {bytes_per_sec} {eta}"
+        }
+        (true, false) => {
+            "{prefix} [{bar:30}] {percent:>3}% {human_pos}/{human_len} {per_sec} {eta}"
+        }
+        (false, true) => "{prefix} {bytes} {bytes_per_sec} {elapsed}",
+        (false, false) => "{prefix} {human_pos} {per_sec} {elapsed}",
+    };
+    // A template that is not understood, which a test rules out, leaves the plain style.
+    let style = ProgressStyle::with_template(template);
+    style.map_or_else(|_| ProgressStyle::default_bar(), |style| style.progress_chars("=> "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_understood() {
+        let bar = ProgressBar::hidden();
+        for (total, unit) in [(Some(10), "bytes"), (Some(10), "rows"), (None, "rows")] {
+            Report { bar: bar.clone() }.progress(5, total, unit);
+            assert_eq!(bar.position(), 5);
+        }
+        assert_eq!(bar.length(), Some(10));
+    }
+}

@@ -1,0 +1,136 @@
+//! The shell: which database, where statements come from, and the loop that reads them.
+
+mod complete;
+pub mod dot;
+
+use crate::args::ShellArgs;
+use crate::failure::{Failure, Outcome};
+use crate::home::Home;
+use crate::interrupt;
+use crate::output::Printer;
+use crate::runner::Runner;
+use complete::{Assistant, is_finished};
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Config, Editor};
+use std::io::{self, BufRead, IsTerminal};
+use std::path::PathBuf;
+use swingdb::Database;
+
+/// Lines kept in the history file.
+const HISTORY_LINES: usize = 10_000;
+
+/// Starts the shell, or runs what `-c` or the standard input says.
+pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
+    let interactive = args.commands.is_empty() && io::stdin().is_terminal();
+    let database = open(home, args)?;
+    let output = &args.output;
+    let printer = Printer::stdout(output.mode, output.max_rows, output.timer, interactive);
+    let mut runner = Runner::new(home, database, printer);
+    if interactive {
+        return converse(&mut runner);
+    }
+    if args.commands.is_empty() {
+        return follow(&mut runner, io::stdin().lock());
+    }
+    args.commands.iter().try_for_each(|text| runner.text(text))
+}
+
+/// Runs what arrives, each statement as soon as it is complete: whoever writes into the pipe may wait
+/// for the answer.
+fn follow(runner: &mut Runner<'_>, input: impl BufRead) -> Outcome {
+    let mut text = String::new();
+    for line in input.lines() {
+        let line = line?;
+        let dot = text.trim().is_empty() && line.trim_start().starts_with('.');
+        text.push_str(&line);
+        text.push('\n');
+        // Only a line with a semicolon can finish a statement.
+        if dot || (line.contains(';') && is_finished(&text)) {
+            runner.text(&text)?;
+            text.clear();
+        }
+        if runner.quit {
+            return Ok(());
+        }
+    }
+    runner.text(&text)
+}
+
+fn open(home: &Home, args: &ShellArgs) -> Outcome<Database> {
+    match &args.database {
+        None => home.private(),
+        Some(name) if args.snapshot => home.snapshot(name),
+        Some(name) => home.open(name),
+    }
+}
+
+fn converse(runner: &mut Runner<'_>) -> Outcome {
+    let config = Config::builder().max_history_size(HISTORY_LINES).map_err(Failure::message)?;
+    let config = config.auto_add_history(false).history_ignore_space(true).build();
+    let mut editor: Editor<Assistant, FileHistory> =
+        Editor::with_config(config).map_err(Failure::message)?;
+    editor.set_helper(Some(Assistant::new(runner.connection.clone())));
+    let history = history_file();
+    if let Some(path) = &history {
+        // A missing file is an empty history.
+        let _ = editor.load_history(path);
+    }
+    interrupt::attach(&runner.connection);
+    println!("{}", greeting(&runner.database));
+    let prompt = format!("{}> ", runner.database.name().unwrap_or("swingdb"));
+    while !runner.quit {
+        match editor.readline(&prompt) {
+            Ok(text) => {
+                if !text.trim().is_empty() {
+                    let _ = editor.add_history_entry(text.trim_end());
+                }
+                attempt(runner, &text)?;
+                if let Some(helper) = editor.helper_mut() {
+                    helper.forget();
+                }
+            }
+            // Ctrl-C throws the line away, as in other shells; Ctrl-D leaves.
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(Failure::message(error)),
+        }
+    }
+    if let Some(path) = &history {
+        // A history that cannot be written is no reason to fail now.
+        let _ = editor.save_history(path);
+    }
+    Ok(())
+}
+
+/// Runs what was typed; errors are shown and the shell goes on.
+fn attempt(runner: &mut Runner<'_>, text: &str) -> Outcome {
+    match runner.text(text) {
+        Err(Failure::Closed) => Err(Failure::Closed),
+        Err(failure) => {
+            eprintln!("error: {}", failure.text());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+fn greeting(database: &Database) -> String {
+    let what = match (database.name(), database.is_snapshot(), database.epoch()) {
+        (Some(name), false, _) => format!("database {name:?}, open for writing"),
+        (Some(name), true, _) => format!("snapshot {name:?}"),
+        (None, true, Some(epoch)) => format!("a snapshot of epoch {epoch}; changes stay private"),
+        (None, true, None) => "a snapshot; changes stay private".to_string(),
+        (None, false, _) => "a private database; it ends with this shell".to_string(),
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    format!("SwingDB {version}: {what}\nEnd statements with `;`, see `.help`, leave with `.quit`.")
+}
+
+/// `$SWINGDB_HISTORY`, else `.swingdb_history` in the home directory.
+fn history_file() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("SWINGDB_HISTORY") {
+        return (!path.is_empty()).then(|| path.into());
+    }
+    std::env::home_dir().map(|home| home.join(".swingdb_history"))
+}

@@ -1,0 +1,151 @@
+//! Commands about databases as a whole, and what two processes see of each other.
+
+mod common;
+
+use common::World;
+use std::io::{BufRead, BufReader, Write};
+use std::time::{Duration, Instant};
+
+const COUNT: &str = "SELECT count(*) AS n, sum(x) AS s FROM t";
+
+#[test]
+fn listing_tree_and_dropping() {
+    let world = World::new();
+    assert_eq!(world.ok(&["ls"]), "no databases\n");
+    assert_eq!(world.ok(&["tree"]), "");
+    world.cities();
+    let text = world.ok(&["ls"]);
+    assert!(text.contains("cities") && text.contains("readers"), "{text}");
+    let list: serde_json::Value = serde_json::from_str(&world.ok(&["ls", "--json"])).unwrap();
+    assert_eq!(list[0]["name"], "cities");
+    assert!(list[0]["own_bytes"].as_u64().unwrap() > 0 && list[0]["writer"].is_null());
+    assert!(list[0]["shared_epoch"].as_u64().is_some());
+    assert!(world.ok(&["tree"]).starts_with("cities ("));
+    assert!(world.ok(&["drop", "cities"]).starts_with("cities dropped: "));
+    assert_eq!(world.ok(&["ls"]), "no databases\n");
+    world.fails(1, &["drop", "cities"]);
+    assert_eq!(world.ok(&["drop", "cities", "--if-exists"]), "");
+    assert!(world.ok(&["gc"]).contains("freed"));
+}
+
+#[test]
+fn names_with_odd_characters() {
+    let world = World::new();
+    for name in ["with space", "ünïcode", "a/b", "..", "100%"] {
+        world.ok(&[name, "-c", "CREATE TABLE t (x BIGINT)", "-c", "SHARE"]);
+        assert_eq!(world.ok(&["sql", name, COUNT, "-m", "csv"]), "n,s\n0,\n");
+        assert!(world.ok(&["ls"]).contains(name));
+        world.ok(&["drop", name]);
+    }
+    world.fails(1, &["", "-c", "SELECT 1"]);
+}
+
+#[test]
+fn the_home_can_be_chosen() {
+    let world = World::new();
+    let other = tempfile::tempdir_in("/dev/shm").unwrap();
+    let home = other.path().to_str().unwrap();
+    world.ok(&["--home", home, "db", "-c", "CREATE TABLE t (x BIGINT)", "-c", "SHARE"]);
+    assert_eq!(world.ok(&["ls"]), "no databases\n");
+    assert!(world.ok(&["ls", "--home", home]).contains("db"));
+    assert_eq!(world.ok(&["sql", "db", COUNT, "-m", "csv", "--home", home]), "n,s\n0,\n");
+}
+
+#[test]
+fn a_second_writer_is_told_who_writes_and_snapshots_go_on() {
+    let world = World::new();
+    world.ok(&["db", "-c", "CREATE TABLE t AS SELECT 1 AS x", "-c", "SHARE"]);
+    // It opens the database before it reads what to do.
+    let mut writer = world.start(&["db"]);
+    let owned = || world.ok(&["ls", "--json"]).contains(&format!("\"pid\": {}", writer.id()));
+    let start = Instant::now();
+    while !owned() {
+        assert!(start.elapsed() < Duration::from_secs(20), "the writer does not start");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let error = world.fails(1, &["sql", "db", "SELECT 1", "--write"]);
+    assert!(error.contains(&writer.id().to_string()) && error.contains("snapshot"), "{error}");
+    world.fails(1, &["drop", "db"]);
+    assert_eq!(world.ok(&["sql", "db", COUNT, "-m", "csv"]), "n,s\n1,1\n");
+    writer.stdin.take().unwrap().write_all(b"INSERT INTO t VALUES (2); SHARE;").unwrap();
+    assert!(writer.wait().unwrap().success());
+    assert_eq!(world.ok(&["sql", "db", COUNT, "-m", "csv"]), "n,s\n2,3\n");
+}
+
+#[test]
+fn readers_see_whole_shares_while_somebody_writes() {
+    let world = World::new();
+    world.ok(&["db", "-c", "CREATE TABLE t (x BIGINT)", "-c", "SHARE"]);
+    let mut script = String::new();
+    for round in 0..40 {
+        // Two statements a share: a reader that sees one of them only has seen a torn state.
+        script.push_str(&format!("INSERT INTO t VALUES ({round}); "));
+        script.push_str(&format!("INSERT INTO t SELECT -x FROM t WHERE x = {round} AND x > 0; "));
+        script.push_str("SHARE;\n");
+    }
+    let mut writer = world.start(&["db"]);
+    writer.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let mut before = 0;
+    loop {
+        let done = writer.try_wait().unwrap();
+        let text = world.ok(&["sql", "db", COUNT, "-m", "csv"]);
+        let line = text.lines().nth(1).unwrap();
+        let (count, sum) = line.split_once(',').unwrap();
+        let count: u64 = count.parse().unwrap();
+        assert!(count >= before, "went back from {before} to {count}");
+        assert!(count == 0 || (sum == "0" && count % 2 == 1), "torn: {line}");
+        before = count;
+        if let Some(status) = done {
+            assert!(status.success());
+            break;
+        }
+    }
+    assert_eq!(before, 1 + 39 * 2);
+}
+
+#[test]
+fn a_killed_writer_leaves_what_it_committed() {
+    let world = World::new();
+    world.ok(&["db", "-c", "CREATE TABLE t AS SELECT 1 AS x", "-c", "SHARE"]);
+    for round in 0..5 {
+        let mut writer = world.start(&["db"]);
+        let mut input = writer.stdin.take().unwrap();
+        let script = format!("INSERT INTO t VALUES ({round});\n.mode csv\nSELECT 'done' AS d;\n");
+        input.write_all(script.as_bytes()).unwrap();
+        let mut answers = BufReader::new(writer.stdout.take().unwrap()).lines();
+        assert!(answers.any(|line| line.unwrap() == "done"));
+        // The insert is committed, not shared. The input is still open: it waits for more.
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        drop(input);
+        assert_eq!(world.ok(&["sql", "db", COUNT, "-m", "csv"]), "n,s\n1,1\n");
+    }
+    world.ok(&["sql", "db", "INSERT INTO t VALUES (5)", "--write", "--share"]);
+    assert_eq!(world.ok(&["sql", "db", COUNT, "-m", "csv"]), "n,s\n7,16\n");
+    world.ok(&["gc"]);
+    world.ok(&["drop", "db"]);
+}
+
+#[test]
+fn doctor_gives_commands() {
+    let world = World::new();
+    let text = world.ok(&["doctor"]);
+    assert!(text.contains("nothing to mend") || text.contains("  $ "), "{text}");
+    let list: serde_json::Value = serde_json::from_str(&world.ok(&["doctor", "--json"])).unwrap();
+    assert!(list.as_array().unwrap().iter().all(|finding| finding["what"].is_string()));
+}
+
+#[test]
+fn generated_data_is_the_same_for_the_same_seed() {
+    let world = World::new();
+    for name in ["a", "b"] {
+        world.ok(&["generate", "taxi", name, "--rows", "20000", "--seed", "7"]);
+    }
+    world.ok(&["generate", "taxi", "c", "--rows", "20000", "--seed", "8"]);
+    let sum = "SELECT count(*) AS n, sum(longitude) AS s FROM trips";
+    let sums = ["a", "b", "c"].map(|name| world.ok(&["sql", name, sum, "-m", "csv"]));
+    assert!(sums[0].contains("20000,") && sums[0] == sums[1] && sums[0] != sums[2], "{sums:?}");
+    world.ok(&["generate", "tpch", "tpch", "--scale", "0.001"]);
+    let lines = world.ok(&["sql", "tpch", "SELECT count(*) AS n FROM region", "-m", "csv"]);
+    assert_eq!(lines, "n\n5\n");
+}

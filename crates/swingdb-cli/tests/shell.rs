@@ -1,0 +1,160 @@
+//! The interactive shell on a pseudo-terminal (`script` of util-linux), as a person uses it.
+
+mod common;
+
+use common::World;
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A shell that somebody types into.
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    screen: Arc<Mutex<String>>,
+    /// What was on the screen when it was last looked for something.
+    seen: usize,
+}
+
+impl Terminal {
+    fn open(world: &World, args: &str) -> Self {
+        let program = format!("{} {args}", env!("CARGO_BIN_EXE_swingdb"));
+        let mut command = Command::new("script");
+        command.args(["-q", "-e", "-c", &program, "/dev/null"]);
+        command.env("SWINGDB_HOME", world.home()).env("SWINGDB_HISTORY", world.history());
+        command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (keys, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let screen = Arc::new(Mutex::new(String::new()));
+        let shown = screen.clone();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = output.read(&mut bytes) {
+                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..n]));
+            }
+        });
+        Terminal { child, keys, screen, seen: 0 }
+    }
+
+    fn keys(&mut self, text: &str) {
+        self.keys.write_all(text.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// Waits until something new on the screen contains `text`; answers everything up to it.
+    fn expect(&mut self, text: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let screen = self.screen.lock().unwrap();
+            let new = &screen[self.seen..];
+            if let Some(at) = new.find(text) {
+                let shown = new[..at + text.len()].to_string();
+                self.seen += at + text.len();
+                return shown;
+            }
+            let waited = start.elapsed();
+            assert!(waited < Duration::from_secs(60), "{text:?} does not come: {new:?}");
+            drop(screen);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn leave(mut self) {
+        self.keys(".quit\r");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn statements_may_take_several_lines_and_errors_do_not_end_the_shell() {
+    let world = World::new();
+    let mut shell = Terminal::open(&world, "");
+    shell.expect("private database");
+    shell.expect("swingdb> ");
+    shell.keys("SELECT 40 +\r");
+    shell.keys("2 AS answer;\r");
+    shell.expect("answer");
+    shell.expect("42");
+    shell.expect("1 row");
+    shell.keys("SELEC 1;\r");
+    shell.expect("error: ");
+    shell.expect("swingdb> ");
+    shell.keys("CREATE TABLE t (x BIGINT);\r");
+    shell.expect("CREATE TABLE");
+    shell.keys("INSERT INTO t VALUES (1), (2);\r");
+    shell.expect("INSERT: 2 rows");
+    shell.keys(".tables\r");
+    shell.expect("│ t ");
+    shell.leave();
+    let history = std::fs::read_to_string(world.history()).unwrap();
+    assert!(history.contains("answer") && history.contains(".tables"), "{history}");
+}
+
+#[test]
+fn ctrl_c_ends_the_query_and_not_the_shell() {
+    let world = World::new();
+    let mut shell = Terminal::open(&world, "");
+    shell.expect("swingdb> ");
+    let numbers = "(SELECT unnest(range(0, 200000)) AS i)";
+    shell.keys(&format!("SELECT sum(a.i % 7 * b.i) AS s FROM {numbers} a, {numbers} b;\r"));
+    std::thread::sleep(Duration::from_millis(1500));
+    let start = Instant::now();
+    shell.keys("\u{3}");
+    shell.expect("interrupted");
+    assert!(start.elapsed() < Duration::from_secs(10));
+    shell.expect("swingdb> ");
+    // At the prompt it throws away what was typed.
+    shell.keys("SELECT nonsense\u{3}");
+    shell.expect("swingdb> ");
+    shell.keys("SELECT 6 * 7 AS product;\r");
+    shell.expect("42");
+    shell.leave();
+}
+
+#[test]
+fn tab_completes_keywords_tables_columns_and_commands() {
+    let world = World::new();
+    world.ok(&["db", "-c", "CREATE TABLE measurements (temperature DOUBLE)", "-c", "SHARE"]);
+    let mut shell = Terminal::open(&world, "--snapshot db");
+    shell.expect("a snapshot of epoch");
+    shell.expect("> ");
+    shell.keys("SELECT count(temper\t) AS n FROM measu\t;\r");
+    shell.expect("temperature");
+    shell.expect("measurements");
+    shell.expect("│ 0 │");
+    shell.keys("sel\t 5 AS five;\r");
+    shell.expect("select");
+    shell.expect("│    5 │");
+    shell.keys(".tab\t\r");
+    shell.expect("measurements");
+    shell.leave();
+}
+
+#[test]
+fn a_snapshot_shell_moves_to_the_newest_state() {
+    let world = World::new();
+    world.ok(&["db", "-c", "CREATE TABLE t AS SELECT 1 AS x", "-c", "SHARE"]);
+    let mut shell = Terminal::open(&world, "--snapshot db");
+    shell.expect("> ");
+    shell.keys(".refresh\r");
+    shell.expect("no newer state");
+    world.ok(&["sql", "db", "INSERT INTO t VALUES (41)", "--write", "--share"]);
+    shell.keys("SELECT sum(x) AS s FROM t;\r");
+    shell.expect("│ 1 │");
+    shell.keys(".refresh\r");
+    shell.expect("moved to the newest state");
+    shell.keys("SELECT sum(x) AS s FROM t;\r");
+    shell.expect("│ 42 │");
+    shell.leave();
+}
+
+#[test]
+fn ctrl_d_leaves() {
+    let world = World::new();
+    let mut shell = Terminal::open(&world, "db");
+    shell.expect("open for writing");
+    shell.expect("db> ");
+    shell.keys("\u{4}");
+    assert!(shell.child.wait().unwrap().success());
+}

@@ -1,0 +1,195 @@
+//! `swingdb sql` and statements from `-c`, pipes and files: output, errors, exit status.
+
+mod common;
+
+use common::World;
+use std::io::{BufRead, BufReader};
+
+const CITIES: &str = "SELECT * FROM city ORDER BY id";
+
+#[test]
+fn every_mode_shows_values_and_nulls() {
+    let world = World::new();
+    world.cities();
+    let sql = |mode| world.ok(&["sql", "cities", CITIES, "--mode", mode]);
+    let table = "\
+┌────┬────────┬────────┐
+│ id │ name   │ people │
+├────┼────────┼────────┤
+│  1 │ Oslo   │ 717710 │
+│  2 │ Bergen │   NULL │
+│  3 │ Å \"x\"  │      7 │
+└────┴────────┴────────┘
+3 rows
+";
+    assert_eq!(sql("table"), table);
+    assert_eq!(sql("csv"), "id,name,people\n1,Oslo,717710\n2,Bergen,\n3,\"Å \"\"x\"\"\",7\n");
+    let lines = sql("jsonl");
+    let rows: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows[0], serde_json::json!({"id": 1, "name": "Oslo", "people": 717710}));
+    assert!(rows[1]["people"].is_null() && rows[1].as_object().unwrap().contains_key("people"));
+    let array: serde_json::Value = serde_json::from_str(&sql("json")).unwrap();
+    assert_eq!(array, serde_json::Value::Array(rows));
+    let markdown = sql("markdown");
+    assert!(markdown.starts_with("| id | name | people |\n|---:|---|---:|\n| 1 | Oslo | 717710 |"));
+    assert!(sql("line").contains("    id = 2\n  name = Bergen\npeople = NULL\n\n    id = 3\n"));
+}
+
+#[test]
+fn an_empty_result_has_its_columns() {
+    let world = World::new();
+    world.cities();
+    let sql = |mode| world.ok(&["sql", "cities", "SELECT id FROM city WHERE id > 9", "-m", mode]);
+    assert_eq!(sql("csv"), "id\n");
+    assert_eq!(sql("json").trim(), "[]");
+    assert_eq!(sql("jsonl"), "");
+    assert!(sql("table").ends_with("0 rows\n"));
+}
+
+#[test]
+fn long_results_are_shortened_with_a_note() {
+    let world = World::new();
+    let sql = "SELECT unnest(range(1, 1001)) AS i";
+    let text = world.ok(&["sql", sql]);
+    assert!(text.contains("│    1 │") && text.contains("│ 1000 │"), "{text}");
+    assert!(text.contains("…") && text.ends_with("1 000 rows (40 shown)\n"), "{text}");
+    assert!(text.lines().count() < 50);
+    let all = world.ok(&["sql", sql, "--max-rows", "0"]);
+    assert!(all.ends_with("\n1 000 rows\n") && all.lines().count() > 1000);
+    let csv = world.ok(&["sql", sql, "--mode", "csv"]);
+    assert_eq!(csv.lines().count(), 1001);
+}
+
+#[test]
+fn files_are_queried_without_a_database() {
+    let world = World::new();
+    world.write("numbers.csv", "a,b\n1,x\n2,y\n");
+    let text = world.ok(&["sql", "SELECT sum(a) AS s FROM 'numbers.csv'", "-m", "csv"]);
+    assert_eq!(text, "s\n3\n");
+}
+
+#[test]
+fn a_snapshot_is_the_default_and_keeps_changes_to_itself() {
+    let world = World::new();
+    world.cities();
+    let script = "DELETE FROM city; SELECT count(*) AS n FROM city";
+    assert_eq!(world.ok(&["sql", "cities", script, "-m", "csv"]), "n\n0\n");
+    let count = ["sql", "cities", "SELECT count(*) AS n FROM city", "-m", "csv"];
+    assert_eq!(world.ok(&count), "n\n3\n");
+    // Committed, but not shared: snapshots see it after `share` only.
+    world.ok(&["sql", "cities", "DELETE FROM city WHERE id = 1", "--write"]);
+    assert_eq!(world.ok(&count), "n\n3\n");
+    assert!(world.ok(&["share", "cities"]).starts_with("cities shared, epoch "));
+    assert_eq!(world.ok(&count), "n\n2\n");
+    world.ok(&["sql", "cities", "DELETE FROM city WHERE id = 2", "--write", "--share"]);
+    assert_eq!(world.ok(&count), "n\n1\n");
+}
+
+#[test]
+fn errors_have_a_message_and_status_one() {
+    let world = World::new();
+    world.cities();
+    let error = world.fails(1, &["sql", "cities", "SELEC 1"]);
+    assert!(error.to_lowercase().contains("selec"), "{error}");
+    let error = world.fails(1, &["sql", "cities", "SELECT * FROM citi"]);
+    assert!(error.contains("citi") && error.contains("city"), "{error}");
+    let error = world.fails(1, &["sql", "missing", "SELECT 1"]);
+    assert!(error.contains("missing"), "{error}");
+    let error = world.fails(1, &["sql", "SELECT 1 FROM 'no such file.parquet'"]);
+    assert!(error.contains("no such file.parquet"), "{error}");
+    world.fails(1, &["share", "missing"]);
+    assert!(!world.ok(&["ls"]).contains("missing"));
+}
+
+#[test]
+fn wrong_usage_has_status_two() {
+    let world = World::new();
+    for args in [
+        &["--no-such-option"][..],
+        &["--snapshot"],
+        &["import", "x.csv"],
+        &["import", "x.csv", "--into", "nodot"],
+        &["export", "db", "x.csv"],
+        &["sql", "--write", "SELECT 1"],
+        &["sql", "x", "SELECT 1", "--share"],
+        &["generate", "weather", "x"],
+        &["somewhere", "ls"],
+    ] {
+        let output = world.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: "), "{args:?}");
+    }
+    assert!(world.ok(&["ls"]).starts_with("no databases"));
+}
+
+#[test]
+fn the_first_error_ends_a_script() {
+    let world = World::new();
+    let output = world.fed(&[], "SELECT 1 AS a;\nSELECT nothing;\nSELECT 2 AS b;");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("│ a │") && !text.contains("│ b │"), "{text}");
+}
+
+#[test]
+fn scripts_mix_sql_and_dot_commands() {
+    let world = World::new();
+    world.write("more.sql", ".mode line\nSELECT 'it''s; so' AS said;\n");
+    let script = ".mode csv\nSELECT 1 AS a; SELECT\n2 AS b;\n.read more.sql\n.mode\n";
+    let text = world.fed_ok(&[], script);
+    assert_eq!(text, "a\n1\nb\n2\nsaid = it's; so\nline\n");
+    let text =
+        world.fed_ok(&[], ".output out.csv\n.mode csv\nSELECT 1 AS a;\n.output\nSELECT 2 AS b");
+    assert_eq!(text, "b\n2\n");
+    assert_eq!(std::fs::read_to_string(world.file("out.csv")).unwrap(), "a\n1\n");
+    let output = world.fed(&[], ".nothing\n");
+    assert_eq!(output.status.code(), Some(1));
+    world.write("loop.sql", ".read loop.sql\n");
+    assert_eq!(world.fed(&[], ".read loop.sql\n").status.code(), Some(1));
+    // The pieces of a quoted file name with blanks belong together.
+    world.write("a b.sql", "SELECT 3 AS c;");
+    assert!(world.fed_ok(&[], ".read 'a b.sql'").contains("│ c │"));
+}
+
+#[test]
+fn sql_from_the_standard_input() {
+    let world = World::new();
+    world.cities();
+    let text = world.fed_ok(&["sql", "cities", "-m", "csv"], "SELECT max(id) AS m\nFROM city");
+    assert_eq!(text, "m\n3\n");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let world = World::new();
+    let mut child = world.start(&["sql", "SELECT unnest(range(0, 3000000)) AS i", "-m", "csv"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "i");
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    assert!(output.status.success());
+}
+
+#[test]
+fn the_timer_goes_to_the_standard_error() {
+    let world = World::new();
+    let output = world.run(&["sql", "SELECT 1 AS a", "--timer", "-m", "csv"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "a\n1\n");
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("time: "));
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let world = World::new();
+    let help = world.ok(&["--help"]);
+    for command in ["sql", "import", "export", "generate", "share", "ls", "tree", "drop", "doctor"]
+    {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}");
+        let text = world.ok(&[command, "--help"]);
+        assert!(text.contains("Example") && text.contains("swingdb "), "{command}: {text}");
+    }
+    assert!(help.contains("Examples:"));
+    assert!(world.ok(&["--version"]).starts_with("swingdb 0."));
+}
