@@ -36,8 +36,8 @@ pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
     args.commands.iter().try_for_each(|text| runner.text(text))
 }
 
-/// Runs what arrives, each statement as soon as it is complete: whoever writes into the pipe may wait
-/// for the answer.
+/// Runs what arrives, each statement as soon as it is complete: whoever writes into the pipe may
+/// wait for the answer.
 fn follow(runner: &mut Runner<'_>, input: impl BufRead) -> Outcome {
     let mut text = String::new();
     for line in input.lines() {

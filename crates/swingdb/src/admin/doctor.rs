@@ -1,6 +1,7 @@
 //! What on this system costs speed or capacity: [`doctor`].
 //!
-//! Every check reads files of `/proc` and `/sys`; what cannot be read is left out. Nothing is changed.
+//! Every check reads files of `/proc` and `/sys`; what cannot be read is left out. Nothing is
+//! changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ pub struct Finding {
     pub mend: String,
 }
 
-/// What on this system costs speed or capacity, and the command that mends it; empty when all is well.
+/// What on this system costs speed or capacity, and the command that mends it; empty when all is
+/// well.
 pub fn doctor() -> Vec<Finding> {
     doctor_in(&Namespace::default_path())
 }
