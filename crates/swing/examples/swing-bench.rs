@@ -22,11 +22,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sizes = vec![1, 1024];
     }
     println!(
-        "{:>9} {:>11} {:>11} {:>11} {:>13} {:>13} {:>13} {:>11} {:>11} {:>10}",
+        "{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11} {:>13} {:>13} {:>9} {:>9} {:>9}",
         "MiB",
         "hook us",
         "fresh us",
         "unhook us",
+        "derive us",
+        "share us",
         "publish0 us",
         "publish64K us",
         "publish2M us",
@@ -88,6 +90,17 @@ fn bench(mib: u64) -> Result<(), Box<dyn std::error::Error>> {
             .output()?;
         fresh.push(Duration::from_nanos(String::from_utf8(out.stdout)?.trim().parse()?));
     }
+    // A named area derived from a snapshot, and its first share with one small extent changed.
+    let (mut derive, mut share) = (Vec::new(), Vec::new());
+    let child = AreaName::new("child")?;
+    for _ in 0..ROUNDS {
+        let snapshot = ns.hook(&name)?;
+        let derived = timed(&mut derive, || snapshot.derive(Some(&child)))?;
+        touch(&derived, 0, 1)?;
+        timed(&mut share, || derived.publish(Publish::Shared, b"root"))?;
+        drop((snapshot, derived));
+        ns.remove(&child)?;
+    }
     let mut publish0 = Vec::new();
     for _ in 0..ROUNDS {
         timed(&mut publish0, || area.publish(Publish::Shared, b"root"))?;
@@ -104,11 +117,13 @@ fn bench(mib: u64) -> Result<(), Box<dyn std::error::Error>> {
     let extents = len >> 21;
     let (cow2m, publish2m) = cow(&|round| zone + ((round * 7919 % extents) << 21))?;
     println!(
-        "{mib:>9} {:>11.1} {:>11.1} {:>11.1} {:>13.1} {publish64:>13.1} {publish2m:>13.1} \
-         {cow64:>11.1} {cow2m:>11.1} {load:>10.2}",
+        "{mib:>9} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>11.1} {publish64:>13.1} \
+         {publish2m:>13.1} {cow64:>9.1} {cow2m:>9.1} {load:>9.2}",
         median(hook),
         median(fresh),
         median(unhook),
+        median(derive),
+        median(share),
         median(publish0)
     );
     let stats = area.stats();

@@ -219,9 +219,7 @@ impl OwnerLock {
             let owner = read_owner(&file).unwrap_or(Owner { pid: 0, command: "unknown".into() });
             return Err(Fault::Owned { pid: owner.pid, command: owner.command });
         }
-        let pid = std::process::id();
-        let start = process::start_time(pid).unwrap_or(0);
-        let text = format!("{pid} {start}\n{}\n", process::command_line(pid));
+        let text = process::own_description();
         file::set_len(&file, 0, &path)?;
         // On a full file system the lock stands without a description.
         let _ = file::write_all(&file, text.as_bytes(), &path);

@@ -8,7 +8,8 @@
 //! that failed is already on its way up. Later users see the state as it was left, as with any lock
 //! without poisoning.
 
-use std::sync::{Condvar as StdCondvar, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError};
+use std::sync::{Condvar as StdCondvar, Mutex as StdMutex, MutexGuard as StdGuard};
+use std::sync::{PoisonError, TryLockError};
 
 pub(crate) type MutexGuard<'a, T> = StdGuard<'a, T>;
 
@@ -25,6 +26,14 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {

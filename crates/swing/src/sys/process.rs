@@ -1,6 +1,7 @@
 //! Who a process is, and whether it is still the same one: pid plus start time, since pids are
 //! given again.
 
+use crate::sync::Mutex;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,6 +44,26 @@ pub(crate) fn command_line(pid: u32) -> String {
     if text.len() > MAX_COMMAND_BYTES {
         let cut = (0..=MAX_COMMAND_BYTES).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
         text.truncate(cut);
+    }
+    text
+}
+
+/// How this process describes itself in the areas it owns: pid, start time, command line. Read from
+/// `/proc` once a process, also once in each forked child.
+pub(crate) fn own_description() -> String {
+    static KNOWN: Mutex<Option<(u32, String)>> = Mutex::new(None);
+    let pid = std::process::id();
+    // A child forked while another thread held this lock must not wait for it.
+    let mut known = KNOWN.try_lock();
+    if let Some(Some((owner, text))) = known.as_deref()
+        && *owner == pid
+    {
+        return text.clone();
+    }
+    let start = start_time(pid).unwrap_or(0);
+    let text = format!("{pid} {start}\n{}\n", command_line(pid));
+    if let Some(known) = &mut known {
+        **known = Some((pid, text.clone()));
     }
     text
 }
