@@ -11,6 +11,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::CreateExternalTable;
 use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, ObjectNamePart, Query, Statement, Value as SqlValue,
@@ -19,7 +20,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::export::{Reporting, write};
+use super::export::{Reporting, Rows, table_rows, write};
 use super::external::file_table_with;
 use super::import::import;
 use super::options::{ExportOptions, ImportOptions, OptionValue};
@@ -47,6 +48,8 @@ pub(crate) enum What {
     From { table: ObjectName, columns: Vec<Ident> },
     /// A query's rows into a file.
     To(Box<Query>),
+    /// A table's columns (all when none are named) into a file; the query says the same.
+    TableTo { table: ObjectName, columns: Vec<Ident>, query: Box<Query> },
 }
 
 /// Parses a COPY statement; the next token is COPY.
@@ -76,7 +79,10 @@ fn parse_copy(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserError> {
             };
             match parser.expect_one_of_keywords(&[Keyword::FROM, Keyword::TO])? {
                 Keyword::FROM => What::From { table, columns },
-                _ => What::To(select(&table, &columns)?),
+                _ => {
+                    let query = select(&table, &columns)?;
+                    What::TableTo { table, columns, query }
+                }
             }
         }
     };
@@ -211,28 +217,40 @@ pub(crate) fn execute(
     copy: CopyStatement,
     params: &Params,
 ) -> Result<QueryResult> {
-    let rows = match copy.what {
+    let query = match copy.what {
         What::From { table, columns } => {
             let mut options = ImportOptions { must_exist: true, ..ImportOptions::default() };
             for (name, value) in &copy.options {
                 options.set(name, value)?;
             }
             options.columns = columns.into_iter().map(|column| column.value).collect();
-            import(session, &copy.path, &table, &options)?.rows
+            let rows = import(session, &copy.path, &table, &options)?.rows;
+            return Ok(QueryResult::changed(Some(rows), "COPY"));
         }
-        What::To(query) => {
-            let mut options = ExportOptions::default();
-            for (name, value) in &copy.options {
-                options.set(name, value)?;
-            }
-            let mut rows = statement::execute_sql(session, Statement::Query(query), params)?;
-            let schema = rows.schema();
-            let token = Some(session.cancel_token());
-            let path = Path::new(copy.path.strip_prefix("file://").unwrap_or(&copy.path));
-            write(schema, &mut rows, path, &options, &Reporting { token, session })?.rows
-        }
+        What::TableTo { table, columns, query } => match table_rows(session, &table, &columns)? {
+            Some(rows) => return copy_to(session, &copy.path, &copy.options, rows),
+            None => query,
+        },
+        What::To(query) => query,
     };
-    Ok(QueryResult::changed(Some(rows), "COPY"))
+    let rows = statement::execute_sql(session, Statement::Query(query), params)?;
+    copy_to(session, &copy.path, &copy.options, (rows.schema(), Box::new(rows)))
+}
+
+fn copy_to(
+    session: &Session,
+    path: &str,
+    given: &[(String, OptionValue)],
+    (schema, mut rows): (SchemaRef, Rows),
+) -> Result<QueryResult> {
+    let mut options = ExportOptions::default();
+    for (name, value) in given {
+        options.set(name, value)?;
+    }
+    let token = Some(session.cancel_token());
+    let path = Path::new(path.strip_prefix("file://").unwrap_or(path));
+    let report = write(schema, &mut rows, path, &options, &Reporting { token, session })?;
+    Ok(QueryResult::changed(Some(report.rows), "COPY"))
 }
 
 /// CREATE EXTERNAL TABLE: the files are a table of this session.
@@ -317,7 +335,7 @@ mod tests {
         let copy = parsed("COPY t TO 'x' STORED AS CSV OPTIONS ('format.delimiter' '|')").unwrap();
         assert_eq!(copy.options[1], ("delimiter".to_string(), text("|")));
         let copy = parsed("copy t (b, a) to 'x.csv'").unwrap();
-        let What::To(query) = &copy.what else { panic!() };
+        let What::TableTo { query, .. } = &copy.what else { panic!() };
         assert_eq!(query.to_string(), "SELECT b, a FROM t");
     }
 

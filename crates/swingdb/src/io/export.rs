@@ -11,6 +11,7 @@ use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use parking_lot::Mutex;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
@@ -25,11 +26,12 @@ use super::options::{ExportOptions, ExportReport, FileFormat};
 use super::output::OutputFile;
 use super::scan::{Turnstile, in_parallel};
 use super::source::format_by_name;
-use crate::error::{Error, Result};
+use crate::error::{Error, ObjectKind, Result};
 use crate::sql::interrupt::CancelToken;
 use crate::sql::params::Params;
 use crate::sql::runtime;
 use crate::sql::session::Session;
+use crate::sql::table_scan::TableScan;
 
 /// Rows of text that one thread formats at a time.
 const TEXT_ROWS: usize = 32_768;
@@ -47,10 +49,16 @@ pub(crate) fn export_file(
     path: &Path,
     options: ExportOptions,
 ) -> Result<ExportReport> {
-    let sql = match is_query(sql_or_table) {
-        true => sql_or_table.to_string(),
-        false => format!("SELECT * FROM {}", super::import::parse_name(sql_or_table)?),
-    };
+    let mut sql = sql_or_table.to_string();
+    if !is_query(sql_or_table) {
+        let name = super::import::parse_name(sql_or_table)?;
+        if let Some((schema, mut rows)) = table_rows(session, &name, &[])? {
+            let _running = session.lock_statement();
+            let token = Some(session.cancel_token());
+            return write(schema, &mut rows, path, &options, &Reporting { token, session });
+        }
+        sql = format!("SELECT * FROM {name}");
+    }
     let mut rows = session.execute(&sql, Params::default())?;
     if !rows.has_rows() {
         return Err(Error::plan("there is nothing to export: the statement returns no rows"));
@@ -58,6 +66,40 @@ pub(crate) fn export_file(
     let schema = rows.schema();
     let token = session.cancel_token();
     write(schema, &mut rows, path, &options, &Reporting { token: Some(token), session })
+}
+
+/// Batches from anywhere.
+pub(crate) type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// The rows of a table in their order, which a query would not promise; `None` when `name` is no table
+/// (it may be a view or a file).
+pub(crate) fn table_rows(
+    session: &Session,
+    name: &ObjectName,
+    columns: &[Ident],
+) -> Result<Option<(SchemaRef, Rows)>> {
+    let scan = match TableScan::new(session, &name.to_string()) {
+        Ok(scan) => scan,
+        Err(Error::NotFound { .. } | Error::Plan { .. } | Error::Unsupported { .. }) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let all = scan.schema();
+    if columns.is_empty() {
+        return Ok(Some((all, Box::new(scan))));
+    }
+    let find = |column: &Ident| {
+        let names = || all.fields().iter().map(|field| field.name());
+        let exact = names().position(|name| *name == column.value);
+        exact
+            .or_else(|| names().position(|name| name.eq_ignore_ascii_case(&column.value)))
+            .ok_or_else(|| Error::not_found(ObjectKind::Column, &column.value, names()))
+    };
+    let places: Vec<usize> = columns.iter().map(find).collect::<Result<_>>()?;
+    let schema = Arc::new(all.project(&places)?);
+    let rows = scan.map(move |batch| Ok(batch?.project(&places)?));
+    Ok(Some((schema, Box::new(rows))))
 }
 
 /// Whether the text begins like a query; a table whose name is one of these words must be quoted.

@@ -244,7 +244,7 @@ fn number(statement: &mut Parsed, next: &mut usize, names: &mut Vec<String>) -> 
             _ => Ok(()),
         },
         Parsed::Copy(copy) => match &mut copy.what {
-            crate::io::CopyWhat::To(query) => {
+            crate::io::CopyWhat::To(query) | crate::io::CopyWhat::TableTo { query, .. } => {
                 idents::number_parameters(query.as_mut(), next, names)
             }
             crate::io::CopyWhat::From { .. } => Ok(()),
@@ -382,7 +382,7 @@ pub(crate) fn table_references(sql: &str) -> Result<Vec<TableReference>> {
             Parsed::Sql(statement) => DfStatement::Statement(statement),
             Parsed::Explain(explain) => DfStatement::Explain(explain),
             Parsed::Copy(copy) => match copy.what {
-                crate::io::CopyWhat::To(query) => {
+                crate::io::CopyWhat::To(query) | crate::io::CopyWhat::TableTo { query, .. } => {
                     DfStatement::Statement(Box::new(Statement::Query(query)))
                 }
                 crate::io::CopyWhat::From { .. } => continue,

@@ -62,7 +62,7 @@ fn files_in_queries() {
         "SELECT name, age FROM '{}/*.csv' p JOIN '{}/f.json' j ON p.id = j.id ORDER BY name";
     assert_eq!(place.rows(joined), [["ann", "30"], ["cid", "40"]]);
     assert_eq!(
-        place.value("SELECT name FROM read_csv('{}/one.csv', 'header', false) LIMIT 1 OFFSET 1"),
+        place.value("SELECT column1 FROM read_csv('{}/one.csv', 'header', false) LIMIT 1 OFFSET 1"),
         "ann"
     );
     place.run_in("CREATE TABLE t AS SELECT * FROM '{}/one.csv'").unwrap();
@@ -79,13 +79,13 @@ fn errors_in_files_of_queries_have_lines_too() {
     for row in 0..200_000 {
         file += &format!("{row},1\n");
     }
-    file.insert_str(file.len() / 3, "x");
+    let before = file.match_indices("\n66666,").next().unwrap().0 + 1;
+    file.insert(before, 'x');
     place.file("f.csv", &file);
     let error = place.run_in("SELECT sum(a) FROM '{}/f.csv'").unwrap_err();
     let (path, line, _) = import_error(error);
     assert_eq!(path, place.path("f.csv"));
-    let expected = file[..file.len() / 3].bytes().filter(|byte| *byte == b'\n').count() as u64 + 1;
-    assert_eq!(line, Some(expected));
+    assert_eq!(line, Some(66_668));
     // Columns that are not asked for are not looked at.
     assert_eq!(place.value("SELECT sum(b) FROM '{}/f.csv'"), "200000");
 }

@@ -105,9 +105,9 @@ fn typed_values_survive_any_chunk_size() {
 
 /// Imports into a table that has rows, expects an error, and checks that the rows are untouched.
 fn fails(place: &Place, name: &str, options: ImportOptions) -> Error {
-    let before = place.rows("SELECT * FROM t ORDER BY ALL");
+    let before = place.rows("SELECT * FROM t ORDER BY 1");
     let error = place.import(name, "t", options).unwrap_err();
-    assert_eq!(place.rows("SELECT * FROM t ORDER BY ALL"), before);
+    assert_eq!(place.rows("SELECT * FROM t ORDER BY 1"), before);
     error
 }
 
@@ -214,8 +214,9 @@ fn a_value_behind_the_sample_is_an_error_with_advice() {
     for row in 0..60_000 {
         file += &format!("{row},1\n");
     }
-    // Between the pieces that are looked at.
-    file.insert_str(file.len() / 3, "x");
+    // Behind the first rows, and between the pieces that are looked at.
+    let before = file.match_indices("37000,1\n").next().unwrap().0;
+    file.insert(before, 'x');
     place.file("f.csv", &file);
     let error = place.import("f.csv", "t", ImportOptions::default()).unwrap_err();
     let (_, _, message) = import_error(error);
@@ -339,7 +340,7 @@ fn all_sql_types_are_parsed() {
     place
         .import("f.csv", "t", ImportOptions { header: Some(false), ..Default::default() })
         .unwrap();
-    let rows = place.rows("SELECT a, b, c, d, e, f, g, h, i, j, k, octet_length(l) FROM t");
+    let rows = place.rows("SELECT a, b, c, d, e, f, g, h, i, j, k, encode(l, 'hex') FROM t");
     let expected = [
         "-128",
         "32767",
@@ -352,7 +353,7 @@ fn all_sql_types_are_parsed() {
         "2024-02-29",
         "23:59:59.500",
         "2024-01-01T01:02:03.000004",
-        "3",
+        "610062",
     ];
     assert_eq!(rows[0], expected);
     assert!(rows[1].iter().all(|value| value == "NULL"));
@@ -382,7 +383,7 @@ fn progress_reaches_the_end() {
         assert_eq!((total, unit), (Some(40), "bytes"));
         seen.store(done, Ordering::Relaxed);
     })));
-    let options = ImportOptions { all_text: true, ..Default::default() };
+    let options = ImportOptions { all_text: true, header: Some(true), ..Default::default() };
     place.import("f.csv", "t", options).unwrap();
     place.con.set_progress(None);
     assert_eq!(last.load(Ordering::Relaxed), bytes);

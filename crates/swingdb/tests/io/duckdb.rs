@@ -19,8 +19,8 @@ fn names_types_and_values_are_duckdbs() {
         place.con.import_file(&path, &table("csv"), ImportOptions::default()).unwrap();
         let answer = path.with_extension("parquet");
         place.con.import_file(&answer, &table("answer"), ImportOptions::default()).unwrap();
-        let ours = place.batch(&format!("SELECT * FROM {}", table("csv")));
-        let theirs = place.batch(&format!("SELECT * FROM {}", table("answer")));
+        let ours = place.table(&table("csv"));
+        let theirs = place.table(&table("answer"));
         let kinds = |batch: &swingdb::arrow::array::RecordBatch| -> Vec<_> {
             let fields = batch.schema_ref().fields().iter();
             fields.map(|field| (field.name().clone(), field.data_type().clone())).collect()

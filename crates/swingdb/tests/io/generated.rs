@@ -1,5 +1,7 @@
 //! Generated data in tables: the same for a seed, and with the statistics it promises.
 
+use swingdb::arrow::array::AsArray;
+use swingdb::arrow::datatypes::TimestampMicrosecondType;
 use swingdb::generate::{
     TaxiOptions, TpchTable, WeatherOptions, city::Point, fill_taxi, fill_tpch, fill_weather,
     hot_spots,
@@ -16,10 +18,9 @@ fn taxis_are_the_same_whoever_makes_them() {
     let tail = TaxiOptions { first_row: 123_456, rows: 300_000 - 123_456, ..options };
     fill_taxi(&place.con, "b", &head).unwrap();
     fill_taxi(&place.con, "b", &tail).unwrap();
-    assert_eq!(place.batch("SELECT * FROM a"), place.batch("SELECT * FROM b"));
-    let disorder =
-        "SELECT count(*) FROM (SELECT time < lag(time) OVER () AS back FROM a) WHERE back";
-    assert_eq!(place.value(disorder), "0");
+    assert!(place.table("a") == place.table("b"));
+    let times = place.table("a").column(1).as_primitive::<TimestampMicrosecondType>().clone();
+    assert!(times.values().windows(2).all(|pair| pair[0] <= pair[1]));
 }
 
 #[test]
@@ -65,11 +66,6 @@ fn tpch_with_and_without_keys() {
         let filled = fill_tpch(&place.con, 0.01, keys).unwrap();
         assert_eq!(filled.len(), 8);
         assert_eq!(filled[7], (TpchTable::LineItem, 60_175));
-        // The official answer to query 6 is for scale factor 1; sums of keys are known for all.
-        assert_eq!(
-            place.value("SELECT sum(o_custkey) FROM orders"),
-            place.value("SELECT sum(o_custkey) FROM orders")
-        );
         assert_eq!(place.value("SELECT count(DISTINCT c_custkey) FROM customer"), "1500");
         let twice =
             place.con.query("INSERT INTO region SELECT * FROM region").and_then(|r| r.collect());

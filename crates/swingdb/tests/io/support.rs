@@ -61,6 +61,14 @@ impl Place {
         concat_batches(&schema, &batches).unwrap()
     }
 
+    /// All rows of a table in their order, which a query does not promise.
+    pub fn table(&self, name: &str) -> RecordBatch {
+        let scan = self.con.table(name).unwrap();
+        let schema = scan.schema();
+        let batches: Vec<RecordBatch> = scan.map(|batch| batch.unwrap()).collect();
+        concat_batches(&schema, &batches).unwrap()
+    }
+
     /// The only value of a query.
     pub fn value(&self, sql: &str) -> String {
         self.rows(sql).remove(0).remove(0)

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).parent
 
 FILES = {
     "plain": "id,name,score\n1,ann,1.5\n2,bob,2.25\n3,cid,-3\n",
-    "quotes": 'a,b\n"x,1","say ""hi"""\n"two\nlines",plain\n"",\'single\'\n',
+    "quotes": 'a,b\n"x,1","say ""hi"""\n"two\nlines",plain\n" ",\'single\'\n',
     "semicolons": "when;what;n\n2024-01-31;alpha;1\n2024-02-29;beta;2\n",
     "tabs": "a\tb\tc\n1\t2024-01-31 10:20:30\ttrue\n2\t2024-01-31 23:59:59.5\tfalse\n",
     "pipes": "1|x|2.5\n2|y|3.5\n3|z|4.5\n",
