@@ -7,6 +7,7 @@
 
 use std::error::Error;
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use serde_json::{Value, json};
 use swingdb::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchReader};
 use swingdb::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use swingdb::arrow::error::ArrowError;
+use swingdb::generate::{TaxiOptions, fill_taxi};
+use swingdb::io::{ExportOptions, ImportOptions};
 use swingdb::{Connection, Database};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -41,6 +44,8 @@ fn main() -> Outcome {
             sum(&Database::snapshot(name)?, begun)?
         }
         "read-all-and-hold" => read_all_and_hold(name)?,
+        "taxi-files" => taxi_files(Path::new(name), argument(2)?.parse()?)?,
+        "import" => import(Path::new(name))?,
         other => return Err(format!("no job {other:?}").into()),
     };
     println!("{result}");
@@ -172,4 +177,28 @@ fn read_all_and_hold(name: &str) -> Outcome<Value> {
 
 fn micros(duration: Duration) -> f64 {
     duration.as_nanos() as f64 / 1e3
+}
+
+/// Writes taxi reports as CSV and as Parquet, as other programs would.
+fn taxi_files(directory: &Path, rows: u64) -> Outcome<Value> {
+    let database = Database::private()?;
+    let con = database.connect();
+    fill_taxi(&con, "taxi", &TaxiOptions { rows, ..TaxiOptions::default() })?;
+    // Receivers report six digits, and speeds one.
+    let query = "SELECT taxi_id, time, round(longitude, 6) AS longitude, round(latitude, 6) AS latitude, \
+                 round(CAST(speed AS DOUBLE), 1) AS speed, heading, occupied FROM taxi";
+    let mut bytes = serde_json::Map::new();
+    for name in ["taxi.csv", "taxi.parquet"] {
+        let report = con.export_file(query, directory.join(name), ExportOptions::default())?;
+        bytes.insert(name.to_string(), json!(report.bytes));
+    }
+    Ok(Value::Object(bytes))
+}
+
+/// Imports a file into a new table of a private database.
+fn import(path: &Path) -> Outcome<Value> {
+    let database = Database::private()?;
+    let con = database.connect();
+    let report = con.import_file(path, "t", ImportOptions::default())?;
+    Ok(json!({"rows": report.rows, "ms": report.duration.as_secs_f64() * 1e3}))
 }
