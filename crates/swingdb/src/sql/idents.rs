@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::{Error, Result};
 use crate::sql::planner::Planner;
+use crate::sql::visit::walk_mut;
 
 /// Replaces identifiers that differ from what they mean only in case, and names unnamed columns.
 pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
@@ -31,7 +32,7 @@ pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Resul
     if let Some(error) = collector.failed {
         return Err(error);
     }
-    let _ = VisitMut::visit(statement, &mut Fixer { known: collector.known });
+    let _ = walk_mut(statement, &mut Fixer { known: collector.known });
     Ok(())
 }
 
@@ -351,7 +352,7 @@ pub(crate) fn number_parameters<T: VisitMut>(
             ControlFlow::Continue(())
         }
     }
-    let _ = VisitMut::visit(tree, &mut Numberer { next, names });
+    let _ = walk_mut(tree, &mut Numberer { next, names });
     if *next > 1 && !names.is_empty() {
         return Err(Error::plan("a statement has either ? or named parameters, not both"));
     }

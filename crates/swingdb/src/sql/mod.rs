@@ -29,4 +29,5 @@ pub(crate) mod stream;
 pub(crate) mod subqueries;
 pub(crate) mod table_scan;
 pub(crate) mod view;
+pub(crate) mod visit;
 pub(crate) mod write;

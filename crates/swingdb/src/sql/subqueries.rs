@@ -33,9 +33,10 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName,
     OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    UnaryOperator, Value, VisitorMut,
 };
 
+use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 
 /// The name of [`OnlyElement`] in SQL.
@@ -125,7 +126,7 @@ fn is_single_row(plan: &LogicalPlan) -> bool {
 /// knows the names of aggregate functions.
 pub(crate) fn rewrite(statement: &mut Statement, is_aggregate: &dyn Fn(&str) -> bool) {
     // Never breaks, so the result says nothing.
-    let _ = statement.visit(&mut Rewriter { is_aggregate });
+    let _ = walk_mut(statement, &mut Rewriter { is_aggregate });
 }
 
 struct Rewriter<'a> {

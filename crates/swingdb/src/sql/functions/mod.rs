@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::Result;
 use crate::sql::dialect::DIALECT;
+use crate::sql::visit::walk_mut;
 
 /// Name, number of arguments, what it is the same as.
 const TEMPLATES: &[(&str, usize, &str)] = &[
@@ -142,7 +143,7 @@ pub(crate) fn rewrite<T: VisitMut>(tree: &mut T, known: &dyn Fn(&str) -> bool) -
     }
     let mut rewriter = Rewriter { known, result: Ok(()) };
     // Breaks only with an error, which the rewriter keeps.
-    let _ = VisitMut::visit(tree, &mut rewriter);
+    let _ = walk_mut(tree, &mut rewriter);
     rewriter.result
 }
 
@@ -211,7 +212,7 @@ fn instantiate(template: &str, args: &[Expr], call: Option<&Function>) -> Result
     }
     let parsed = Parser::new(&DIALECT).try_with_sql(template).and_then(|mut p| p.parse_expr());
     let mut expr = parsed.map_err(|e| crate::Error::internal(format!("{template}: {e}")))?;
-    let _ = VisitMut::visit(&mut expr, &mut Filler(args));
+    let _ = walk_mut(&mut expr, &mut Filler(args));
     match (&mut expr, call) {
         (Expr::Function(new), Some(call)) => {
             new.over.clone_from(&call.over);

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::target::{find_name, quoted};
 use crate::error::{Error, Result};
+use crate::sql::visit::walk_mut;
 
 /// A query of one SELECT. The parser makes the empty form, so that every other clause is as it
 /// leaves it.
@@ -184,7 +185,7 @@ pub(crate) fn rewrite_exprs<T: VisitMut>(tree: &mut T, rewrite: impl FnMut(&mut 
         }
     }
     // Never breaks, so the result says nothing.
-    let _ = tree.visit(&mut Each(rewrite));
+    let _ = walk_mut(tree, &mut Each(rewrite));
 }
 
 /// Plain names that are columns of a table become `table.column`. An expression with a subquery is
