@@ -217,21 +217,21 @@ def _numpy_column(array: Any, *, nan_is_null: bool) -> tuple[Any, str | None, An
     numpy = sys.modules["numpy"]
     mask = None
     if isinstance(array, numpy.ma.MaskedArray):
-        mask = numpy.ascontiguousarray(numpy.ma.getmaskarray(array)).view(numpy.uint8)
+        mask = numpy.require(numpy.ma.getmaskarray(array), requirements="CA").view(numpy.uint8)
         array = array.data
     kind, width = array.dtype.kind, array.dtype.itemsize
     if kind in "Mm":
         unit = numpy.datetime_data(array.dtype)[0]
         if unit not in ("s", "ms", "us", "ns"):
             unit = "s"
-        array = numpy.ascontiguousarray(array.astype(f"{kind}8[{unit}]"))
+        array = numpy.require(array, f"{kind}8[{unit}]", "CA")
         return array.view(numpy.int64), f"{kind}8[{unit}]", mask
     if kind == "b":
-        return numpy.ascontiguousarray(array).view(numpy.uint8), "bool", mask
+        return numpy.require(array, requirements="CA").view(numpy.uint8), "bool", mask
     if kind in "iuf" and width <= 8:
         # The buffer protocol has no name for half floats that all readers know.
         wanted = "f4" if (kind, width) == ("f", 2) else f"{kind}{width}"
-        array = numpy.ascontiguousarray(array.astype(wanted, copy=False))
+        array = numpy.require(array, wanted, "CA")
         if kind == "f" and nan_is_null and mask is None:
             mask = numpy.isnan(array).view(numpy.uint8)
         return array, wanted, mask

@@ -1,1 +1,62 @@
-//! Placeholder.
+//! The extension module `swingdb._internal`: what the Python package stands on.
+//!
+//! The names users see, their documentation and everything that can be written in Python is in
+//! `python/swingdb`; here is what needs the engine: handles, sessions, results, and the conversion
+//! of values between Python and Arrow.
+//!
+//! Rules every function here keeps:
+//! * The interpreter's lock is released while the engine works, and a Ctrl-C in the main thread
+//!   ends the running statement: see [`blocking`].
+//! * A handle made before a `fork` is refused in the child, and never torn down there: see [`fork`].
+//! * Results and arrays keep the memory they show; nothing that happens to a connection takes it
+//!   away.
+
+mod batches;
+mod blocking;
+mod capsule;
+mod columns;
+mod database;
+mod databases;
+mod errors;
+mod files;
+mod fork;
+mod infer;
+mod params;
+mod result;
+mod rows;
+mod session;
+mod temporal;
+mod types;
+
+use pyo3::prelude::*;
+
+// Results are allocated here and freed by whatever thread lets go of them last, often another one.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The extension module.
+#[pymodule(name = "_internal")]
+mod internal {
+    use super::*;
+
+    #[pymodule_export]
+    use super::batches::{Batches, NumpyColumn};
+    #[pymodule_export]
+    use super::columns::batches_from_columns;
+    #[pymodule_export]
+    use super::database::Database;
+    #[pymodule_export]
+    use super::databases::{discard_snapshot, doctor, drop, gc, lineage, list_databases};
+    #[pymodule_export]
+    use super::fork::after_fork_in_child;
+    #[pymodule_export]
+    use super::result::Rows;
+    #[pymodule_export]
+    use super::session::Session;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::blocking::note_main_thread(module.py())?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,131 @@
+//! An open database or snapshot: [`Database`].
+//!
+//! Making one takes microseconds, so nothing here goes through a worker thread; the session, which
+//! is dearer, is made with the first statement.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::blocking::wait_in_slices;
+use crate::errors;
+use crate::fork::Owned;
+use crate::session::Session;
+
+/// A handle on one open database or snapshot.
+#[pyclass(frozen, module = "swingdb._internal")]
+pub struct Database {
+    inner: Owned<swingdb::Database>,
+    #[pyo3(get)]
+    name: Option<String>,
+    #[pyo3(get)]
+    is_snapshot: bool,
+}
+
+impl Database {
+    fn wrap(database: swingdb::Result<swingdb::Database>) -> PyResult<Self> {
+        let database = database.map_err(|error| errors::raise(&error))?;
+        Ok(Self {
+            name: database.name().map(str::to_string),
+            is_snapshot: database.is_snapshot(),
+            inner: Owned::new("database", database),
+        })
+    }
+
+    /// The engine's handle.
+    pub fn get(&self) -> PyResult<swingdb::Database> {
+        self.inner.get()
+    }
+
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(swingdb::Database) -> swingdb::Result<T> + Send,
+    ) -> PyResult<T> {
+        let database = self.get()?;
+        py.detach(|| work(database)).map_err(|error| errors::raise(&error))
+    }
+}
+
+#[pymethods]
+impl Database {
+    /// Opens a database as its writer; a private one without a name.
+    #[staticmethod]
+    fn open(py: Python<'_>, name: Option<String>, home: Option<String>) -> PyResult<Self> {
+        Self::wrap(py.detach(|| match (&name, &home) {
+            (Some(name), Some(home)) => swingdb::Database::open_in(Path::new(home), name),
+            (Some(name), None) => swingdb::Database::open(name),
+            (None, Some(home)) => swingdb::Database::private_in(Path::new(home)),
+            (None, None) => swingdb::Database::private(),
+        }))
+    }
+
+    /// Takes a snapshot of the database `name`, named `target` if that is given.
+    #[staticmethod]
+    fn snapshot(
+        py: Python<'_>,
+        name: String,
+        target: Option<String>,
+        home: Option<String>,
+    ) -> PyResult<Self> {
+        Self::wrap(py.detach(|| match (&target, &home) {
+            (Some(target), Some(home)) => {
+                swingdb::Database::get_snapshot_in(Path::new(home), &name, target)
+            }
+            (Some(target), None) => swingdb::Database::get_snapshot(&name, target),
+            (None, Some(home)) => swingdb::Database::snapshot_in(Path::new(home), &name),
+            (None, None) => swingdb::Database::snapshot(&name),
+        }))
+    }
+
+    #[getter]
+    fn epoch(&self) -> PyResult<Option<u64>> {
+        Ok(self.get()?.epoch())
+    }
+
+    /// A new session.
+    fn session(&self, py: Python<'_>) -> PyResult<Session> {
+        let database = self.get()?;
+        Ok(Session::new(py.detach(|| database.connect())))
+    }
+
+    /// Shares the last committed state: (epoch, seconds).
+    fn share(&self, py: Python<'_>) -> PyResult<(u64, f64)> {
+        let info = self.call(py, |database| database.share())?;
+        Ok((info.epoch, info.duration.as_secs_f64()))
+    }
+
+    fn refresh(&self, py: Python<'_>) -> PyResult<bool> {
+        self.call(py, |database| database.refresh())
+    }
+
+    /// Waits for a newer shared state, for ever without a time-out.
+    fn wait_newer(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
+        let database = self.get()?;
+        // Not a number, negative and too large are all "as long as possible" or "not at all".
+        let timeout = timeout_s.and_then(|s| Duration::try_from_secs_f64(s.max(0.0)).ok());
+        wait_in_slices(py, timeout, |slice| database.wait_newer(slice))
+    }
+
+    /// Name, epoch, number of tables and rows.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let info = self.call(py, |database| Ok(database.info()))?;
+        let dict = PyDict::new(py);
+        dict.set_item("name", info.name)?;
+        dict.set_item("is_snapshot", info.is_snapshot)?;
+        dict.set_item("epoch", info.epoch)?;
+        dict.set_item("tables", info.tables)?;
+        dict.set_item("rows", info.rows)?;
+        Ok(dict)
+    }
+
+    /// Lets go of the database; may be called twice, and does nothing in a forked child.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.inner.take() {
+            Some(database) => py.detach(|| database.close()).map_err(|error| errors::raise(&error)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The engine's errors as exceptions of `swingdb.errors`, with their fields as attributes.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use swingdb::Error;
+use swingdb::arrow::error::ArrowError;
+
+/// The exception for an error of the engine. Needs the interpreter's lock, and takes it if need be.
+pub fn raise(error: &Error) -> PyErr {
+    Python::attach(|py| make(py, error).unwrap_or_else(|failure| failure))
+}
+
+/// The exception for an error of Arrow; one that wraps an error of the engine or of Python, which
+/// has travelled through a stream, comes out as what it was.
+pub fn raise_arrow(error: ArrowError) -> PyErr {
+    match error {
+        ArrowError::ExternalError(inner) => match inner.downcast::<PyErr>() {
+            Ok(exception) => *exception,
+            Err(inner) => raise(&Error::from(ArrowError::ExternalError(inner))),
+        },
+        other => raise(&Error::from(other)),
+    }
+}
+
+/// An exception of class `class` of `swingdb.errors` that does not come from the engine.
+pub fn new(class: &str, message: impl Into<String>) -> PyErr {
+    let message = message.into();
+    Python::attach(|py| {
+        let made = class_of(py, class).and_then(|class| class.call1((message,)));
+        made.map_or_else(|failure| failure, PyErr::from_value)
+    })
+}
+
+fn class_of<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import(intern!(py, "swingdb.errors"))?.getattr(name)
+}
+
+fn make(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let details = PyDict::new(py);
+    let class = describe(error, &details)?;
+    let exception = class_of(py, class)?.call((error.to_string(),), Some(&details))?;
+    Ok(PyErr::from_value(exception))
+}
+
+/// The class for `error`, and its fields in `details`.
+fn describe(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    let class = match error {
+        Error::Parse { message, line, column } => {
+            details.set_item("detail", message)?;
+            details.set_item("line", line)?;
+            details.set_item("column", column)?;
+            "ParseError"
+        }
+        Error::Plan { .. } => "PlanError",
+        Error::NotFound { kind, name, suggestion } => {
+            details.set_item("kind", kind.to_string())?;
+            details.set_item("name", name)?;
+            details.set_item("suggestion", suggestion)?;
+            "NotFoundError"
+        }
+        Error::AlreadyExists { kind, name } => {
+            details.set_item("kind", kind.to_string())?;
+            details.set_item("name", name)?;
+            "AlreadyExistsError"
+        }
+        Error::Constraint { table, kind, columns, detail } => {
+            details.set_item("table", table)?;
+            details.set_item("kind", kind.to_string())?;
+            details.set_item("constraint", format!("{kind} ({})", columns.join(", ")))?;
+            details.set_item("columns", columns)?;
+            details.set_item("detail", detail)?;
+            "ConstraintError"
+        }
+        Error::Conversion { message, column } => {
+            details.set_item("detail", message)?;
+            details.set_item("column", column)?;
+            "ConversionError"
+        }
+        Error::Import { path, line, message } => {
+            details.set_item("path", path.to_string_lossy())?;
+            details.set_item("line", line)?;
+            details.set_item("detail", message)?;
+            "FileImportError"
+        }
+        Error::Io { path, source } => {
+            details.set_item("path", path.as_ref().map(|path| path.to_string_lossy()))?;
+            details.set_item("errno", source.raw_os_error())?;
+            "FileError"
+        }
+        other => describe_state(other, details)?,
+    };
+    Ok(class)
+}
+
+/// As [`describe`], for errors about the state of databases and handles.
+fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    let class = match error {
+        Error::OutOfMemory { needed, free, file_system } => {
+            details.set_item("needed", needed)?;
+            details.set_item("free", free)?;
+            details.set_item("path", file_system.as_ref().map(|path| path.to_string_lossy()))?;
+            "OutOfMemoryError"
+        }
+        Error::Busy { name, pid, command } => {
+            details.set_item("name", name)?;
+            details.set_item("pid", pid)?;
+            details.set_item("command", command)?;
+            "BusyError"
+        }
+        Error::Corrupt { name, message } => {
+            details.set_item("name", name)?;
+            details.set_item("detail", message)?;
+            "CorruptError"
+        }
+        Error::Closed { what } => {
+            details.set_item("kind", what)?;
+            "ClosedError"
+        }
+        Error::Transaction { .. } => "TransactionError",
+        Error::Interrupted => "QueryInterruptedError",
+        Error::Forked => "ForkedError",
+        Error::Unsupported { .. } => "NotSupportedError",
+        Error::Execution { .. } => "ExecutionError",
+        Error::Internal { .. } => "InternalError",
+        _ => "DatabaseError",
+    };
+    Ok(class)
+}

@@ -1,0 +1,196 @@
+//! The rows of a statement, pulled from the engine as they are asked for: [`Rows`].
+
+use std::collections::VecDeque;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use swingdb::arrow::array::{RecordBatch, RecordBatchReader};
+use swingdb::arrow::datatypes::SchemaRef;
+use swingdb::arrow::error::ArrowError;
+use swingdb::{InterruptHandle, QueryResult};
+
+use crate::batches::Batches;
+use crate::capsule::{schema_capsule, stream_capsule};
+use crate::fork::Owned;
+use crate::types::{self, Column};
+use crate::{blocking, errors, rows};
+
+/// What was pulled and what is still to come.
+struct State {
+    /// `None` at the end, after an error, and while a thread is pulling.
+    stream: Option<QueryResult>,
+    pulled: VecDeque<RecordBatch>,
+    pulling: bool,
+}
+
+/// The result of a statement: a stream of rows that can be read once.
+#[pyclass(frozen, module = "swingdb._internal")]
+pub struct Rows {
+    schema: SchemaRef,
+    interrupt: Owned<InterruptHandle>,
+    state: Owned<State>,
+    /// How many rows the statement changed; `None` for queries.
+    #[pyo3(get)]
+    rows_changed: Option<u64>,
+}
+
+impl Rows {
+    /// The rows of `result`; `interrupt` ends their computation.
+    pub fn new(result: QueryResult, interrupt: InterruptHandle) -> Self {
+        let (schema, rows_changed) = (result.schema(), result.rows_changed());
+        let state = State { stream: Some(result), pulled: VecDeque::new(), pulling: false };
+        Self {
+            schema,
+            interrupt: Owned::new("result", interrupt),
+            state: Owned::new("result", state),
+            rows_changed,
+        }
+    }
+
+    /// Runs `with` on the state; `ClosedError` after `close`.
+    fn with_state<T>(&self, with: impl FnOnce(&mut State) -> PyResult<T>) -> PyResult<T> {
+        let mut state = self.state.lock()?;
+        with(state.as_mut().ok_or_else(|| self.state.closed())?)
+    }
+
+    /// Pulls until `count` rows are there, or (with `None`) to the end.
+    fn pull(&self, py: Python<'_>, count: Option<usize>) -> PyResult<()> {
+        let (stream, missing) = self.with_state(|state| {
+            if state.pulling {
+                let message = "another thread is reading this result";
+                return Err(errors::new("ProgrammingError", message));
+            }
+            let present: usize = state.pulled.iter().map(RecordBatch::num_rows).sum();
+            let missing = count.map_or(usize::MAX, |count| count.saturating_sub(present));
+            let stream = if missing == 0 { None } else { state.stream.take() };
+            state.pulling = stream.is_some();
+            Ok((stream, missing))
+        })?;
+        let Some(mut stream) = stream else { return Ok(()) };
+        let interrupt = self.interrupt.get()?;
+        let outcome = blocking::run(
+            py,
+            || interrupt.interrupt(),
+            move || {
+                let (mut batches, mut missing) = (VecDeque::new(), missing);
+                while missing > 0 {
+                    match stream.next() {
+                        Some(Ok(batch)) if batch.num_rows() == 0 => {}
+                        Some(Ok(batch)) => {
+                            missing = missing.saturating_sub(batch.num_rows());
+                            batches.push_back(batch);
+                        }
+                        Some(Err(error)) => return Err(error),
+                        None => return Ok((batches, None)),
+                    }
+                }
+                Ok((batches, Some(stream)))
+            },
+        );
+        // Closed meanwhile: the rows are nobody's, and that is what the caller hears.
+        self.with_state(|state| {
+            state.pulling = false;
+            let (batches, stream) = outcome?.map_err(|error| errors::raise(&error))?;
+            state.pulled.extend(batches);
+            state.stream = stream;
+            Ok(())
+        })
+    }
+}
+
+#[pymethods]
+impl Rows {
+    /// (name, SQL type, family, precision, scale, nullable) of each column.
+    #[getter]
+    fn columns(&self) -> Vec<Column> {
+        types::columns(&self.schema)
+    }
+
+    /// The next `count` rows, or all that are left.
+    fn next_rows<'py>(
+        &self,
+        py: Python<'py>,
+        count: Option<usize>,
+    ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        self.pull(py, count)?;
+        let mut left = count.unwrap_or(usize::MAX);
+        let mut out = Vec::new();
+        while left > 0 {
+            let next = self.with_state(|state| {
+                let Some(batch) = state.pulled.pop_front() else { return Ok(None) };
+                if batch.num_rows() > left {
+                    state.pulled.push_front(batch.slice(left, batch.num_rows() - left));
+                    return Ok(Some(batch.slice(0, left)));
+                }
+                Ok(Some(batch))
+            })?;
+            let Some(batch) = next else { break };
+            left -= batch.num_rows();
+            rows::append(py, &batch, &mut out)?;
+            py.check_signals()?;
+        }
+        Ok(out)
+    }
+
+    /// At least `count` rows if there are so many, which stay to be read, and whether that is all.
+    fn head(&self, py: Python<'_>, count: usize) -> PyResult<(Batches, bool)> {
+        self.pull(py, Some(count))?;
+        self.with_state(|state| {
+            let batches = state.pulled.iter().cloned().collect();
+            Ok((Batches::new(self.schema.clone(), batches), state.stream.is_none()))
+        })
+    }
+
+    /// All rows that are left.
+    fn collect(&self, py: Python<'_>) -> PyResult<Batches> {
+        self.pull(py, None)?;
+        self.with_state(|state| {
+            let batches = state.pulled.drain(..).collect();
+            Ok(Batches::new(self.schema.clone(), batches))
+        })
+    }
+
+    /// Ends the computation and lets go of the rows; may be called twice.
+    fn close(&self, py: Python<'_>) {
+        let state = self.state.take();
+        py.detach(|| drop(state));
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let state = self.state.take().ok_or_else(|| self.state.closed())?;
+        let reader = Reader { schema: self.schema.clone(), state };
+        stream_capsule(py, Box::new(reader), requested_schema)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.schema)
+    }
+}
+
+/// The rest of a result as an Arrow reader; needs neither Python nor its lock.
+struct Reader {
+    schema: SchemaRef,
+    state: State,
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(batch) = self.state.pulled.pop_front() {
+            return Some(Ok(batch));
+        }
+        self.state.stream.as_mut()?.next().map(|batch| batch.map_err(ArrowError::from))
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

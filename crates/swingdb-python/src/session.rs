@@ -1,0 +1,191 @@
+//! One session on a database: [`Session`].
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use swingdb::{Connection, InterruptHandle};
+
+use crate::batches::Batches;
+use crate::capsule::reader_of;
+use crate::database::Database;
+use crate::fork::Owned;
+use crate::params::Params;
+use crate::result::Rows;
+use crate::{blocking, errors, files};
+
+/// SQL, transactions and tables of one conversation with a database.
+#[pyclass(frozen, module = "swingdb._internal")]
+pub struct Session {
+    inner: Owned<Connection>,
+    interrupt: Owned<InterruptHandle>,
+}
+
+impl Session {
+    /// A session around the engine's.
+    pub fn new(connection: Connection) -> Self {
+        let interrupt = connection.interrupt_handle();
+        Self {
+            inner: Owned::new("connection", connection),
+            interrupt: Owned::new("connection", interrupt),
+        }
+    }
+
+    /// Runs `work` where it can be interrupted; its error as an exception.
+    fn call<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(Connection) -> swingdb::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let connection = self.inner.get()?;
+        let interrupt = self.interrupt.get()?;
+        blocking::run(py, || interrupt.interrupt(), move || work(connection))?
+            .map_err(|error| errors::raise(&error))
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Runs one or several statements; the result of the last one.
+    fn execute(
+        &self,
+        py: Python<'_>,
+        sql: String,
+        params: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Rows> {
+        let params = Params::from_python(params)?;
+        let result = self.call(py, move |connection| params.execute(&connection, &sql))?;
+        Ok(Rows::new(result, self.interrupt.get()?))
+    }
+
+    /// Appends what an Arrow PyCapsule exporter streams; the number of rows.
+    fn append(&self, py: Python<'_>, table: String, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let reader = reader_of(data)?;
+        self.call(py, move |connection| connection.append(&table, reader))
+    }
+
+    /// The rows of a table over the database's memory.
+    fn table(&self, py: Python<'_>, name: String) -> PyResult<Batches> {
+        let (schema, batches) = self.call(py, move |connection| {
+            let scan = connection.table(&name)?;
+            Ok((scan.schema(), scan.collect::<swingdb::Result<Vec<_>>>()?))
+        })?;
+        Ok(Batches::new(schema, batches))
+    }
+
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, |connection| connection.begin())
+    }
+
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, |connection| connection.commit())
+    }
+
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, |connection| connection.rollback())
+    }
+
+    #[getter]
+    fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
+        let connection = self.inner.get()?;
+        Ok(py.detach(|| connection.in_transaction()))
+    }
+
+    fn attach(&self, py: Python<'_>, other: &Database, alias: String) -> PyResult<()> {
+        let other = other.get()?;
+        self.call(py, move |connection| connection.attach(&other, &alias))
+    }
+
+    fn detach(&self, py: Python<'_>, alias: String) -> PyResult<()> {
+        self.call(py, move |connection| connection.detach(&alias))
+    }
+
+    /// Makes the rows of an Arrow PyCapsule exporter queryable under a name.
+    fn register(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let reader = reader_of(data)?;
+        let connection = self.inner.get()?;
+        let interrupt = self.interrupt.get()?;
+        // Two kinds of errors: reading the foreign stream, and the engine's.
+        let outcome = blocking::run(
+            py,
+            || interrupt.interrupt(),
+            move || {
+                let schema = reader.schema();
+                let batches = reader.collect::<Result<Vec<_>, _>>()?;
+                Ok(connection.register(&name, schema, batches))
+            },
+        )?;
+        outcome.map_err(errors::raise_arrow)?.map_err(|error| errors::raise(&error))
+    }
+
+    fn deregister(&self, py: Python<'_>, name: String) -> PyResult<()> {
+        let connection = self.inner.get()?;
+        py.detach(|| connection.deregister(&name));
+        Ok(())
+    }
+
+    /// The names in `sql` that stand where a table does and name none.
+    fn unresolved_tables(&self, py: Python<'_>, sql: String) -> PyResult<Vec<String>> {
+        let connection = self.inner.get()?;
+        py.detach(|| connection.unresolved_tables(&sql)).map_err(|error| errors::raise(&error))
+    }
+
+    /// Ends the running statements.
+    fn interrupt(&self) -> PyResult<()> {
+        self.interrupt.get()?.interrupt();
+        Ok(())
+    }
+
+    /// Appends a file to a table: (rows, bytes, seconds).
+    fn import_file(
+        &self,
+        py: Python<'_>,
+        path: std::path::PathBuf,
+        table: String,
+        options: &Bound<'_, PyDict>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(u64, u64, f64)> {
+        let options = files::import_options(options)?;
+        let report = self.call(py, move |connection| {
+            files::with_progress(&connection, progress, |connection| {
+                connection.import_file(&path, &table, options)
+            })
+        })?;
+        Ok((report.rows, report.bytes, report.duration.as_secs_f64()))
+    }
+
+    /// Writes a table or a query's result to a file: (rows, bytes, seconds).
+    fn export(
+        &self,
+        py: Python<'_>,
+        query_or_table: String,
+        path: std::path::PathBuf,
+        options: &Bound<'_, PyDict>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(u64, u64, f64)> {
+        let options = files::export_options(options)?;
+        let report = self.call(py, move |connection| {
+            files::with_progress(&connection, progress, |connection| {
+                connection.export_file(&query_or_table, &path, options)
+            })
+        })?;
+        Ok((report.rows, report.bytes, report.duration.as_secs_f64()))
+    }
+
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.call(py, |connection| connection.tables())
+    }
+
+    fn columns(&self, py: Python<'_>, table: String) -> PyResult<Vec<String>> {
+        self.call(py, move |connection| connection.columns(&table))
+    }
+
+    /// Ends the session, rolling back its transaction; may be called twice.
+    fn close(&self, py: Python<'_>) {
+        let (connection, interrupt) = (self.inner.take(), self.interrupt.take());
+        py.detach(|| {
+            if let Some(interrupt) = interrupt {
+                interrupt.interrupt();
+            }
+            drop(connection);
+        });
+    }
+}

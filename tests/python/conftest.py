@@ -1,0 +1,128 @@
+"""What the tests share: a namespace of their own for each test, and a seed that is printed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import swingdb
+
+#: Memory-backed, as the usual namespace is.
+SHM = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A fresh namespace directory, in the environment of this process and its children."""
+    path = Path(tempfile.mkdtemp(prefix="swingdb-test-", dir=SHM))
+    monkeypatch.setenv("SWINGDB_HOME", str(path))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def con() -> Iterator[swingdb.Connection]:
+    """A private database."""
+    with swingdb.connect() as connection:
+        yield connection
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One seed a run, printed in the header; SWINGDB_SEED repeats a run."""
+    config.seed = int(os.environ.get("SWINGDB_SEED", time.time_ns() % 1_000_000))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Shows the seed."""
+    return f"SWINGDB_SEED={config.seed}"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Random numbers from the run's seed and the test's name."""
+    seed = f"{request.config.seed}:{request.node.nodeid}"
+    print("seed", request.config.seed)
+    return random.Random(seed)
+
+
+class Program:
+    """A Python program in a process of its own; what it prints is read line by line."""
+
+    def __init__(self, source: str, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-c", source, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self.process.pid
+
+    def line(self) -> str:
+        """The next line it prints; fails the test if it ends instead."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the program ended with status {self.process.wait()}"
+        return line.rstrip("\n")
+
+    def tell(self, line: str) -> None:
+        """Sends it a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        """Ends it by SIGKILL."""
+        self.process.kill()
+        self.process.wait()
+
+    def finish(self, timeout_s: float = 60) -> None:
+        """Waits for its end, which must be a good one."""
+        assert self.process.wait(timeout_s) == 0
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., Program]]:
+    """Starts programs, and kills what is left of them at the end."""
+    programs: list[Program] = []
+
+    def start(source: str, *arguments: object) -> Program:
+        programs.append(Program(source, *arguments))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        if program.process.poll() is None:
+            program.kill()
+        for pipe in (program.process.stdin, program.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def used_bytes(path: Path) -> int:
+    """The memory that the files below a directory take, each counted once."""
+    seen: set[int] = set()
+    total = 0
+    for file in path.rglob("*"):
+        try:
+            stat = file.lstat()
+        except FileNotFoundError:
+            continue
+        if stat.st_ino not in seen:
+            seen.add(stat.st_ino)
+            total += stat.st_blocks * 512
+    return total
+
+
+@pytest.fixture
+def used() -> Callable[[Path], int]:
+    """Measures the memory of a namespace."""
+    return used_bytes

@@ -1,0 +1,280 @@
+"""Arrow, pandas and Polars, in and out, and what is not copied on the way."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+import swingdb
+
+ROWS = 300_000
+
+
+def arrow_table(rows: int = 1000) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(range(rows), pa.int64()),
+            "x": pa.array(np.arange(rows) / 7),
+            "s": pa.array([f"row {i}" if i % 5 else None for i in range(rows)]),
+            "day": pa.array([dt.date(2024, 1, 1) + dt.timedelta(i % 366) for i in range(rows)]),
+        }
+    )
+
+
+def create(con: swingdb.Connection) -> None:
+    con.execute("CREATE TABLE t (id BIGINT, x DOUBLE, s VARCHAR, day DATE)")
+
+
+class OnlyAStream:
+    """Exports the Arrow PyCapsule interface and nothing else."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class OnlyAnArray:
+    """Exports one record batch by the Arrow PyCapsule interface."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.batch.__arrow_c_array__(requested_schema)
+
+
+FORMS = {
+    "arrow": lambda t: t,
+    "batch": lambda t: t.combine_chunks().to_batches()[0],
+    "reader": lambda t: t.to_reader(),
+    "dataset": lambda t: pa.dataset.dataset(t),
+    "scanner": lambda t: pa.dataset.dataset(t).scanner(),
+    "pandas": lambda t: t.to_pandas(),
+    "pandas_numpy": lambda t: t.to_pandas().astype({"s": object}),
+    "polars": lambda t: pl.from_arrow(t),
+    "polars_lazy": lambda t: pl.from_arrow(t).lazy(),
+    "dict_of_lists": lambda t: t.to_pydict(),
+    "dict_of_arrays": lambda t: {name: t[name] for name in t.column_names},
+    "dict_of_series": lambda t: {name: t.to_pandas()[name] for name in t.column_names},
+    "records": lambda t: t.to_pylist(),
+    "stream_capsule": OnlyAStream,
+    "array_capsule": lambda t: OnlyAnArray(t.combine_chunks().to_batches()[0]),
+    "relation": lambda t: swingdb.connect().sql("SELECT * FROM t"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_append_takes_every_form(con, form):
+    table = arrow_table()
+    create(con)
+    assert con.append("t", FORMS[form](table)) == 1000
+    assert con.sql("SELECT * FROM t ORDER BY id").fetchall() == [
+        tuple(row.values()) for row in table.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_variables_of_every_form_are_queried_by_name(con, form):
+    table = arrow_table(10)
+    data = FORMS[form](table)
+    assert con.sql("SELECT count(*), sum(id), max(s) FROM data").fetchall() == [(10, 45, "row 9")]
+    assert data is not None
+
+
+def test_append_matches_columns_by_name(con):
+    create(con)
+    con.append("t", arrow_table(3).select(["s", "id", "day", "x"]))
+    assert con.sql("SELECT id, s FROM t ORDER BY id").fetchall() == [
+        (0, None),
+        (1, "row 1"),
+        (2, "row 2"),
+    ]
+
+
+def test_append_converts_types_that_fit_and_refuses_values_that_do_not(con):
+    con.execute("CREATE TABLE t (a SMALLINT, s VARCHAR)")
+    con.append(
+        "t", pa.table({"a": pa.array([1], pa.int64()), "s": pa.array(["x"], pa.large_utf8())})
+    )
+    con.append("t", pl.DataFrame({"a": [2], "s": ["y"]}))
+    con.append("t", pd.DataFrame({"a": [3], "s": pd.Categorical(["z"])}))
+    with pytest.raises(swingdb.DataError):
+        con.append("t", {"a": [4, 70_000], "s": ["v", "w"]})
+    with pytest.raises(swingdb.Error):
+        con.append("t", {"a": ["not a number"], "s": ["v"]})
+    assert con.sql("SELECT * FROM t ORDER BY a").fetchall() == [(1, "x"), (2, "y"), (3, "z")]
+
+
+def test_append_refuses_what_is_no_table(con):
+    create(con)
+    for data in (5, "text", None, [1, 2], object(), pa.array([1, 2]), {"id": 5}):
+        with pytest.raises((swingdb.Error, TypeError)):
+            con.append("t", data)
+    with pytest.raises(swingdb.Error):
+        con.append("no_such_table", {"a": [1]})
+    with pytest.raises(swingdb.InterfaceError, match="values"):
+        con.append("t", {"id": [1], "x": [1.0, 2.0], "s": ["a"], "day": [None]})
+    assert len(con.table("t")) == 0
+
+
+def test_an_error_in_the_callers_stream_comes_out_as_it_was(con):
+    def batches():
+        yield pa.record_batch({"a": [1]})
+        raise KeyError("out of batches")
+
+    con.execute("CREATE TABLE t (a BIGINT)")
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), batches())
+    with pytest.raises(Exception, match="out of batches"):
+        con.append("t", reader)
+    assert len(con.table("t")) == 0
+
+
+def test_results_in_every_form(con):
+    table = arrow_table()
+    rel = con.sql("SELECT * FROM table_ ORDER BY id") if (table_ := table) else None
+    assert rel.arrow().to_pydict() == table.to_pydict()
+    assert rel.pl().to_dict(as_series=False) == table.to_pydict()
+    frame = rel.df()
+    assert frame["id"].tolist() == table["id"].to_pylist()
+    assert frame["s"].isna().sum() == 200
+    arrays = rel.fetchnumpy()
+    assert arrays["x"].tolist() == table["x"].to_pylist()
+    assert arrays["day"].dtype == np.dtype("M8[D]")
+    assert rel.fetchall() == [tuple(row.values()) for row in table.to_pylist()]
+    assert pa.table(rel).equals(rel.arrow())
+    assert pl.DataFrame(rel).height == 1000
+    assert pa.schema(rel).names == table.column_names
+    assert table_ is table
+
+
+def test_cursors_give_the_same_forms(con):
+    sql = "SELECT * FROM generate_series(1, 5) AS t(a)"
+    assert con.execute(sql).arrow()["a"].to_pylist() == [1, 2, 3, 4, 5]
+    assert con.execute(sql).pl()["a"].to_list() == [1, 2, 3, 4, 5]
+    assert con.execute(sql).df()["a"].tolist() == [1, 2, 3, 4, 5]
+    assert con.execute(sql).fetchnumpy()["a"].tolist() == [1, 2, 3, 4, 5]
+    cur = con.execute(sql)
+    assert cur.fetchmany(2) == [(1,), (2,)]
+    assert cur.arrow()["a"].to_pylist() == [3, 4, 5]
+    assert pa.table(con.execute(sql))["a"].to_pylist() == [1, 2, 3, 4, 5]
+
+
+def test_a_reader_streams_once(con):
+    rel = con.sql("SELECT * FROM generate_series(1, 100000) AS t(a)")
+    reader = pa.RecordBatchReader.from_stream(rel.reader())
+    assert sum(batch.num_rows for batch in reader) == 100_000
+    with pytest.raises(ValueError):
+        rel.reader()
+    with pytest.raises(ValueError):
+        rel.fetchall()
+
+
+def test_a_requested_schema_is_honoured(con):
+    rel = con.sql("SELECT 1 AS a")
+    wanted = pa.schema({"a": pa.int32()})
+    assert pa.table(rel, schema=wanted)["a"].type == pa.int32()
+
+
+def test_relations_show_themselves(con, capsys):
+    rel = con.sql("SELECT * FROM generate_series(1, 100) AS t(a)")
+    text = repr(rel)
+    assert "bigint" in text
+    assert "20 shown" in text
+    assert rel.shape == (100, 1)
+    assert "100 rows (first 20 shown)" in repr(rel)
+    rel.show(limit=3)
+    assert "(first 3 shown)" in capsys.readouterr().out
+    html = con.sql("SELECT '<b>' AS tag")._repr_html_()
+    assert "&lt;b&gt;" in html
+    con.execute("CREATE TABLE t (a INT)")
+    assert "1 row changed" in repr(con.sql("INSERT INTO t VALUES (1)"))
+    for index, row in enumerate(rel, 1):
+        assert row == (index,)
+    assert rel.fetchone() == (1,)
+    assert rel.fetchmany(2) == [(2,), (3,)]
+
+
+# What is not copied -----------------------------------------------------------------------------
+
+
+def address(column: pa.ChunkedArray, buffer: int = 1) -> list[int]:
+    return [chunk.buffers()[buffer].address for chunk in column.chunks]
+
+
+def mapped_file(at: int) -> str:
+    """The file that the memory at an address belongs to."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \S+ *(.*)", line)
+        if match and int(match[1], 16) <= at < int(match[2], 16):
+            return match[4]
+    return ""
+
+
+@pytest.fixture
+def taxi(home) -> swingdb.Connection:
+    con = swingdb.connect("taxi")
+    con.execute("CREATE TABLE trips (id BIGINT, x DOUBLE, s VARCHAR, day DATE)")
+    con.append("trips", arrow_table(ROWS))
+    con.share()
+    yield con
+    con.close()
+
+
+def test_tables_are_zero_copy(taxi, home):
+    first, second = taxi.table("trips").arrow(), taxi.table("trips").arrow()
+    for name in ("id", "x", "day"):
+        assert address(first[name]) == address(second[name])
+        for at in address(first[name]):
+            # The memory file of the database itself, not a copy on this process's heap.
+            assert str(home) in mapped_file(at)
+    assert first["id"].to_pylist() == list(range(ROWS))
+
+
+def test_snapshots_are_zero_copy(taxi, home):
+    snap = swingdb.snapshot("taxi")
+    arrow = snap.table("trips").arrow()
+    for at in address(arrow["x"]) + address(
+        arrow["s"], 2 if len(arrow["s"].chunk(0).buffers()) > 2 else 1
+    ):
+        assert str(home) in mapped_file(at)
+    again = snap.table("trips").arrow()
+    assert address(arrow["x"]) == address(again["x"])
+
+
+def test_polars_and_numpy_share_the_memory(taxi):
+    arrow = taxi.table("trips").arrow()
+    frame = taxi.table("trips").pl()
+    chunks = frame["x"].get_chunks()
+    assert [c.to_numpy(allow_copy=False).ctypes.data for c in chunks] == address(arrow["x"])
+    one = swingdb.connect()
+    one.execute("CREATE TABLE small AS SELECT * FROM generate_series(1, 1000) AS t(a)")
+    array = one.table("small").fetchnumpy()["a"]
+    assert array.ctypes.data == address(one.table("small").arrow()["a"])[0]
+    assert not array.flags.writeable
+
+
+def test_a_clone_shares_the_memory(taxi):
+    mine = swingdb.connect("mine")
+    snap = swingdb.snapshot("taxi")
+    mine.attach(snap, "taxi")
+    mine.execute("CREATE TABLE trips CLONE taxi.trips")
+    mine.execute("CREATE TABLE trips2 CLONE trips")
+    assert len(mine.table("trips")) == ROWS
+    assert address(mine.table("trips").arrow()["x"]) == address(mine.table("trips2").arrow()["x"])
+    mine.close()
+
+
+def test_results_are_handed_over_without_copying(con):
+    rel = con.sql("SELECT * FROM generate_series(1, 100000) AS t(a)")
+    assert address(rel.arrow()["a"]) == address(rel.arrow()["a"])
+    assert address(pa.table(rel)["a"]) == address(rel.arrow()["a"])

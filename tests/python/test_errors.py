@@ -1,0 +1,163 @@
+"""Errors: their classes, their attributes, and that the connection is fine afterwards."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import swingdb
+
+
+@pytest.fixture(autouse=True)
+def unharmed(con):
+    yield
+    assert con.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_syntax_errors_have_a_position(con):
+    with pytest.raises(swingdb.ParseError) as caught:
+        con.execute("SELECT 1;\nSELEC 2")
+    assert isinstance(caught.value, swingdb.ProgrammingError)
+    assert caught.value.line == 2
+    assert caught.value.column == 1
+
+
+def test_unknown_names_have_suggestions(con):
+    con.execute("CREATE TABLE trips (speed DOUBLE)")
+    with pytest.raises(swingdb.NotFoundError) as caught:
+        con.execute("SELECT * FROM trps")
+    error = caught.value
+    assert (error.kind, error.name, error.suggestion) == ("table", "trps", "trips")
+    assert "trips" in str(error)
+    with pytest.raises(swingdb.NotFoundError) as caught:
+        con.execute("SELECT sped FROM trips")
+    assert caught.value.kind == "column"
+    with pytest.raises(swingdb.ProgrammingError):
+        con.execute("SELECT no_such_function(speed) FROM trips").fetchall()
+
+
+def test_existing_names(con):
+    con.execute("CREATE TABLE t (a INT)")
+    with pytest.raises(swingdb.AlreadyExistsError) as caught:
+        con.execute("CREATE TABLE t (a INT)")
+    assert (caught.value.kind, caught.value.name) == ("table", "t")
+
+
+def test_constraints(con):
+    con.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR NOT NULL)")
+    con.execute("INSERT INTO t VALUES (1, 'x')")
+    with pytest.raises(swingdb.ConstraintError) as caught:
+        con.execute("INSERT INTO t VALUES (2, 'y'), (1, 'z')")
+    error = caught.value
+    assert isinstance(error, swingdb.IntegrityError)
+    assert (error.table, error.kind) == ("t", "PRIMARY KEY")
+    assert error.columns == ["a"]
+    assert error.constraint == "PRIMARY KEY (a)"
+    with pytest.raises(swingdb.IntegrityError) as caught:
+        con.execute("INSERT INTO t VALUES (3, NULL)")
+    assert caught.value.kind == "NOT NULL"
+    assert con.execute("SELECT count(*) FROM t").fetchone() == (1,)
+
+
+def test_conversions(con):
+    con.execute("CREATE TABLE t (a SMALLINT)")
+    with pytest.raises(swingdb.DataError):
+        con.execute("INSERT INTO t VALUES (100000)")
+    with pytest.raises(swingdb.DataError):
+        con.execute("INSERT INTO t VALUES (?)", ["not a number"])
+    with pytest.raises(swingdb.DataError):
+        con.execute("SELECT 1 / 0").fetchall()
+    with pytest.raises(swingdb.Error):
+        con.execute("SELECT CAST('x' AS INT)").fetchall()
+
+
+def test_databases_that_do_not_exist(con):
+    with pytest.raises(swingdb.NotFoundError) as caught:
+        swingdb.snapshot("no_such_database")
+    assert caught.value.name == "no_such_database"
+    with pytest.raises(swingdb.Error):
+        swingdb.drop("no_such_database")
+    with pytest.raises(swingdb.Error):
+        swingdb.discard_snapshot("no_such_database")
+    with pytest.raises(swingdb.Error):
+        swingdb.get_snapshot("no_such_database", "mine")
+    swingdb.connect("not_shared").close()
+    with pytest.raises(swingdb.Error):
+        swingdb.snapshot("not_shared")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 1000, "a\0b"])
+def test_impossible_names(name, con):
+    with pytest.raises((swingdb.Error, ValueError)):
+        swingdb.connect(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["with space", "slash/../dots", "ünïcödé 🚕", ".", "..", "%41", "a\nb"]
+)
+def test_odd_names(name, con):
+    with swingdb.connect(name) as odd:
+        odd.execute("CREATE TABLE t AS SELECT 1 AS a")
+        odd.share()
+    assert swingdb.snapshot(name).sql("SELECT a FROM t").fetchone() == (1,)
+    assert [item.name for item in swingdb.list()] == [name]
+    swingdb.drop(name)
+
+
+def test_a_second_writer_hears_who_the_first_is(con, run, home):
+    program = run(
+        "import swingdb, sys\ncon = swingdb.connect('taxi')\nprint('ready')\nsys.stdin.readline()\n"
+    )
+    assert program.line() == "ready"
+    with pytest.raises(swingdb.BusyError) as caught:
+        swingdb.connect("taxi")
+    assert caught.value.pid == program.pid
+    assert caught.value.name == "taxi"
+    assert "python" in caught.value.command
+    assert "snapshot" in str(caught.value)
+    with pytest.raises(swingdb.BusyError):
+        swingdb.drop("taxi")
+    program.kill()
+    swingdb.connect("taxi").close()
+
+
+def test_files(con, tmp_path):
+    with pytest.raises(swingdb.Error) as caught:
+        con.import_file(tmp_path / "missing.csv", "t")
+    assert "missing.csv" in str(caught.value)
+    bad = tmp_path / "bad.csv"
+    bad.write_text("a,b\n1,2\n3,x\n")
+    con.execute("CREATE TABLE t (a INT, b INT)")
+    with pytest.raises(swingdb.DataError) as caught:
+        con.import_file(bad, "t")
+    assert caught.value.line == 3
+    assert len(con.table("t")) == 0
+    with pytest.raises(swingdb.ProgrammingError):
+        con.import_file(bad, "t", format="xls")
+    with pytest.raises(swingdb.ProgrammingError):
+        con.import_file(bad, "t", delimiter="::")
+
+
+def test_transactions(con):
+    with pytest.raises(swingdb.Error):
+        con.begin().begin()
+    con.rollback()
+
+
+def test_errors_travel_by_pickle(con):
+    with pytest.raises(swingdb.NotFoundError) as caught:
+        con.execute("SELECT * FROM nowhere")
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert type(copy) is swingdb.NotFoundError
+    assert str(copy) == str(caught.value)
+    assert (copy.kind, copy.name) == ("table", "nowhere")
+    assert copy.line is None
+
+
+def test_results_survive_errors(con):
+    cur = con.execute("SELECT * FROM generate_series(1, 100000) AS t(a)")
+    cur.fetchmany(10)
+    with pytest.raises(swingdb.Error):
+        con.execute("SELECT * FROM nowhere")
+    assert len(cur.fetchall()) == 99_990

@@ -1,0 +1,110 @@
+"""Import and export of files, from Python."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import swingdb
+
+TABLE = pa.table(
+    {
+        "id": pa.array(range(1000), pa.int64()),
+        "x": pa.array([i / 8 for i in range(1000)]),
+        "s": pa.array([f"text, {i}" if i % 3 else None for i in range(1000)]),
+    }
+)
+
+
+@pytest.fixture
+def t(con):
+    con.register("source", TABLE)
+    con.execute("CREATE TABLE t AS SELECT * FROM source")
+    return con
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "json", "arrow"])
+def test_there_and_back(t, tmp_path, suffix):
+    path = tmp_path / f"t.{suffix}"
+    report = t.export("t", path)
+    assert report.rows == 1000
+    assert report.bytes == path.stat().st_size
+    back = t.import_file(path, "back")
+    assert back.rows == 1000
+    assert back.seconds > 0
+    sql = "SELECT id, x, s FROM {} ORDER BY id"
+    assert t.sql(sql.format("back")).fetchall() == t.sql(sql.format("t")).fetchall()
+    t.import_file(str(path), "back")
+    assert len(t.table("back")) == 2000
+
+
+def test_files_of_others(t, tmp_path):
+    pa.parquet.write_table(TABLE, tmp_path / "a.parquet")
+    pa.csv.write_csv(TABLE, tmp_path / "a.csv")
+    pa.feather.write_feather(TABLE, tmp_path / "a.arrow", compression="uncompressed")
+    for name in ("a.parquet", "a.csv", "a.arrow"):
+        table = name.replace(".", "_")
+        assert t.import_file(tmp_path / name, table).rows == 1000
+        assert t.sql(f"SELECT sum(id), count(s) FROM {table}").fetchone() == (499_500, 666)
+        assert t.sql(f"SELECT count(*) FROM '{tmp_path / name}'").fetchone() == (1000,)
+
+
+def test_what_others_read(t, tmp_path):
+    t.export("SELECT id, s FROM t WHERE id < 10 ORDER BY id", tmp_path / "q.parquet")
+    assert pa.parquet.read_table(tmp_path / "q.parquet")["id"].to_pylist() == list(range(10))
+    t.export("t", tmp_path / "q.csv", header=False, delimiter=";")
+    assert (tmp_path / "q.csv").read_text().splitlines()[1] == "1;0.125;text, 1"
+    t.export("t", tmp_path / "z.parquet", compression="zstd")
+    assert pa.parquet.read_table(tmp_path / "z.parquet").num_rows == 1000
+
+
+def test_options(con, tmp_path):
+    path = tmp_path / "odd.txt"
+    path.write_text("1|a\n2|NA\n")
+    con.import_file(path, "t", format="csv", header=False, delimiter="|", null="NA")
+    assert con.sql("SELECT * FROM t").fetchall() == [(1, "a"), (2, None)]
+
+
+def test_progress(t, tmp_path):
+    heard = []
+    path = tmp_path / "big.csv"
+    path.write_text("a,b\n" + "".join(f"{i},text {i}\n" for i in range(1_500_000)))
+    t.import_file(path, "big", progress=lambda *report: heard.append(report))
+    assert heard
+    done, total, unit = heard[-1]
+    assert 0 < done
+    assert unit in ("bytes", "rows")
+    assert total is None or done <= total
+
+
+def test_a_failing_progress_callback_does_not_stop_the_import(con, tmp_path, monkeypatch):
+    import sys
+
+    heard = []
+    monkeypatch.setattr(sys, "unraisablehook", heard.append)
+    path = tmp_path / "big.csv"
+    path.write_text("a\n" + "1\n" * 1_000_000)
+
+    def fail(*report):
+        raise ValueError("no")
+
+    assert con.import_file(path, "t", progress=fail).rows == 1_000_000
+
+
+def test_a_failed_import_leaves_the_table_as_it_was(con, tmp_path):
+    con.execute("CREATE TABLE t (a INT)")
+    con.execute("INSERT INTO t VALUES (7)")
+    path = tmp_path / "bad.csv"
+    path.write_text("a\n" + "1\n" * 200_000 + "oops\n")
+    with pytest.raises(swingdb.DataError) as caught:
+        con.import_file(path, "t")
+    assert caught.value.line == 200_002
+    cut = tmp_path / "cut.parquet"
+    pa.parquet.write_table(TABLE, cut)
+    cut.write_bytes(cut.read_bytes()[:-100])
+    with pytest.raises(swingdb.Error):
+        con.import_file(cut, "t")
+    assert con.sql("SELECT * FROM t").fetchall() == [(7,)]

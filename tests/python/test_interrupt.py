@@ -1,0 +1,134 @@
+"""Ctrl-C and interrupt(): a running query ends at once, and the connection goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import swingdb
+
+#: Takes minutes if nobody ends it.
+ENDLESS = (
+    "SELECT count(*) FROM generate_series(1, 3000000) AS a(x), generate_series(1, 3000000) AS b(y) "
+    "WHERE a.x * b.y % 7 = 3"
+)
+SORTED = "SELECT x FROM generate_series(1, 200000000) AS a(x) ORDER BY x % 1000003, x"
+
+
+def press_ctrl_c_after(seconds: float) -> threading.Thread:
+    def press():
+        time.sleep(seconds)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, SORTED], ids=["join", "sort"])
+def test_ctrl_c_ends_a_query(con, sql):
+    thread = press_ctrl_c_after(0.5)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        con.sql(sql).fetchall()
+    assert time.monotonic() - started < 3
+    thread.join()
+    assert con.sql("SELECT 1").fetchone() == (1,)
+
+
+def test_ctrl_c_ends_a_statement_and_nothing_of_it_stays(con):
+    con.execute("CREATE TABLE t (a BIGINT)")
+    thread = press_ctrl_c_after(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        con.execute(f"INSERT INTO t {ENDLESS}")
+    thread.join()
+    assert con.sql("SELECT count(*) FROM t").fetchone() == (0,)
+    con.execute("INSERT INTO t VALUES (1)")
+    assert con.sql("SELECT count(*) FROM t").fetchone() == (1,)
+
+
+def test_ctrl_c_ends_waiting():
+    with swingdb.connect("taxi") as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+        con.share()
+        snap = swingdb.snapshot("taxi")
+        thread = press_ctrl_c_after(0.3)
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            snap.wait_newer()
+        assert time.monotonic() - started < 2
+        thread.join()
+
+
+def test_a_handler_that_does_not_raise_does_not_end_the_query(con):
+    heard = []
+    previous = signal.signal(signal.SIGUSR1, lambda *_: heard.append(time.monotonic()))
+    try:
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        sql = "SELECT count(*) FROM generate_series(1, 30000000) AS a(x) WHERE x % 7 = 3"
+        assert con.sql(sql).fetchone() == (4285714,)
+        timer.join()
+        assert len(heard) == 1
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+
+
+def test_interrupt_from_another_thread(con):
+    timer = threading.Timer(0.4, con.interrupt)
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(swingdb.QueryInterruptedError):
+        con.sql(ENDLESS).fetchall()
+    assert time.monotonic() - started < 3
+    timer.join()
+    assert con.sql("SELECT 1").fetchone() == (1,)
+
+
+def test_interrupt_of_a_query_in_another_thread(con):
+    caught = []
+
+    def work():
+        try:
+            con.sql(ENDLESS).fetchall()
+        except swingdb.Error as error:
+            caught.append(type(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(0.4)
+    con.interrupt()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert caught == [swingdb.QueryInterruptedError]
+
+
+def test_interrupt_with_nothing_running(con):
+    con.interrupt()
+    assert con.sql("SELECT 1").fetchone() == (1,)
+
+
+def test_the_interpreters_lock_is_released(con):
+    con.execute("CREATE TABLE t AS SELECT x FROM generate_series(1, 5000000) AS g(x)")
+    ticks = []
+    done = threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    for _ in range(3):
+        con.sql("SELECT x % 1000 AS k, count(*), sum(x) FROM t GROUP BY k ORDER BY k").fetchall()
+        con.append("t", {"x": list(range(10))})
+        con.execute("CREATE OR REPLACE TABLE u AS SELECT x, x * 2 AS y FROM t")
+    done.set()
+    thread.join()
+    gaps = [b - a for a, b in zip(ticks, ticks[1:], strict=False)]
+    assert max(gaps) < 0.5

@@ -1,0 +1,279 @@
+"""Random queries and statements, against DuckDB and Polars over the same data."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import swingdb
+
+ROWS = 20_000
+QUERIES = 60
+
+
+def make_table(rng: random.Random) -> pa.Table:
+    def some(values, nulls=0.1):
+        return [None if rng.random() < nulls else values() for _ in range(ROWS)]
+
+    words = [f"w{n}" for n in range(30)] + ["", "ünïcödé", "with 'quotes'"]
+    return pa.table(
+        {
+            "id": pa.array(range(ROWS), pa.int64()),
+            "k": pa.array(some(lambda: rng.randint(-5, 40)), pa.int32()),
+            "big": pa.array(some(lambda: rng.randint(-(2**40), 2**40)), pa.int64()),
+            "x": pa.array(some(lambda: rng.randint(-4000, 4000) / 8), pa.float64()),
+            "s": pa.array(some(lambda: rng.choice(words)), pa.string()),
+            "flag": pa.array(some(lambda: rng.random() < 0.5), pa.bool_()),
+            "day": pa.array(
+                some(lambda: dt.date(2020, 1, 1) + dt.timedelta(rng.randint(0, 900))), pa.date32()
+            ),
+            "at": pa.array(
+                some(lambda: dt.datetime(2024, 1, 1) + dt.timedelta(seconds=rng.randint(0, 10**7))),
+                pa.timestamp("us"),
+            ),
+        }
+    )
+
+
+class Generator:
+    """Random SQL that means the same to both engines."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def number(self, depth: int = 2) -> str:
+        pick = self.rng.randint(0, 7 if depth else 3)
+        inner = lambda: self.number(depth - 1)
+        return [
+            lambda: "k",
+            lambda: "id",
+            lambda: "x",
+            lambda: str(self.rng.randint(-20, 20)),
+            lambda: f"({inner()} + {inner()})",
+            lambda: f"({inner()} - {inner()})",
+            lambda: f"abs({inner()})",
+            lambda: f"coalesce({inner()}, {self.rng.randint(0, 9)})",
+        ][pick]()
+
+    def condition(self, depth: int = 2) -> str:
+        pick = self.rng.randint(0, 12 if depth else 9)
+        inner = lambda: f"({self.condition(depth - 1)})"
+        operator = self.rng.choice(["<", "<=", "=", "<>", ">", ">="])
+        return [
+            lambda: f"{self.number(1)} {operator} {self.number(1)}",
+            lambda: f"k {operator} {self.rng.randint(-5, 40)}",
+            lambda: f"x {operator} {self.rng.randint(-400, 400)}.25",
+            lambda: f"s {operator} 'w{self.rng.randint(0, 30)}'",
+            lambda: f"{self.rng.choice(['s', 'k', 'flag', 'day', 'x'])} IS NULL",
+            lambda: f"s LIKE '{self.rng.choice(['w1%', '%2', '%q%', ''])}'",
+            lambda: f"k IN ({', '.join(str(self.rng.randint(-5, 40)) for _ in range(4))})",
+            lambda: (
+                f"day {operator} DATE '202{self.rng.randint(0, 2)}-0{self.rng.randint(1, 9)}-15'"
+            ),
+            lambda: f"at {operator} TIMESTAMP '2024-0{self.rng.randint(1, 4)}-11 10:00:00'",
+            lambda: "flag",
+            lambda: f"{inner()} AND {inner()}",
+            lambda: f"{inner()} OR {inner()}",
+            lambda: f"NOT {inner()}",
+        ][pick]()
+
+    def key(self) -> str:
+        return self.rng.choice(["k", "s", "flag", "day", "k % 7", "extract(month FROM day)"])
+
+    def aggregates(self) -> str:
+        choices = [
+            "count(*)",
+            "count(x)",
+            "sum(big)",
+            "sum(k)",
+            "min(x)",
+            "max(s)",
+            "min(day)",
+            "max(at)",
+            "avg(x)",
+            "count(DISTINCT s)",
+            "sum(CASE WHEN flag THEN 1 ELSE 0 END)",
+        ]
+        picked = self.rng.sample(choices, self.rng.randint(1, 4))
+        return ", ".join(f"{sql} AS a{n}" for n, sql in enumerate(picked))
+
+    def query(self) -> str:
+        condition = self.condition()
+        return self.rng.choice(
+            [
+                lambda: f"SELECT id, {self.number()} AS n FROM t WHERE {condition}",
+                lambda: f"SELECT {self.aggregates()} FROM t WHERE {condition}",
+                lambda: (
+                    f"SELECT {self.key()} AS g, {self.aggregates()} FROM t "
+                    f"WHERE {condition} GROUP BY 1"
+                ),
+                lambda: (
+                    f"SELECT {self.key()} AS g, count(*) AS n FROM t GROUP BY 1 "
+                    f"HAVING count(*) > {self.rng.randint(1, 500)}"
+                ),
+                lambda: f"SELECT DISTINCT s, flag FROM t WHERE {condition}",
+                lambda: (
+                    f"SELECT id, s FROM t WHERE {condition} ORDER BY id DESC "
+                    f"LIMIT {self.rng.randint(1, 50)} OFFSET {self.rng.randint(0, 20)}"
+                ),
+                lambda: (
+                    "SELECT a.id, b.id AS other FROM t AS a "
+                    f"{self.rng.choice(['JOIN', 'LEFT JOIN'])} t AS b ON a.k = b.k AND b.id < 60 "
+                    f"WHERE a.id < {self.rng.randint(10, 200)}"
+                ),
+                lambda: (
+                    "SELECT id, row_number() OVER (PARTITION BY k ORDER BY id) AS r, "
+                    f"sum(x) OVER (PARTITION BY s ORDER BY id) AS running FROM t WHERE {condition}"
+                ),
+                lambda: (
+                    f"SELECT id FROM t WHERE k IN (SELECT k FROM t WHERE {condition}) "
+                    f"AND id < {self.rng.randint(10, 5000)}"
+                ),
+                lambda: (
+                    "SELECT id FROM t AS a WHERE EXISTS (SELECT 1 FROM t AS b "
+                    f"WHERE b.id = a.id + 1 AND b.flag) AND a.id < {self.rng.randint(10, 500)}"
+                ),
+                lambda: (
+                    f"SELECT id FROM t WHERE {condition} "
+                    f"EXCEPT SELECT id FROM t WHERE {self.condition()}"
+                ),
+                lambda: (
+                    f"WITH c AS (SELECT k, count(*) AS n FROM t WHERE {condition} GROUP BY k) "
+                    "SELECT c.k, n, s FROM c JOIN t ON c.k = t.k AND t.id < 100"
+                ),
+            ]
+        )()
+
+
+def normal(value):
+    if isinstance(value, float):
+        if math.isnan(value):
+            return (2, "nan")
+        return (1, float(f"{value:.9g}") + 0.0)
+    if value is None:
+        return (0, 0)
+    if isinstance(value, bool):
+        return (3, value)
+    if isinstance(value, int) or type(value).__name__ == "Decimal":
+        return (1, float(f"{float(value):.9g}"))
+    return (4, str(value))
+
+
+def rows(fetched) -> list:
+    return sorted([tuple(normal(value) for value in row) for row in fetched])
+
+
+@pytest.fixture(scope="module")
+def data(request):
+    rng = random.Random(request.config.seed)
+    print("seed", request.config.seed)
+    return make_table(rng)
+
+
+@pytest.fixture
+def engines(data, con):
+    con.execute(
+        "CREATE TABLE t (id BIGINT, k INT, big BIGINT, x DOUBLE, s VARCHAR, flag BOOLEAN, "
+        "day DATE, at TIMESTAMP)"
+    )
+    # In pieces, so that there are several segments and a tail.
+    for start in range(0, ROWS, 7001):
+        con.append("t", data.slice(start, 7001))
+    duck = duckdb.connect()
+    duck.register("source", data)
+    duck.execute("CREATE TABLE t AS SELECT * FROM source")
+    return con, duck
+
+
+def compare(con, duck, sql: str) -> None:
+    expected = rows(duck.execute(sql).fetchall())
+    found = rows(con.sql(sql).fetchall())
+    assert found == expected, sql
+
+
+def test_random_queries(engines, rng):
+    con, duck = engines
+    generator = Generator(rng)
+    for _ in range(QUERIES):
+        compare(con, duck, generator.query())
+
+
+def test_random_statements(engines, rng):
+    con, duck = engines
+    generator = Generator(rng)
+    for step in range(25):
+        condition = generator.condition()
+        statement = rng.choice(
+            [
+                f"DELETE FROM t WHERE ({condition}) AND id % 5 = {step % 5}",
+                f"UPDATE t SET x = x + 1, s = 'u{step}' WHERE {condition}",
+                f"UPDATE t SET k = (SELECT min(k) FROM t) WHERE id % 11 = {step % 11}",
+                "DELETE FROM t WHERE id IN "
+                f"(SELECT id FROM t WHERE {condition} ORDER BY id LIMIT 50)",
+                "INSERT INTO t SELECT id + 100000, k, big, x, s, flag, day, at FROM t "
+                f"WHERE {condition} ORDER BY id LIMIT 300",
+                "DELETE FROM t WHERE false",
+                "UPDATE t SET k = NULL WHERE x IS NULL AND id IN (SELECT id FROM t WHERE k = 3)",
+            ]
+        )
+        changed = con.execute(statement).rowcount
+        expected = duck.execute(statement).fetchone()[0]
+        assert changed == expected, statement
+        if step % 5 == 4:
+            compare(con, duck, "SELECT * FROM t")
+    compare(con, duck, "SELECT * FROM t")
+
+
+def test_snapshots_of_random_states(data, rng):
+    generator = Generator(rng)
+    con = swingdb.connect("oracle")
+    con.execute("CREATE TABLE t AS SELECT * FROM data")
+    duck = duckdb.connect()
+    duck.execute("CREATE TABLE t AS SELECT * FROM data")
+    held = []
+    for step in range(8):
+        con.share()
+        snap = swingdb.snapshot("oracle")
+        held.append((snap, rows(duck.execute("SELECT id, k, s FROM t").fetchall())))
+        statement = f"DELETE FROM t WHERE ({generator.condition()}) AND id % 3 = {step % 3}"
+        con.execute(statement)
+        duck.execute(statement)
+        update = f"UPDATE t SET s = 'v{step}' WHERE {generator.condition()}"
+        con.execute(update)
+        duck.execute(update)
+    for snap, expected in held:
+        assert rows(snap.sql("SELECT id, k, s FROM t").fetchall()) == expected
+    compare(con, duck, "SELECT * FROM t")
+    con.close()
+
+
+def test_polars_agrees(engines, data):
+    con, _ = engines
+    frame = pl.from_arrow(data)
+    grouped = frame.group_by("k").agg(pl.len(), pl.col("x").sum(), pl.col("s").n_unique())
+    expected = [
+        (k, n, x, u - (1 if frame.filter(pl.col("k").eq_missing(k))["s"].null_count() else 0))
+        for k, n, x, u in grouped.rows()
+    ]
+    found = con.sql("SELECT k, count(*), coalesce(sum(x), 0), count(DISTINCT s) FROM t GROUP BY k")
+    assert rows(found.fetchall()) == rows(expected)
+    top = frame.sort("big", descending=True, nulls_last=True).head(10)["id"].to_list()
+    assert (
+        con.sql("SELECT id FROM t ORDER BY big DESC NULLS LAST LIMIT 10").pl()["id"].to_list()
+        == top
+    )
+
+
+def test_every_form_holds_the_same(engines, data):
+    con, _ = engines
+    rel = con.sql("SELECT * FROM t ORDER BY id")
+    assert rel.arrow().cast(data.schema).equals(data)
+    assert rel.pl().equals(pl.from_arrow(data))
+    assert rows(rel.fetchall()) == rows(tuple(row.values()) for row in data.to_pylist())
+    assert con.table("t").arrow().sort_by("id").cast(data.schema).equals(data)

@@ -1,0 +1,154 @@
+"""The package itself: names, stubs, import time, documentation that runs."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import swingdb
+from swingdb import _internal
+
+PACKAGE = Path(swingdb.__file__).parent
+MODULES = ["swingdb", *(f"swingdb.{m.name}" for m in pkgutil.iter_modules([str(PACKAGE)]))]
+
+
+def python(source: str, *options: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *options, "-c", source], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if "_internal" not in name])
+def test_examples_in_the_documentation(name):
+    module = importlib.import_module(name)
+    outcome = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert outcome.failed == 0
+
+
+def test_names():
+    assert len(set(swingdb.__all__)) == len(swingdb.__all__)
+    for name in swingdb.__all__:
+        assert hasattr(swingdb, name)
+    issue = "connect snapshot get_snapshot discard_snapshot drop list lineage gc doctor"
+    assert set(issue.split()) <= set(swingdb.__all__)
+    methods = (
+        "execute executemany cursor sql append table begin commit rollback attach detach share "
+        "close refresh wait_newer import_file export"
+    )
+    assert all(callable(getattr(swingdb.Connection, name)) for name in methods.split())
+
+
+def test_everything_public_is_documented():
+    for name in swingdb.__all__:
+        thing = getattr(swingdb, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert thing.__doc__, name
+            if inspect.isclass(thing) and thing.__module__.startswith("swingdb"):
+                for member, value in vars(thing).items():
+                    if not member.startswith("_") and inspect.isfunction(value):
+                        assert value.__doc__, f"{name}.{member}"
+
+
+def test_stubs_match_the_extension():
+    tree = ast.parse((PACKAGE / "_internal.pyi").read_text())
+    declared: dict[str, set[str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            declared[node.name] = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+        elif isinstance(node, ast.FunctionDef):
+            declared[node.name] = set()
+    actual = {name for name in dir(_internal) if not name.startswith("_")}
+    assert set(declared) == actual
+    for name, members in declared.items():
+        if members:
+            thing = getattr(_internal, name)
+            public = {m for m in vars(thing) if not m.startswith("_")}
+            dunders = {m for m in vars(thing) if m.startswith(("__arrow", "__array"))}
+            assert members == public | dunders, name
+    assert (PACKAGE / "py.typed").exists()
+
+
+def test_import_needs_no_other_package():
+    heavy = "{'numpy', 'pandas', 'polars', 'pyarrow', 'decimal', 'zoneinfo', 'uuid'}"
+    assert python(f"import sys, swingdb; print({heavy} & set(sys.modules))") == "set()"
+
+
+def test_import_is_fast():
+    source = (
+        "import time; a = time.perf_counter(); import swingdb; "
+        "print((time.perf_counter() - a) * 1000)"
+    )
+    assert min(float(python(source)) for _ in range(5)) < 50
+
+
+def test_without_optional_packages():
+    source = """
+import sys
+for name in ("numpy", "pandas", "polars", "pyarrow"):
+    sys.modules[name] = None
+import swingdb
+con = swingdb.connect()
+con.execute("CREATE TABLE t (a INT, s VARCHAR)")
+con.append("t", {"a": [1, 2], "s": ["x", None]})
+con.executemany("INSERT INTO t VALUES (?, ?)", [(3, "z")])
+assert con.sql("SELECT * FROM t ORDER BY a").fetchall() == [(1, "x"), (2, None), (3, "z")]
+for form in ("arrow", "df", "pl", "fetchnumpy"):
+    try:
+        getattr(con.table("t"), form)()
+    except ImportError as error:
+        assert "pip install" in str(error)
+    else:
+        raise AssertionError(form)
+print("fine")
+"""
+    assert python(source) == "fine"
+
+
+def test_pandas_without_pyarrow():
+    source = """
+import sys
+sys.modules["pyarrow"] = None
+import pandas as pd, polars as pl, swingdb
+con = swingdb.connect()
+frame = pd.DataFrame({"a": [1, 2], "x": [0.5, None], "s": ["x", None]})
+assert con.sql("SELECT * FROM frame").fetchall() == [(1, 0.5, "x"), (2, None, None)]
+con.execute("CREATE TABLE t (a INT, x DOUBLE, s VARCHAR)")
+con.append("t", frame)
+assert con.table("t").df()["a"].tolist() == [1, 2]
+polars = pl.DataFrame({"a": [3], "x": [1.5], "s": ["y"]})
+con.append("t", polars)
+assert con.table("t").pl()["s"].to_list() == ["x", None, "y"]
+print("fine")
+"""
+    assert python(source) == "fine"
+
+
+def test_the_command_line_module(tmp_path):
+    program = tmp_path / "swingdb"
+    program.write_text("#!/bin/sh\necho called with $@\n")
+    program.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "swingdb", "ls", "--all"],
+        env={"PATH": str(tmp_path) + ":/usr/bin:/bin", "PYTHONPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "called with ls --all\n"
+
+
+def test_types_check():
+    pytest.importorskip("mypy")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(PACKAGE)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,127 @@
+"""Variables of the caller, queried by name."""
+
+from __future__ import annotations
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import swingdb
+
+everywhere = pa.table({"a": [100]})
+
+
+def test_locals_before_globals(con):
+    assert con.sql("SELECT a FROM everywhere").fetchall() == [(100,)]
+    everywhere = {"a": [1]}
+    assert con.sql("SELECT a FROM everywhere").fetchall() == [(1,)]
+    assert everywhere["a"] == [1]
+
+
+def test_tables_before_variables(con):
+    shadowed = {"a": [1]}
+    con.execute("CREATE TABLE shadowed AS SELECT 2 AS a")
+    assert con.sql("SELECT a FROM shadowed").fetchall() == [(2,)]
+    con.execute("DROP TABLE shadowed")
+    assert con.sql("SELECT a FROM shadowed").fetchall() == [(1,)]
+    assert shadowed["a"] == [1]
+
+
+def test_names_with_upper_case(con):
+    MyFrame = pd.DataFrame({"a": [1]})
+    assert con.sql("SELECT a FROM MyFrame").fetchall() == [(1,)]
+    assert con.sql('SELECT a FROM "MyFrame"').fetchall() == [(1,)]
+    assert len(MyFrame) == 1
+
+
+def test_several_variables_in_one_query(con):
+    left = pl.DataFrame({"k": [1, 2], "x": ["a", "b"]})
+    right = pd.DataFrame({"k": [2, 3], "y": ["c", "d"]})
+    sql = "WITH w AS (SELECT * FROM left_) SELECT x, y FROM w JOIN right_ USING (k)"
+    left_, right_ = left, right
+    assert con.sql(sql).fetchall() == [("b", "c")]
+    assert len(left_) == len(right_)
+
+
+def test_in_subqueries_and_statements(con):
+    ids = {"id": [1, 3]}
+    con.execute("CREATE TABLE t AS SELECT * FROM generate_series(1, 4) AS g(id)")
+    con.execute("DELETE FROM t WHERE id IN (SELECT id FROM ids)")
+    assert con.sql("SELECT id FROM t ORDER BY id").fetchall() == [(2,), (4,)]
+    con.execute("INSERT INTO t SELECT id FROM ids")
+    assert con.sql("SELECT count(*) FROM t").fetchone() == (4,)
+    con.execute("CREATE TABLE copy AS SELECT * FROM ids")
+    assert con.table("copy").fetchall() == [(1,), (3,)]
+    con.execute("CREATE TABLE made AS SELECT 5 AS id; INSERT INTO made SELECT id FROM ids")
+    assert con.sql("SELECT sum(id) FROM made").fetchone() == (9,)
+    assert ids["id"] == [1, 3]
+
+
+def test_through_cursor_and_executemany(con):
+    data = {"a": [1, 2]}
+    assert con.cursor().execute("SELECT sum(a) FROM data WHERE a > ?", [1]).fetchone() == (2,)
+    con.execute("CREATE TABLE t (a INT)")
+    con.executemany("INSERT INTO t SELECT a + ? FROM data", [(10,), (20,)])
+    assert con.sql("SELECT sum(a) FROM t").fetchone() == (66,)
+    assert data["a"] == [1, 2]
+
+
+def test_only_the_callers_own_variables(con):
+    def inner():
+        return con.sql("SELECT * FROM hidden_here")
+
+    hidden_here = {"a": [1]}
+    with pytest.raises(swingdb.NotFoundError):
+        inner()
+    assert hidden_here
+
+
+def test_what_is_no_table_is_not_found(con):
+    number, nothing, text = 5, None, "text"
+    for name in ("number", "nothing", "text", "con", "no_such_variable"):
+        with pytest.raises(swingdb.NotFoundError) as caught:
+            con.sql(f"SELECT * FROM {name}")
+        assert caught.value.name == name
+    assert (number, nothing, text) == (5, None, "text")
+
+
+def test_changes_are_seen_by_the_next_query(con):
+    data = {"a": [1]}
+    assert con.sql("SELECT sum(a) FROM data").fetchone() == (1,)
+    data["a"].append(5)
+    assert con.sql("SELECT sum(a) FROM data").fetchone() == (6,)
+
+
+def test_results_outlive_the_variable(con):
+    data = pa.table({"a": range(100_000)})
+    rel = con.sql("SELECT a FROM data")
+    del data
+    assert rel.arrow()["a"].to_pylist() == list(range(100_000))
+    with pytest.raises(swingdb.NotFoundError):
+        con.sql("SELECT a FROM data")
+
+
+def test_register_and_unregister(con):
+    con.register("known", {"a": [1, 2]})
+    assert con.sql("SELECT sum(a) FROM known").fetchone() == (3,)
+    assert con.duplicate().name is None
+    con.register("known", {"a": [5]})
+    assert con.sql("SELECT sum(a) FROM known").fetchone() == (5,)
+    con.unregister("known")
+    con.unregister("known")
+    with pytest.raises(swingdb.NotFoundError):
+        con.sql("SELECT * FROM known")
+
+
+def test_pandas_indexes(con):
+    plain = pd.DataFrame({"a": [1, 2]}, index=[10, 20])
+    named = pd.DataFrame({"a": [1, 2]}, index=pd.Index([10, 20], name="k"))
+    series = pd.Series([1, 2], name="v")
+    numbered = pd.DataFrame([[1, 2]])
+    assert con.sql("SELECT * FROM plain").columns == ["a"]
+    assert con.sql("SELECT * FROM named").fetchall() == [(10, 1), (20, 2)]
+    assert con.sql("SELECT * FROM series").columns == ["v"]
+    assert con.sql('SELECT "0" + "1" FROM numbered').fetchall() == [(3,)]
+    assert len(plain) == len(named) == len(series) == 2
+    assert len(numbered) == 1
