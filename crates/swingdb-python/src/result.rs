@@ -15,12 +15,37 @@ use crate::fork::Owned;
 use crate::types::{self, Column};
 use crate::{blocking, errors, rows};
 
+/// Up to so many rows at once are taken from rows converted ahead.
+const FEW_ROWS: usize = 32;
+/// Rows converted ahead when few are asked for, so that a loop over `fetchone` does not convert each
+/// row by itself.
+const ROWS_AHEAD: usize = 512;
+
 /// What was pulled and what is still to come.
 struct State {
     /// `None` at the end, after an error, and while a thread is pulling.
     stream: Option<QueryResult>,
     pulled: VecDeque<RecordBatch>,
     pulling: bool,
+    ahead: Option<Ahead>,
+}
+
+/// Rows converted ahead, and the batch whose last rows they are.
+struct Ahead {
+    batch: RecordBatch,
+    rows: std::vec::IntoIter<Py<PyTuple>>,
+}
+
+impl State {
+    /// Puts rows converted ahead back among those to be read.
+    fn put_back(&mut self) {
+        if let Some(ahead) = self.ahead.take() {
+            let (all, left) = (ahead.batch.num_rows(), ahead.rows.len());
+            if left > 0 {
+                self.pulled.push_front(ahead.batch.slice(all - left, left));
+            }
+        }
+    }
 }
 
 /// The result of a statement: a stream of rows that can be read once.
@@ -38,7 +63,8 @@ impl Rows {
     /// The rows of `result`; `interrupt` ends their computation.
     pub fn new(result: QueryResult, interrupt: InterruptHandle) -> Self {
         let (schema, rows_changed) = (result.schema(), result.rows_changed());
-        let state = State { stream: Some(result), pulled: VecDeque::new(), pulling: false };
+        let state =
+            State { stream: Some(result), pulled: VecDeque::new(), pulling: false, ahead: None };
         Self {
             schema,
             interrupt: Owned::new("result", interrupt),
@@ -53,6 +79,41 @@ impl Rows {
         with(state.as_mut().ok_or_else(|| self.state.closed())?)
     }
 
+    /// The next `count` rows, a few, by way of those converted ahead.
+    fn few_rows<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let mut out = Vec::with_capacity(count);
+        while out.len() < count {
+            let next = self
+                .with_state(|state| Ok(state.ahead.as_mut().and_then(|ahead| ahead.rows.next())))?;
+            if let Some(row) = next {
+                out.push(row.into_bound(py));
+                continue;
+            }
+            self.pull(py, Some(1))?;
+            let Some(batch) = self.pop(ROWS_AHEAD)? else { break };
+            let mut rows = Vec::new();
+            rows::append(py, &batch, &mut rows)?;
+            let rows: Vec<_> = rows.into_iter().map(Bound::unbind).collect();
+            self.with_state(|state| {
+                state.ahead = Some(Ahead { batch, rows: rows.into_iter() });
+                Ok(())
+            })?;
+        }
+        Ok(out)
+    }
+
+    /// Takes up to `count` of the pulled rows.
+    fn pop(&self, count: usize) -> PyResult<Option<RecordBatch>> {
+        self.with_state(|state| {
+            let Some(batch) = state.pulled.pop_front() else { return Ok(None) };
+            if batch.num_rows() > count {
+                state.pulled.push_front(batch.slice(count, batch.num_rows() - count));
+                return Ok(Some(batch.slice(0, count)));
+            }
+            Ok(Some(batch))
+        })
+    }
+
     /// Pulls until `count` rows are there, or (with `None`) to the end.
     fn pull(&self, py: Python<'_>, count: Option<usize>) -> PyResult<()> {
         let (stream, missing) = self.with_state(|state| {
@@ -60,6 +121,7 @@ impl Rows {
                 let message = "another thread is reading this result";
                 return Err(errors::new("ProgrammingError", message));
             }
+            state.put_back();
             let present: usize = state.pulled.iter().map(RecordBatch::num_rows).sum();
             let missing = count.map_or(usize::MAX, |count| count.saturating_sub(present));
             let stream = if missing == 0 { None } else { state.stream.take() };
@@ -112,19 +174,16 @@ impl Rows {
         py: Python<'py>,
         count: Option<usize>,
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        if let Some(count) = count
+            && count <= FEW_ROWS
+        {
+            return self.few_rows(py, count);
+        }
         self.pull(py, count)?;
         let mut left = count.unwrap_or(usize::MAX);
         let mut out = Vec::new();
         while left > 0 {
-            let next = self.with_state(|state| {
-                let Some(batch) = state.pulled.pop_front() else { return Ok(None) };
-                if batch.num_rows() > left {
-                    state.pulled.push_front(batch.slice(left, batch.num_rows() - left));
-                    return Ok(Some(batch.slice(0, left)));
-                }
-                Ok(Some(batch))
-            })?;
-            let Some(batch) = next else { break };
+            let Some(batch) = self.pop(left)? else { break };
             left -= batch.num_rows();
             rows::append(py, &batch, &mut out)?;
             py.check_signals()?;
@@ -162,7 +221,8 @@ impl Rows {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let state = self.state.take().ok_or_else(|| self.state.closed())?;
+        let mut state = self.state.take().ok_or_else(|| self.state.closed())?;
+        state.put_back();
         let reader = Reader { schema: self.schema.clone(), state };
         stream_capsule(py, Box::new(reader), requested_schema)
     }
