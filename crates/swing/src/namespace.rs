@@ -166,7 +166,13 @@ impl Namespace {
         for tries in 0..MAX_TRIES {
             match self.try_make(&making, &target, id, parents) {
                 Ok(Some(made)) => return Ok(made),
-                Ok(None) => self.clear_the_way(&target)?,
+                Ok(None) => match self.clear_the_way(&target) {
+                    // Nobody says that it is the owner: a collector holds the lock for a moment.
+                    Err(Fault::Owned { pid: 0, .. }) if tries + 1 < MAX_TRIES => {
+                        std::thread::sleep(std::time::Duration::from_millis(5));
+                    }
+                    other => other?,
+                },
                 // A collector took the unfinished folder for a dead one.
                 Err(Fault::NotFound) => crate::lease::pause(tries),
                 Err(fault) => return Err(fault),
@@ -213,13 +219,22 @@ impl Namespace {
 impl OwnerLock {
     /// Becomes the owner of a folder, or says who is.
     pub(crate) fn take(folder: &Folder) -> Result<Self> {
+        Self::take_as(folder, &process::own_description())
+    }
+
+    /// As `take`, for a collector that holds the lock for a moment: without a description, so that
+    /// whoever wants to become the owner waits instead of reporting the collector.
+    pub(crate) fn take_quietly(folder: &Folder) -> Result<Self> {
+        Self::take_as(folder, "")
+    }
+
+    fn take_as(folder: &Folder, text: &str) -> Result<Self> {
         let path = folder.join(OWNER_LOCK);
         let file = folder.open_write(OWNER_LOCK)?;
         if !file::try_lock(&file, true, &path)? {
             let owner = read_owner(&file).unwrap_or(Owner { pid: 0, command: "unknown".into() });
             return Err(Fault::Owned { pid: owner.pid, command: owner.command });
         }
-        let text = process::own_description();
         file::set_len(&file, 0, &path)?;
         // On a full file system the lock stands without a description.
         let _ = file::write_all(&file, text.as_bytes(), &path);

@@ -101,7 +101,7 @@ impl Namespace {
 
     fn collect_folder(&self, name: &str, report: &mut GcReport) -> Result<()> {
         let folder = self.folder().open_folder(name)?;
-        let lock = match OwnerLock::take(&folder) {
+        let lock = match OwnerLock::take_quietly(&folder) {
             Err(Fault::NotFound) if name.starts_with(MAKING) || name.starts_with(REMOVED) => {
                 // Died between making the folder and its lock, or between removing the lock and the
                 // folder.
