@@ -134,7 +134,7 @@ pub enum Error {
         detail: String,
     },
     /// A value that cannot be converted to the type it has to have.
-    #[error("{}{message}", .column.as_ref().map(|c| format!("column {c:?}: ")).unwrap_or_default())]
+    #[error("{}{message}", in_column(.column))]
     Conversion {
         /// What could not be converted, and why.
         message: String,
@@ -142,7 +142,7 @@ pub enum Error {
         column: Option<String>,
     },
     /// A file could not be imported (or a line of it not be understood); the table is as it was.
-    #[error("{}{}: {message}", .path.display(), .line.map(|l| format!(", line {l}")).unwrap_or_default())]
+    #[error("{}{}: {message}", .path.display(), at_line(*.line))]
     Import {
         /// The file.
         path: PathBuf,
@@ -179,7 +179,7 @@ pub enum Error {
         message: String,
     },
     /// An operation of the operating system failed.
-    #[error("{}{source}", .path.as_ref().map(|p| format!("{}: ", p.display())).unwrap_or_default())]
+    #[error("{}{source}", of_file(.path))]
     Io {
         /// The file, when one is concerned.
         path: Option<PathBuf>,
@@ -200,7 +200,7 @@ pub enum Error {
     Interrupted,
     /// The handle was opened before a `fork` and used for writing in the child.
     #[error(
-        "this database was opened before a fork; open a database or take a snapshot in the child process"
+        "this database was opened before a fork; open one or take a snapshot in the child process"
     )]
     Forked,
     /// The handle was closed.
@@ -237,6 +237,18 @@ fn position(line: Option<u64>, column: Option<u64>) -> String {
     }
 }
 
+fn in_column(column: &Option<String>) -> String {
+    column.as_ref().map(|c| format!("column {c:?}: ")).unwrap_or_default()
+}
+
+fn at_line(line: Option<u64>) -> String {
+    line.map(|l| format!(", line {l}")).unwrap_or_default()
+}
+
+fn of_file(path: &Option<PathBuf>) -> String {
+    path.as_ref().map(|p| format!("{}: ", p.display())).unwrap_or_default()
+}
+
 fn did_you_mean(suggestion: &Option<String>) -> String {
     suggestion.as_ref().map(|s| format!("; did you mean {s:?}?")).unwrap_or_default()
 }
@@ -254,7 +266,7 @@ fn busy(name: &str, pid: Option<u32>, command: &Option<String>) -> String {
             let command = command.as_ref().map(|c| format!(" ({c})")).unwrap_or_default();
             format!(
                 "database {name:?} is open for writing in process {pid}{command}; \
-                 take a snapshot of it instead: every snapshot can be read and written independently"
+                 take a snapshot of it instead: a snapshot can be read and written independently"
             )
         }
         None => format!("another transaction of this process is writing to database {name:?}"),

@@ -143,82 +143,17 @@ fn new_rows(rng: &mut Rng, columns: &[(String, DataType)], most: usize) -> Vec<V
 fn statement(rng: &mut Rng, txn: &mut WriteTxn, model: &mut Model, serial: &mut u32) {
     *serial += 1;
     let Some(name) = some_name(rng, model).filter(|_| rng.u8(..) > 20) else {
-        let name = format!("t{serial}");
-        let count = rng.usize(1..5);
-        let columns: Vec<(String, DataType)> =
-            (0..count).map(|i| (format!("c{i}"), TYPES[rng.usize(..3)].clone())).collect();
-        let defs = columns.iter().map(|(n, t)| ColumnDef {
-            name: n.clone(),
-            data_type: t.clone(),
-            nullable: true,
-            default_sql: None,
-        });
-        let def = TableDef {
-            schema: "main".into(),
-            name: name.clone(),
-            columns: defs.collect(),
-            constraints: Vec::new(),
-        };
-        assert!(txn.create_table(def, IfExists::Fail).unwrap());
-        model.insert(name, ModelTable { columns, rows: Vec::new() });
+        let (name, there) = create(rng, txn, *serial);
+        model.insert(name, there);
         return;
     };
-    let table = txn.view().table("main", &name).unwrap().unwrap();
     let there = model.get_mut(&name).unwrap();
     match rng.usize(..16) {
-        0..=4 => {
-            let most = [500, 3000, 12_000][rng.usize(..3)];
-            let rows = new_rows(rng, &there.columns, most);
-            let cut = rng.usize(0..=rows.len());
-            let batches =
-                [batch(&there.columns, &rows[..cut]), batch(&there.columns, &rows[cut..])];
-            assert_eq!(txn.append("main", &name, &batches).unwrap(), rows.len() as u64);
-            there.rows.extend(rows);
-        }
-        5..=7 => {
-            let chance = [3, 30, 128, 255][rng.usize(..4)];
-            let picked: Vec<bool> = there.rows.iter().map(|_| rng.u8(..) <= chance).collect();
-            let ids = rows_of(&table).into_iter().zip(&picked).filter(|(_, p)| **p);
-            let ids = RowIds::new(ids.map(|((id, _), _)| id).collect());
-            let deleted = txn.delete_rows("main", &name, &ids).unwrap();
-            let mut keep = picked.iter().map(|p| !p);
-            there.rows.retain(|_| keep.next().unwrap());
-            assert_eq!(deleted as usize, picked.iter().filter(|p| **p).count());
-        }
+        0..=4 => append(rng, txn, &name, there),
+        5..=7 => delete(rng, txn, &name, there),
         8..=10 => update(rng, txn, &name, there),
-        11 => {
-            let column = format!("n{serial}");
-            let data_type = TYPES[rng.usize(..3)].clone();
-            let value = value(rng, &data_type);
-            let one = array(&data_type, std::slice::from_ref(&value));
-            let def = ColumnDef {
-                name: column.clone(),
-                data_type: data_type.clone(),
-                nullable: true,
-                default_sql: None,
-            };
-            txn.add_column("main", &name, def, Some(one)).unwrap();
-            there.columns.push((column, data_type));
-            there.rows.iter_mut().for_each(|r| r.push(value.clone()));
-        }
-        12 if there.columns.len() > 1 => {
-            let at = rng.usize(..there.columns.len());
-            let (column, _) = there.columns.remove(at);
-            txn.drop_column("main", &name, &column).unwrap();
-            there.rows.iter_mut().for_each(|r| drop(r.remove(at)));
-        }
-        13 => {
-            let new_name = format!("r{serial}");
-            if rng.bool() {
-                let at = rng.usize(..there.columns.len());
-                let old = std::mem::replace(&mut there.columns[at].0, new_name.clone());
-                txn.rename_column("main", &name, &old, &new_name).unwrap();
-            } else {
-                txn.rename_table("main", &name, &new_name).unwrap();
-                let moved = model.remove(&name).unwrap();
-                model.insert(new_name, moved);
-            }
-        }
+        11..=12 => alter(rng, txn, &name, there, *serial),
+        13 => rename(rng, txn, model, &name, *serial),
         14 => {
             if rng.bool() {
                 txn.drop_table("main", &name).unwrap();
@@ -229,12 +164,92 @@ fn statement(rng: &mut Rng, txn: &mut WriteTxn, model: &mut Model, serial: &mut 
             }
         }
         _ => {
+            let table = txn.view().table("main", &name).unwrap().unwrap();
             let target = format!("k{serial}");
             let copy = there.clone();
             let store = txn_store(txn);
             assert!(txn.clone_table("main", &target, &table, &store, IfExists::Fail).unwrap());
             model.insert(target, copy);
         }
+    }
+}
+
+fn create(rng: &mut Rng, txn: &mut WriteTxn, serial: u32) -> (String, ModelTable) {
+    let name = format!("t{serial}");
+    let count = rng.usize(1..5);
+    let columns: Vec<(String, DataType)> =
+        (0..count).map(|i| (format!("c{i}"), TYPES[rng.usize(..3)].clone())).collect();
+    let defs = columns.iter().map(|(n, t)| ColumnDef {
+        name: n.clone(),
+        data_type: t.clone(),
+        nullable: true,
+        default_sql: None,
+    });
+    let def = TableDef {
+        schema: "main".into(),
+        name: name.clone(),
+        columns: defs.collect(),
+        constraints: Vec::new(),
+    };
+    assert!(txn.create_table(def, IfExists::Fail).unwrap());
+    (name, ModelTable { columns, rows: Vec::new() })
+}
+
+fn append(rng: &mut Rng, txn: &mut WriteTxn, name: &str, there: &mut ModelTable) {
+    let most = [500, 3000, 12_000][rng.usize(..3)];
+    let rows = new_rows(rng, &there.columns, most);
+    let cut = rng.usize(0..=rows.len());
+    let batches = [batch(&there.columns, &rows[..cut]), batch(&there.columns, &rows[cut..])];
+    assert_eq!(txn.append("main", name, &batches).unwrap(), rows.len() as u64);
+    there.rows.extend(rows);
+}
+
+fn delete(rng: &mut Rng, txn: &mut WriteTxn, name: &str, there: &mut ModelTable) {
+    let table = txn.view().table("main", name).unwrap().unwrap();
+    let chance = [3, 30, 128, 255][rng.usize(..4)];
+    let picked: Vec<bool> = there.rows.iter().map(|_| rng.u8(..) <= chance).collect();
+    let ids = rows_of(&table).into_iter().zip(&picked).filter(|(_, p)| **p);
+    let ids = RowIds::new(ids.map(|((id, _), _)| id).collect());
+    let deleted = txn.delete_rows("main", name, &ids).unwrap();
+    let mut keep = picked.iter().map(|p| !p);
+    there.rows.retain(|_| keep.next().unwrap());
+    assert_eq!(deleted as usize, picked.iter().filter(|p| **p).count());
+}
+
+fn alter(rng: &mut Rng, txn: &mut WriteTxn, name: &str, there: &mut ModelTable, serial: u32) {
+    if there.columns.len() > 1 && rng.bool() {
+        let at = rng.usize(..there.columns.len());
+        let (column, _) = there.columns.remove(at);
+        txn.drop_column("main", name, &column).unwrap();
+        there.rows.iter_mut().for_each(|r| drop(r.remove(at)));
+        return;
+    }
+    let column = format!("n{serial}");
+    let data_type = TYPES[rng.usize(..3)].clone();
+    let value = value(rng, &data_type);
+    let one = array(&data_type, std::slice::from_ref(&value));
+    let def = ColumnDef {
+        name: column.clone(),
+        data_type: data_type.clone(),
+        nullable: true,
+        default_sql: None,
+    };
+    txn.add_column("main", name, def, Some(one)).unwrap();
+    there.columns.push((column, data_type));
+    there.rows.iter_mut().for_each(|r| r.push(value.clone()));
+}
+
+fn rename(rng: &mut Rng, txn: &mut WriteTxn, model: &mut Model, name: &str, serial: u32) {
+    let new_name = format!("r{serial}");
+    if rng.bool() {
+        let Some(there) = model.get_mut(name) else { return };
+        let at = rng.usize(..there.columns.len());
+        let old = std::mem::replace(&mut there.columns[at].0, new_name.clone());
+        txn.rename_column("main", name, &old, &new_name).unwrap();
+    } else {
+        txn.rename_table("main", name, &new_name).unwrap();
+        let moved = model.remove(name).unwrap();
+        model.insert(new_name, moved);
     }
 }
 

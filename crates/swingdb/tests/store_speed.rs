@@ -61,73 +61,63 @@ fn median(mut all: Vec<Duration>) -> Duration {
     all[all.len() / 2]
 }
 
-#[test]
-#[ignore = "figures, not a check"]
-fn figures() {
-    let gib: f64 =
-        std::env::var("SWINGDB_TEST_GIB").ok().and_then(|g| g.parse().ok()).unwrap_or(0.5);
-    let home = Home::new();
-    let store = Store::open(&home.namespace, "speed").unwrap();
-    let source: Vec<RecordBatch> = (0..16).map(|i| batch(i * 65_536, 65_536)).collect();
-    let bytes: usize = source.iter().map(|b| b.get_array_memory_size()).sum();
-    let rounds = ((gib * (1u64 << 30) as f64) / bytes as f64).ceil() as usize;
-    let attempts: &[&str] = if gib > 2.0 { &["first"] } else { &["first", "again"] };
-    for attempt in attempts {
-        let mut txn = store.begin().unwrap();
-        txn.create_table(def("t"), IfExists::Replace).unwrap();
-        let start = Instant::now();
-        let writer = txn.writer("main", "t").unwrap();
-        std::thread::scope(|scope| {
-            for thread in 0..2 {
-                let (writer, source) = (writer.clone(), &source);
-                scope.spawn(move || {
-                    for round in (thread..rounds).step_by(2) {
-                        let mut part = writer.part(round as u64).unwrap();
-                        source.iter().for_each(|b| part.push(b.clone()).unwrap());
-                        part.finish().unwrap();
-                    }
-                });
-            }
-        });
-        let rows = txn.adopt(writer).unwrap();
-        let append = start.elapsed();
-        let start = Instant::now();
-        txn.commit().unwrap();
-        let commit = start.elapsed();
-        let total = rounds * bytes;
-        println!(
-            "append {attempt}: {rows} rows, {:.2} GB in {append:?} ({:.2} GB/s), commit {commit:?}",
-            total as f64 / 1e9,
-            total as f64 / append.as_secs_f64() / 1e9
-        );
-    }
-    store.share().unwrap();
-    let (mut insert, mut share, mut both, mut delete, mut update) =
-        (vec![], vec![], vec![], vec![], vec![]);
+/// Appends `rounds` times `source` from two threads, in order.
+fn append(store: &Store, source: &[RecordBatch], rounds: usize, what: &str) {
+    let mut txn = store.begin().unwrap();
+    txn.create_table(def("t"), IfExists::Replace).unwrap();
+    let start = Instant::now();
+    let writer = txn.writer("main", "t").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let writer = writer.clone();
+            scope.spawn(move || {
+                for round in (thread..rounds).step_by(2) {
+                    let mut part = writer.part(round as u64).unwrap();
+                    source.iter().for_each(|b| part.push(b.clone()).unwrap());
+                    part.finish().unwrap();
+                }
+            });
+        }
+    });
+    let rows = txn.adopt(writer).unwrap();
+    let append = start.elapsed();
+    let start = Instant::now();
+    txn.commit().unwrap();
+    let commit = start.elapsed();
+    let bytes = store.latest().table("main", "t").unwrap().unwrap().bytes() as f64;
+    println!(
+        "append {what}: {rows} rows, {:.2} GB in {append:?} ({:.2} GB/s), commit {commit:?}",
+        bytes / 1e9,
+        bytes / append.as_secs_f64() / 1e9
+    );
+}
+
+fn change(store: &Store, work: impl FnOnce(&mut swingdb::store::WriteTxn)) {
+    let mut txn = store.begin().unwrap();
+    work(&mut txn);
+    txn.commit().unwrap();
+}
+
+/// Changes of one row, each followed by a share.
+fn one_row(store: &Store) {
+    let (mut insert, mut share, mut both) = (vec![], vec![], vec![]);
+    let (mut delete, mut update) = (vec![], vec![]);
     for i in 0..50 {
-        let one = batch(i, 1);
+        let (one, new) = (batch(i, 1), batch(5, 1).project(&[1]).unwrap());
         let start = Instant::now();
-        let mut txn = store.begin().unwrap();
-        txn.append("main", "t", &[one]).unwrap();
-        txn.commit().unwrap();
+        change(store, |txn| drop(txn.append("main", "t", &[one]).unwrap()));
         insert.push(start.elapsed());
         let second = Instant::now();
         store.share().unwrap();
         share.push(second.elapsed());
         both.push(start.elapsed());
+        let row = |segment| RowIds::new(vec![RowId::new(segment, i as u32 * 7)]);
         let start = Instant::now();
-        let mut txn = store.begin().unwrap();
-        let row = RowIds::new(vec![RowId::new(3, i as u32 * 7)]);
-        txn.delete_rows("main", "t", &row).unwrap();
-        txn.commit().unwrap();
+        change(store, |txn| drop(txn.delete_rows("main", "t", &row(3)).unwrap()));
         store.share().unwrap();
         delete.push(start.elapsed());
         let start = Instant::now();
-        let mut txn = store.begin().unwrap();
-        let row = RowIds::new(vec![RowId::new(2, i as u32 * 7)]);
-        let new = batch(5, 1).project(&[1]).unwrap();
-        txn.update_rows("main", "t", &row, &[1], &[new]).unwrap();
-        txn.commit().unwrap();
+        change(store, |txn| drop(txn.update_rows("main", "t", &row(2), &[1], &[new]).unwrap()));
         store.share().unwrap();
         update.push(start.elapsed());
     }
@@ -139,16 +129,32 @@ fn figures() {
         median(delete),
         median(update)
     );
-    let hook: Vec<Duration> = (0..50)
-        .map(|_| {
-            let start = Instant::now();
-            let snapshot = Store::hook(&home.namespace, "speed").unwrap();
-            let taken = start.elapsed();
-            drop(snapshot);
-            taken
-        })
-        .collect();
-    println!("snapshot {:?}", median(hook));
+}
+
+#[test]
+#[ignore = "figures, not a check"]
+fn figures() {
+    let given = std::env::var("SWINGDB_TEST_GIB").ok().and_then(|g| g.parse().ok());
+    let gib: f64 = given.unwrap_or(0.5);
+    let home = Home::new();
+    let store = Store::open(&home.namespace, "speed").unwrap();
+    let source: Vec<RecordBatch> = (0..16).map(|i| batch(i * 65_536, 65_536)).collect();
+    let bytes: usize = source.iter().map(|b| b.get_array_memory_size()).sum();
+    let rounds = ((gib * (1u64 << 30) as f64) / bytes as f64).ceil() as usize;
+    append(&store, &source, rounds, "first");
+    if gib <= 2.0 {
+        append(&store, &source, rounds, "again");
+    }
+    store.share().unwrap();
+    one_row(&store);
+    let taken = (0..50).map(|_| {
+        let start = Instant::now();
+        let snapshot = Store::hook(&home.namespace, "speed").unwrap();
+        let taken = start.elapsed();
+        drop(snapshot);
+        taken
+    });
+    println!("snapshot {:?}", median(taken.collect()));
     let snapshot = Store::hook(&home.namespace, "speed").unwrap();
     for (what, store) in [("writer", &store), ("snapshot", &snapshot), ("writer", &store)] {
         let start = Instant::now();

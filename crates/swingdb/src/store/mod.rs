@@ -7,7 +7,7 @@
 //! visible with [`WriteTxn::commit`] and leave no trace otherwise.
 //!
 //! ```text
-//! Store -> Catalog (immutable) -> Table -> Segment (<= 131 072 rows) -> one column chunk a column -> Arrow buffers
+//! Store -> Catalog (immutable) -> Table -> Segment (131 072 rows) -> a chunk a column -> buffers
 //! ```
 
 mod alter;

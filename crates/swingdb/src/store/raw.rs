@@ -1,12 +1,13 @@
 //! The only unsafe code of the database: offsets become bytes, buffers and arrays; bytes go into
 //! fresh blocks.
 //!
-//! * [`Memory`] is an address range (of a snapshot or of an area open for writing) that is checked at every access:
-//!   an offset outside it is an error, never an access.
-//! * [`Fresh`] is a block that was just allocated: until it is turned into a [`Loc`] nobody else knows it, so it may
-//!   be written through `&mut`.
-//! * [`Blocks`] are allocated blocks that whoever reads them holds. Bytes of a block never change while a `Blocks`
-//!   that lists it exists (INV-DB-1), which is what makes `&[u8]` and `Buffer` to them sound.
+//! * [`Memory`] is an address range (of a snapshot or of an area open for writing) that is checked
+//!   at every access: an offset outside it is an error, never an access.
+//! * [`Fresh`] is a block that was just allocated: until it is turned into a [`Loc`] nobody else
+//!   knows it, so it may be written through `&mut`.
+//! * [`Blocks`] are allocated blocks that whoever reads them holds. Bytes of a block never change
+//!   while a `Blocks` that lists it exists (INV-DB-1), which is what makes `&[u8]` and `Buffer` to
+//!   them sound.
 
 #![allow(unsafe_code)]
 
