@@ -477,7 +477,7 @@ mod tests {
     fn predicates_in_a_select_list() {
         assert_eq!(
             rewritten("SELECT EXISTS (SELECT 1 FROM s WHERE s.id = t.id) FROM t"),
-            "SELECT ((SELECT count(*) FROM s WHERE s.id = t.id) > 0) FROM t"
+            "SELECT (((SELECT count(*) FROM s WHERE s.id = t.id)) > 0) FROM t"
         );
         let filter = "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM s) AND a IN (SELECT b FROM s)";
         assert_eq!(rewritten(filter), filter);

@@ -43,10 +43,12 @@ pub(crate) fn collect(
             parts.push((ids, convert(&batch.columns()[1..], batch.num_rows())?));
         }
     }
-    parts.sort_by_key(|(ids, _)| ids.value(0));
-    if !ascending(&parts) {
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by_key(|part| parts[*part].0.value(0));
+    if !ascending(order.iter().map(|part| &parts[*part].0)) {
         return sorted(parts);
     }
+    parts.sort_by_key(|(ids, _)| ids.value(0));
     let ids = RowIds::from_arrays(parts.iter().map(|(ids, _)| ids));
     let values = parts.into_iter().map(|(_, values)| values).collect();
     Ok(RowSet { ids, values, repeated: false })
@@ -59,9 +61,9 @@ fn row_ids(batch: &RecordBatch) -> Result<&UInt64Array> {
 }
 
 /// Whether all ids, taken one after the other, are strictly ascending.
-fn ascending(parts: &[(UInt64Array, RecordBatch)]) -> bool {
+fn ascending<'a>(parts: impl Iterator<Item = &'a UInt64Array>) -> bool {
     let mut last = None;
-    for (ids, _) in parts {
+    for ids in parts {
         for id in ids.values() {
             if last.is_some_and(|last| last >= *id) {
                 return false;
@@ -72,6 +74,7 @@ fn ascending(parts: &[(UInt64Array, RecordBatch)]) -> bool {
     true
 }
 
+/// For batches that overlap, in the order the query returned them.
 fn sorted(parts: Vec<(UInt64Array, RecordBatch)>) -> Result<RowSet> {
     let arrays: Vec<&dyn Array> = parts.iter().map(|(ids, _)| ids as &dyn Array).collect();
     let ids = arrow::compute::concat(&arrays)?;

@@ -304,8 +304,8 @@ mod tests {
             rewritten("CREATE TABLE t (s STRUCT(a INT, b STRUCT(c VARCHAR, d DECIMAL(5, 2))[]))"),
             "CREATE TABLE t (s STRUCT<a INT, b STRUCT<c VARCHAR, d DECIMAL(5,2)>[]>)"
         );
-        assert_eq!(rewritten("SELECT struct(a, b)"), "SELECT struct(a, b)");
-        assert_eq!(rewritten("SELECT struct(a IS NULL)"), "SELECT struct(a IS NULL)");
+        assert_eq!(rewritten("SELECT struct(a, b)"), "SELECT STRUCT(a, b)");
+        assert_eq!(rewritten("SELECT struct(a IS NULL)"), "SELECT STRUCT(a IS NULL)");
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
             WHEN NOT MATCHED BY SOURCE THEN DO NOTHING WHEN NOT MATCHED THEN INSERT *";
         assert_eq!(
             rewritten(sql),
-            "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED AND CASE WHEN TRUE THEN TRUE END THEN \
+            "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED AND CASE WHEN true THEN true END THEN \
              UPDATE SET \"#nothing\" = NULL WHEN MATCHED THEN UPDATE SET \"#all\" = NULL WHEN NOT \
              MATCHED AND s.a = 1 THEN INSERT VALUES (\"#nothing\") WHEN NOT MATCHED BY SOURCE THEN \
              UPDATE SET \"#nothing\" = NULL WHEN NOT MATCHED THEN INSERT VALUES (\"#all\")"
