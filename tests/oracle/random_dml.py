@@ -139,7 +139,7 @@ class History:
             f"t.{column} > (SELECT avg(v) FROM o)",
             f"t.{column} = (SELECT max(v) FROM o WHERE o.k = t.id)",
             "t.s LIKE '%a%'",
-            "t.s = 'b' OR t.s IS NULL",
+            "(t.s = 'b' OR t.s IS NULL)",
             "length(t.s) > 3",
             "TRUE", "FALSE", "NULL",
         ]
