@@ -33,6 +33,7 @@ class History:
         self.found = swingdb.connect()
         self.columns = [("id", "INTEGER"), ("a", "INTEGER"), ("s", "VARCHAR")]
         self.names = 0
+        self.shift = 100
         self.in_transaction = False
         for sql in (
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, s VARCHAR)",
@@ -185,7 +186,9 @@ class History:
             value = r.choice([self.literal(kind), r.choice(self.of_kind(kind))])
         sets = [f"{name} = {value}"]
         if r.random() < 0.2:
-            sets.append(f"id = id + {r.choice([0, 1, 60])}")
+            # DuckDB checks keys row by row, so that id = id + 1 may fail there: only new keys here.
+            self.shift += 100
+            sets.append(f"id = id + {r.choice([0, self.shift])}")
         return ", ".join(sets)
 
     def update(self):
@@ -200,7 +203,9 @@ class History:
         return f"DELETE FROM t WHERE {self.condition()} AND t.id % 2 = {self.random.randint(0, 1)}"
 
     def delete_using(self):
-        return f"DELETE FROM t USING o WHERE o.k = t.id AND o.v > {self.random.randint(0, 30)}"
+        # One partner a row: DuckDB fails to delete a row of a keyed table that it finds twice.
+        source = f"(SELECT DISTINCT k FROM o WHERE v > {self.random.randint(0, 30)}) p"
+        return f"DELETE FROM t USING {source} WHERE p.k = t.id"
 
     def merge(self):
         r = self.random
