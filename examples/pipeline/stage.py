@@ -45,18 +45,18 @@ class Stage:
     def take_snapshot(self, proposed: str, target: str | None = None):
         """Waits until the database `proposed` is shared and takes a snapshot of it, under a name of
         its own when `target` is given. Reports the waiting and the taking separately."""
-        waited = time.time_ns()
-        deadline = time.monotonic() + MAX_WAIT_S
-        while not is_shared(proposed):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"nobody has shared {proposed!r} within {MAX_WAIT_S} s")
+        waited, deadline = time.time_ns(), time.monotonic() + MAX_WAIT_S
+        while True:
+            start = time.time_ns()
+            try:
+                taken = take(proposed, target)
+                break
+            except (swingdb.NotFoundError, swingdb.NotSupportedError):
+                # Not made yet, or not shared yet.
+                if time.monotonic() > deadline:
+                    raise
             time.sleep(POLL_S)
-        self.event(f"wait for {proposed}", waited, time.time_ns())
-        start = time.time_ns()
-        if target is None:
-            taken = swingdb.snapshot(proposed)
-        else:
-            taken = swingdb.get_snapshot(proposed, target)
+        self.event(f"wait for {proposed}", waited, start)
         self.event("snapshot", start, time.time_ns(), of=proposed)
         return taken
 
@@ -66,9 +66,9 @@ class Stage:
             database.share()
 
 
-def is_shared(name: str) -> bool:
-    """Whether a database of this name exists and has been shared."""
-    return any(d["name"] == name and d["shared_epoch"] is not None for d in swingdb.list())
+def take(proposed: str, target: str | None) -> swingdb.Connection:
+    """One attempt at a snapshot, under a name of its own when `target` is given."""
+    return swingdb.snapshot(proposed) if target is None else swingdb.get_snapshot(proposed, target)
 
 
 def numpy_columns(database, table: str, columns: list[str]):

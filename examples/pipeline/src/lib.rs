@@ -8,7 +8,7 @@ use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use swingdb::Database;
+use swingdb::{Database, Error};
 
 /// What a stage's `main` returns.
 pub type StageResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -26,7 +26,7 @@ impl Stage {
     /// Reports that the program has started.
     pub fn start(letter: &'static str) -> Self {
         let stage = Self { letter };
-        stage.event("start", now_ns(), json!({}));
+        stage.event("start", now_ns(), now_ns(), json!({}));
         stage
     }
 
@@ -38,7 +38,7 @@ impl Stage {
     ) -> StageResult<T> {
         let start = now_ns();
         let (value, facts) = body()?;
-        self.event(kind, start, facts);
+        self.event(kind, start, now_ns(), facts);
         Ok(value)
     }
 
@@ -46,16 +46,24 @@ impl Stage {
     /// `target`. Reports the waiting and the taking separately.
     pub fn take_snapshot(&self, proposed: &str, target: &str) -> StageResult<Database> {
         let (waited, deadline) = (now_ns(), Instant::now() + MAX_WAIT);
-        while !is_shared(proposed)? {
-            if Instant::now() > deadline {
-                return Err(format!("nobody has shared {proposed:?} within {MAX_WAIT:?}").into());
+        loop {
+            let start = now_ns();
+            match Database::get_snapshot(proposed, target) {
+                Ok(taken) => {
+                    let end = now_ns();
+                    self.event(&format!("wait for {proposed}"), waited, start, json!({}));
+                    self.event("snapshot", start, end, json!({ "of": proposed }));
+                    return Ok(taken);
+                }
+                // Not made yet, or not shared yet.
+                Err(Error::NotFound { .. } | Error::Unsupported { .. })
+                    if Instant::now() < deadline =>
+                {
+                    std::thread::sleep(POLL);
+                }
+                Err(other) => return Err(other.into()),
             }
-            std::thread::sleep(POLL);
         }
-        self.event(&format!("wait for {proposed}"), waited, json!({}));
-        self.step("snapshot", || {
-            Ok((Database::get_snapshot(proposed, target)?, json!({ "of": proposed })))
-        })
     }
 
     /// Shares `database` and reports how long that took.
@@ -63,9 +71,9 @@ impl Stage {
         self.step("share", || Ok((drop(database.share()?), json!({}))))
     }
 
-    fn event(&self, kind: &str, start_ns: u64, facts: Value) {
+    fn event(&self, kind: &str, start_ns: u64, end_ns: u64, facts: Value) {
         let mut record = json!({
-            "stage": self.letter, "kind": kind, "start_ns": start_ns, "end_ns": now_ns(),
+            "stage": self.letter, "kind": kind, "start_ns": start_ns, "end_ns": end_ns,
         });
         if let (Value::Object(record), Value::Object(facts)) = (&mut record, facts) {
             record.extend(facts);
@@ -73,13 +81,6 @@ impl Stage {
         // An orchestrator that is gone reads no events; the stage ends by its closed input.
         let _ = writeln!(std::io::stdout(), "{record}");
     }
-}
-
-fn is_shared(name: &str) -> StageResult<bool> {
-    let shared = |area: &swingdb::AreaInfo| {
-        area.name.as_ref().is_some_and(|own| own.as_str() == name) && area.shared_epoch.is_some()
-    };
-    Ok(swingdb::list()?.iter().any(shared))
 }
 
 fn now_ns() -> u64 {
