@@ -17,6 +17,7 @@ const KEPT_STEPS: i64 = 40;
 pub type Row = (Option<i64>, Option<String>);
 
 /// One change, atomic in the database.
+#[expect(missing_docs, reason = "the fields are numbers that the variant's text names")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// New rows by `INSERT ... SELECT`.
