@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use swingdb::Database;
 use swingdb::arrow::array::{Int64Array, RecordBatch};
 use swingdb::arrow::datatypes::{DataType, Field, Schema};
-use swingdb::Database;
 use swingdb_processes::journal::{Journal, Mark};
 use swingdb_processes::{apply, model};
 
