@@ -21,7 +21,9 @@ impl<'a> Bar<'a> {
             return Bar { connection, bar: None };
         }
         let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
-        let bar = ProgressBar::with_draw_target(None, target).with_prefix(label.to_string());
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_prefix(label.to_string());
+        bar.set_style(style(false, "rows"));
         connection.set_progress(Some(Arc::new(Report { bar: bar.clone() })));
         Bar { connection, bar: Some(bar) }
     }
