@@ -164,3 +164,28 @@ fn a_statement_that_fails_late_leaves_nothing() {
     db.run("COMMIT");
     db.check("SELECT a FROM t ORDER BY a", &["-2", "-1"]);
 }
+
+#[test]
+fn share_attach_and_refresh_are_statements() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let origin = Database::open_in(home.path(), "origin").unwrap();
+    let writer = origin.connect();
+    writer.query("CREATE TABLE t (a INT); INSERT INTO t VALUES (1); SHARE").unwrap();
+    let snapshot = Database::snapshot_in(home.path(), "origin").unwrap();
+    let reader = snapshot.connect();
+    writer.query("INSERT INTO t VALUES (2)").unwrap();
+    reader.query("REFRESH").unwrap();
+    assert_eq!(rows(&reader, "SELECT count(*) FROM t"), ["1"]);
+    writer.query("SHARE").unwrap();
+    assert_eq!(rows(&reader, "SELECT count(*) FROM t"), ["1"]);
+    reader.query("REFRESH").unwrap();
+    assert_eq!(rows(&reader, "SELECT count(*) FROM t"), ["2"]);
+
+    let mine = Database::private_in(home.path()).unwrap().connect();
+    mine.query("ATTACH 'origin' AS other").unwrap();
+    mine.query("CREATE TABLE t AS SELECT a * 10 AS a FROM other.t").unwrap();
+    let joined = "SELECT sum(t.a) FROM t JOIN other.t o ON t.a = o.a * 10";
+    assert_eq!(rows(&mine, joined), ["30"]);
+    mine.query("DETACH other").unwrap();
+    assert!(mine.query("SELECT * FROM other.t").is_err());
+}
