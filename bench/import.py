@@ -23,7 +23,7 @@ DUCKDB = """
 import json, sys, time
 import duckdb
 path = sys.argv[1]
-con = duckdb.connect()
+con = duckdb.connect(config={"enable_progress_bar": "false"})
 begun = time.perf_counter()
 con.execute(f"CREATE TABLE t AS FROM '{path}'")
 took = (time.perf_counter() - begun) * 1e3
