@@ -23,11 +23,16 @@ pub(crate) struct RowSet {
 
 /// Collects only the row ids of a query: for DELETE.
 pub(crate) fn collect_ids(stream: impl Iterator<Item = Result<RecordBatch>>) -> Result<RowIds> {
-    let mut ids = Vec::new();
+    let mut parts: Vec<UInt64Array> = Vec::new();
     for batch in stream {
-        ids.extend(row_ids(&batch?)?.values().iter().copied().map(RowId));
+        let batch = batch?;
+        if batch.num_rows() > 0 {
+            parts.push(row_ids(&batch)?.clone());
+        }
     }
-    Ok(RowIds::new(ids))
+    // Whole batches in order make the ids sorted already, in nearly all cases.
+    parts.sort_by_key(|ids| ids.value(0));
+    Ok(RowIds::from_arrays(&parts))
 }
 
 /// Collects row ids and values; `convert` turns the columns after the first into what is stored.
