@@ -145,10 +145,12 @@ def draw_hand_overs(axes, events: list[dict], origin: int, rows: dict[str, int])
         axes.annotate(
             f"{took_us:,.0f} us",
             (x, rows[event["stage"]]),
-            (5, 14),
+            (6, 22),
             textcoords="offset points",
             color=HAND_OVER,
             fontsize=8,
+            bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.85, "pad": 1},
+            zorder=6,
         )
 
 

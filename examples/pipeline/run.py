@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# The four hand-overs of the paper's Figure 1 and the table that crosses each.
+# The four hand-overs of the paper's Figure 1: giver, taker, database, the table that crosses.
 HAND_OVERS = [
     ("A", "C", "taxi", "gps"),
     ("B", "C", "reference", "weather"),

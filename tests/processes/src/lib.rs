@@ -27,9 +27,9 @@ pub fn seed(test: &str) -> u64 {
     seed
 }
 
-/// This test's part of the kills of the run: `SWINGDB_KILLS` (default 300) times `share`, at least
+/// This test's part of the kills of the run: `SWINGDB_KILLS` (default 600) times `share`, at least
 /// 1.
 pub fn kills(share: f64) -> usize {
-    let all = env::var("SWINGDB_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+    let all = env::var("SWINGDB_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(600);
     ((f64::from(all) * share) as usize).max(1)
 }

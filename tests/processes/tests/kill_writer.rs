@@ -49,7 +49,7 @@ impl Run {
         if self.random.u8(0..8) > 0 {
             victim.line();
         }
-        let delay = Duration::from_micros(self.random.u64(0..60_000));
+        let delay = Duration::from_micros(self.random.u64(0..120_000));
         let ended = victim.kill_after(delay);
         ended.assert_killed_or_well(&format!("round {round}, seed {}", self.seed));
         let before = Progress {
