@@ -317,7 +317,7 @@ fn has_many_columns(expr: &Expr) -> bool {
 }
 
 /// Numbers the parameters of a statement: `?` in order of appearance, `$name` by name, as `$1`, `$2` ...
-/// `next` is the number of the next `?`; `names` collects the names in the order of their numbers.
+/// `next` is the number of the next `?`, above all numbers so far; `names` collects the names in the order of their numbers.
 pub(crate) fn number_parameters<T: VisitMut>(
     tree: &mut T,
     next: &mut usize,
@@ -338,9 +338,9 @@ pub(crate) fn number_parameters<T: VisitMut>(
                 if text == "?" {
                     *text = format!("${}", *self.next);
                     *self.next += 1;
-                } else if let Some(name) = text.strip_prefix(['$', ':', '@'])
-                    && name.parse::<usize>().is_err()
-                {
+                } else if let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok()) {
+                    *self.next = (*self.next).max(usize::saturating_add(number, 1));
+                } else if let Some(name) = text.strip_prefix(['$', ':', '@']) {
                     let known = self.names.iter().position(|n| n == name);
                     let index = known.unwrap_or_else(|| {
                         self.names.push(name.to_string());

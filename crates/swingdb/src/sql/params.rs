@@ -1,7 +1,8 @@
-//! Parameters of a statement: `?`, `$1` and `$name`, all numbered before anything else looks at them.
+//! Parameters of a statement: `?`, `$1` and `$name`, all numbered before anything else looks at
+//! them.
 //!
-//! The dispatcher rewrites every placeholder of a text to `$1`, `$2`, ... in order of appearance (equal
-//! names get equal numbers), so that what follows may reorder expressions. [`Params`] holds
+//! The dispatcher rewrites every placeholder of a text to `$1`, `$2`, ... in order of appearance
+//! (equal names get equal numbers), so that what follows may reorder expressions. [`Params`] holds
 //! the values in that order.
 
 use std::collections::BTreeMap;
@@ -41,6 +42,17 @@ impl Params {
         Ok(Self { positional, named: BTreeMap::new() })
     }
 
+    /// The same values, when they are as many as the statements have parameters.
+    pub(crate) fn of_count(self, count: usize) -> Result<Self> {
+        let given = self.positional.len();
+        match given == count {
+            true => Ok(self),
+            false => Err(Error::plan(format!(
+                "the number of parameters is {count}, the number of values given is {given}"
+            ))),
+        }
+    }
+
     /// The value of a placeholder as the rewritten statement spells it: `$1`, `$2`, ...
     pub(crate) fn get(&self, placeholder: &str) -> Result<&ScalarValue> {
         placeholder
@@ -53,5 +65,20 @@ impl Params {
     /// All values, the first being `$1`'s.
     pub(crate) fn values(&self) -> &[ScalarValue] {
         &self.positional
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_values_as_parameters() {
+        let values = [Value::from(1), Value::from("two")];
+        assert_eq!(Params::positional(&values).of_count(2).map(|p| p.values().len()).ok(), Some(2));
+        for count in [0, 1, 3] {
+            let refused = Params::positional(&values).of_count(count);
+            assert!(matches!(refused, Err(Error::Plan { .. })), "{count}");
+        }
     }
 }

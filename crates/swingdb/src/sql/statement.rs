@@ -231,7 +231,7 @@ fn number_all(statements: &mut VecDeque<Parsed>, params: Params) -> Result<Param
         number(statement, &mut next, &mut names)?;
     }
     match names.is_empty() {
-        true => Ok(params),
+        true => params.of_count(next - 1),
         false => params.in_order(&names),
     }
 }
