@@ -42,7 +42,9 @@ def is_streamable(data: object) -> bool:
         return kind in ("LazyFrame", "DataFrame", "Series")
     if library == "numpy":
         return kind == "ndarray"
-    if hasattr(data, "__arrow_c_stream__") or isinstance(data, dict):
+    if isinstance(data, dict) or hasattr(data, "__arrow_c_stream__"):
+        return True
+    if hasattr(data, "__arrow_c_array__"):
         return True
     return isinstance(data, list) and bool(data) and isinstance(data[0], dict)
 
@@ -81,9 +83,10 @@ def to_stream(data: Any) -> Any:
     )
 
 
-def to_arrow(source: Any) -> Any:
-    """A ``pyarrow.Table`` over the same buffers."""
-    return import_optional("pyarrow", ".arrow()").table(source)
+def to_arrow(batches: _internal.Batches, *, views: bool) -> Any:
+    """A ``pyarrow.Table`` over the same buffers, but for text, unless ``views`` is true."""
+    pyarrow = import_optional("pyarrow", ".arrow()")
+    return pyarrow.table(batches if views else batches.without_views())
 
 
 def to_polars(source: Any) -> Any:
@@ -91,13 +94,13 @@ def to_polars(source: Any) -> Any:
     return import_optional("polars", ".pl()").DataFrame(source)
 
 
-def to_pandas(source: Any, numpy_columns: Any) -> Any:
+def to_pandas(batches: _internal.Batches) -> Any:
     """A ``pandas.DataFrame``, through PyArrow if there is one, else through NumPy."""
     pandas = import_optional("pandas", ".df()")
     try:
-        table = to_arrow(source)
+        table = to_arrow(batches, views=False)
     except ImportError:
-        return pandas.DataFrame(numpy_columns())
+        return pandas.DataFrame(to_numpy(batches))
     return table.to_pandas()
 
 

@@ -7,6 +7,7 @@ else without regard to case.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import FrameType
 
-_PACKAGE = __name__.partition(".")[0]
+_DIRECTORY = os.path.dirname(__file__) + os.sep
 
 
 def caller() -> FrameType | None:
     """The innermost frame that is not this package's own code."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_own(frame.f_globals.get("__name__", "")):
+    while frame is not None and frame.f_code.co_filename.startswith(_DIRECTORY):
         frame = frame.f_back
     return frame
 
@@ -51,7 +52,3 @@ def _lookup(name: str, scope: Mapping[str, Any]) -> Any:
         if key.lower() == folded and scope[key] is not None and is_streamable(scope[key]):
             return scope[key]
     return None
-
-
-def _is_own(module: str) -> bool:
-    return module == _PACKAGE or module.startswith(_PACKAGE + ".")

@@ -83,6 +83,7 @@ class Connection:
         # Not called by users: swingdb.connect(), .snapshot() and .get_snapshot() make connections.
         self._opened: _opened.Opened | None = opened
         self._session_made: _internal.Session | None = None
+        self._attached: dict[str, _opened.Opened] = {}
         self._naming = threading.Lock()
         opened.add(self)
 
@@ -280,19 +281,23 @@ class Connection:
         be cloned without copying: ``CREATE TABLE mine CLONE alias.theirs``.
         """
         if isinstance(other, str):
-            database = _opened.hook(other, None, self._check().home).database
+            opened = _opened.hook(other, None, self._check().home)
             name = alias or other
         else:
-            database = other._check().database
-            name = alias or database.name or ""
+            opened = other._check()
+            name = alias or opened.database.name or ""
         if not name:
             raise errors.ProgrammingError("an unnamed database needs an alias to be attached")
-        self._session().attach(database, name)
+        self._session().attach(opened.database, name)
+        # Stays open until it is detached, also when `other` is closed or forgotten before.
+        opened.add(self)
+        self._attached[name] = opened
         return self
 
     def detach(self, alias: str) -> Connection:
         """Undoes :meth:`attach`."""
         self._session().detach(alias)
+        self._let_go(alias)
         return self
 
     # About it -----------------------------------------------------------------------------------
@@ -332,6 +337,8 @@ class Connection:
         session, self._session_made = self._session_made, None
         if session is not None:
             session.close()
+        for alias in tuple(self._attached):
+            self._let_go(alias)
         if opened is not None:
             opened.remove(self)
 
@@ -368,6 +375,13 @@ class Connection:
         return f"<swingdb.Connection {kind}{name}>"
 
     # Inside -------------------------------------------------------------------------------------
+
+    def _let_go(self, alias: str) -> None:
+        """Counts this connection out of an attached database, unless it uses it otherwise too."""
+        opened = self._attached.pop(alias, None)
+        others = (self._opened, *self._attached.values())
+        if opened is not None and opened not in others:
+            opened.remove(self)
 
     def _check(self) -> _opened.Opened:
         if self._opened is None:

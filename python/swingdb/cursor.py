@@ -93,14 +93,13 @@ class Cursor:
             raise StopIteration
         return rows[0]
 
-    def arrow(self) -> Any:
-        """The remaining rows as a ``pyarrow.Table``."""
-        return _convert.to_arrow(self._remaining())
+    def arrow(self, *, views: bool = False) -> Any:
+        """The remaining rows as a ``pyarrow.Table``; see :meth:`Relation.arrow`."""
+        return _convert.to_arrow(self._remaining(), views=views)
 
     def df(self) -> Any:
         """The remaining rows as a ``pandas.DataFrame``."""
-        batches = self._remaining()
-        return _convert.to_pandas(batches, lambda: _convert.to_numpy(batches))
+        return _convert.to_pandas(self._remaining())
 
     def pl(self) -> Any:
         """The remaining rows as a ``polars.DataFrame``."""

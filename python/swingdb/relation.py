@@ -88,9 +88,13 @@ class Relation:
     # Forms ----------------------------------------------------------------------------------
     # --------------------------
 
-    def arrow(self) -> Any:
-        """A ``pyarrow.Table`` over the same memory."""
-        return _convert.to_arrow(self._collected())
+    def arrow(self, *, views: bool = False) -> Any:
+        """A ``pyarrow.Table`` over the same memory.
+
+        Text is copied into PyArrow's usual string layout, because PyArrow can do little with the
+        database's own, string views; with ``views=True`` it is not.
+        """
+        return _convert.to_arrow(self._collected(), views=views)
 
     def pl(self) -> Any:
         """A ``polars.DataFrame``; columns whose layout Polars shares with Arrow are not copied."""
@@ -98,8 +102,7 @@ class Relation:
 
     def df(self) -> Any:
         """A ``pandas.DataFrame``."""
-        batches = self._collected()
-        return _convert.to_pandas(batches, lambda: _convert.to_numpy(batches))
+        return _convert.to_pandas(self._collected())
 
     def fetchnumpy(self) -> dict[str, Any]:
         """A dict of NumPy arrays, masked ones for columns with NULLs; numbers in one piece are not

@@ -87,14 +87,14 @@ def test_databases_that_do_not_exist(con):
         swingdb.snapshot("not_shared")
 
 
-@pytest.mark.parametrize("name", ["", "x" * 1000, "a\0b"])
+@pytest.mark.parametrize("name", ["", "x" * 1000])
 def test_impossible_names(name, con):
     with pytest.raises((swingdb.Error, ValueError)):
         swingdb.connect(name)
 
 
 @pytest.mark.parametrize(
-    "name", ["with space", "slash/../dots", "ünïcödé 🚕", ".", "..", "%41", "a\nb"]
+    "name", ["with space", "slash/../dots", "ünïcödé 🚕", ".", "..", "%41", "a\nb", "a\0b"]
 )
 def test_odd_names(name, con):
     with swingdb.connect(name) as odd:

@@ -177,34 +177,37 @@ def test_fork_while_threads_run_queries(taxi):
     assert failures == []
 
 
-def total(bounds: tuple[int, int]) -> int:
+def total(job: tuple[str, int, int]) -> int:
     """A worker's job: takes a snapshot and sums a part of it."""
-    with swingdb.snapshot("taxi") as snap:
+    home, *bounds = job
+    # The server that forks workers may have started in another test, with another environment.
+    with swingdb.snapshot("taxi", home=home) as snap:
         sql = "SELECT coalesce(sum(a), 0) FROM trips WHERE a > ? AND a <= ?"
-        return snap.execute(sql, list(bounds)).fetchone()[0]
+        return snap.execute(sql, bounds).fetchone()[0]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_pools_of_workers(taxi, method):
+def test_pools_of_workers(taxi, home, method):
     context = multiprocessing.get_context(method)
-    parts = [(i * 20_000, (i + 1) * 20_000) for i in range(10)]
+    parts = [(str(home), i * 20_000, (i + 1) * 20_000) for i in range(10)]
     with context.Pool(2) as pool:
         assert sum(pool.map(total, parts)) == 20_000_100_000
 
 
-def write_and_share(name: str) -> int:
+def write_and_share(job: tuple[str, str]) -> int:
     """A worker's job: makes a database and shares it."""
-    with swingdb.connect(name) as con:
+    home, name = job
+    with swingdb.connect(name, home=home) as con:
         con.execute("CREATE TABLE t AS SELECT a FROM generate_series(1, 1000) g(a)")
         return con.share().epoch
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_results_of_workers_are_taken_as_snapshots(taxi, method):
+def test_results_of_workers_are_taken_as_snapshots(taxi, home, method):
     context = multiprocessing.get_context(method)
     names = [f"{method}-{number}" for number in range(4)]
     with context.Pool(2) as pool:
-        pool.map(write_and_share, names)
+        pool.map(write_and_share, [(str(home), name) for name in names])
     taxi.begin()
     for name in names:
         taxi.attach(name)

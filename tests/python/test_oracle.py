@@ -33,7 +33,7 @@ def make_table(rng: random.Random) -> pa.Table:
             "day": pa.array(
                 some(lambda: dt.date(2020, 1, 1) + dt.timedelta(rng.randint(0, 900))), pa.date32()
             ),
-            "at": pa.array(
+            "ts": pa.array(
                 some(lambda: dt.datetime(2024, 1, 1) + dt.timedelta(seconds=rng.randint(0, 10**7))),
                 pa.timestamp("us"),
             ),
@@ -76,7 +76,7 @@ class Generator:
             lambda: (
                 f"day {operator} DATE '202{self.rng.randint(0, 2)}-0{self.rng.randint(1, 9)}-15'"
             ),
-            lambda: f"at {operator} TIMESTAMP '2024-0{self.rng.randint(1, 4)}-11 10:00:00'",
+            lambda: f"ts {operator} TIMESTAMP '2024-0{self.rng.randint(1, 4)}-11 10:00:00'",
             lambda: "flag",
             lambda: f"{inner()} AND {inner()}",
             lambda: f"{inner()} OR {inner()}",
@@ -95,7 +95,7 @@ class Generator:
             "min(x)",
             "max(s)",
             "min(day)",
-            "max(at)",
+            "max(ts)",
             "avg(x)",
             "count(DISTINCT s)",
             "sum(CASE WHEN flag THEN 1 ELSE 0 END)",
@@ -180,7 +180,7 @@ def data(request):
 def engines(data, con):
     con.execute(
         "CREATE TABLE t (id BIGINT, k INT, big BIGINT, x DOUBLE, s VARCHAR, flag BOOLEAN, "
-        "day DATE, at TIMESTAMP)"
+        "day DATE, ts TIMESTAMP)"
     )
     # In pieces, so that there are several segments and a tail.
     for start in range(0, ROWS, 7001):
@@ -216,7 +216,7 @@ def test_random_statements(engines, rng):
                 f"UPDATE t SET k = (SELECT min(k) FROM t) WHERE id % 11 = {step % 11}",
                 "DELETE FROM t WHERE id IN "
                 f"(SELECT id FROM t WHERE {condition} ORDER BY id LIMIT 50)",
-                "INSERT INTO t SELECT id + 100000, k, big, x, s, flag, day, at FROM t "
+                "INSERT INTO t SELECT id + 100000, k, big, x, s, flag, day, ts FROM t "
                 f"WHERE {condition} ORDER BY id LIMIT 300",
                 "DELETE FROM t WHERE false",
                 "UPDATE t SET k = NULL WHERE x IS NULL AND id IN (SELECT id FROM t WHERE k = 3)",

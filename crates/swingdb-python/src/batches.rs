@@ -19,7 +19,7 @@ use swingdb::arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use crate::capsule::{schema_capsule, stream_capsule};
 use crate::fork::Owned;
 use crate::types::{self, Column};
-use crate::{errors, rows};
+use crate::{errors, rows, views};
 
 /// Materialised rows.
 #[pyclass(frozen, module = "swingdb._internal")]
@@ -108,6 +108,14 @@ impl Batches {
             }
         };
         Ok((values, mask))
+    }
+
+    /// The same rows without string views, which not all libraries work with.
+    fn without_views(&self, py: Python<'_>) -> PyResult<Batches> {
+        let (schema, batches) = py
+            .detach(|| views::without_views(&self.schema, &self.batches))
+            .map_err(errors::raise_arrow)?;
+        Ok(Batches::new(schema, batches))
     }
 
     #[pyo3(signature = (requested_schema=None))]

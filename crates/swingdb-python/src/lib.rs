@@ -7,7 +7,8 @@
 //! Rules every function here keeps:
 //! * The interpreter's lock is released while the engine works, and a Ctrl-C in the main thread
 //!   ends the running statement: see [`blocking`].
-//! * A handle made before a `fork` is refused in the child, and never torn down there: see [`fork`].
+//! * A handle made before a `fork` is refused in the child, and never torn down there: see
+//!   [`fork`].
 //! * Results and arrays keep the memory they show; nothing that happens to a connection takes it
 //!   away.
 
@@ -27,6 +28,7 @@ mod rows;
 mod session;
 mod temporal;
 mod types;
+mod views;
 
 use pyo3::prelude::*;
 

@@ -17,8 +17,8 @@ use crate::{blocking, errors, rows};
 
 /// Up to so many rows at once are taken from rows converted ahead.
 const FEW_ROWS: usize = 32;
-/// Rows converted ahead when few are asked for, so that a loop over `fetchone` does not convert each
-/// row by itself.
+/// Rows converted ahead when few are asked for, so that a loop over `fetchone` does not convert
+/// each row by itself.
 const ROWS_AHEAD: usize = 512;
 
 /// What was pulled and what is still to come.
@@ -28,6 +28,8 @@ struct State {
     pulled: VecDeque<RecordBatch>,
     pulling: bool,
     ahead: Option<Ahead>,
+    /// Why the stream ended before its end: whoever asks for more hears it again.
+    failed: Option<swingdb::Error>,
 }
 
 /// Rows converted ahead, and the batch whose last rows they are.
@@ -63,8 +65,13 @@ impl Rows {
     /// The rows of `result`; `interrupt` ends their computation.
     pub fn new(result: QueryResult, interrupt: InterruptHandle) -> Self {
         let (schema, rows_changed) = (result.schema(), result.rows_changed());
-        let state =
-            State { stream: Some(result), pulled: VecDeque::new(), pulling: false, ahead: None };
+        let state = State {
+            stream: Some(result),
+            pulled: VecDeque::new(),
+            pulling: false,
+            ahead: None,
+            failed: None,
+        };
         Self {
             schema,
             interrupt: Owned::new("result", interrupt),
@@ -124,6 +131,9 @@ impl Rows {
             state.put_back();
             let present: usize = state.pulled.iter().map(RecordBatch::num_rows).sum();
             let missing = count.map_or(usize::MAX, |count| count.saturating_sub(present));
+            if let Some(error) = state.failed.as_ref().filter(|_| missing > 0) {
+                return Err(errors::raise(error));
+            }
             let stream = if missing == 0 { None } else { state.stream.take() };
             state.pulling = stream.is_some();
             Ok((stream, missing))
@@ -152,10 +162,22 @@ impl Rows {
         // Closed meanwhile: the rows are nobody's, and that is what the caller hears.
         self.with_state(|state| {
             state.pulling = false;
-            let (batches, stream) = outcome?.map_err(|error| errors::raise(&error))?;
-            state.pulled.extend(batches);
-            state.stream = stream;
-            Ok(())
+            match outcome {
+                Ok(Ok((batches, stream))) => {
+                    state.pulled.extend(batches);
+                    state.stream = stream;
+                    Ok(())
+                }
+                Ok(Err(error)) => {
+                    let raised = errors::raise(&error);
+                    state.failed = Some(error);
+                    Err(raised)
+                }
+                Err(raised) => {
+                    state.failed = Some(swingdb::Error::Interrupted);
+                    Err(raised)
+                }
+            }
         })
     }
 }
@@ -244,6 +266,9 @@ impl Iterator for Reader {
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(batch) = self.state.pulled.pop_front() {
             return Some(Ok(batch));
+        }
+        if let Some(error) = self.state.failed.take() {
+            return Some(Err(error.into()));
         }
         self.state.stream.as_mut()?.next().map(|batch| batch.map_err(ArrowError::from))
     }

@@ -178,14 +178,9 @@ impl Session {
         self.call(py, move |connection| connection.columns(&table))
     }
 
-    /// Ends the session, rolling back its transaction; may be called twice.
+    /// Ends the session, rolling back its transaction; may be called twice. Its results stay.
     fn close(&self, py: Python<'_>) {
-        let (connection, interrupt) = (self.inner.take(), self.interrupt.take());
-        py.detach(|| {
-            if let Some(interrupt) = interrupt {
-                interrupt.interrupt();
-            }
-            drop(connection);
-        });
+        let taken = (self.inner.take(), self.interrupt.take());
+        py.detach(|| drop(taken));
     }
 }
