@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -132,6 +133,10 @@ def run_stages(arguments: argparse.Namespace, environment: dict) -> dict[str, Pr
     except BaseException:
         for program in programs.values():
             program.kill()
+        for program in programs.values():
+            # Those that were ended because of it have the status of a kill.
+            if program.process.returncode not in (0, -signal.SIGKILL):
+                program.finish()
         raise
     return programs
 

@@ -51,15 +51,15 @@ class Terminal:
             cwd=self.directory,
         )
 
-    def _exchange(self, process: subprocess.Popen, text: str) -> str:
+    def _exchange(self, process: subprocess.Popen, text: str) -> tuple[str, bool]:
         process.stdin.write(text)
         process.stdin.flush()
         lines = []
         for line in process.stdout:
             if line.rstrip() == END:
-                break
+                return "".join(lines), False
             lines.append(line)
-        return "".join(lines)
+        return "".join(lines), True
 
     def type(self, prompt: str, text: str) -> str:
         """Types at the shell's prompt `$` or Python's `>>>`; what the terminal shows then."""
@@ -67,10 +67,12 @@ class Terminal:
             self.python = self._start([sys.executable, "-u", "-c", PROMPT])
             return ""
         if prompt == "$":
-            return self._exchange(self.shell, f"{text}\necho {END}\n")
+            return self._exchange(self.shell, f"{text}\necho {END}\n")[0]
         assert self.python is not None, f"no Python runs in this terminal: {text}"
-        shown = self._exchange(self.python, f"{text}\n{END}\n")
-        if self.python.poll() is not None:
+        shown, ended = self._exchange(self.python, f"{text}\n{END}\n")
+        if ended:
+            # It has been told to end, or was killed: the shell's prompt is back.
+            self.python.communicate()
             self.python = None
         return shown
 

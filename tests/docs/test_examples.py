@@ -38,7 +38,7 @@ def test_examples_run(document, tmp_path):
         ended = subprocess.run(
             [sys.executable, str(script)],
             cwd=tmp_path,
-            env=os.environ | {"SWINGDB_HOME": home},
+            env=os.environ | {"SWINGDB_HOME": home, "PYTHONPATH": str(ROOT / "python")},
             capture_output=True,
             text=True,
             timeout=300,

@@ -56,7 +56,11 @@ def test_the_tour_is_true(tmp_path):
     assert len(blocks()) >= 4
     checker = doctest.OutputChecker()
     with tempfile.TemporaryDirectory(prefix="swingdb-tour-", dir="/dev/shm") as home:
-        environment = {"SWINGDB_HOME": home, "PATH": f"{binaries()}:{os.environ['PATH']}"}
+        environment = {
+            "SWINGDB_HOME": home,
+            "PYTHONPATH": str(ROOT / "python"),
+            "PATH": f"{binaries()}:{os.environ['PATH']}",
+        }
         terminals = {n: Terminal(environment, tmp_path) for n in "12"}
         try:
             for number, block in blocks():
