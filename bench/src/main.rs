@@ -185,7 +185,8 @@ fn taxi_files(directory: &Path, rows: u64) -> Outcome<Value> {
     let con = database.connect();
     fill_taxi(&con, "taxi", &TaxiOptions { rows, ..TaxiOptions::default() })?;
     // Receivers report six digits, and speeds one.
-    let query = "SELECT taxi_id, time, round(longitude, 6) AS longitude, round(latitude, 6) AS latitude, \
+    let query = "SELECT taxi_id, time, round(longitude, 6) AS longitude, round(latitude, 6) AS \
+        latitude, \
                  round(CAST(speed AS DOUBLE), 1) AS speed, heading, occupied FROM taxi";
     let mut bytes = serde_json::Map::new();
     for name in ["taxi.csv", "taxi.parquet"] {

@@ -4,9 +4,9 @@
 //! settings, registered Arrow tables. It is `Send + Sync`; clones share the session, and statements
 //! of one session run one after the other. Use one connection per thread to run them side by side.
 //!
-//! Every statement is atomic, and commits itself unless `BEGIN` opened a transaction. A result keeps
-//! the state of the database it started from: later statements, in this session or another, do not
-//! disturb it.
+//! Every statement is atomic, and commits itself unless `BEGIN` opened a transaction. A result
+//! keeps the state of the database it started from: later statements, in this session or another,
+//! do not disturb it.
 //!
 //! ```
 //! use swingdb::{Database, Value};
@@ -70,8 +70,8 @@ impl Connection {
 
     /// Runs one or several statements separated by `;` and returns the result of the last.
     ///
-    /// `params` fill `?` in the order of the text, and `$1`, `$2` ... by number. The result of a query
-    /// streams: rows are computed while it is read.
+    /// `params` fill `?` in the order of the text, and `$1`, `$2` ... by number. The result of a
+    /// query streams: rows are computed while it is read.
     pub fn execute(&self, sql: &str, params: &[Value]) -> Result<QueryResult> {
         self.session.execute(sql, Params::positional(params))
     }
@@ -92,8 +92,9 @@ impl Connection {
 
     /// Appends Arrow batches to a table, in parallel; the number of rows. All or nothing.
     ///
-    /// Columns are matched by name (case-insensitively) when all names match, by position otherwise;
-    /// types that differ are cast, a value that does not fit is [`Error::Conversion`](crate::Error).
+    /// Columns are matched by name (case-insensitively) when all names match, by position
+    /// otherwise; types that differ are cast, a value that does not fit is
+    /// [`Error::Conversion`](crate::Error).
     pub fn append(&self, table: &str, batches: impl RecordBatchReader) -> Result<u64> {
         crate::sql::append::append_batches(&self.session, table, batches)
     }

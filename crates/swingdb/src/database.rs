@@ -1,10 +1,10 @@
 //! Opening databases and taking snapshots: [`Database`].
 //!
-//! A [`Database`] is a handle on one database in this process: the one writer of a named database, a
-//! snapshot of one (which becomes writable, privately, with its first write), or an unnamed private
-//! one. Cloning the handle is cheap; all clones and all [`Connection`]s made from them see the same
-//! database. The memory is let go when the last handle, connection, result and Arrow array that
-//! uses it is gone; what is committed in a *named* database stays until it is dropped.
+//! A [`Database`] is a handle on one database in this process: the one writer of a named database,
+//! a snapshot of one (which becomes writable, privately, with its first write), or an unnamed
+//! private one. Cloning the handle is cheap; all clones and all [`Connection`]s made from them see
+//! the same database. The memory is let go when the last handle, connection, result and Arrow array
+//! that uses it is gone; what is committed in a *named* database stays until it is dropped.
 //!
 //! ```
 //! # let home = tempfile::tempdir_in("/dev/shm").unwrap();

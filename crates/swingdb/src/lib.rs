@@ -1,4 +1,5 @@
-//! SwingDB: an embedded, in-memory, analytical database whose state any process can take as its own.
+//! SwingDB: an embedded, in-memory, analytical database whose state any process can take as its
+//! own.
 //!
 //! One process writes a named database ([`Database::open`]) and shares it; others take the shared
 //! state as their own snapshot in microseconds ([`Database::snapshot`]), read it with SQL over the

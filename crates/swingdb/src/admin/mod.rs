@@ -21,8 +21,8 @@ pub struct LineageNode {
     pub name: String,
     /// Its sizes, owner, readers and times.
     pub info: AreaInfo,
-    /// Names of the databases it was taken or cloned from; empty for one made from nothing. A parent
-    /// that has been dropped meanwhile is named here all the same.
+    /// Names of the databases it was taken or cloned from; empty for one made from nothing. A
+    /// parent that has been dropped meanwhile is named here all the same.
     pub parents: Vec<String>,
     /// Names of the databases taken or cloned from it that still exist.
     pub children: Vec<String>,

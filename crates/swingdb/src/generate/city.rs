@@ -1,8 +1,8 @@
 //! The made-up city in which the taxis drive: its place on the map, its streets and its hot spots.
 //!
 //! Positions inside the city are metres east and north of its centre, along a street grid that is
-//! turned a little against the compass. [`Point::to_degrees`] turns them into longitude and latitude
-//! by the local flat projection, exact to a few metres at this size.
+//! turned a little against the compass. [`Point::to_degrees`] turns them into longitude and
+//! latitude by the local flat projection, exact to a few metres at this size.
 
 use super::random::{Sequence, hash};
 

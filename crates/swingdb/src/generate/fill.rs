@@ -44,7 +44,8 @@ pub fn fill_taxi(connection: &Connection, table: &str, options: &TaxiOptions) ->
     })
 }
 
-/// Creates and fills the eight tables of TPC-H; the rows of each. With `keys`, with their primary keys.
+/// Creates and fills the eight tables of TPC-H; the rows of each. With `keys`, with their primary
+/// keys.
 pub fn fill_tpch(connection: &Connection, scale: f64, keys: bool) -> Result<Vec<(TpchTable, u64)>> {
     let one = |table: TpchTable| {
         let parts = table.parts(scale);

@@ -1,8 +1,9 @@
-//! Counter-based random numbers: a value is a function of what it is for, not of what was drawn before.
+//! Counter-based random numbers: a value is a function of what it is for, not of what was drawn
+//! before.
 //!
 //! The mixer is SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
-//! OOPSLA 2014). Normal deviates are sums of uniform ones (Irwin-Hall), which needs no logarithm and
-//! so gives the same bits on every platform.
+//! OOPSLA 2014). Normal deviates are sums of uniform ones (Irwin-Hall), which needs no logarithm
+//! and so gives the same bits on every platform.
 
 /// Scrambles 64 bits; a bijection.
 #[inline]

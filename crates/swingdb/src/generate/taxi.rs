@@ -1,8 +1,8 @@
 //! GPS reports of a city's taxis, as in the paper's experiments: ordered by time, with real trips.
 //!
-//! Every taxi reports each [`TaxiOptions::interval_s`] seconds. Row `r` belongs to tick
-//! `r / taxis` and to the taxi that is number `r % taxis` in the order of reporting, so any range of
-//! rows can be made alone ([`TaxiGenerator::batch`]); it is the same whoever makes it.
+//! Every taxi reports each [`TaxiOptions::interval_s`] seconds. Row `r` belongs to tick `r / taxis`
+//! and to the taxi that is number `r % taxis` in the order of reporting, so any range of rows can
+//! be made alone ([`TaxiGenerator::batch`]); it is the same whoever makes it.
 //!
 //! | column | type | meaning |
 //! |---|---|---|

@@ -1,11 +1,12 @@
 //! What one taxi does during one block of time: a list of legs.
 //!
 //! A day is cut into blocks of about two hours. Where a taxi is at the start of a block (its
-//! *anchor*) is a function of seed, taxi and block alone, and the plan of a block ends at the anchor
-//! of the next. So blocks can be made in any order and in parallel, and still no taxi ever jumps.
+//! *anchor*) is a function of seed, taxi and block alone, and the plan of a block ends at the
+//! anchor of the next. So blocks can be made in any order and in parallel, and still no taxi ever
+//! jumps.
 //!
-//! Inside a block a taxi waits for work, drives empty to a passenger, carries it, sets it down, and so
-//! on as long as it can still reach its next anchor. The `occupied` flag flips while the car
+//! Inside a block a taxi waits for work, drives empty to a passenger, carries it, sets it down, and
+//! so on as long as it can still reach its next anchor. The `occupied` flag flips while the car
 //! stands, at the pick-up and the drop-off.
 
 use super::city::{
@@ -13,7 +14,8 @@ use super::city::{
 };
 use super::random::{Sequence, hash};
 
-/// Length of a block that the plans aim at, seconds: long enough to cross the city in the rush hour.
+/// Length of a block that the plans aim at, seconds: long enough to cross the city in the rush
+/// hour.
 pub(super) const BLOCK_S: u32 = 7_200;
 
 /// A car stops and goes with this period, seconds.
@@ -58,7 +60,8 @@ impl Profile {
         profile
     }
 
-    /// Periods' worth of distance after `periods` of time, and the speed then relative to the average.
+    /// Periods' worth of distance after `periods` of time, and the speed then relative to the
+    /// average.
     #[inline]
     fn at(&self, periods: f32) -> (f32, f32) {
         let whole = periods.floor();

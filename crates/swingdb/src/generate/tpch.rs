@@ -1,7 +1,7 @@
 //! The eight tables of TPC-H, made by the `tpchgen` crates: the same rows as the official `dbgen`.
 //!
-//! A table is cut into parts of about a segment, each of which can be made alone: that is how a table
-//! is filled on all cores ([`TpchTable::part`]).
+//! A table is cut into parts of about a segment, each of which can be made alone: that is how a
+//! table is filled on all cores ([`TpchTable::part`]).
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;

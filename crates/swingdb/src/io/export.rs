@@ -42,7 +42,8 @@ const ROW_GROUP_ROWS: usize = 262_144;
 const GZIP_LEVEL: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
 
-/// Writes a query's rows to a file; see [`Connection::export_file`](crate::Connection::export_file).
+/// Writes a query's rows to a file; see
+/// [`Connection::export_file`](crate::Connection::export_file).
 pub(crate) fn export_file(
     session: &Arc<Session>,
     sql_or_table: &str,
@@ -71,8 +72,8 @@ pub(crate) fn export_file(
 /// Batches from anywhere.
 pub(crate) type Rows = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// The rows of a table in their order, which a query would not promise; `None` when `name` is no table
-/// (it may be a view or a file).
+/// The rows of a table in their order, which a query would not promise; `None` when `name` is no
+/// table (it may be a view or a file).
 pub(crate) fn table_rows(
     session: &Session,
     name: &ObjectName,
@@ -163,8 +164,8 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Gathers rows into groups of `group_rows`, encodes groups in parallel, and writes them in order.
-    /// There is always a first group, be it empty.
+    /// Gathers rows into groups of `group_rows`, encodes groups in parallel, and writes them in
+    /// order. There is always a first group, be it empty.
     fn run<T: Send>(
         self,
         group_rows: usize,
@@ -207,8 +208,8 @@ impl Job<'_> {
     }
 }
 
-/// How text is packed. Each group of rows is a gzip member or zstd frame of its own: readers take them
-/// one after the other, and writers make them in parallel.
+/// How text is packed. Each group of rows is a gzip member or zstd frame of its own: readers take
+/// them one after the other, and writers make them in parallel.
 #[derive(Clone, Copy)]
 enum Packing {
     Plain,

@@ -1,7 +1,8 @@
 //! Files as tables of a query: `FROM 'file.csv'`, `read_csv('file.csv')`, `CREATE EXTERNAL TABLE`.
 //!
-//! Parquet goes through DataFusion's own scan, which skips row groups and pages by their statistics. The
-//! other formats are read by the same code as imports, with only the columns a query asks for.
+//! Parquet goes through DataFusion's own scan, which skips row groups and pages by their
+//! statistics. The other formats are read by the same code as imports, with only the columns a
+//! query asks for.
 
 use std::fmt;
 use std::sync::Arc;

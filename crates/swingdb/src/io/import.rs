@@ -1,7 +1,7 @@
 //! Files into tables.
 //!
-//! An import is one statement: a savepoint before it, parallel writing into parts of an append that nobody
-//! sees, and either the whole append or none of it.
+//! An import is one statement: a savepoint before it, parallel writing into parts of an append that
+//! nobody sees, and either the whole append or none of it.
 
 use std::path::Path;
 use std::sync::Arc;

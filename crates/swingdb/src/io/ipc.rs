@@ -1,7 +1,7 @@
 //! Arrow IPC: the file format (also called Feather) and the stream format.
 //!
-//! The batches of a file are decoded in parallel; those of a stream follow one another. Small batches are
-//! joined, large ones cut, so that segments get their usual size.
+//! The batches of a file are decoded in parallel; those of a stream follow one another. Small
+//! batches are joined, large ones cut, so that segments get their usual size.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -90,8 +90,8 @@ struct One<'a> {
 impl One<'_> {
     /// Batches by their index, several threads with a reader each.
     ///
-    /// Decoding happens inside `next` of one reader at a time for the numbers to have no gaps; what is
-    /// parallel is the conversion and what the sink does, which is most of it.
+    /// Decoding happens inside `next` of one reader at a time for the numbers to have no gaps; what
+    /// is parallel is the conversion and what the sink does, which is most of it.
     fn read_file(&self, sink: &Sink<'_>) -> Result<()> {
         let mut reader = guarded(self.file, || open_file(self.file, self.run.projection))?;
         let batches = reader.num_batches().max(1) as u64;

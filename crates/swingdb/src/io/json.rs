@@ -1,7 +1,7 @@
 //! JSON: one object a line, or one array of objects.
 //!
-//! Lines are cut and decoded in parallel like CSV records. The schema is that of a sample: the union
-//! of the objects' members; strings that are all dates or timestamps become such columns.
+//! Lines are cut and decoded in parallel like CSV records. The schema is that of a sample: the
+//! union of the objects' members; strings that are all dates or timestamps become such columns.
 
 use std::io::Read;
 use std::sync::Arc;

@@ -1,9 +1,11 @@
-//! Files in and out: Parquet, CSV, JSON lines and Arrow IPC, by API, by `COPY` and in `FROM 'file'`.
+//! Files in and out: Parquet, CSV, JSON lines and Arrow IPC, by API, by `COPY` and in `FROM
+//! 'file'`.
 //!
 //! Reading: [`source`] finds files and formats, [`scan`] reads any of them as one table on several
-//! threads ([`csv`], [`parquet`], [`json`], [`ipc`]), [`import`] appends to a table of the database, and
-//! [`external`] lets a query read files in place. Writing: [`export`] encodes on several threads into an
-//! [`output`] file that is complete or not there. [`copy`] is the SQL of all that.
+//! threads ([`csv`], [`parquet`], [`json`], [`ipc`]), [`import`] appends to a table of the
+//! database, and [`external`] lets a query read files in place. Writing: [`export`] encodes on
+//! several threads into an [`output`] file that is complete or not there. [`copy`] is the SQL of
+//! all that.
 
 mod copy;
 mod csv;

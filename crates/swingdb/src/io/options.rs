@@ -64,8 +64,8 @@ pub struct ImportOptions {
     pub types: Vec<(String, DataType)>,
     /// CSV and JSON: rows looked at for finding out types; 20 480 when `None`, all with `u64::MAX`.
     pub sample_rows: Option<u64>,
-    /// Columns of the table that the file's columns go to, in the file's order. When empty, columns are
-    /// matched by name if the file's names are the table's, and by position otherwise.
+    /// Columns of the table that the file's columns go to, in the file's order. When empty, columns
+    /// are matched by name if the file's names are the table's, and by position otherwise.
     pub columns: Vec<String>,
     /// The table must exist; without this it is created when missing.
     pub must_exist: bool,

@@ -1,7 +1,7 @@
 //! The file of an export: complete under its name, or not there.
 //!
-//! Everything is written to a temporary file beside the target, which takes the target's name at the
-//! end. Devices and pipes, which have no contents to keep whole, are written directly.
+//! Everything is written to a temporary file beside the target, which takes the target's name at
+//! the end. Devices and pipes, which have no contents to keep whole, are written directly.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};

@@ -1,7 +1,7 @@
 //! Parquet files: row groups are decoded in parallel, each into batches of a segment.
 //!
-//! Strings and binaries arrive as views, dictionaries as their values: that is how tables keep them.
-//! A damaged file may make the decoder panic; that too becomes an error with the file's name.
+//! Strings and binaries arrive as views, dictionaries as their values: that is how tables keep
+//! them. A damaged file may make the decoder panic; that too becomes an error with the file's name.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,8 +19,8 @@ use super::scan::{Run, Sink, in_parallel};
 use super::source::InputFile;
 use crate::error::{Error, Result};
 
-/// Adjacent row groups are read together until they have this many rows, so that files with very small
-/// ones do not make very small segments.
+/// Adjacent row groups are read together until they have this many rows, so that files with very
+/// small ones do not make very small segments.
 const TASK_ROWS: i64 = 100_000;
 /// Batches of one task are numbered below this.
 const MAX_TASK_BATCHES: u64 = 1 << 24;

@@ -1,8 +1,8 @@
 //! Reading files of any format as one table, on several threads.
 //!
-//! [`FileScan::open`] finds the files and their schema; [`FileScan::run`] reads them. The batches reach
-//! the sink from many threads at once, each with its place in the order of the files: ascending, and for
-//! all formats but Parquet 0, 1, 2 ... without gaps.
+//! [`FileScan::open`] finds the files and their schema; [`FileScan::run`] reads them. The batches
+//! reach the sink from many threads at once, each with its place in the order of the files:
+//! ascending, and for all formats but Parquet 0, 1, 2 ... without gaps.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -139,8 +139,8 @@ impl FileScan {
         }
     }
 
-    /// As [`FileScan::run`] with a sink that passes `turnstile`: an error that keeps a batch from reaching
-    /// the sink must end the waiting of those behind it.
+    /// As [`FileScan::run`] with a sink that passes `turnstile`: an error that keeps a batch from
+    /// reaching the sink must end the waiting of those behind it.
     pub(crate) fn run_guarded(
         &self,
         run: &Run<'_>,
@@ -154,9 +154,9 @@ impl FileScan {
 
 /// Runs `work` on several threads until it has no more to do, and reports the earliest error.
 ///
-/// `next` hands out pieces of work in order, one thread at a time; `work` does one. After an error no
-/// new piece is handed out, but those before it are finished: so the error reported is the first one in
-/// the order of the pieces, whichever thread was faster.
+/// `next` hands out pieces of work in order, one thread at a time; `work` does one. After an error
+/// no new piece is handed out, but those before it are finished: so the error reported is the first
+/// one in the order of the pieces, whichever thread was faster.
 pub(crate) fn in_parallel<T: Send>(
     threads: usize,
     next: impl FnMut() -> Result<Option<(u64, T)>> + Send,
@@ -234,7 +234,8 @@ impl Default for Turnstile {
 }
 
 impl Turnstile {
-    /// Waits until it is `order`'s turn and runs `pass`; [`Error::Interrupted`] when one before it failed.
+    /// Waits until it is `order`'s turn and runs `pass`; [`Error::Interrupted`] when one before it
+    /// failed.
     pub(crate) fn pass<T>(&self, order: u64, pass: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut state = self.state.lock();
         while state.next != order && order <= state.closed_at {

@@ -7,7 +7,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use crate::error::{Error, Result};
 use crate::sql::write::types::{arrow_type, sql_name};
 
-/// The SQL name of `data_type`, with the form in which a field has to write it where that is special.
+/// The SQL name of `data_type`, with the form in which a field has to write it where that is
+/// special.
 pub(crate) fn described(data_type: &DataType) -> String {
     match data_type {
         DataType::Binary

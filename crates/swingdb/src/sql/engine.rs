@@ -1,7 +1,7 @@
 //! The query engine's part that all sessions share: functions, optimizer rules, memory.
 //!
-//! Building DataFusion's registries costs a noticeable part of a millisecond, so it is done once a process,
-//! with the first statement; a session's state is a copy that shares them.
+//! Building DataFusion's registries costs a noticeable part of a millisecond, so it is done once a
+//! process, with the first statement; a session's state is a copy that shares them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -86,7 +86,8 @@ fn default_config() -> SessionConfig {
     config
 }
 
-/// Memory the operators of all sessions may use together unless told otherwise: 80 % of the machine's.
+/// Memory the operators of all sessions may use together unless told otherwise: 80 % of the
+/// machine's.
 pub(crate) fn default_memory_limit() -> usize {
     const FALLBACK: usize = 4 << 30;
     let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {

@@ -1,12 +1,12 @@
 //! Identifiers without regard to case, and names for unnamed columns.
 //!
-//! Names keep the case they were created with. [`resolve`] goes over a statement before it is planned: an unquoted
-//! identifier that equals no known name, but equals exactly one but for case, is replaced by that one, quoted. Known
-//! are the columns of every table the statement mentions, its aliases and its common table expressions.
-//! Quoted identifiers are left alone.
+//! Names keep the case they were created with. [`resolve`] goes over a statement before it is
+//! planned: an unquoted identifier that equals no known name, but equals exactly one but for case,
+//! is replaced by that one, quoted. Known are the columns of every table the statement mentions,
+//! its aliases and its common table expressions. Quoted identifiers are left alone.
 //!
-//! An expression in a SELECT list that has no alias is named by its text (`sum(a)`); of several equal names
-//! the later ones get a number (`a_1`).
+//! An expression in a SELECT list that has no alias is named by its text (`sum(a)`); of several
+//! equal names the later ones get a number (`a_1`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -316,8 +316,9 @@ fn has_many_columns(expr: &Expr) -> bool {
     }
 }
 
-/// Numbers the parameters of a statement: `?` in order of appearance, `$name` by name, as `$1`, `$2` ...
-/// `next` is the number of the next `?`, above all numbers so far; `names` collects the names in the order of their numbers.
+/// Numbers the parameters of a statement: `?` in order of appearance, `$name` by name, as `$1`,
+/// `$2` ... `next` is the number of the next `?`, above all numbers so far; `names` collects the
+/// names in the order of their numbers.
 pub(crate) fn number_parameters<T: VisitMut>(
     tree: &mut T,
     next: &mut usize,

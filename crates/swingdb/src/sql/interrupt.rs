@@ -2,8 +2,8 @@
 //!
 //! Every statement runs under a [`CancelToken`]; the session knows the tokens of its running
 //! statements and of results still being read. [`InterruptHandle::interrupt`] cancels them all:
-//! waiting consumers wake at once with [`Error::Interrupted`], and the tasks that compute are aborted
-//! at their next pause. An interrupt with nothing running does nothing.
+//! waiting consumers wake at once with [`Error::Interrupted`], and the tasks that compute are
+//! aborted at their next pause. An interrupt with nothing running does nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

@@ -2,8 +2,8 @@
 //!
 //! A text goes through [`statement`] (parse, number parameters, dispatch), then [`planner`] (names
 //! resolved against one immutable [`view::View`] of the catalogs) into DataFusion, and comes back
-//! through [`stream`] as a [`result::QueryResult`]. Tables are read by [`provider`] and [`scan`] straight
-//! from the segments. Statements that change something live in [`write`].
+//! through [`stream`] as a [`result::QueryResult`]. Tables are read by [`provider`] and [`scan`]
+//! straight from the segments. Statements that change something live in [`write`].
 
 pub(crate) mod append;
 pub(crate) mod appender;

@@ -1,8 +1,9 @@
 //! A table of the database as DataFusion sees it.
 //!
-//! [`SwingTable`] stands for one immutable version of a table. Reading goes through [`SwingSource`];
-//! everything that would change it returns an error: DataFusion hands DELETE and UPDATE to a provider with
-//! conditions it cannot express simply left out, so such statements never come this way.
+//! [`SwingTable`] stands for one immutable version of a table. Reading goes through
+//! [`SwingSource`]; everything that would change it returns an error: DataFusion hands DELETE and
+//! UPDATE to a provider with conditions it cannot express simply left out, so such statements never
+//! come this way.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Which segments a condition can rule out by their statistics.
 //!
-//! A segment is left out only when no row of it can fulfil the condition. Statistics may be wider than the live rows;
-//! that costs reading, never correctness. A condition that cannot be understood keeps everything.
+//! A segment is left out only when no row of it can fulfil the condition. Statistics may be wider
+//! than the live rows; that costs reading, never correctness. A condition that cannot be understood
+//! keeps everything.
 
 use std::collections::HashSet;
 use std::sync::Arc;

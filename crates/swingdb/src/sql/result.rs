@@ -12,8 +12,8 @@ use crate::sql::stream::BatchStream;
 /// The rows a statement returns, or the number of rows it changed.
 ///
 /// An iterator that computes while it is read, on the library's own threads, a few batches ahead.
-/// Dropping it ends the computation. It is `Send`, keeps the database state it started from, and may
-/// outlive the connection.
+/// Dropping it ends the computation. It is `Send`, keeps the database state it started from, and
+/// may outlive the connection.
 pub struct QueryResult {
     schema: SchemaRef,
     rows: Rows,
@@ -53,8 +53,8 @@ impl QueryResult {
         Iterator::collect(self)
     }
 
-    /// The same rows as a reader of the Arrow libraries; errors become [`ArrowError::ExternalError`]
-    /// around an [`Error`].
+    /// The same rows as a reader of the Arrow libraries; errors become
+    /// [`ArrowError::ExternalError`] around an [`Error`].
     pub fn into_reader(self) -> impl RecordBatchReader + Send + 'static {
         Reader(self)
     }

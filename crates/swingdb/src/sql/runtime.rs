@@ -2,8 +2,8 @@
 //!
 //! The library keeps one tokio runtime of its own, started with the first query. Callers never run
 //! query code on their own thread: they wait, and so can be interrupted at once even while a plan
-//! computes without pause. After a `fork` the child has none of these threads; it starts a runtime of its
-//! own (recognised by the process id) and never touches its parent's.
+//! computes without pause. After a `fork` the child has none of these threads; it starts a runtime
+//! of its own (recognised by the process id) and never touches its parent's.
 //!
 //! Waiting uses thread parking only, so it works on any thread, also inside another async runtime.
 

@@ -1,12 +1,13 @@
 //! Reading the segments of a table: [`SwingSource`].
 //!
-//! The rows are cut into morsels (a part of a segment). The partitions of a scan take morsels from one counter, so a
-//! partition whose morsels are cheap, or whose consumer is fast, takes more of them. The counter only
-//! grows: every partition sees the rows in table order, which makes a declared order hold in each.
+//! The rows are cut into morsels (a part of a segment). The partitions of a scan take morsels from
+//! one counter, so a partition whose morsels are cheap, or whose consumer is fast, takes more of
+//! them. The counter only grows: every partition sees the rows in table order, which makes a
+//! declared order hold in each.
 //!
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
-//! can matter at all (see [`pruning`](crate::sql::pruning)). Batches are views of the segment's memory, at most
-//! [`BATCH_ROWS`] long; only rows next to deleted ones are copied.
+//! can matter at all (see [`pruning`](crate::sql::pruning)). Batches are views of the segment's
+//! memory, at most [`BATCH_ROWS`] long; only rows next to deleted ones are copied.
 
 use std::fmt;
 use std::ops::Range;
@@ -411,7 +412,8 @@ impl ScanStream {
 
     fn limit_reached(&self) -> bool {
         let Some(limit) = self.source.limit else { return false };
-        // Where an order is declared, somebody may merge the partitions and need the first rows of each.
+        // Where an order is declared, somebody may merge the partitions and need the first rows of
+        // each.
         let emitted = match self.source.orderings.is_empty() {
             true => self.shared.emitted.load(Ordering::Relaxed),
             false => self.emitted,

@@ -1,9 +1,9 @@
 //! The state of one conversation with a database: [`Session`].
 //!
-//! A session runs one statement at a time (`statement` lock); results that are still being read do not hold it.
-//! What a statement can see is gathered into a [`View`] when it starts. Locks are taken in the order
-//! `statement`, `txn`, `state`, and the latter two only for moments: [`Session::view`] takes `txn`,
-//! so nobody may hold it while planning.
+//! A session runs one statement at a time (`statement` lock); results that are still being read do
+//! not hold it. What a statement can see is gathered into a [`View`] when it starts. Locks are
+//! taken in the order `statement`, `txn`, `state`, and the latter two only for moments:
+//! [`Session::view`] takes `txn`, so nobody may hold it while planning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,8 +142,8 @@ impl Session {
         Ok(())
     }
 
-    /// Plans a statement whose parameters are numbered and whose names are resolved, against what the
-    /// session sees now.
+    /// Plans a statement whose parameters are numbered and whose names are resolved, against what
+    /// the session sees now.
     pub(crate) fn plan(&self, statement: &ast::Statement, params: &Params) -> Result<LogicalPlan> {
         self.plan_with(statement, params, &[])
     }

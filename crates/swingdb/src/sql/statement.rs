@@ -1,8 +1,8 @@
 //! From a text to results: parsing, numbering parameters, resolving names, and dispatch.
 //!
-//! A text is parsed as a whole before its first statement runs, so that a typing error changes nothing.
-//! Queries and statements about the session are carried out here; what changes data goes to
-//! [`write`](crate::sql::write), what reads or writes files to [`io`](crate::io).
+//! A text is parsed as a whole before its first statement runs, so that a typing error changes
+//! nothing. Queries and statements about the session are carried out here; what changes data goes
+//! to [`write`](crate::sql::write), what reads or writes files to [`io`](crate::io).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -372,8 +372,8 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
     }
 }
 
-/// The names that stand for tables in a text, in order of appearance; those of common table expressions
-/// left out. Nothing for a text that cannot be parsed.
+/// The names that stand for tables in a text, in order of appearance; those of common table
+/// expressions left out. Nothing for a text that cannot be parsed.
 pub(crate) fn table_references(sql: &str) -> Result<Vec<TableReference>> {
     let Ok(statements) = parse(sql) else { return Ok(Vec::new()) };
     let mut all = Vec::new();

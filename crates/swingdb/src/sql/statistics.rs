@@ -1,8 +1,9 @@
 //! What segments know about their columns, in DataFusion's terms.
 //!
-//! Exact figures let the planner answer `count(*)`, `min` and `max` without reading a row, and choose join
-//! orders. A figure is called exact only when it describes precisely the rows a scan returns: bounds and
-//! NULL counts of a segment with deleted rows are estimates, row counts never are.
+//! Exact figures let the planner answer `count(*)`, `min` and `max` without reading a row, and
+//! choose join orders. A figure is called exact only when it describes precisely the rows a scan
+//! returns: bounds and NULL counts of a segment with deleted rows are estimates, row counts never
+//! are.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Running a physical plan and handing its batches to a waiting caller.
 //!
 //! A driver task on the library's threads pulls the plan's output and puts it into a short queue;
-//! [`BatchStream`] takes from it on the caller's thread. Dropping the stream, or an interrupt, aborts
-//! the driver and with it every task the plan has spawned.
+//! [`BatchStream`] takes from it on the caller's thread. Dropping the stream, or an interrupt,
+//! aborts the driver and with it every task the plan has spawned.
 
 use std::sync::Arc;
 use std::time::Duration;

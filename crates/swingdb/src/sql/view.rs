@@ -1,11 +1,13 @@
 //! Everything the names of one statement can mean: [`View`].
 //!
-//! A view is fixed when a statement starts: the catalog version it reads, those of the attached databases, the
-//! registered Arrow tables. What happens in the session afterwards does not reach the statement.
+//! A view is fixed when a statement starts: the catalog version it reads, those of the attached
+//! databases, the registered Arrow tables. What happens in the session afterwards does not reach
+//! the statement.
 //!
-//! A name with one part is looked up in schema `main`, then among registered tables, then as a file.
-//! With two parts the first is a schema, or else an attached database (its schema `main`); with three it is
-//! a database, then a schema. Names match exactly, or without regard to case when exactly one does.
+//! A name with one part is looked up in schema `main`, then among registered tables, then as a
+//! file. With two parts the first is a schema, or else an attached database (its schema `main`);
+//! with three it is a database, then a schema. Names match exactly, or without regard to case when
+//! exactly one does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

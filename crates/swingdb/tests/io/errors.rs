@@ -48,7 +48,10 @@ fn a_file_that_must_not_be_read() {
 fn truncated_and_damaged_files_of_every_format() {
     let mut random = seeded();
     let place = Place::new();
-    place.run("CREATE TABLE t AS SELECT value AS a, concat('text ', value) AS b FROM generate_series(1, 5000)");
+    place.run(
+        "CREATE TABLE t AS SELECT value AS a, concat('text ', value) AS b FROM \
+        generate_series(1, 5000)",
+    );
     for name in ["f.parquet", "f.arrow", "f.arrows", "f.csv.gz", "f.csv.zst"] {
         place.con.export_file("t", place.path(name), ExportOptions::default()).unwrap();
         let whole = std::fs::read(place.path(name)).unwrap();

@@ -136,7 +136,10 @@ fn all_types_survive_every_format() {
 #[test]
 fn codecs_and_small_row_groups() {
     let place = Place::new();
-    place.run("CREATE TABLE t AS SELECT value AS a, concat('text ', value % 7) AS b FROM generate_series(1, 50000)");
+    place.run(
+        "CREATE TABLE t AS SELECT value AS a, concat('text ', value % 7) AS b FROM \
+        generate_series(1, 50000)",
+    );
     for codec in ["none", "snappy", "zstd", "gzip", "lz4"] {
         let export = ExportOptions {
             compression: Some(codec.into()),

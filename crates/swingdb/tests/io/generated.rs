@@ -30,7 +30,8 @@ fn pick_ups_are_at_hot_spots_and_rush_hours_are_slow() {
     fill_taxi(&place.con, "taxi", &options).unwrap();
     place.run(
         "CREATE TABLE flips AS SELECT longitude, latitude, occupied FROM (SELECT *, lag(occupied) \
-         OVER (PARTITION BY taxi_id ORDER BY time) AS before FROM taxi WHERE longitude BETWEEN 113 AND 115 \
+         OVER (PARTITION BY taxi_id ORDER BY time) AS before FROM taxi WHERE longitude BETWEEN \
+             113 AND 115 \
          AND latitude BETWEEN 22 AND 23) WHERE occupied <> before",
     );
     let flips = place.rows("SELECT longitude, latitude, occupied FROM flips");
@@ -48,12 +49,14 @@ fn pick_ups_are_at_hot_spots_and_rush_hours_are_slow() {
 
     let speed = |hour: u32| -> f64 {
         let sql = format!(
-            "SELECT avg(speed) FROM taxi WHERE occupied AND speed BETWEEN 0 AND 200 AND date_part('hour', time) = {hour}"
+            "SELECT avg(speed) FROM taxi WHERE occupied AND speed BETWEEN 0 AND 200 AND \
+                date_part('hour', time) = {hour}"
         );
         place.value(&sql).parse().unwrap()
     };
     assert!(speed(8) < 0.7 * speed(22), "{} {}", speed(8), speed(22));
-    let dirty = "SELECT count(*) FROM taxi WHERE NOT longitude BETWEEN 113 AND 115 OR speed IS NULL \
+    let dirty = "SELECT count(*) FROM taxi WHERE NOT longitude BETWEEN 113 AND 115 OR speed IS \
+        NULL \
                  OR speed < 0 OR speed > 200";
     let dirty: u64 = place.value(dirty).parse().unwrap();
     assert!((2_400..3_600).contains(&dirty), "{dirty} wrong rows in a million and a half");
@@ -84,7 +87,8 @@ fn weather_joins_with_taxis() {
     .unwrap();
     fill_weather(&place.con, &WeatherOptions::default()).unwrap();
     let joined = "SELECT count(*) FROM taxi t JOIN zones z ON t.longitude >= z.min_longitude AND \
-                  t.longitude < z.max_longitude AND t.latitude >= z.min_latitude AND t.latitude < z.max_latitude \
+                  t.longitude < z.max_longitude AND t.latitude >= z.min_latitude AND \
+                      t.latitude < z.max_latitude \
                   JOIN weather w ON w.zone_id = z.zone_id AND w.hour = date_trunc('hour', t.time)";
     assert_eq!(place.value(joined), "50000");
 }

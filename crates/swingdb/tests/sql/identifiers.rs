@@ -31,7 +31,13 @@ fn aliases_and_common_table_expressions() {
         f.rows("SELECT X, sum(Y) AS Total FROM T GROUP BY x HAVING sum(y) > 1 ORDER BY TOTAL DESC"),
         ["1|30", "2|5"]
     );
-    assert_eq!(f.rows("WITH Sums AS (SELECT x, sum(y) AS S FROM t GROUP BY X) SELECT s FROM sums WHERE SUMS.x = 2"), ["5"]);
+    assert_eq!(
+        f.rows(
+            "WITH Sums AS (SELECT x, sum(y) AS S FROM t GROUP BY X) SELECT s FROM \
+        sums WHERE SUMS.x = 2"
+        ),
+        ["5"]
+    );
     assert_eq!(
         f.rows("SELECT A.x FROM t a JOIN t B USING (X, Y) ORDER BY a.X, b.y"),
         ["1", "1", "2"]

@@ -7,7 +7,10 @@ use swingdb::Error;
 fn joins_windows_and_common_table_expressions() {
     let f = fixture();
     f.run("CREATE TABLE city (id INT, name VARCHAR, country INT)");
-    f.run("INSERT INTO city VALUES (1, 'Oslo', 1), (2, 'Bergen', 1), (3, 'Lund', 2), (4, 'Nuuk', NULL)");
+    f.run(
+        "INSERT INTO city VALUES (1, 'Oslo', 1), (2, 'Bergen', 1), (3, 'Lund', 2), (4, \
+        'Nuuk', NULL)",
+    );
     f.run("CREATE TABLE country (id INT, name VARCHAR)");
     f.run("INSERT INTO country VALUES (1, 'Norway'), (2, 'Sweden'), (3, 'Chad')");
     let joined = f.rows(
@@ -136,7 +139,10 @@ fn views_see_the_tables_as_they_are_now() {
 #[test]
 fn a_join_of_many_tables_is_reordered_and_right() {
     let f = fixture();
-    f.run("CREATE TABLE big AS SELECT value AS id, value % 1000 AS mid FROM generate_series(1, 50000)");
+    f.run(
+        "CREATE TABLE big AS SELECT value AS id, value % 1000 AS mid FROM generate_series(1, \
+        50000)",
+    );
     f.run(
         "CREATE TABLE mid AS SELECT value AS id, value % 10 AS small FROM generate_series(0, 999)",
     );
@@ -150,6 +156,9 @@ fn a_join_of_many_tables_is_reordered_and_right() {
     let cross = "SELECT count(*) FROM small a, small b, mid WHERE mid.small = a.id AND mid.id < 20";
     assert_eq!(f.rows(cross), ["200"]);
     // The columns stay in the order of the text.
-    let all = f.rows("SELECT * FROM big, mid, small WHERE big.mid = mid.id AND mid.small = small.id AND big.id = 1234");
+    let all = f.rows(
+        "SELECT * FROM big, mid, small WHERE big.mid = mid.id AND mid.small = \
+        small.id AND big.id = 1234",
+    );
     assert_eq!(all, ["1234|234|234|4|4|n4"]);
 }

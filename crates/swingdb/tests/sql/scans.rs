@@ -107,7 +107,8 @@ fn scans_equal_a_naive_filter() {
         assert_eq!(f.value(&plain), wanted, "seed {seed}: {plain}");
         // Written so that no segment can be ruled out.
         let hidden = format!(
-            "SELECT count(*), sum(id) FROM t WHERE CASE WHEN {one} AND {two} THEN true ELSE false END"
+            "SELECT count(*), sum(id) FROM t WHERE CASE WHEN {one} AND {two} THEN true ELSE \
+                false END"
         );
         assert_eq!(f.value(&hidden), wanted, "seed {seed}: {hidden}");
         // The best rows by an order, with segments ruled out while it runs.

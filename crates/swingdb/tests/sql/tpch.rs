@@ -1,4 +1,5 @@
-//! All 22 queries of TPC-H at scale factor 0.01 against answers computed by DuckDB 2.0 over the same data.
+//! All 22 queries of TPC-H at scale factor 0.01 against answers computed by DuckDB 2.0 over the
+//! same data.
 
 use super::common::{Fixture, fixture, rows};
 

@@ -153,12 +153,8 @@ impl Column {
         let nulls = &mut self.nulls;
         match (&mut self.data, &self.data_type) {
             (Data::Bool(out), _) => fill(batch, column, out, nulls, values::boolean),
-            (Data::I8(out), _) => {
-                fill(batch, column, out, nulls, |text| values::integer(text)?.try_into().ok())
-            }
-            (Data::I16(out), _) => {
-                fill(batch, column, out, nulls, |text| values::integer(text)?.try_into().ok())
-            }
+            (Data::I8(out), _) => fill(batch, column, out, nulls, signed),
+            (Data::I16(out), _) => fill(batch, column, out, nulls, signed),
             (Data::I32(out), DataType::Date32) => {
                 fill(batch, column, out, nulls, |text| day(text, dates))
             }
@@ -168,9 +164,7 @@ impl Column {
                     whole(values::time(text)?, per_unit)?.try_into().ok()
                 })
             }
-            (Data::I32(out), _) => {
-                fill(batch, column, out, nulls, |text| values::integer(text)?.try_into().ok())
-            }
+            (Data::I32(out), _) => fill(batch, column, out, nulls, signed),
             (Data::I64(out), DataType::Timestamp(unit, zone)) => {
                 let per_second = per_second(*unit);
                 let needs_utc = zone.is_none();
@@ -191,15 +185,9 @@ impl Column {
                 fill(batch, column, out, nulls, |text| whole(values::time(text)?, per_unit))
             }
             (Data::I64(out), _) => fill(batch, column, out, nulls, values::integer),
-            (Data::U8(out), _) => {
-                fill(batch, column, out, nulls, |text| values::unsigned(text)?.try_into().ok())
-            }
-            (Data::U16(out), _) => {
-                fill(batch, column, out, nulls, |text| values::unsigned(text)?.try_into().ok())
-            }
-            (Data::U32(out), _) => {
-                fill(batch, column, out, nulls, |text| values::unsigned(text)?.try_into().ok())
-            }
+            (Data::U8(out), _) => fill(batch, column, out, nulls, unsigned),
+            (Data::U16(out), _) => fill(batch, column, out, nulls, unsigned),
+            (Data::U32(out), _) => fill(batch, column, out, nulls, unsigned),
             (Data::U64(out), _) => fill(batch, column, out, nulls, values::unsigned),
             (Data::F32(out), _) => fill(batch, column, out, nulls, values::float32),
             (Data::F64(out), _) => fill(batch, column, out, nulls, values::float),
@@ -390,4 +378,14 @@ fn null_buffer(rows: usize, nulls: &[u32]) -> Option<NullBuffer> {
         bits[*row as usize / 8] &= !(1 << (row % 8));
     }
     Some(NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(bits), 0, rows)))
+}
+
+/// A signed number that fits a type narrower than 64 bits.
+fn signed<T: TryFrom<i64>>(text: &[u8]) -> Option<T> {
+    values::integer(text)?.try_into().ok()
+}
+
+/// An unsigned number that fits a type narrower than 64 bits.
+fn unsigned<T: TryFrom<u64>>(text: &[u8]) -> Option<T> {
+    values::unsigned(text)?.try_into().ok()
 }

@@ -1,9 +1,9 @@
 //! Finding the fields of the records of a block.
 //!
-//! Eight bytes at a time are compared with the delimiter, the terminator and the quote in one machine
-//! word; only bytes that mean something are looked at one by one. Positions are collected for a
-//! batch of records and then parsed column by column ([`super::columns`]), while the text is still in
-//! the cache.
+//! Eight bytes at a time are compared with the delimiter, the terminator and the quote in one
+//! machine word; only bytes that mean something are looked at one by one. Positions are collected
+//! for a batch of records and then parsed column by column ([`super::columns`]), while the text is
+//! still in the cache.
 
 use super::dialect::Dialect;
 use super::split::{Closing, closing_quote};
@@ -117,7 +117,8 @@ pub struct RecordReader<'a> {
 struct Patterns {
     delimiter: u64,
     terminator: u64,
-    /// The terminator once more when there is no quote: it then costs nothing and finds nothing new.
+    /// The terminator once more when there is no quote: it then costs nothing and finds nothing
+    /// new.
     quote: u64,
 }
 
@@ -265,8 +266,8 @@ impl<'a> RecordReader<'a> {
         Ok(())
     }
 
-    /// A record without the right number of fields: an empty line, a delimiter at the end of the line,
-    /// a short record where that is allowed, or an error.
+    /// A record without the right number of fields: an empty line, a delimiter at the end of the
+    /// line, a short record where that is allowed, or an error.
     #[cold]
     fn odd_record(
         &self,
@@ -359,7 +360,8 @@ impl<'a> RecordReader<'a> {
             };
             at = resume.unwrap_or(at + 1);
         }
-        // The file may end without a terminator, and with a delimiter: then one more field is empty.
+        // The file may end without a terminator, and with a delimiter: then one more field is
+        // empty.
         let in_record = open.record_start < text.len();
         if fields.starts.len() < max_rows && in_record && at >= text.len() {
             self.end_record(text.len(), &mut open, fields)?;

@@ -4,8 +4,8 @@
 //! file --(split: whole records, in order)--> blocks --(fields, columns: in parallel)--> batches
 //! ```
 //!
-//! [`sniff`] decides dialect, names and types first. Everything after that follows the decision strictly:
-//! a record that does not fit is an error.
+//! [`sniff`] decides dialect, names and types first. Everything after that follows the decision
+//! strictly: a record that does not fit is an error.
 
 mod columns;
 pub(crate) mod dialect;
@@ -234,8 +234,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 type Head = (Option<Vec<String>>, u64, Box<dyn Read + Send>);
 
-/// Reads past byte order mark, skipped lines and header: the header's names, the number of lines read,
-/// and a reader of the rest.
+/// Reads past byte order mark, skipped lines and header: the header's names, the number of lines
+/// read, and a reader of the rest.
 fn read_head(
     file: &InputFile,
     mut reader: Box<dyn Read + Send>,

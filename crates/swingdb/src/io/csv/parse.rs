@@ -68,7 +68,8 @@ impl Parser<'_> {
             .collect();
         let mut rows = 0;
         loop {
-            // Fields before a faulty record are parsed first: the first error in the file is reported.
+            // Fields before a faulty record are parsed first: the first error in the file is
+            // reported.
             let read = reader.read(BATCH_RECORDS, &mut fields);
             let batch = Batch { text, fields: &fields, columns, dialect: self.dialect };
             if read.is_ok() || fields.rows() > 0 {
@@ -184,7 +185,8 @@ impl Parser<'_> {
         let number = self.layout.sources[index].map_or(0, |source| source + 1);
         let hint = match (self.layout.sniffed, field.data_type()) {
             (true, _) => format!(
-                "; the type was guessed from a sample: give another with columns, such as {:?} VARCHAR, \
+                "; the type was guessed from a sample: give another with columns, such as {:?} \
+                    VARCHAR, \
                  or look at all rows with sample_size -1",
                 field.name()
             ),

@@ -1,9 +1,10 @@
 //! Finding out how a CSV file is written, and what types its columns have, from a sample.
 //!
-//! The dialect is the candidate whose records agree best on their number of fields. The types are those
-//! that every value of the sample has, from the narrowest on: boolean, integer, number, date, time,
-//! timestamp, and text when nothing else fits. What the caller has decided is never guessed. A value
-//! behind the sample that is not of the guessed type is an error with its line, never a silent NULL.
+//! The dialect is the candidate whose records agree best on their number of fields. The types are
+//! those that every value of the sample has, from the narrowest on: boolean, integer, number, date,
+//! time, timestamp, and text when nothing else fits. What the caller has decided is never guessed.
+//! A value behind the sample that is not of the guessed type is an error with its line, never a
+//! silent NULL.
 
 use std::collections::HashSet;
 
@@ -190,8 +191,9 @@ fn usual_count(records: &[Record]) -> (usize, usize) {
     best.copied().unwrap_or((1, 0))
 }
 
-/// The records of `text`, up to the first that cannot be read; without empty lines. The last field of
-/// every record goes when it is empty in all of them and there are others: a delimiter at the end.
+/// The records of `text`, up to the first that cannot be read; without empty lines. The last field
+/// of every record goes when it is empty in all of them and there are others: a delimiter at the
+/// end.
 fn records(text: &[u8], dialect: &Dialect, limit: usize) -> Vec<Record> {
     let mut reader = RecordReader::new(text, dialect, None);
     let mut fields = Fields::default();
@@ -319,7 +321,8 @@ fn column_type<'a>(
     timestamp_type(present, dates).unwrap_or(DataType::Utf8View)
 }
 
-/// Microseconds, or nanoseconds where digits would be lost; with a zone when every value has an offset.
+/// Microseconds, or nanoseconds where digits would be lost; with a zone when every value has an
+/// offset.
 fn timestamp_type<'a>(
     mut values: impl Iterator<Item = &'a [u8]>,
     dates: DateStyle,
@@ -364,8 +367,8 @@ fn is_plain_number(text: &[u8]) -> bool {
     }
 }
 
-/// The style in which most columns' values are dates; ISO when none are, or when day and month cannot
-/// be told apart.
+/// The style in which most columns' values are dates; ISO when none are, or when day and month
+/// cannot be told apart.
 fn date_style(columns: usize, rows: &[&Record]) -> DateStyle {
     let mut styles = Vec::new();
     for separator in *b"/.-" {

@@ -1,9 +1,9 @@
 //! Cutting a stream of CSV text into blocks of whole records.
 //!
 //! Where a record ends depends on every quote before it, so the cutting is done in order, by one
-//! thread at a time; it looks only at quotes and costs a small part of what parsing does. The blocks
-//! are then parsed in parallel. Each block knows the number of its first line: that is how an error
-//! names the true line whichever thread meets it.
+//! thread at a time; it looks only at quotes and costs a small part of what parsing does. The
+//! blocks are then parsed in parallel. Each block knows the number of its first line: that is how
+//! an error names the true line whichever thread meets it.
 
 use std::io::Read;
 use std::ops::Range;

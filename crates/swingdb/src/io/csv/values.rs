@@ -1,9 +1,9 @@
 //! From the text of one field to a value: integers, floating point, decimals, dates and times.
 //!
 //! Every parser takes the whole field and answers `None` unless all of it is one value of the type:
-//! nothing is cut off, rounded into range or guessed. Blanks around the text do not matter for these
-//! types (they do for strings). The common forms take a short way that needs no library; what they do
-//! not cover goes to the standard library's parser, so every answer is exact.
+//! nothing is cut off, rounded into range or guessed. Blanks around the text do not matter for
+//! these types (they do for strings). The common forms take a short way that needs no library; what
+//! they do not cover goes to the standard library's parser, so every answer is exact.
 
 use arrow::datatypes::i256;
 
@@ -92,9 +92,9 @@ pub(crate) fn float(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// Digits with at most one point whose value is a small integer divided by a small power of ten: both
-/// are exact in a double, so the one division rounds correctly (Clinger, How to read floating point
-/// numbers accurately, PLDI 1990).
+/// Digits with at most one point whose value is a small integer divided by a small power of ten:
+/// both are exact in a double, so the one division rounds correctly (Clinger, How to read floating
+/// point numbers accurately, PLDI 1990).
 #[inline]
 fn short_float(text: &[u8]) -> Option<f64> {
     const MAX_EXACT: u64 = 1 << 53;
@@ -128,8 +128,9 @@ fn short_float(text: &[u8]) -> Option<f64> {
 #[inline]
 pub(crate) fn float32(text: &[u8]) -> Option<f32> {
     let text = trim(text);
-    // Rounding a double to single precision is exact when the double itself was not rounded much: not
-    // provable here, so only short texts go this way. 7 digits over 10^k round the same both ways.
+    // Rounding a double to single precision is exact when the double itself was not rounded much:
+    // not provable here, so only short texts go this way. 7 digits over 10^k round the same both
+    // ways.
     if text.len() <= 8
         && let Some(value) = short_float(text.strip_prefix(b"-").unwrap_or(text))
     {
@@ -255,8 +256,8 @@ impl Digits {
     }
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar (Hinnant, chrono-compatible low-level date
-/// algorithms, 2013).
+/// Days from 1970-01-01 to a day of the Gregorian calendar (Hinnant, chrono-compatible low-level
+/// date algorithms, 2013).
 fn days_from_civil(year: i32, month: u32, day: u32) -> Option<i32> {
     const DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     if !(1..=12).contains(&month) || day < 1 || day > DAYS[month as usize - 1] {
@@ -364,8 +365,8 @@ fn clock_part(text: &[u8]) -> Option<(u32, &[u8])> {
     }
 }
 
-/// A point in time as written: days, nanoseconds of the day, and the offset from UTC in seconds when
-/// one is given.
+/// A point in time as written: days, nanoseconds of the day, and the offset from UTC in seconds
+/// when one is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DateTime {
     pub(crate) days: i32,
@@ -374,8 +375,8 @@ pub(crate) struct DateTime {
 }
 
 impl DateTime {
-    /// The instant in units of which a second has `per_second`; `None` when a digit would be lost or
-    /// it does not fit.
+    /// The instant in units of which a second has `per_second`; `None` when a digit would be lost
+    /// or it does not fit.
     #[inline]
     pub(crate) fn instant(&self, per_second: i64) -> Option<i64> {
         let per_unit = 1_000_000_000 / per_second;

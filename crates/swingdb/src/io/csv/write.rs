@@ -1,7 +1,7 @@
 //! Batches as CSV text that reads back as the same values.
 //!
-//! NULL is the empty field (or the caller's text for it), the empty string two quotes. Quotes go around
-//! whatever would be read differently without. Lists and structs are written as JSON.
+//! NULL is the empty field (or the caller's text for it), the empty string two quotes. Quotes go
+//! around whatever would be read differently without. Lists and structs are written as JSON.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{

@@ -1,8 +1,8 @@
 //! Functions under the names DuckDB's users know.
 //!
-//! Most are another spelling of what the query engine has, so they are rewritten in the syntax tree:
-//! each is a template in which `$1`, `$2` ... stand for the arguments. A function the engine has under
-//! that name is never rewritten.
+//! Most are another spelling of what the query engine has, so they are rewritten in the syntax
+//! tree: each is a template in which `$1`, `$2` ... stand for the arguments. A function the engine
+//! has under that name is never rewritten.
 
 use std::ops::ControlFlow;
 

@@ -1,8 +1,8 @@
 //! How many rows a part of a logical plan will have, and how many different values its columns.
 //!
-//! Estimates only steer the order of joins: a wrong one costs time, never correctness. They start from
-//! the exact row counts and bounds of tables; the number of different values is exact for keys, bounded by
-//! the range for whole numbers and dates, and sampled otherwise.
+//! Estimates only steer the order of joins: a wrong one costs time, never correctness. They start
+//! from the exact row counts and bounds of tables; the number of different values is exact for
+//! keys, bounded by the range for whole numbers and dates, and sampled otherwise.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -380,7 +380,8 @@ fn key(table: &Table, column: usize) -> Key {
     (table.id(), table.row_count(), table.bytes(), column)
 }
 
-/// Different values extrapolated from the rows of a few places of the table, remembered for its version.
+/// Different values extrapolated from the rows of a few places of the table, remembered for its
+/// version.
 fn sampled(table: &Table, column: usize) -> Option<f64> {
     /// Columns remembered.
     const MAX_REMEMBERED: usize = 10_000;

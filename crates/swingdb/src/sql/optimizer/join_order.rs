@@ -1,11 +1,13 @@
 //! The order of inner joins by estimated cost: [`JoinOrder`].
 //!
-//! The query engine joins tables in the order of the text. This rule takes each tree of inner joins apart into its
-//! relations and conditions and puts it together again in the order with the smallest sum of intermediate
-//! results: exactly, over all connected bushy trees, for up to [`MAX_EXACT`] relations (Moerkotte and
-//! Neumann's cost function C_out), greedily beyond that. Cross products are only made when nothing else is left.
+//! The query engine joins tables in the order of the text. This rule takes each tree of inner joins
+//! apart into its relations and conditions and puts it together again in the order with the
+//! smallest sum of intermediate results: exactly, over all connected bushy trees, for up to
+//! [`MAX_EXACT`] relations (Moerkotte and Neumann's cost function C_out), greedily beyond that.
+//! Cross products are only made when nothing else is left.
 //!
-//! Rows and columns of the result stay the same; a projection on top restores the order of the columns.
+//! Rows and columns of the result stay the same; a projection on top restores the order of the
+//! columns.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -262,8 +264,8 @@ impl Search<'_> {
         rows.max(1.0)
     }
 
-    /// Equalities inside a set; of several between the same two relations only the sharpest two count,
-    /// since they are rarely independent.
+    /// Equalities inside a set; of several between the same two relations only the sharpest two
+    /// count, since they are rarely independent.
     fn independent_edges(&self, set: Set) -> impl Iterator<Item = &Edge> {
         let mut inside = HashMap::<(Set, Set), Vec<&Edge>>::new();
         for edge in self.edges {

@@ -17,7 +17,10 @@ FILES = {
     "pipes": "1|x|2.5\n2|y|3.5\n3|z|4.5\n",
     "nulls": "a,b,c\n1,,x\n,2.5,\n3,4,z\n",
     "crlf": "a,b\r\n1,one\r\n2,two\r\n",
-    "wide": ",".join(f"c{i}" for i in range(60)) + "\n" + "\n".join(",".join(str(i * j) for i in range(60)) for j in range(50)) + "\n",
+    "wide": ",".join(f"c{i}" for i in range(60))
+    + "\n"
+    + "\n".join(",".join(str(i * j) for i in range(60)) for j in range(50))
+    + "\n",
     "unicode": "stadt,größe\nKöln,1.5\n東京,2\nSão Paulo,3.75\n",
     "floats": "x\n1e10\n-2.5E-3\n.5\n5.\n123456789.123456789\n0.1\n",
     "integers": "x,y\n9223372036854775807,0\n-9223372036854775808,-0\n",
