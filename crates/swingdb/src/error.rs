@@ -395,6 +395,8 @@ impl From<DataFusionError> for Error {
             DataFusionError::Execution(message) => Self::Execution { message },
             DataFusionError::IoError(source) => source.into(),
             DataFusionError::Internal(message) => Self::Internal { message },
+            DataFusionError::ResourcesExhausted(message) => exhausted(&message),
+            DataFusionError::ExecutionJoin(error) => Self::Internal { message: error.to_string() },
             other => Self::Execution { message: other.strip_backtrace() },
         }
     }
@@ -412,10 +414,40 @@ fn from_shared(error: &Arc<DataFusionError>) -> Error {
                 Some(ours) => ours.clone(),
                 None => Error::Execution { message: inner.to_string() },
             },
+            ArrowError::CastError(message) | ArrowError::ParseError(message) => {
+                Error::Conversion { message: message.clone(), column: None }
+            }
             other => Error::Execution { message: other.to_string() },
         },
+        DataFusionError::ResourcesExhausted(message) => exhausted(message),
         DataFusionError::Plan(message) => Error::Plan { message: message.clone() },
         other => Error::Execution { message: other.strip_backtrace() },
+    }
+}
+
+/// Takes the sizes out of the memory pool's "Failed to allocate additional 1.5 MB for ... - 200.0 KB remain
+/// available ...".
+fn exhausted(message: &str) -> Error {
+    let size = |words: &[&str]| -> Option<u64> {
+        let [number, unit, ..] = words else { return None };
+        let shift = match unit.trim_end_matches(|c: char| !c.is_ascii_alphabetic()) {
+            "B" => 0,
+            "KB" => 10,
+            "MB" => 20,
+            "GB" => 30,
+            "TB" => 40,
+            _ => return None,
+        };
+        Some((number.parse::<f64>().ok()? * (1u64 << shift) as f64) as u64)
+    };
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let at = |word: &str| words.iter().rposition(|w| *w == word);
+    let needed = at("additional").and_then(|i| size(&words[i + 1..]));
+    let free = at("remain").and_then(|i| size(&words[i.checked_sub(2)?..]));
+    Error::OutOfMemory {
+        needed: needed.unwrap_or(0),
+        free: free.unwrap_or(0),
+        file_system: None,
     }
 }
 
@@ -492,6 +524,15 @@ mod tests {
         assert!(matches!(Error::from(there), Error::Interrupted));
         let there = DataFusionError::ArrowError(Box::new(ArrowError::from(Error::Forked)), None);
         assert!(matches!(Error::from(DataFusionError::Shared(Arc::new(there))), Error::Forked));
+    }
+
+    #[test]
+    fn exhausted_memory_keeps_its_sizes() {
+        let text = "Failed to allocate additional 1.5 MB for HashJoin with 2.0 KB already allocated \
+            for this reservation - 200.0 KB remain available for the total memory pool: fair";
+        let error = Error::from(DataFusionError::ResourcesExhausted(text.into()));
+        let Error::OutOfMemory { needed, free, .. } = error else { panic!("{error:?}") };
+        assert_eq!((needed, free), (3 << 19, 200 << 10));
     }
 
     #[test]

@@ -92,7 +92,9 @@ impl BatchStream {
             Some((report, plan)) => {
                 let total = crate::sql::scan::rows_to_scan(plan.as_ref());
                 runtime::block_on_ticking(received, PROGRESS_PERIOD, || {
-                    report.progress(crate::sql::scan::rows_scanned(plan.as_ref()), total, "rows");
+                    let done = crate::sql::scan::rows_scanned(plan.as_ref());
+                    // A plan may read a table several times.
+                    report.progress(total.map_or(done, |total| done.min(total)), total, "rows");
                 })
             }
         }
