@@ -86,7 +86,10 @@ fn parse_copy(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserError> {
             }
         }
     };
-    let path = parser.parse_literal_string()?;
+    let next = parser.next_token();
+    let Token::SingleQuotedString(path) = next.token else {
+        return parser.expected("a file name in quotes", next);
+    };
     let options = parse_options(parser)?;
     Ok(CopyStatement { what, path, options })
 }
