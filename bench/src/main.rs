@@ -19,6 +19,11 @@ use swingdb::generate::{TaxiOptions, fill_taxi};
 use swingdb::io::{ExportOptions, ImportOptions};
 use swingdb::{Connection, Database};
 
+/// The allocator of the command line and of the Python package: it keeps memory that imports use
+/// again.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Bytes of a row of the table `numbers`.
