@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MAX_ROUNDS = 60
-STARTS = 4
+STARTS = 3
 # The rounds end when no centre moves further than this.
 TOLERANCE_M = 1.0
 CHUNK_POINTS = 65_536

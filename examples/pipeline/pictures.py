@@ -10,7 +10,7 @@ import numpy as np
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.colors import LogNorm  # noqa: E402
+from matplotlib.colors import ListedColormap, LogNorm  # noqa: E402
 
 import swingdb  # noqa: E402
 
@@ -51,7 +51,10 @@ def draw_map(out: Path) -> Path:
     spots = clusters.execute("SELECT name, longitude, latitude FROM hot_spots").fetchall()
     figure, axes = plt.subplots(figsize=(13, 8), facecolor=PAPER)
     axes.set_facecolor("#10151d")
-    axes.hist2d(lon, lat, bins=(900, 520), cmap="magma", norm=LogNorm(), zorder=1)
+    # The colour map's black end is the background's; begin above it, so that single points show.
+    glow = matplotlib.colormaps["magma"](np.linspace(0.35, 1.0, 256))
+    colours = ListedColormap(glow)
+    axes.hist2d(lon, lat, bins=(560, 330), cmap=colours, norm=LogNorm(), cmin=1, zorder=1)
     axes.scatter(
         centre_lon,
         centre_lat,
@@ -121,7 +124,8 @@ def draw_timeline(events: list[dict], measured: list[dict], out: Path) -> Path:
     )
     title = "Five programs; red arrows are hand-overs of the whole database"
     if measured:
-        slow = sum(m["pipe_s"] for m in measured)
+        pipe_s = {m["database"]: m["pipe_s"] for m in measured}
+        slow = sum(pipe_s[e["of"]] for e in events if e["kind"] == "snapshot")
         title += f" (the same data through pickled pipes: {slow:.1f} s)"
     axes.set_title(title, loc="left", color=INK, fontsize=11)
     return save(figure, out / "timeline.png")
