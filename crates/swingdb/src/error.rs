@@ -425,8 +425,8 @@ fn from_shared(error: &Arc<DataFusionError>) -> Error {
     }
 }
 
-/// Takes the sizes out of the memory pool's "Failed to allocate additional 1.5 MB for ... - 200.0 KB remain
-/// available ...".
+/// Takes the sizes out of the memory pool's "Failed to allocate additional 1.5 MB for ... - 200.0
+/// KB remain available ...".
 fn exhausted(message: &str) -> Error {
     let size = |words: &[&str]| -> Option<u64> {
         let [number, unit, ..] = words else { return None };
@@ -444,11 +444,7 @@ fn exhausted(message: &str) -> Error {
     let at = |word: &str| words.iter().rposition(|w| *w == word);
     let needed = at("additional").and_then(|i| size(&words[i + 1..]));
     let free = at("remain").and_then(|i| size(&words[i.checked_sub(2)?..]));
-    Error::OutOfMemory {
-        needed: needed.unwrap_or(0),
-        free: free.unwrap_or(0),
-        file_system: None,
-    }
+    Error::OutOfMemory { needed: needed.unwrap_or(0), free: free.unwrap_or(0), file_system: None }
 }
 
 fn from_schema_error(error: SchemaError) -> Error {
@@ -528,7 +524,8 @@ mod tests {
 
     #[test]
     fn exhausted_memory_keeps_its_sizes() {
-        let text = "Failed to allocate additional 1.5 MB for HashJoin with 2.0 KB already allocated \
+        let text = "Failed to allocate additional 1.5 MB for HashJoin with 2.0 KB already \
+            allocated \
             for this reservation - 200.0 KB remain available for the total memory pool: fair";
         let error = Error::from(DataFusionError::ResourcesExhausted(text.into()));
         let Error::OutOfMemory { needed, free, .. } = error else { panic!("{error:?}") };
