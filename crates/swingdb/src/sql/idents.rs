@@ -16,8 +16,8 @@ use datafusion::common::TableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
-    TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
+    Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::error::{Error, Result};
@@ -102,7 +102,9 @@ impl Collector<'_> {
             return Ok(());
         }
         if let Some(schema) = self.planner.columns(&reference)? {
-            self.known.add(reference.table());
+            for part in [Some(reference.table()), reference.schema(), reference.catalog()] {
+                part.into_iter().for_each(|name| self.known.add(name));
+            }
             self.known.add_fields(schema.fields());
         }
         Ok(())
@@ -213,6 +215,10 @@ impl VisitorMut for Fixer {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+            select.flavor = SelectFlavor::Standard;
+        }
         select.projection.iter_mut().for_each(|item| self.fix_item(item));
         for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
             self.fix_join(&mut join.join_operator);

@@ -9,6 +9,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -28,10 +29,34 @@ const WORKER_STACK_BYTES: usize = 8 << 20;
 struct Node {
     pid: u32,
     runtime: Runtime,
+    /// Its threads hang in work nobody waits for any more; they end with it.
+    retired: AtomicBool,
     next: OnceLock<Box<Node>>,
 }
 
 static FIRST: OnceLock<Box<Node>> = OnceLock::new();
+
+/// Work was given up before it ended, and may still hold threads: some operators compute for minutes
+/// without a pause, and only a pause ends them.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// How long threads may take to show that they are free.
+const PATIENCE: Duration = Duration::from_millis(30);
+
+/// Runtimes a process may retire; beyond that, new work waits for old.
+const MAX_RETIRED: usize = 64;
+
+impl Node {
+    /// Whether a thread takes up new work soon.
+    fn responds(&self) -> bool {
+        let (sender, answer) = std::sync::mpsc::channel();
+        self.runtime.spawn(async move {
+            // Nobody may be waiting any more.
+            let _ = sender.send(());
+        });
+        answer.recv_timeout(PATIENCE).is_ok()
+    }
+}
 
 /// How many threads compute by default: one a core this process may use.
 pub(crate) fn cores() -> usize {
@@ -42,11 +67,13 @@ pub(crate) fn cores() -> usize {
 fn runtime() -> Result<&'static Runtime> {
     let pid = std::process::id();
     let mut cell = &FIRST;
+    let mut retired = 0;
     loop {
         let node = match cell.get() {
             Some(node) => node,
             None => {
-                let made = Box::new(Node { pid, runtime: start()?, next: OnceLock::new() });
+                let (runtime, next) = (start()?, OnceLock::new());
+                let made = Box::new(Node { pid, runtime, retired: AtomicBool::new(false), next });
                 // Another thread may have been quicker; then ours is shut down without waiting.
                 match cell.set(made) {
                     Ok(()) => {}
@@ -56,7 +83,14 @@ fn runtime() -> Result<&'static Runtime> {
             }
         };
         if node.pid == pid {
-            return Ok(&node.runtime);
+            let may_hang = GIVEN_UP.swap(false, Ordering::AcqRel);
+            if may_hang && retired < MAX_RETIRED && !node.responds() {
+                node.retired.store(true, Ordering::Release);
+            }
+            if !node.retired.load(Ordering::Acquire) {
+                return Ok(&node.runtime);
+            }
+            retired += 1;
         }
         cell = &node.next;
     }
@@ -81,6 +115,36 @@ where
     Ok(Task(runtime()?.spawn(future)))
 }
 
+/// Threads of its own for work that may compute for long without a pause. Dropping it does not wait:
+/// the threads end when the work does.
+pub(crate) struct OwnThreads(Option<Runtime>);
+
+impl OwnThreads {
+    pub(crate) fn start() -> Result<Self> {
+        Ok(Self(Some(start()?)))
+    }
+
+    /// Starts `future` on them.
+    pub(crate) fn spawn<F>(&self, future: F) -> Result<Task<F::Output>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match &self.0 {
+            Some(runtime) => Ok(Task(runtime.spawn(future))),
+            None => Err(Error::internal("the threads have ended")),
+        }
+    }
+}
+
+impl Drop for OwnThreads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// A started computation; dropping it aborts the computation at its next pause.
 #[derive(Debug)]
 pub(crate) struct Task<T>(JoinHandle<T>);
@@ -98,7 +162,10 @@ impl<T> Task<T> {
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
-        self.0.abort();
+        if !self.0.is_finished() {
+            self.0.abort();
+            GIVEN_UP.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -171,6 +238,23 @@ mod tests {
         let mut task = spawn(async { panic!("no luck") }).unwrap();
         let error = block_on(task.join()).map(|()| ()).unwrap_err();
         assert!(matches!(&error, Error::Internal { message } if message.contains("no luck")));
+    }
+
+    #[test]
+    fn threads_that_hang_are_replaced() {
+        let hang = Arc::new(AtomicBool::new(true));
+        let tasks = (0..cores() * 2).map(|_| {
+            let hang = Arc::clone(&hang);
+            spawn(async move {
+                while hang.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })
+        });
+        drop(tasks.collect::<Vec<_>>());
+        let mut task = spawn(async { 1 }).unwrap();
+        assert_eq!(block_on(task.join()).unwrap(), 1);
+        hang.store(false, Ordering::Release);
     }
 
     #[test]

@@ -70,7 +70,8 @@ pub(crate) fn show(session: &Session, name: &str) -> Result<QueryResult> {
     }
     if !name.eq_ignore_ascii_case("all") {
         let (own, full) = (name.to_ascii_lowercase(), full_key(name));
-        entries.retain(|(key, _)| *key == own || *key == full);
+        let is_own = entries.iter().any(|(key, _)| *key == own);
+        entries.retain(|(key, _)| *key == if is_own { &*own } else { &*full });
         if entries.is_empty() {
             return Err(unknown(session, name));
         }

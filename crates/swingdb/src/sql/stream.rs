@@ -10,6 +10,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
+use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -17,7 +18,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::sql::interrupt::CancelToken;
-use crate::sql::runtime::{self, Task};
+use crate::sql::runtime::{self, OwnThreads, Task};
 
 /// Batches computed ahead of the caller.
 const QUEUE_BATCHES: usize = 4;
@@ -34,6 +35,17 @@ pub(crate) struct BatchStream {
     token: CancelToken,
     progress: Option<(Arc<dyn Progress>, Arc<dyn ExecutionPlan>)>,
     done: bool,
+    /// Dropped after the driver; nobody else waits for them.
+    #[expect(dead_code, reason = "held for its drop")]
+    own_threads: Option<OwnThreads>,
+}
+
+/// Whether a plan has an operator that a cancel cannot reach for long: then it must not hold the threads
+/// that other statements need.
+fn computes_without_pause(plan: &dyn ExecutionPlan) -> bool {
+    plan.is::<NestedLoopJoinExec>()
+        || plan.is::<CrossJoinExec>()
+        || plan.children().into_iter().any(|child| computes_without_pause(child.as_ref()))
 }
 
 impl BatchStream {
@@ -48,7 +60,7 @@ impl BatchStream {
         token.check()?;
         let (sender, queue) = channel(QUEUE_BATCHES);
         let running = Arc::clone(&plan);
-        let driver = runtime::spawn(async move {
+        let work = async move {
             let mut stream = match execute_stream(running, context) {
                 Ok(stream) => stream,
                 Err(error) => {
@@ -63,11 +75,19 @@ impl BatchStream {
                     return;
                 }
             }
-        })?;
+        };
+        let (own_threads, driver) = match computes_without_pause(plan.as_ref()) {
+            true => {
+                let threads = OwnThreads::start()?;
+                let driver = threads.spawn(work)?;
+                (Some(threads), driver)
+            }
+            false => (None, runtime::spawn(work)?),
+        };
         let rename = schema.is_some();
         let schema = schema.unwrap_or_else(|| plan.schema());
         let progress = progress.map(|p| (p, plan));
-        Ok(Self { schema, rename, queue, driver, token, progress, done: false })
+        Ok(Self { schema, rename, queue, driver, token, progress, done: false, own_threads })
     }
 
     pub(crate) fn schema(&self) -> SchemaRef {

@@ -49,7 +49,7 @@ fn aggregates() {
         ("arg_min(s, v)", "a"),
         ("any_value(s) IS NOT NULL", "true"),
         ("string_agg(s, '+' ORDER BY s)", "a+c+q+z"),
-        ("list(v ORDER BY v)", "[1, 3, 7, 9, ]"),
+        ("list(v ORDER BY v)", "[1, 3, 7, 9, -]"),
         ("count(DISTINCT g)", "2"),
     ];
     for (sql, expected) in cases {

@@ -158,7 +158,10 @@ fn a_limit_reads_little() {
 #[test]
 fn rows_in_order_need_no_sort() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n, value % 7 AS m FROM generate_series(1, 300000)");
+    f.run(
+        "CREATE TABLE t AS SELECT value AS n, value % 7 AS m FROM generate_series(1, 300000) \
+         ORDER BY value",
+    );
     let plan = f.rows("EXPLAIN SELECT n, m FROM t ORDER BY n").join("\n");
     assert!(!plan.contains("SortExec"), "{plan}");
     let ordered = f.rows("SELECT n FROM t ORDER BY n");

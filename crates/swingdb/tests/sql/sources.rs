@@ -45,7 +45,7 @@ fn names_that_are_no_table_are_told() {
     let names = |sql: &str| f.con.unresolved_tables(sql).unwrap();
     assert_eq!(
         names("SELECT * FROM known JOIN df USING (a), Other WHERE a IN (SELECT b FROM df2)"),
-        ["df", "Other", "df2"]
+        ["Other", "df", "df2"]
     );
     assert_eq!(names("WITH c AS (SELECT 1) SELECT * FROM c, frame"), ["frame"]);
     assert_eq!(names("INSERT INTO known SELECT * FROM frame"), ["frame"]);

@@ -78,6 +78,15 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("gen_random_uuid", 0, "uuid()"),
 ];
 
+/// Names that only stand for another, whatever the call looks like.
+const RENAMES: &[(&str, &str)] = &[
+    ("list", "array_agg"),
+    ("first", "first_value"),
+    ("last", "last_value"),
+    ("group_concat", "string_agg"),
+    ("listagg", "string_agg"),
+];
+
 const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
      CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
 const LAST_DAY: &str =
@@ -157,7 +166,14 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
     if name == "struct_pack" && !known(&name) {
         return Ok(struct_pack(function));
     }
-    let Some(args) = plain_arguments(function) else { return Ok(None) };
+    let Some(args) = plain_arguments(function) else {
+        let rename = RENAMES.iter().find(|(from, _)| *from == name && !known(&name));
+        return Ok(rename.map(|(_, to)| {
+            let mut call = function.clone();
+            call.name = vec![Ident::new(*to)].into();
+            Expr::Function(call)
+        }));
+    };
     let two_names = matches!(name.as_str(), "string_agg" | "week" | "day");
     if !two_names && known(&name) {
         return Ok(None);

@@ -1,22 +1,23 @@
 //! The order of inner joins by estimated cost: [`JoinOrder`].
 //!
-//! The query engine joins tables in the order of the text. This rule takes each tree of inner joins
-//! apart into its relations and conditions and puts it together again in the order with the
-//! smallest sum of intermediate results: exactly, over all connected bushy trees, for up to
-//! [`MAX_EXACT`] relations (Moerkotte and Neumann's cost function C_out), greedily beyond that.
-//! Cross products are only made when nothing else is left.
+//! The query engine joins tables in the order of the text. This rule takes each tree of inner joins apart into its
+//! relations and conditions and puts it together again in the order with the smallest sum of intermediate
+//! results: exactly, over all connected bushy trees, for up to [`MAX_EXACT`] relations (Moerkotte and
+//! Neumann's cost function C_out), greedily beyond that. Cross products are only made when nothing else is left.
 //!
-//! Rows and columns of the result stay the same; a projection on top restores the order of the
-//! columns.
+//! Rows and columns of the result stay the same; a projection on top restores the order of the columns.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result};
+use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Operator,
+};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::estimate::{Estimate, estimate};
@@ -45,6 +46,7 @@ impl OptimizerRule for JoinOrder {
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         plan.transform_down_with_subqueries(|node| {
+            let Transformed { data: node, transformed: restricted, .. } = restrict_below(node);
             if !is_inner(&node) {
                 return Ok(Transformed::no(node));
             }
@@ -52,7 +54,7 @@ impl OptimizerRule for JoinOrder {
             let wanted = node.schema().columns();
             graph.take_apart(node.clone());
             // What is below the relations is looked at on its own.
-            let mut changed = false;
+            let mut changed = restricted;
             for relation in &mut graph.relations {
                 let inner = self.rewrite(relation.clone(), _config)?;
                 changed |= inner.transformed;
@@ -83,6 +85,42 @@ fn is_inner_join(join: &Join) -> bool {
     join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNothing
 }
 
+/// A semi or anti join above inner joins restricts one of their relations: then it is done there, before
+/// the others multiply its rows.
+fn restrict_below(plan: LogicalPlan) -> Transformed<LogicalPlan> {
+    let LogicalPlan::Join(join) = plan else { return Transformed::no(plan) };
+    let restricts = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti);
+    let below = match join.left.as_ref() {
+        LogicalPlan::Join(below) if restricts && !join.null_aware && is_inner_join(below) => below,
+        _ => return Transformed::no(LogicalPlan::Join(join)),
+    };
+    let mut used = HashSet::new();
+    join.on.iter().for_each(|(left, _)| used.extend(left.column_refs()));
+    for column in join.filter.iter().flat_map(|filter| filter.column_refs()) {
+        if !join.right.schema().has_column(column) {
+            used.insert(column);
+        }
+    }
+    let owns = |side: &LogicalPlan| used.iter().all(|column| side.schema().has_column(column));
+    let (left, right) = (owns(&below.left), owns(&below.right));
+    if used.is_empty() || left == right {
+        return Transformed::no(LogicalPlan::Join(join));
+    }
+    let restrict = |side: &Arc<LogicalPlan>| {
+        let mut moved = join.clone();
+        moved.left = Arc::clone(side);
+        moved.schema = Arc::clone(side.schema());
+        Arc::new(restrict_below(LogicalPlan::Join(moved)).data)
+    };
+    let mut below = below.clone();
+    if left {
+        below.left = restrict(&below.left);
+    } else {
+        below.right = restrict(&below.right);
+    }
+    Transformed::yes(LogicalPlan::Join(below))
+}
+
 /// Relations and the conditions between them.
 #[derive(Default)]
 struct Graph {
@@ -99,7 +137,8 @@ type Set = u64;
 /// An equality between two relations.
 struct Edge {
     sides: [(Set, Expr); 2],
-    share: f64,
+    /// Different values on either side.
+    distinct: [f64; 2],
 }
 
 /// The best way found to join a set of relations.
@@ -166,6 +205,26 @@ impl Graph {
         Some(set)
     }
 
+    /// All equalities between two sides that share no relation, also those among the other conditions,
+    /// and what is left of these.
+    fn equalities(&self, schemas: &[Arc<DFSchema>]) -> (Vec<(Expr, Expr)>, Vec<Expr>) {
+        let (mut equal, mut rest) = (self.equal.clone(), Vec::new());
+        for condition in &self.others {
+            if let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition
+                && let Some(l) = self.relations_of(left, schemas)
+                && let Some(r) = self.relations_of(right, schemas)
+                && l != 0
+                && r != 0
+                && l & r == 0
+            {
+                equal.push((left.as_ref().clone(), right.as_ref().clone()));
+            } else {
+                rest.push(condition.clone());
+            }
+        }
+        (equal, rest)
+    }
+
     fn reorder(&self, wanted: &[Column]) -> Result<Option<LogicalPlan>> {
         let schemas = self.relations.iter().map(|r| Arc::clone(r.schema())).collect::<Vec<_>>();
         let distinct_columns = wanted.iter().collect::<HashSet<_>>().len() == wanted.len();
@@ -174,18 +233,18 @@ impl Graph {
         }
         let estimates = self.relations.iter().map(estimate).collect::<Vec<_>>();
         let mut edges = Vec::new();
-        for (left, right) in &self.equal {
+        let (equal, rest) = self.equalities(&schemas);
+        for (left, right) in &equal {
             let sides = (self.relations_of(left, &schemas), self.relations_of(right, &schemas));
             let (Some(l), Some(r)) = sides else { return Ok(None) };
             if l == 0 || r == 0 || l & r != 0 {
                 return Ok(None);
             }
-            let distinct = |set: Set, expr| distinct_of(&estimates, set, expr);
-            let share = 1.0 / distinct(l, left).max(distinct(r, right)).max(1.0);
-            edges.push(Edge { sides: [(l, left.clone()), (r, right.clone())], share });
+            let distinct = [distinct_of(&estimates, l, left), distinct_of(&estimates, r, right)];
+            edges.push(Edge { sides: [(l, left.clone()), (r, right.clone())], distinct });
         }
         let mut others = Vec::new();
-        for condition in &self.others {
+        for condition in &rest {
             let Some(set) = self.relations_of(condition, &schemas) else { return Ok(None) };
             others.push((set, condition.clone()));
         }
@@ -253,9 +312,7 @@ impl Search<'_> {
                 rows *= estimate.rows;
             }
         }
-        for edge in self.independent_edges(set) {
-            rows *= edge.share;
-        }
+        rows *= self.share(set);
         for (relations, _) in self.others {
             if relations & set == *relations {
                 rows *= 0.4;
@@ -264,21 +321,33 @@ impl Search<'_> {
         rows.max(1.0)
     }
 
-    /// Equalities inside a set; of several between the same two relations only the sharpest two
-    /// count, since they are rarely independent.
-    fn independent_edges(&self, set: Set) -> impl Iterator<Item = &Edge> {
-        let mut inside = HashMap::<(Set, Set), Vec<&Edge>>::new();
+    /// Share of the pairs inside a set that the equalities let through. Several between the same two
+    /// relations are a key of several columns: as sharp as that key has values, and not the product
+    /// of its parts.
+    fn share(&self, set: Set) -> f64 {
+        let mut between = HashMap::<(Set, Set), Vec<[f64; 2]>>::new();
         for edge in self.edges {
             let [(l, _), (r, _)] = &edge.sides;
             if (l | r) & set == (l | r) {
-                inside.entry((*l.min(r), *l.max(r))).or_default().push(edge);
+                let [a, b] = edge.distinct;
+                let (pair, distinct) = if l < r { ((*l, *r), [a, b]) } else { ((*r, *l), [b, a]) };
+                between.entry(pair).or_default().push(distinct);
             }
         }
-        inside.into_values().flat_map(|mut edges| {
-            edges.sort_by(|a, b| a.share.total_cmp(&b.share));
-            edges.truncate(2);
-            edges
-        })
+        let rows = |relations: Set| match relations.count_ones() {
+            1 => self.estimates[relations.trailing_zeros() as usize].rows,
+            _ => f64::INFINITY,
+        };
+        let share = between.iter().map(|((l, r), edges)| {
+            let sharpest = edges.iter().map(|[a, b]| 1.0 / a.max(*b).max(1.0)).fold(1.0, f64::min);
+            if edges.len() == 1 {
+                return sharpest;
+            }
+            let values = |side: usize| edges.iter().map(|e| e[side]).product::<f64>();
+            let key = values(0).min(rows(*l)).min(values(1).min(rows(*r)));
+            sharpest.min(1.0 / key.max(1.0))
+        });
+        share.product()
     }
 
     fn connected(&self, a: Set, b: Set) -> bool {
