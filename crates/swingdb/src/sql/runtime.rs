@@ -36,8 +36,8 @@ struct Node {
 
 static FIRST: OnceLock<Box<Node>> = OnceLock::new();
 
-/// Work was given up before it ended, and may still hold threads: some operators compute for minutes
-/// without a pause, and only a pause ends them.
+/// Work was given up before it ended, and may still hold threads: some operators compute for
+/// minutes without a pause, and only a pause ends them.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 /// How long threads may take to show that they are free.
@@ -115,8 +115,8 @@ where
     Ok(Task(runtime()?.spawn(future)))
 }
 
-/// Threads of its own for work that may compute for long without a pause. Dropping it does not wait:
-/// the threads end when the work does.
+/// Threads of its own for work that may compute for long without a pause. Dropping it does not
+/// wait: the threads end when the work does.
 pub(crate) struct OwnThreads(Option<Runtime>);
 
 impl OwnThreads {

@@ -40,8 +40,8 @@ pub(crate) struct BatchStream {
     own_threads: Option<OwnThreads>,
 }
 
-/// Whether a plan has an operator that a cancel cannot reach for long: then it must not hold the threads
-/// that other statements need.
+/// Whether a plan has an operator that a cancel cannot reach for long: then it must not hold the
+/// threads that other statements need.
 fn computes_without_pause(plan: &dyn ExecutionPlan) -> bool {
     plan.is::<NestedLoopJoinExec>()
         || plan.is::<CrossJoinExec>()

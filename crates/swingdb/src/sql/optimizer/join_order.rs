@@ -1,11 +1,13 @@
 //! The order of inner joins by estimated cost: [`JoinOrder`].
 //!
-//! The query engine joins tables in the order of the text. This rule takes each tree of inner joins apart into its
-//! relations and conditions and puts it together again in the order with the smallest sum of intermediate
-//! results: exactly, over all connected bushy trees, for up to [`MAX_EXACT`] relations (Moerkotte and
-//! Neumann's cost function C_out), greedily beyond that. Cross products are only made when nothing else is left.
+//! The query engine joins tables in the order of the text. This rule takes each tree of inner joins
+//! apart into its relations and conditions and puts it together again in the order with the
+//! smallest sum of intermediate results: exactly, over all connected bushy trees, for up to
+//! [`MAX_EXACT`] relations (Moerkotte and Neumann's cost function C_out), greedily beyond that.
+//! Cross products are only made when nothing else is left.
 //!
-//! Rows and columns of the result stay the same; a projection on top restores the order of the columns.
+//! Rows and columns of the result stay the same; a projection on top restores the order of the
+//! columns.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -85,8 +87,8 @@ fn is_inner_join(join: &Join) -> bool {
     join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNothing
 }
 
-/// A semi or anti join above inner joins restricts one of their relations: then it is done there, before
-/// the others multiply its rows.
+/// A semi or anti join above inner joins restricts one of their relations: then it is done there,
+/// before the others multiply its rows.
 fn restrict_below(plan: LogicalPlan) -> Transformed<LogicalPlan> {
     let LogicalPlan::Join(join) = plan else { return Transformed::no(plan) };
     let restricts = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti);
@@ -205,8 +207,8 @@ impl Graph {
         Some(set)
     }
 
-    /// All equalities between two sides that share no relation, also those among the other conditions,
-    /// and what is left of these.
+    /// All equalities between two sides that share no relation, also those among the other
+    /// conditions, and what is left of these.
     fn equalities(&self, schemas: &[Arc<DFSchema>]) -> (Vec<(Expr, Expr)>, Vec<Expr>) {
         let (mut equal, mut rest) = (self.equal.clone(), Vec::new());
         for condition in &self.others {
@@ -321,9 +323,9 @@ impl Search<'_> {
         rows.max(1.0)
     }
 
-    /// Share of the pairs inside a set that the equalities let through. Several between the same two
-    /// relations are a key of several columns: as sharp as that key has values, and not the product
-    /// of its parts.
+    /// Share of the pairs inside a set that the equalities let through. Several between the same
+    /// two relations are a key of several columns: as sharp as that key has values, and not the
+    /// product of its parts.
     fn share(&self, set: Set) -> f64 {
         let mut between = HashMap::<(Set, Set), Vec<[f64; 2]>>::new();
         for edge in self.edges {
