@@ -32,8 +32,8 @@ with swingdb.connect(name) as con:
     for start in range(0, rows, step):
         end = min(rows, start + step) - 1
         con.execute(
-            "INSERT INTO t SELECT a, a * 0.5, a * 0.25 FROM generate_series(?, ?) AS g(a)",
-            [start, end],
+            "INSERT INTO t SELECT a, a * 0.5, a * 0.25 "
+            f"FROM generate_series({start}, {end}) AS g(a)"
         )
     con.share()
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -70,6 +69,9 @@ def html_table(
     columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]], footer: str
 ) -> str:
     """The same as an HTML table."""
+    # Here, so that `import swingdb` does not wait for it.
+    from html import escape
+
     head = "".join(
         f"<th>{escape(name)}<br><small>{escape(kind.lower())}</small></th>"
         for name, kind in columns

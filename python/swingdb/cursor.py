@@ -36,6 +36,7 @@ class Cursor:
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection | None = connection
         self._result: _internal.Rows | None = None
+        self._columns: list[tuple[Any, ...]] = []
         self._rowcount = -1
         self._rownumber = 0
         #: How many rows ``fetchmany`` returns unless told otherwise (PEP 249).
@@ -73,8 +74,10 @@ class Cursor:
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None after the last (PEP 249)."""
-        rows = self._rows(1)
-        return rows[0] if rows else None
+        row = self._selected().next_row()
+        if row is not None:
+            self._rownumber += 1
+        return row
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """The next ``size`` (else ``arraysize``) rows, fewer at the end (PEP 249)."""
@@ -88,10 +91,10 @@ class Cursor:
         return self
 
     def __next__(self) -> tuple[Any, ...]:
-        rows = self._rows(1)
-        if not rows:
+        row = self.fetchone()
+        if row is None:
             raise StopIteration
-        return rows[0]
+        return row
 
     def arrow(self, *, views: bool = False) -> Any:
         """The remaining rows as a ``pyarrow.Table``; see :meth:`Relation.arrow`."""
@@ -121,9 +124,7 @@ class Cursor:
         """Name, type and five more items of each column; None if the last statement returned no
         rows (PEP 249).
         """
-        if self._result is None or not self._result.columns:
-            return None
-        return describe(self._result.columns)
+        return describe(self._columns) if self._columns else None
 
     @property
     def rowcount(self) -> int:
@@ -179,7 +180,7 @@ class Cursor:
     def __repr__(self) -> str:
         if self._connection is None:
             return "<swingdb.Cursor closed>"
-        columns = [] if self._result is None else [column[0] for column in self._result.columns]
+        columns = [column[0] for column in self._columns]
         return f"<swingdb.Cursor of {self._connection!r}" + (
             f", columns {columns}>" if columns else ">"
         )
@@ -196,16 +197,16 @@ class Cursor:
     def _forget(self) -> None:
         if self._result is not None:
             self._result.close()
-        self._result, self._rowcount, self._rownumber = None, -1, 0
+        self._result, self._columns, self._rowcount, self._rownumber = None, [], -1, 0
 
     def _take(self, result: _internal.Rows) -> None:
-        self._result = result
+        self._result, self._columns = result, result.columns
         changed = result.rows_changed
         self._rowcount = -1 if changed is None else changed
 
     def _selected(self) -> _internal.Rows:
         self._open()
-        if self._result is None or not self._result.columns:
+        if self._result is None or not self._columns:
             raise ProgrammingError("there are no rows to fetch: the last statement was not a query")
         return self._result
 

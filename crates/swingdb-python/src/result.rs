@@ -86,27 +86,17 @@ impl Rows {
         with(state.as_mut().ok_or_else(|| self.state.closed())?)
     }
 
-    /// The next `count` rows, a few, by way of those converted ahead.
-    fn few_rows<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-        let mut out = Vec::with_capacity(count);
-        while out.len() < count {
-            let next = self
-                .with_state(|state| Ok(state.ahead.as_mut().and_then(|ahead| ahead.rows.next())))?;
-            if let Some(row) = next {
-                out.push(row.into_bound(py));
-                continue;
-            }
-            self.pull(py, Some(1))?;
-            let Some(batch) = self.pop(ROWS_AHEAD)? else { break };
-            let mut rows = Vec::new();
-            rows::append(py, &batch, &mut rows)?;
-            let rows: Vec<_> = rows.into_iter().map(Bound::unbind).collect();
-            self.with_state(|state| {
-                state.ahead = Some(Ahead { batch, rows: rows.into_iter() });
-                Ok(())
-            })?;
-        }
-        Ok(out)
+    /// Converts the next rows ahead; false if there are none.
+    fn look_ahead(&self, py: Python<'_>) -> PyResult<bool> {
+        self.pull(py, Some(1))?;
+        let Some(batch) = self.pop(ROWS_AHEAD)? else { return Ok(false) };
+        let mut rows = Vec::new();
+        rows::append(py, &batch, &mut rows)?;
+        let rows: Vec<_> = rows.into_iter().map(Bound::unbind).collect();
+        self.with_state(|state| {
+            state.ahead = Some(Ahead { batch, rows: rows.into_iter() });
+            Ok(true)
+        })
     }
 
     /// Takes up to `count` of the pulled rows.
@@ -190,6 +180,20 @@ impl Rows {
         types::columns(&self.schema)
     }
 
+    /// The next row, or `None` after the last.
+    fn next_row<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        loop {
+            let ready =
+                self.with_state(|state| Ok(state.ahead.as_mut().and_then(|a| a.rows.next())))?;
+            if ready.is_some() {
+                return Ok(ready.map(|row| row.into_bound(py)));
+            }
+            if !self.look_ahead(py)? {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The next `count` rows, or all that are left.
     fn next_rows<'py>(
         &self,
@@ -199,7 +203,13 @@ impl Rows {
         if let Some(count) = count
             && count <= FEW_ROWS
         {
-            return self.few_rows(py, count);
+            let mut out = Vec::with_capacity(count);
+            while out.len() < count
+                && let Some(row) = self.next_row(py)?
+            {
+                out.push(row);
+            }
+            return Ok(out);
         }
         self.pull(py, count)?;
         let mut left = count.unwrap_or(usize::MAX);
