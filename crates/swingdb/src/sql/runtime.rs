@@ -259,7 +259,9 @@ mod tests {
 
     #[test]
     fn ticks_come_while_waiting() {
-        let mut task = spawn(tokio::time::sleep(Duration::from_millis(60))).unwrap();
+        // A timer wants a runtime around it when it is made.
+        let sleep = async { tokio::time::sleep(Duration::from_millis(60)).await };
+        let mut task = spawn(sleep).unwrap();
         let mut ticks = 0;
         block_on_ticking(task.join(), Duration::from_millis(10), || ticks += 1).unwrap();
         assert!((2..=7).contains(&ticks), "{ticks} ticks in 60 ms");

@@ -295,7 +295,7 @@ mod tests {
         );
         assert_eq!(
             rewrite_text("date_diff('second', a, b)"),
-            "CAST(floor(date_part('epoch', b)) - floor(date_part('epoch', a)) AS BIGINT)"
+            "CAST(FLOOR(date_part('epoch', b)) - FLOOR(date_part('epoch', a)) AS BIGINT)"
         );
         assert_eq!(rewrite_text("struct_pack(a := 1)"), "named_struct('a', 1)");
     }
