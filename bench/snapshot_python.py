@@ -1,6 +1,7 @@
 """How long taking a snapshot takes from Python, in a fresh handle, at several database sizes.
 
-    python bench/snapshot_python.py [--sizes 1MB,1GB,8GB] [--repeats 300] [--json FILE]
+    python bench/snapshot_python.py [--sizes 1MB,1GB,8GB] [--commits 1] [--repeats 300]
+                                    [--json FILE]
 
 For each size a process of its own fills and shares a database; this process, which holds nothing of
 it, then takes snapshots: `swingdb.snapshot(name)` alone, and with the first row of a query on it.
@@ -25,10 +26,10 @@ ROW_BYTES = 24
 
 FILL = """
 import sys, swingdb
-name, rows = sys.argv[1], int(sys.argv[2])
+name, rows, commits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 with swingdb.connect(name) as con:
     con.execute("CREATE TABLE t (a BIGINT, x DOUBLE, y DOUBLE)")
-    step = 5_000_000
+    step = max(1, -(-rows // commits))
     for start in range(0, rows, step):
         end = min(rows, start + step) - 1
         con.execute(
@@ -71,6 +72,7 @@ def main() -> None:
     """Measures every size and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="1MB,1GB,8GB")
+    parser.add_argument("--commits", type=int, default=1, help="commits that fill a database")
     parser.add_argument("--repeats", type=int, default=300)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -78,7 +80,8 @@ def main() -> None:
     for size in options.sizes.split(","):
         name = f"bench_python_{size}"
         rows = max(1, parse_size(size) // ROW_BYTES)
-        subprocess.run([sys.executable, "-c", FILL, name, str(rows)], check=True)
+        arguments = [name, str(rows), str(options.commits)]
+        subprocess.run([sys.executable, "-c", FILL, *arguments], check=True)
         try:
             measure(lambda: swingdb.snapshot(name), 20)
             result = {"size": size, **measure(lambda: swingdb.snapshot(name), options.repeats)}
