@@ -16,6 +16,11 @@ ENDLESS = (
     "SELECT count(*) FROM generate_series(1, 20) AS a(x), generate_series(1, 100000000000) AS b(y) "
     "WHERE a.x * b.y % 7 = 3"
 )
+#: Computes for minutes without a pause at which it could be ended.
+PAUSELESS = (
+    "SELECT count(*) FROM generate_series(1, 3000000) AS a(x), generate_series(1, 3000000) AS b(y) "
+    "WHERE a.x * b.y % 7 = 8"
+)
 SORTED = "SELECT x FROM generate_series(1, 200000000) AS a(x) ORDER BY x % 1000003, x"
 
 
@@ -29,7 +34,7 @@ def press_ctrl_c_after(seconds: float) -> threading.Thread:
     return thread
 
 
-@pytest.mark.parametrize("sql", [ENDLESS, SORTED], ids=["join", "sort"])
+@pytest.mark.parametrize("sql", [ENDLESS, SORTED, PAUSELESS], ids=["join", "sort", "pauseless"])
 def test_ctrl_c_ends_a_query(con, sql):
     thread = press_ctrl_c_after(0.5)
     started = time.monotonic()
@@ -38,6 +43,7 @@ def test_ctrl_c_ends_a_query(con, sql):
     assert time.monotonic() - started < 3
     thread.join()
     assert con.sql("SELECT 1").fetchone() == (1,)
+    assert time.monotonic() - started < 5
 
 
 def test_ctrl_c_ends_a_statement_and_nothing_of_it_stays(con):
