@@ -26,14 +26,32 @@ pub(crate) const BATCH_ROWS: usize = 8192;
 /// Deepest nesting of expressions and queries the parser accepts.
 pub(crate) const RECURSION_LIMIT: usize = 200;
 
+/// What the sessions of one process share. A forked child makes its own: locks inside (of the memory
+/// pool, for one) may have been held by another thread of the parent at that moment, for ever.
+struct Base {
+    pid: u32,
+    state: SessionState,
+    next: OnceLock<Box<Base>>,
+}
+
 /// A session state with the default configuration, to be copied and adjusted.
 pub(crate) fn base_state() -> Result<&'static SessionState> {
-    static BASE: OnceLock<SessionState> = OnceLock::new();
-    if let Some(state) = BASE.get() {
-        return Ok(state);
+    static FIRST: OnceLock<Box<Base>> = OnceLock::new();
+    let pid = std::process::id();
+    let mut cell = &FIRST;
+    loop {
+        let base = match cell.get() {
+            Some(base) => base,
+            None => {
+                let made = Box::new(Base { pid, state: build_state()?, next: OnceLock::new() });
+                cell.get_or_init(|| made)
+            }
+        };
+        if base.pid == pid {
+            return Ok(&base.state);
+        }
+        cell = &base.next;
     }
-    let state = build_state()?;
-    Ok(BASE.get_or_init(|| state))
 }
 
 fn build_state() -> Result<SessionState> {

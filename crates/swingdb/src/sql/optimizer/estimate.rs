@@ -367,7 +367,8 @@ fn distinct_values(table: &Table, column: usize) -> f64 {
 
 /// The number of different values as far as a sample has been taken already.
 pub(crate) fn remembered_distinct(table: &Table, column: usize) -> Option<f64> {
-    let remembered = REMEMBERED.lock().ok()?;
+    // Never waits: in a forked child the lock may be held by a thread that is not there.
+    let remembered = REMEMBERED.try_lock().ok()?;
     remembered.as_ref()?.get(&key(table, column)).copied()
 }
 
@@ -390,7 +391,7 @@ fn sampled(table: &Table, column: usize) -> Option<f64> {
         return Some(known);
     }
     let distinct = sample(table, column)?;
-    if let Ok(mut remembered) = REMEMBERED.lock() {
+    if let Ok(mut remembered) = REMEMBERED.try_lock() {
         let all = remembered.get_or_insert_with(HashMap::new);
         if all.len() >= MAX_REMEMBERED {
             all.clear();
