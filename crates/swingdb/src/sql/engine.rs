@@ -26,8 +26,9 @@ pub(crate) const BATCH_ROWS: usize = 8192;
 /// Deepest nesting of expressions and queries the parser accepts.
 pub(crate) const RECURSION_LIMIT: usize = 200;
 
-/// What the sessions of one process share. A forked child makes its own: locks inside (of the memory
-/// pool, for one) may have been held by another thread of the parent at that moment, for ever.
+/// What the sessions of one process share. A forked child makes its own: another thread of the
+/// parent may have held a lock inside (of the memory pool, for one), and the child would wait for
+/// it for ever.
 struct Base {
     pid: u32,
     state: SessionState,
