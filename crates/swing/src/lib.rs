@@ -45,7 +45,6 @@ mod adopt;
 mod area;
 mod barrier;
 mod close;
-mod consolidate;
 mod departure;
 mod error;
 mod extents;

@@ -12,6 +12,8 @@ mod identifiers;
 mod interrupts;
 #[path = "sql/isolation.rs"]
 mod isolation;
+#[path = "sql/overflow.rs"]
+mod overflow;
 #[path = "sql/parameters.rs"]
 mod parameters;
 #[path = "sql/queries.rs"]

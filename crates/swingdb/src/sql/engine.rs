@@ -9,11 +9,12 @@ use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
+use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::optimizer::JoinOrder;
 use crate::sql::subqueries;
 
@@ -61,11 +62,13 @@ fn build_state() -> Result<SessionState> {
         .with_runtime_env(runtime_env(default_memory_limit())?)
         .with_scalar_functions(scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
-        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_aggregate_functions(aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_expr_planners(SessionStateDefaults::default_expr_planners())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
-    let mut state = builder.with_optimizer_rules(optimizer_rules()).build();
+    let builder = builder.with_optimizer_rules(optimizer_rules());
+    // Behind the engine's own rules: types must be settled.
+    let mut state = builder.with_analyzer_rule(Arc::new(CheckedArithmetic)).build();
     for (name, function) in crate::io::functions() {
         state.register_udtf(name, function);
     }
@@ -85,6 +88,14 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = SessionStateDefaults::default_scalar_functions();
     functions.push(Arc::new(subqueries::only_element()));
+    functions
+}
+
+/// The engine's functions, with a sum that does not wrap around.
+fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
+    let mut functions = SessionStateDefaults::default_aggregate_functions();
+    functions.retain(|function| function.name() != "sum");
+    functions.push(Arc::new(checked_sum()));
     functions
 }
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod append;
 pub(crate) mod appender;
+pub(crate) mod arithmetic;
 pub(crate) mod dialect;
 pub(crate) mod engine;
 pub(crate) mod functions;

@@ -26,6 +26,7 @@ use datafusion::sql::planner::{PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 
 use crate::error::{Error, Result};
+use crate::sql::arithmetic::checked_expr;
 use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
@@ -100,7 +101,7 @@ impl<'a> Planner<'a> {
             Some(Found::Table { table, row_id, .. }) => {
                 Ok(Arc::new(SwingTable::new(table, row_id)))
             }
-            Some(Found::Registered { provider, .. }) => Ok(provider),
+            Some(Found::Registered(provider)) => Ok(provider),
             Some(Found::View { view, source }) => self.view_table(&view, &source),
             Some(Found::Information(table)) => self.information_table(&table),
             None => match name {
@@ -186,9 +187,10 @@ impl ContextProvider for Planner<'_> {
             .build();
         let simplifier = ExprSimplifier::new(context);
         let schema = DFSchema::empty();
-        let args = args
-            .into_iter()
-            .map(|arg| simplifier.coerce(arg, &schema).and_then(|expr| simplifier.simplify(expr)));
+        let args = args.into_iter().map(|arg| {
+            let arg = checked_expr(simplifier.coerce(arg, &schema)?, &schema)?;
+            simplifier.simplify(arg)
+        });
         let args = args.collect::<DfResult<Vec<_>>>()?;
         let args = TableFunctionArgs::new(&args, self.state);
         Ok(provider_as_source(function.create_table_provider_with_args(args)?))

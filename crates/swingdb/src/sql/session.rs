@@ -26,7 +26,6 @@ use crate::sql::engine::{self, CATALOG};
 use crate::sql::interrupt::{CancelToken, InterruptHandle, Running};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
-use crate::sql::provider::SwingTable;
 use crate::sql::result::QueryResult;
 use crate::sql::runtime;
 use crate::sql::statement;
@@ -300,11 +299,6 @@ impl Session {
             Some(_) => Err(Error::plan(format!("{name:?} is not a table of a database"))),
             None => Err(view.unknown_table(&reference)),
         }
-    }
-
-    /// A table as DataFusion reads it, with its row ids when asked for.
-    pub(crate) fn table_source(&self, name: &str, with_row_id: bool) -> Result<SwingTable> {
-        Ok(SwingTable::new(self.table(name)?, with_row_id))
     }
 }
 

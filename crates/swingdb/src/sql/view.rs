@@ -59,7 +59,7 @@ pub(crate) enum Found {
     /// A view of a database.
     View { view: Arc<StoredView>, source: Source },
     /// A registered Arrow table.
-    Registered { name: String, provider: Arc<dyn TableProvider> },
+    Registered(Arc<dyn TableProvider>),
     /// A table of the information schema.
     Information(String),
 }
@@ -70,17 +70,13 @@ impl View {
         match name {
             TableReference::Bare { table } => {
                 if let Some(provider) = self.extra.get(&**table) {
-                    let (name, provider) = (table.to_string(), Arc::clone(provider));
-                    return Ok(Some(Found::Registered { name, provider }));
+                    return Ok(Some(Found::Registered(Arc::clone(provider))));
                 }
                 if let Some(found) = find_in(&self.main, SCHEMA, table)? {
                     return Ok(Some(found));
                 }
                 let registered = match_name(self.registered.keys().map(String::as_str), table);
-                Ok(registered.map(|name| {
-                    let provider = Arc::clone(&self.registered[&name]);
-                    Found::Registered { name, provider }
-                }))
+                Ok(registered.map(|name| Found::Registered(Arc::clone(&self.registered[&name]))))
             }
             TableReference::Partial { schema, table } => {
                 if schema.eq_ignore_ascii_case(INFORMATION_SCHEMA) {

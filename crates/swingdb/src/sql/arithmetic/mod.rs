@@ -1,0 +1,19 @@
+//! Whole numbers that do not fit are an error, never a wrong number.
+//!
+//! The query engine's own `+`, `-`, `*` and `<<` wrap around, and so does its sum. [`rule`] puts
+//! the functions of [`checked`] in their place when a statement is analyzed, before anything is
+//! simplified: constants are then folded by the same functions, and a constant that overflows
+//! stays in the plan and fails when (and only if) it is computed. [`sum`] adds up in 128 bits and
+//! fails only when the total does not fit.
+//!
+//! Not concerned: division and remainder, decimals, intervals, dates and casts, which the engine
+//! checks itself.
+
+mod checked;
+mod integers;
+mod rule;
+mod sum;
+mod sum_groups;
+
+pub(crate) use rule::{CheckedArithmetic, checked_expr};
+pub(crate) use sum::checked_sum;

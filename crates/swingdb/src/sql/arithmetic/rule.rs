@@ -1,0 +1,93 @@
+//! Puts [`checked`](super::checked) functions where a plan computes with whole numbers.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::checked::{Checked, Operation};
+
+/// Runs after types are settled, so that both operands have the same, and before anything is
+/// simplified.
+#[derive(Debug, Default)]
+pub(crate) struct CheckedArithmetic;
+
+impl AnalyzerRule for CheckedArithmetic {
+    fn name(&self) -> &str {
+        "checked_arithmetic"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(check_node)?.data)
+    }
+}
+
+fn check_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut computes = false;
+    for expr in plan.expressions() {
+        computes |= expr.exists(|e| Ok(operation(e).is_some()))?;
+    }
+    if !computes {
+        return Ok(Transformed::no(plan));
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let table = scan.table_name.clone();
+        schema.merge(&DFSchema::try_from_qualified_schema(table, &scan.source.schema())?);
+    }
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let checked = expr.transform_up(|e| check(e, &schema))?;
+        Ok(checked.update_data(|e| name.restore(e)))
+    })
+}
+
+/// The expression with checked arithmetic; its types must be settled.
+pub(crate) fn checked_expr(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(expr.transform_up(|e| check(e, schema))?.data)
+}
+
+fn operation(expr: &Expr) -> Option<Operation> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => Operation::of(*op),
+        Expr::Negative(_) => Some(Operation::Negate),
+        _ => None,
+    }
+}
+
+fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(operation) = operation(&expr) else { return Ok(Transformed::no(expr)) };
+    let whole = |e: &Expr| e.get_type(schema).is_ok_and(|t| t.is_integer());
+    let args = match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            if !whole(&left) || left.get_type(schema)? != right.get_type(schema)? {
+                return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
+            }
+            vec![*left, *right]
+        }
+        Expr::Negative(operand) if whole(&operand) => vec![*operand],
+        other => return Ok(Transformed::no(other)),
+    };
+    let call = ScalarFunction::new_udf(function(operation), args);
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+}
+
+fn function(operation: Operation) -> Arc<ScalarUDF> {
+    static FUNCTIONS: LazyLock<Vec<(Operation, Arc<ScalarUDF>)>> = LazyLock::new(|| {
+        use Operation::{Add, Multiply, Negate, ShiftLeft, Subtract};
+        let all = [Add, Subtract, Multiply, ShiftLeft, Negate];
+        all.map(|op| (op, Arc::new(ScalarUDF::new_from_impl(Checked::new(op))))).to_vec()
+    });
+    let known = FUNCTIONS.iter().find(|(op, _)| *op == operation);
+    match known {
+        Some((_, function)) => Arc::clone(function),
+        None => Arc::new(ScalarUDF::new_from_impl(Checked::new(operation))),
+    }
+}
