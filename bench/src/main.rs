@@ -33,6 +33,7 @@ const CREATE: &str = "CREATE TABLE numbers (
     id BIGINT NOT NULL, a BIGINT NOT NULL, b DOUBLE NOT NULL, c DOUBLE NOT NULL)";
 const SNAPSHOTS: usize = 1_000;
 const SHARES: usize = 200;
+const FIRST_QUERIES: usize = 100;
 const SUMS: usize = 7;
 
 fn main() -> Outcome {
@@ -42,6 +43,7 @@ fn main() -> Outcome {
     let result = match argument(0)? {
         "fill" => fill(name, argument(2)?.parse()?)?,
         "snapshot" => snapshot(name)?,
+        "first-query" => first_query(name)?,
         "share" => share(name)?,
         "sum-as-writer" => sum(&Database::open(name)?, Instant::now())?,
         "sum-as-reader" => {
@@ -129,6 +131,29 @@ fn snapshot(name: &str) -> Outcome<Value> {
         assert!(first.is_some_and(|batch| batch.num_rows() > 0), "the table is empty");
     }
     Ok(json!({ "first_us": takes[0], "take_us": takes, "to_first_batch_us": looks }))
+}
+
+/// The first query on a fresh snapshot, again and again: from taking the snapshot to the result.
+fn first_query(name: &str) -> Outcome<Value> {
+    let rows = count(&Database::snapshot(name)?.connect())?;
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..FIRST_QUERIES {
+        let id = random.i64(0..rows);
+        let queries = [
+            "SELECT count(*) FROM numbers".to_string(),
+            format!("SELECT a FROM numbers WHERE id = {id}"),
+        ];
+        for (query, times) in queries.iter().zip(&mut times) {
+            let begun = Instant::now();
+            let snapshot = Database::snapshot(name)?;
+            let batches = snapshot.connect().query(query)?.collect()?;
+            times.push(micros(begun.elapsed()));
+            assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 1, "one row");
+        }
+    }
+    let [count, point] = times;
+    Ok(json!({ "count_us": count, "point_us": point }))
 }
 
 /// Changes one row and shares, again and again; only the sharing is timed.

@@ -207,7 +207,8 @@ impl Core {
                 continue;
             }
             let overwrite = intent == WriteIntent::Overwrite && inside.contains(&e);
-            let Some(way) = self.choose_way(state, extent, overwrite) else {
+            let beside = self.planes_beside(state, &steps, extent);
+            let Some(way) = self.choose_way(state, extent, overwrite, beside) else {
                 self.abandon(state, &steps);
                 return Err(Fault::PlanesExhausted { at: self.geometry.start(extent) });
             };
@@ -244,7 +245,24 @@ impl Core {
         }
     }
 
-    fn choose_way(&self, state: &mut State, extent: ExtentId, overwrite: bool) -> Option<Way> {
+    /// The planes of an extent's neighbours, as they will be.
+    fn planes_beside(&self, state: &State, steps: &[Step], extent: ExtentId) -> [Option<u32>; 2] {
+        let own = |e: ExtentId| state.own.get(e).map(|own| own.plane);
+        let planned = steps.last().filter(|s| s.first.0 + s.count == extent.0);
+        let left = match planned.map(|step| step.way) {
+            Some(Way::Fresh { plane, .. } | Way::Copy { plane }) => Some(plane),
+            _ => extent.0.checked_sub(1).and_then(|e| own(ExtentId(e))),
+        };
+        [left, own(ExtentId(extent.0 + 1))]
+    }
+
+    fn choose_way(
+        &self,
+        state: &mut State,
+        extent: ExtentId,
+        overwrite: bool,
+        beside: [Option<u32>; 2],
+    ) -> Option<Way> {
         let own = state.own.get(extent);
         let absent = self.states.get(extent) == ABSENT;
         if let Some(own) = own
@@ -252,7 +270,8 @@ impl Core {
         {
             return Some(Way::InPlace);
         }
-        let choice = state.versions.choose(&self.geometry, extent, own.map(|o| o.plane))?;
+        let current = own.map(|o| o.plane);
+        let choice = state.versions.choose(&self.geometry, extent, current, beside)?;
         Some(match (absent, overwrite) {
             (_, true) => Way::Fresh { plane: choice.plane, zero: false },
             (true, false) => Way::Fresh { plane: choice.plane, zero: choice.spare },
@@ -376,23 +395,35 @@ impl Core {
     /// Large extents: copied through a scratch mapping (writing the file would give small pages),
     /// whose page tables then move over the old mapping in one step.
     fn copy_large(&self, step: &Step, file: &File, plane: u32, replaced: &mut u64) -> Result<()> {
-        while *replaced < step.len {
-            let len = COPY_STEP.min(step.len - *replaced);
-            self.copy_piece(step.start + *replaced, len, file, plane)?;
-            *replaced += len;
+        let offset = self.geometry.plane_offset(plane, AreaOffset(step.start));
+        self.copy_to_plane(step.start, step.len, offset, file, replaced)
+    }
+
+    /// Copies large extents to a place of the file and maps that, writable.
+    pub(crate) fn copy_to_plane(
+        &self,
+        start: u64,
+        len: u64,
+        file_offset: u64,
+        file: &File,
+        replaced: &mut u64,
+    ) -> Result<()> {
+        while *replaced < len {
+            let piece = COPY_STEP.min(len - *replaced);
+            self.copy_piece(start + *replaced, piece, file, file_offset + *replaced)?;
+            *replaced += piece;
         }
         Ok(())
     }
 
-    fn copy_piece(&self, start: u64, len: u64, file: &File, plane: u32) -> Result<()> {
+    fn copy_piece(&self, start: u64, len: u64, file: &File, file_offset: u64) -> Result<()> {
         let path = self.memory_path();
         let fault = |e: Errno| mapping_fault(e, &path);
-        let run = self.plane_run(start, len, plane);
         debug_assert!((len as usize).is_multiple_of(SPAN_ALIGN));
         let scratch = Span::reserve_scratch(len as usize).map_err(fault)?;
-        scratch.map(0, len as usize, file, run.file_offset, true).map_err(fault)?;
+        scratch.map(0, len as usize, file, file_offset, true).map_err(fault)?;
         scratch.advise_huge(0, len as usize);
-        self.populate(&scratch, 0, len, file, run.file_offset)?;
+        self.populate(&scratch, 0, len, file, file_offset)?;
         // SAFETY: the source is mapped readable, frozen and claimed by this call; the scratch range
         // is this call's own, writable and populated; both are `len` bytes and do not overlap.
         unsafe {

@@ -45,6 +45,7 @@ mod adopt;
 mod area;
 mod barrier;
 mod close;
+mod consolidate;
 mod departure;
 mod error;
 mod extents;

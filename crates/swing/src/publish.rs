@@ -154,6 +154,7 @@ impl Core {
         self.protect_private(state)?;
         if kind != Kind::View {
             self.link_memory(state)?;
+            self.consolidate(state);
             self.pin_sources(state)?;
         }
         let epoch = state.next_epoch;

@@ -76,24 +76,50 @@ impl Versions {
     }
 
     /// The plane for a new version of an extent whose present version lies in `current`; `None`
-    /// when all are in use.
+    /// when all are in use. `prefer` are the planes of the neighbours, which the new version should
+    /// join: always in the small zone, where a copy is cheap, and in the data zone when that takes
+    /// no other memory than there is.
     pub(crate) fn choose(
         &mut self,
         geometry: &Geometry,
         extent: ExtentId,
         current: Option<u32>,
+        prefer: [Option<u32>; 2],
     ) -> Option<Choice> {
-        let Some(planes) = self.planes.get_mut(&extent) else {
-            return Some(Choice { plane: u32::from(current == Some(0)), spare: false });
+        let none = Planes::default();
+        let planes = self.planes.get(&extent).unwrap_or(&none);
+        let fits = |p: &u32| current != Some(*p) && !planes.retired.contains(p);
+        let cheap = |p: &u32| {
+            geometry.is_small(extent) || planes.spare.is_empty() || planes.spare.contains(p)
         };
-        if let Some(plane) = planes.spare.pop() {
-            assert!(current != Some(plane), "INV-AREA-2: a spare plane is not the current one");
-            self.spare_bytes -= geometry.len(extent).0;
-            self.spare_order.retain(|o| *o != (extent, plane));
-            return Some(Choice { plane, spare: true });
+        let joins = prefer.into_iter().flatten().find(|p| fits(p) && cheap(p));
+        let plane = joins.or(planes.spare.last().copied());
+        let plane = plane.or_else(|| (0..MAX_PLANES).find(fits))?;
+        assert!(current != Some(plane), "INV-AREA-2: a spare plane is not the current one");
+        let spare = self.take(geometry, extent, plane);
+        Some(Choice { plane, spare })
+    }
+
+    /// Whether a plane of an extent holds no version that a live manifest shows (the current one
+    /// aside, which is not known here).
+    pub(crate) fn is_free(&self, extent: ExtentId, plane: u32) -> bool {
+        self.planes.get(&extent).is_none_or(|planes| !planes.retired.contains(&plane))
+    }
+
+    /// Takes a plane that is spare or free; whether it was spare.
+    pub(crate) fn take(&mut self, geometry: &Geometry, extent: ExtentId, plane: u32) -> bool {
+        assert!(self.is_free(extent, plane), "INV-AREA-1: {extent} in plane {plane} is visible");
+        let Some(planes) = self.planes.get_mut(&extent) else { return false };
+        let Some(at) = planes.spare.iter().position(|p| *p == plane) else { return false };
+        planes.spare.swap_remove(at);
+        if planes.spare.is_empty() && planes.retired.is_empty() {
+            self.planes.remove(&extent);
         }
-        let free = |p: &u32| current != Some(*p) && !planes.retired.contains(p);
-        (0..MAX_PLANES).find(free).map(|plane| Choice { plane, spare: false })
+        let before = self.spare_order.len();
+        self.spare_order.retain(|o| *o != (extent, plane));
+        assert_eq!(self.spare_order.len() + 1, before, "a spare version is listed once");
+        self.spare_bytes -= geometry.len(extent).0;
+        true
     }
 
     /// The live state no longer shows a version.
@@ -252,7 +278,7 @@ mod tests {
         let e = ExtentId(3);
         let mut v = Versions::default();
         let mut live: BTreeMap<Epoch, ()> = BTreeMap::new();
-        let mut current = v.choose(&g, e, None).unwrap();
+        let mut current = v.choose(&g, e, None, [None; 2]).unwrap();
         assert_eq!(current, Choice { plane: 0, spare: false });
         for epoch in 1..50 {
             // Published at `epoch`; the manifest before it goes.
@@ -260,7 +286,7 @@ mod tests {
             if live.remove(&Epoch(epoch - 1)).is_some() {
                 v.manifest_gone(&g, &live, Epoch(epoch - 1));
             }
-            let next = v.choose(&g, e, Some(current.plane)).unwrap();
+            let next = v.choose(&g, e, Some(current.plane), [None; 2]).unwrap();
             assert_eq!(next.plane, (epoch % 2) as u32);
             assert_eq!(next.spare, epoch > 1, "the other plane keeps its memory");
             v.free(&g, &live, (e, current.plane), Epoch(epoch), Epoch(epoch + 1));
@@ -308,7 +334,8 @@ mod tests {
                         if !live.contains_key(&born) && !visible(&live, born, Epoch(u64::MAX)) {
                             continue; // In place.
                         }
-                        let c = v.choose(&g, e, Some(plane)).unwrap();
+                        let prefer = [rng.u32(0..4), rng.u32(0..4)].map(Some);
+                        let c = v.choose(&g, e, Some(plane), prefer).unwrap();
                         let clash = |m: &&(ExtentId, u32, Epoch, Epoch)| m.0 == e && m.1 == c.plane;
                         assert!(model.iter().find(clash).is_none(), "INV-AREA-1");
                         v.free(&g, &live, (e, plane), born, next);
@@ -317,7 +344,7 @@ mod tests {
                         }
                         current.insert(e, (c.plane, next));
                     } else {
-                        let c = v.choose(&g, e, None).unwrap();
+                        let c = v.choose(&g, e, None, [None; 2]).unwrap();
                         current.insert(e, (c.plane, next));
                     }
                 }

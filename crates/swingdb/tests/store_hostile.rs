@@ -104,7 +104,7 @@ fn exercise(namespace: &Namespace) -> Result<(), Error> {
             let Some(table) = catalog.table(&schema, &name)? else { continue };
             for segment in table.segments()?.iter() {
                 for column in 0..segment.columns() {
-                    segment.stats(column);
+                    segment.stats(column)?;
                     segment.array(column)?;
                     segment.slice(column, 0..segment.rows().min(100))?;
                 }

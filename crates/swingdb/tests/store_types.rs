@@ -88,7 +88,7 @@ fn check(rng: &mut Rng, store: &Store, expected: &dyn Array, what: &str) {
         }
         first += segment.rows();
         let nulls = segment.array(0).unwrap().logical_null_count() as u64;
-        assert_eq!(segment.stats(0).null_count, nulls, "{what}");
+        assert_eq!(segment.stats(0).unwrap().null_count, nulls, "{what}");
     }
 }
 

@@ -67,16 +67,14 @@ impl SwingTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let segments = self.table.segments()?;
         let (segments, pruned) = match conjunction(filters.iter().cloned()) {
-            None => (with_index(&segments, None), 0),
+            None => (with_index(&self.table.segments()?), 0),
             Some(filter) => {
                 let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
                 let filter = state.create_physical_expr(filter, &schema)?;
-                let kept = pruning::keep(&filter, &self.schema, &segments);
-                let kept_segments = with_index(&segments, Some(&kept));
-                let pruned = segments.len() - kept_segments.len();
-                (kept_segments, pruned)
+                let kept = pruning::select(&filter, &self.schema, &self.table)?;
+                let pruned = self.table.segment_count() - kept.len();
+                (kept, pruned)
             }
         };
         let all = (0..self.schema.fields().len()).collect::<Vec<_>>();
@@ -94,9 +92,8 @@ impl SwingTable {
 }
 
 /// The segments worth reading, each with its place in the table.
-fn with_index(segments: &[Arc<Segment>], keep: Option<&[bool]>) -> Vec<(u32, Arc<Segment>)> {
-    let numbered = segments.iter().enumerate();
-    let kept = numbered.filter(|(i, s)| keep.is_none_or(|k| k[*i]) && s.live_rows() > 0);
+fn with_index(segments: &[Arc<Segment>]) -> Vec<(u32, Arc<Segment>)> {
+    let kept = segments.iter().enumerate().filter(|(_, s)| s.live_rows() > 0);
     kept.map(|(i, segment)| (i as u32, Arc::clone(segment))).collect()
 }
 

@@ -15,32 +15,66 @@ use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 
-use crate::store::{ColumnStats, Segment};
+use crate::error::Result;
+use crate::store::{ColumnStats, Page, Segment, Table};
 
-/// The statistics of a run of segments.
-struct SegmentStatistics<'a> {
-    schema: &'a SchemaRef,
-    segments: &'a [Arc<Segment>],
+/// A part of a table that knows bounds of its columns.
+pub(crate) trait Bounded {
+    /// Physical rows.
+    fn rows(&self) -> u64;
+    /// Statistics of a column; an error when they cannot be read.
+    fn column_stats(&self, column: usize) -> Result<ColumnStats>;
 }
 
-impl SegmentStatistics<'_> {
+impl Bounded for Segment {
+    fn rows(&self) -> u64 {
+        self.rows() as u64
+    }
+
+    fn column_stats(&self, column: usize) -> Result<ColumnStats> {
+        self.stats(column)
+    }
+}
+
+impl Bounded for Page {
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn column_stats(&self, column: usize) -> Result<ColumnStats> {
+        self.column_stats(column)
+    }
+}
+
+/// The statistics of some parts of a table.
+struct PartStatistics<'a, P> {
+    schema: &'a SchemaRef,
+    /// The columns that parts have; those behind them (row ids) have no statistics.
+    columns: usize,
+    parts: &'a [&'a Arc<P>],
+}
+
+impl<P: Bounded> PartStatistics<'_, P> {
+    fn index(&self, column: &Column) -> Option<usize> {
+        self.schema.index_of(&column.name).ok().filter(|index| *index < self.columns)
+    }
+
     fn bounds(
         &self,
         column: &Column,
         bound: impl Fn(ColumnStats) -> Option<ScalarValue>,
     ) -> Option<ArrayRef> {
-        let index = self.schema.index_of(&column.name).ok()?;
-        if index >= self.segments.first()?.columns() {
-            return None;
-        }
+        let index = self.index(column)?;
         let null = ScalarValue::try_from(self.schema.field(index).data_type()).ok()?;
-        let values =
-            self.segments.iter().map(|s| bound(s.stats(index)).unwrap_or_else(|| null.clone()));
+        // Statistics that cannot be read rule out nothing; reading the rows will say why.
+        let stats = self.parts.iter().map(|p| p.column_stats(index));
+        let stats = stats.collect::<Result<Vec<_>>>().ok()?;
+        let values = stats.into_iter().map(|s| bound(s).unwrap_or_else(|| null.clone()));
         ScalarValue::iter_to_array(values).ok()
     }
 }
 
-impl PruningStatistics for SegmentStatistics<'_> {
+impl<P: Bounded> PruningStatistics for PartStatistics<'_, P> {
     fn min_values(&self, column: &Column) -> Option<ArrayRef> {
         self.bounds(column, |stats| stats.min)
     }
@@ -50,21 +84,19 @@ impl PruningStatistics for SegmentStatistics<'_> {
     }
 
     fn num_containers(&self) -> usize {
-        self.segments.len()
+        self.parts.len()
     }
 
     fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
-        let index = self.schema.index_of(&column.name).ok()?;
-        if index >= self.segments.first()?.columns() {
-            return None;
-        }
-        let counts = self.segments.iter().map(|s| s.stats(index).null_count);
+        let index = self.index(column)?;
+        let counts = self.parts.iter().map(|p| p.column_stats(index).map(|s| s.null_count));
+        let counts = counts.collect::<Result<Vec<_>>>().ok()?;
         Some(Arc::new(UInt64Array::from_iter_values(counts)))
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
         // Physical rows, because NULL counts are physical too.
-        let counts = self.segments.iter().map(|s| s.rows() as u64);
+        let counts = self.parts.iter().map(|p| p.rows());
         Some(Arc::new(UInt64Array::from_iter_values(counts)))
     }
 
@@ -73,21 +105,46 @@ impl PruningStatistics for SegmentStatistics<'_> {
     }
 }
 
-/// For each segment, whether it may hold a row that fulfils `filter`. `schema` is the table's, its
-/// columns in the segments' order.
-pub(crate) fn keep(
+/// The segments of a table that may hold a row that fulfils `filter`, each with its place in the
+/// table. `schema` is the table's, perhaps with a row id behind its columns. Pages are ruled out
+/// first, so that the cost does not follow the number of segments.
+pub(crate) fn select(
     filter: &Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
-    segments: &[Arc<Segment>],
+    table: &Table,
+) -> Result<Vec<(u32, Arc<Segment>)>> {
+    // One conjunct at a time: one that cannot be understood does not spoil the others.
+    let conjuncts = split_conjunction(filter).into_iter().map(Arc::clone);
+    let predicates: Vec<_> = conjuncts.filter_map(|c| understand(c, schema)).collect();
+    let columns = table.columns().len();
+    let pages: Vec<_> = table.pages().collect();
+    let all: Vec<_> = pages.iter().map(|(_, page)| *page).collect();
+    let kept = keep(&predicates, schema, columns, &all);
+    let mut found = Vec::new();
+    for ((first, page), _) in pages.iter().zip(&kept).filter(|(_, kept)| **kept) {
+        let segments = page.named_segments()?;
+        let numbered = segments.iter().enumerate().map(|(i, s)| ((first + i) as u32, s));
+        found.extend(numbered.filter(|(_, s)| s.live_rows() > 0));
+    }
+    let segments: Vec<_> = found.iter().map(|(_, segment)| *segment).collect();
+    let kept = keep(&predicates, schema, columns, &segments);
+    let kept = found.into_iter().zip(kept).filter(|(_, kept)| *kept);
+    Ok(kept.map(|((place, segment), _)| (place, Arc::clone(segment))).collect())
+}
+
+/// For each part, whether it may hold a row that fulfils all of `predicates`.
+fn keep<P: Bounded>(
+    predicates: &[PruningPredicate],
+    schema: &SchemaRef,
+    columns: usize,
+    parts: &[&Arc<P>],
 ) -> Vec<bool> {
-    let mut kept = vec![true; segments.len()];
-    if segments.is_empty() {
+    let mut kept = vec![true; parts.len()];
+    if parts.is_empty() {
         return kept;
     }
-    // One conjunct at a time: one that cannot be understood does not spoil the others.
-    for conjunct in split_conjunction(filter) {
-        let Some(predicate) = understand(Arc::clone(conjunct), schema) else { continue };
-        let statistics = SegmentStatistics { schema, segments };
+    let statistics = PartStatistics { schema, columns, parts };
+    for predicate in predicates {
         if let Ok(may_match) = predicate.prune(&statistics) {
             kept.iter_mut().zip(may_match).for_each(|(kept, may)| *kept &= may);
         }
@@ -142,8 +199,6 @@ impl DynamicPruner {
                 .filter_map(|filter| understand(filter, &self.schema))
                 .collect();
         }
-        let segments = std::slice::from_ref(segment);
-        let statistics = SegmentStatistics { schema: &self.table_schema, segments };
-        self.predicates.iter().all(|p| p.prune(&statistics).map_or(true, |keep| keep[0]))
+        keep(&self.predicates, &self.table_schema, segment.columns(), &[segment])[0]
     }
 }

@@ -264,7 +264,7 @@ impl DataSource for SwingSource {
         let whole = self.pruned == 0;
         let mut all = match whole {
             true => statistics::of_table(&self.table, &self.projection)?,
-            false => statistics::of_segments(&self.table, &self.segments, &self.projection),
+            false => statistics::of_segments(&self.table, &self.segments, &self.projection)?,
         };
         if let Some(limit) = self.limit
             && all.num_rows.get_value().is_some_and(|rows| *rows > limit)
@@ -348,9 +348,11 @@ impl DataSource for SwingSource {
         }
         // The most promising segments first: then the bound of the best rows so far soon rules out
         // all others.
-        let mut segments = self.segments.to_vec();
-        segments.sort_by(|(_, a), (_, b)| {
-            let (a, b) = (a.stats(column), b.stats(column));
+        let mut segments = Vec::with_capacity(self.segments.len());
+        for segment in self.segments.iter() {
+            segments.push((segment.1.stats(column)?, segment.clone()));
+        }
+        segments.sort_by(|(a, _), (b, _)| {
             let order = match first.options.descending {
                 true => b.max.partial_cmp(&a.max),
                 false => a.min.partial_cmp(&b.min),
@@ -358,7 +360,7 @@ impl DataSource for SwingSource {
             order.unwrap_or(std::cmp::Ordering::Equal)
         });
         let mut source = self.clone();
-        source.segments = segments.into();
+        source.segments = segments.into_iter().map(|(_, segment)| segment).collect();
         source.orderings = Vec::new();
         Ok(SortOrderPushdownResult::Inexact { inner: Arc::new(source) })
     }

@@ -40,24 +40,27 @@ pub(crate) fn of_segments(
     table: &Table,
     segments: &[(u32, Arc<Segment>)],
     projection: &[usize],
-) -> Statistics {
+) -> Result<Statistics> {
     let rows = segments.iter().map(|(_, s)| s.live_rows()).sum::<usize>();
     let schema = table.schema();
     let columns = projection.iter().map(|&column| match schema.fields().get(column) {
         Some(field) => {
-            let stats = segments.iter().map(|(_, s)| s.stats(column)).reduce(merge);
-            match stats {
-                Some(stats) => {
-                    let unique = is_unique(table, column);
-                    let sampled = remembered_distinct(table, column);
-                    column_statistics(&stats, field.data_type(), rows, unique, sampled)
-                }
-                None => ColumnStatistics::new_unknown(),
+            let mut stats: Option<ColumnStats> = None;
+            for (_, segment) in segments {
+                let next = segment.stats(column)?;
+                stats = Some(match stats {
+                    Some(before) => merge(before, next),
+                    None => next,
+                });
             }
+            let Some(stats) = stats else { return Ok(ColumnStatistics::new_unknown()) };
+            let unique = is_unique(table, column);
+            let sampled = remembered_distinct(table, column);
+            Ok(column_statistics(&stats, field.data_type(), rows, unique, sampled))
         }
-        None => row_id_statistics(rows),
+        None => Ok(row_id_statistics(rows)),
     });
-    assemble(rows, columns.collect())
+    Ok(assemble(rows, columns.collect::<Result<Vec<_>>>()?))
 }
 
 fn assemble(rows: usize, columns: Vec<ColumnStatistics>) -> Statistics {

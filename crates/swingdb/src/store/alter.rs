@@ -251,9 +251,9 @@ impl WriteTxn {
         let definition = Definition::new(all, table.constraints().to_vec());
         let mut next = chunks.into_iter();
         self.redefine(&table, definition, |segment| {
-            let mut all = segment.chunks().to_vec();
+            let mut all = segment.chunks()?;
             all.extend(next.next());
-            all
+            Ok(all)
         })?;
         self.effects.created.extend(created);
         Ok(())
@@ -264,12 +264,12 @@ impl WriteTxn {
         &mut self,
         table: &Table,
         definition: Definition,
-        mut chunks: impl FnMut(&Segment) -> Vec<Arc<Chunk>>,
+        mut chunks: impl FnMut(&Segment) -> Result<Vec<Arc<Chunk>>>,
     ) -> Result<()> {
         let definition = Arc::new(definition);
         let change = edit::redefine(table, definition.clone(), |segment| {
             let deletion = segment.deletion().cloned();
-            Ok(segment.with(definition.schema.clone(), chunks(segment), deletion))
+            Ok(segment.with(definition.schema.clone(), chunks(segment)?, deletion))
         })?;
         self.writer_mut()?.unique.forget(table.id());
         self.put_table(change.table, change.dropped);
@@ -302,9 +302,9 @@ impl WriteTxn {
         });
         let definition = Definition::new(all, constraints.collect());
         self.redefine(&table, definition, |segment| {
-            let mut chunks = segment.chunks().to_vec();
+            let mut chunks = segment.chunks()?;
             chunks.remove(at);
-            chunks
+            Ok(chunks)
         })
     }
 
@@ -322,7 +322,7 @@ impl WriteTxn {
         all[at].name = new_name.to_owned();
         check_definition(&all, table.constraints())?;
         let definition = Definition::new(all, table.constraints().to_vec());
-        self.redefine(&table, definition, |segment| segment.chunks().to_vec())
+        self.redefine(&table, definition, Segment::chunks)
     }
 
     /// Changes default or nullability of a column (`None`: as it was; `Some(None)`: no default).
@@ -351,14 +351,14 @@ impl WriteTxn {
             }
             if !nullable {
                 // Deleted rows that are NULL there have to go: arrays of the column may have none.
-                let has_null = |s: &Segment| s.stats(at).null_count > 0;
+                let has_null = |s: &Segment| Ok(s.chunk_stats(at)?.nulls > 0);
                 self.compact(&table, has_null)?;
                 table = self.table_of(schema, table.name())?;
             }
             all[at].nullable = nullable;
         }
         let definition = Definition::new(all, table.constraints().to_vec());
-        self.redefine(&table, definition, |segment| segment.chunks().to_vec())
+        self.redefine(&table, definition, Segment::chunks)
     }
 
     /// Creates a view; `false`: it existed and `if_exists` is `Skip`.
@@ -396,7 +396,7 @@ fn not_null(table: &Table, column: &str, detail: &str) -> Error {
 
 fn has_live_null(table: &Table, column: usize) -> Result<bool> {
     for segment in table.segments()?.iter() {
-        if segment.stats(column).null_count == 0 {
+        if segment.chunk_stats(column)?.nulls == 0 {
             continue;
         }
         let Some(nulls) = segment.array(column)?.logical_nulls() else { continue };

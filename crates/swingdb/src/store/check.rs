@@ -94,7 +94,7 @@ fn reached(writer: &Writer, catalog: &Catalog) -> Result<Vec<Loc>> {
         for page in &table.pages {
             page.record().into_iter().for_each(&mut add);
             for segment in page.segments()?.iter() {
-                segment.blocks().for_each(&mut add);
+                segment.blocks()?.iter().for_each(&mut add);
             }
         }
     }

@@ -49,8 +49,8 @@ impl WriteTxn {
             return Ok(false);
         }
         let cloned = if inside {
-            let blocks = segments.iter().flat_map(|s| s.blocks().cloned());
-            self.effects.shared.extend(blocks);
+            let blocks = segments.iter().map(|s| s.blocks()).collect::<Result<Vec<_>>>()?;
+            self.effects.shared.extend(blocks.into_iter().flatten());
             Ok(segments.to_vec())
         } else {
             self.map_segments(&segments, source, source_store)
@@ -75,7 +75,7 @@ impl WriteTxn {
         source_store: &Store,
     ) -> Result<Vec<Arc<Segment>>> {
         let view = source_store.view()?;
-        let runs = Runs::of(segments, &view);
+        let runs = Runs::of(segments, &view)?;
         let mut places = BTreeMap::new();
         for run in &runs.0 {
             let place = self.ground.reserve(run.len)?;
@@ -89,7 +89,7 @@ impl WriteTxn {
         let move_in = MoveIn { ground: &self.ground, places };
         let moved = segments.iter().map(|segment| {
             let chunk = |c: &Arc<Chunk>| move_in.chunk(c).map(Arc::new);
-            let chunks = segment.chunks().iter().map(chunk).collect::<Result<Vec<_>>>()?;
+            let chunks = segment.chunks()?.iter().map(chunk).collect::<Result<Vec<_>>>()?;
             let deletion = match segment.deletion() {
                 Some(old) => Some(Deletion::store(&self.ground, &old.bits)?),
                 None => None,
@@ -97,7 +97,7 @@ impl WriteTxn {
             Ok(segment.with(source.schema().clone(), chunks, deletion))
         });
         let moved = moved.collect::<Result<Vec<_>>>()?;
-        self.created(&moved);
+        self.created(&moved)?;
         Ok(moved)
     }
 }
@@ -107,11 +107,12 @@ struct Runs(Vec<Loc>);
 
 impl Runs {
     /// The extents that hold the blocks of these segments.
-    fn of(segments: &[Arc<Segment>], view: &Snapshot) -> Self {
+    fn of(segments: &[Arc<Segment>], view: &Snapshot) -> Result<Self> {
         let geometry = view.geometry();
-        let mut blocks: Vec<Loc> = segments
+        let chunks = segments.iter().map(|s| s.chunks()).collect::<Result<Vec<_>>>()?;
+        let mut blocks: Vec<Loc> = chunks
             .iter()
-            .flat_map(|s| s.chunks())
+            .flatten()
             .flat_map(|c| c.blocks.listed().iter().copied())
             .filter(|loc| loc.offset >= geometry.small_zone().0)
             .collect();
@@ -134,7 +135,7 @@ impl Runs {
                 _ => runs.push(Loc { offset: start, len: end - start }),
             }
         }
-        Self(runs)
+        Ok(Self(runs))
     }
 }
 

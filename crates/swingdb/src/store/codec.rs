@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// First bytes of every record.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"SwDB");
 /// Version of the format.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 /// Bytes before the payload of a record.
 pub(super) const FRAME_BYTES: usize = 24;
 /// Deepest nesting of a type or a column.
@@ -59,6 +59,22 @@ impl Writer {
         self.bytes[8..16].copy_from_slice(&(len as u64).to_le_bytes());
         self.bytes[16..24].copy_from_slice(&sum.to_le_bytes());
         self.bytes
+    }
+
+    /// Bytes as they are.
+    pub fn fixed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Bytes of the payload so far.
+    pub fn payload_len(&self) -> usize {
+        self.bytes.len() - FRAME_BYTES
+    }
+
+    /// Overwrites what stands at a place of the payload.
+    pub fn set_fixed(&mut self, at: usize, bytes: &[u8]) {
+        let at = FRAME_BYTES + at;
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     pub fn u64(&mut self, mut value: u64) {
@@ -262,6 +278,16 @@ impl<'a> Reader<'a> {
             return Err(corrupt(format!("{kind:?} record: checksum does not match")));
         }
         Ok(Self { left })
+    }
+
+    /// Reads a part of a record whose checksum was verified.
+    pub fn part(bytes: &'a [u8]) -> Self {
+        Self { left: bytes }
+    }
+
+    /// What has not been read.
+    pub fn rest(self) -> &'a [u8] {
+        self.left
     }
 
     /// That nothing is left.

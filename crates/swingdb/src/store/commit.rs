@@ -273,7 +273,7 @@ fn count(catalog: &Catalog) -> Result<SharedCounts> {
     let mut counts = SharedCounts::new();
     for table in catalog.all_tables()? {
         for segment in table.segments()?.iter() {
-            for key in segment.blocks().filter_map(|b| b.key()) {
+            for key in segment.blocks()?.iter().filter_map(|b| b.key()) {
                 *counts.entry(key).or_insert(0) += 1;
             }
         }

@@ -15,23 +15,34 @@ pub(super) struct Change {
     pub dropped: Vec<Arc<Blocks>>,
 }
 
-/// Everything of a page that a new version does not reach when the page is replaced by `new`.
+/// Everything of a page that a new version does not reach when the page is replaced by `new`. What
+/// stays is detached from the record that goes.
 fn drop_page(
     page: &Page,
     old: &[Arc<Segment>],
     new: &[Arc<Segment>],
     dropped: &mut Vec<Arc<Blocks>>,
-) {
+) -> Result<()> {
+    let mut stay: Vec<*const Segment> = new.iter().map(Arc::as_ptr).collect();
+    stay.sort_unstable();
+    let stays = |segment: &Arc<Segment>| stay.binary_search(&Arc::as_ptr(segment)).is_ok();
+    let mut before: Vec<*const Segment> = old.iter().map(Arc::as_ptr).collect();
+    before.sort_unstable();
+    // A changed segment shares the chunks that did not change.
+    let mut kept: Vec<*const Blocks> = Vec::new();
+    for segment in new.iter().filter(|s| before.binary_search(&Arc::as_ptr(s)).is_err()) {
+        kept.extend(segment.blocks()?.iter().map(Arc::as_ptr));
+    }
+    kept.sort_unstable();
+    for segment in old {
+        segment.detach()?;
+        if !stays(segment) {
+            let gone = segment.blocks()?.into_iter();
+            dropped.extend(gone.filter(|b| kept.binary_search(&Arc::as_ptr(b)).is_err()));
+        }
+    }
     dropped.extend(page.record().cloned());
-    let kept: Vec<*const Blocks> = if old.is_empty() || new.is_empty() {
-        Vec::new()
-    } else {
-        let mut kept: Vec<_> = new.iter().flat_map(|s| s.blocks().map(Arc::as_ptr)).collect();
-        kept.sort_unstable();
-        kept
-    };
-    let gone = old.iter().flat_map(|s| s.blocks());
-    dropped.extend(gone.filter(|b| kept.binary_search(&Arc::as_ptr(b)).is_err()).cloned());
+    Ok(())
 }
 
 /// Replaces segments by index; `None` removes one.
@@ -57,7 +68,7 @@ pub(super) fn replace(
                     Some(Some(changed)) => new.push(changed.clone()),
                 }
             }
-            drop_page(page, old, &new, &mut dropped);
+            drop_page(page, old, &new, &mut dropped)?;
             if !new.is_empty() {
                 pages.push(Page::new(&table.space, table.schema(), new));
             }
@@ -82,7 +93,7 @@ pub(super) fn append(table: &Table, removed: usize, segments: Vec<Arc<Segment>>)
         let old = page.segments()?.clone();
         let keep = old.len() - left.min(old.len());
         left -= old.len() - keep;
-        drop_page(page, &old, &old[..keep], &mut dropped);
+        drop_page(page, &old, &old[..keep], &mut dropped)?;
         tail.splice(0..0, old[..keep].iter().cloned());
         pages.pop();
         if left == 0 {
@@ -107,7 +118,7 @@ pub(super) fn redefine(
     for page in &table.pages {
         let old = page.segments()?;
         let new = old.iter().map(&mut segment).collect::<Result<Vec<_>>>()?;
-        drop_page(page, old, &new, &mut dropped);
+        drop_page(page, old, &new, &mut dropped)?;
         all.extend(new);
     }
     let capacity = page_segments(definition.columns.len());
@@ -122,7 +133,7 @@ pub(super) fn redefine(
 pub(super) fn all_blocks(table: &Table) -> Result<Vec<Arc<Blocks>>> {
     let mut blocks = Vec::new();
     for page in &table.pages {
-        drop_page(page, page.segments()?, &[], &mut blocks);
+        drop_page(page, page.segments()?, &[], &mut blocks)?;
     }
     Ok(blocks)
 }

@@ -1,4 +1,8 @@
 //! Segments: up to [`SEGMENT_ROWS`] rows of a table, immutable, one chunk of area memory a column.
+//!
+//! A segment of a published state begins as an entry of its page's [`Directory`]: its chunks are
+//! decoded when somebody reads the column, and then shared by all versions of the table that have
+//! the segment, so that whoever holds one pins the blocks (INV-DB-1).
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -9,10 +13,11 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 
 use super::codec::{Reader, Writer};
+use super::directory::{Directory, Entry};
 use super::raw::{self, Loc};
 use super::read::{Source, read_loc, write_loc};
 use super::space::{Blocks, Ground, Space, corrupt};
-use super::stats::{self, ChunkStats};
+use super::stats::{self, Bound, ChunkStats};
 use crate::error::{Error, Result};
 
 pub(super) use super::read::Node;
@@ -68,37 +73,23 @@ impl Chunk {
         Ok(self.whole.get_or_init(|| array).clone())
     }
 
-    fn column_stats(&self, deleted: bool) -> ColumnStats {
-        let scalar = |bound| stats::scalar(&self.data_type, bound);
-        let bounds = self.stats.bounds.as_ref();
-        ColumnStats {
-            null_count: self.stats.nulls,
-            min: bounds.and_then(|(min, _)| scalar(min)),
-            max: bounds.and_then(|(_, max)| scalar(max)),
-            exact: self.stats.exact && !deleted,
-            sorted: self.stats.sorted,
-        }
-    }
-
+    /// Its description: the statistics first, which are often all that is read.
     fn write(&self, w: &mut Writer) {
+        self.stats.write(w);
         w.len(self.blocks.listed().len());
         self.blocks.listed().iter().for_each(|loc| write_loc(w, *loc));
         self.node.write(w);
-        self.stats.write(w);
     }
 
-    fn read(
-        r: &mut Reader<'_>,
-        space: &Arc<Space>,
-        data_type: &DataType,
-        rows: usize,
-    ) -> Result<Self> {
-        let blocks = read_blocks(r, space)?;
-        let node = Node::read(r, 0)?;
+    fn read(bytes: &[u8], space: &Arc<Space>, data_type: &DataType, rows: usize) -> Result<Self> {
+        let mut r = Reader::part(bytes);
+        let stats = ChunkStats::read(&mut r, rows as u64)?;
+        let blocks = read_blocks(&mut r, space)?;
+        let node = Node::read(&mut r, 0)?;
+        r.finish()?;
         if node.len != rows {
             return Err(corrupt(format!("a column of {} rows in a segment of {rows}", node.len)));
         }
-        let stats = ChunkStats::read(r, rows as u64)?;
         Ok(Self::new(blocks, data_type.clone(), node, stats))
     }
 }
@@ -123,10 +114,15 @@ impl Deletion {
         let packed = bits.sliced();
         let bytes = &packed.as_slice()[..bits.len().div_ceil(8)];
         let blocks = ground.store(bytes)?;
-        Self::over(blocks, bits.len())
+        Self::over(blocks, bits.len(), bits.count_set_bits())
     }
 
-    fn over(blocks: Arc<Blocks>, rows: usize) -> Result<Arc<Self>> {
+    /// A bitmap with `count` bits set. The count is believed, as values are: reading every bitmap
+    /// to count them would make opening a table as slow as reading it.
+    fn over(blocks: Arc<Blocks>, rows: usize, count: usize) -> Result<Arc<Self>> {
+        if count == 0 || count > rows {
+            return Err(corrupt(format!("{count} of {rows} rows deleted")));
+        }
         let [block] = blocks.listed() else { return Err(corrupt("a bitmap in several blocks")) };
         let len = rows.div_ceil(8) as u64;
         if block.len != len {
@@ -134,7 +130,6 @@ impl Deletion {
         }
         let buffer: Buffer = raw::buffer(&blocks, Loc { offset: block.offset, len })?;
         let bits = BooleanBuffer::new(buffer, 0, rows);
-        let count = bits.count_set_bits();
         Ok(Arc::new(Self { blocks, bits, count }))
     }
 }
@@ -144,8 +139,11 @@ impl Deletion {
 pub struct Segment {
     schema: SchemaRef,
     rows: usize,
+    bytes: u64,
     deletion: Option<Arc<Deletion>>,
-    chunks: Vec<Arc<Chunk>>,
+    chunks: Box<[OnceLock<Arc<Chunk>>]>,
+    /// Where chunks that were not needed yet are described.
+    origin: Option<(Arc<Directory>, usize)>,
 }
 
 impl Segment {
@@ -157,11 +155,83 @@ impl Segment {
     ) -> Arc<Self> {
         assert!(rows > 0 && rows <= SEGMENT_ROWS, "a segment of {rows} rows");
         assert_eq!(schema.fields().len(), chunks.len(), "one chunk a column");
-        Arc::new(Self { schema, rows, deletion, chunks })
+        let bytes = chunks.iter().map(|c| c.node.bytes()).sum();
+        let chunks = chunks.into_iter().map(OnceLock::from).collect();
+        Arc::new(Self { schema, rows, bytes, deletion, chunks, origin: None })
     }
 
-    pub(super) fn chunks(&self) -> &[Arc<Chunk>] {
-        &self.chunks
+    /// The segments of a page in the area.
+    pub(super) fn of_page(
+        schema: &SchemaRef,
+        directory: &Arc<Directory>,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let columns = schema.fields().len();
+        let segment = |(index, entry): (usize, Entry)| {
+            let deletion = |loc| {
+                let blocks = Blocks::committed(&directory.space, vec![loc])?;
+                Deletion::over(blocks, entry.rows, entry.deleted)
+            };
+            Ok(Arc::new(Self {
+                schema: schema.clone(),
+                rows: entry.rows,
+                bytes: entry.bytes,
+                deletion: entry.bitmap.map(deletion).transpose()?,
+                chunks: (0..columns).map(|_| OnceLock::new()).collect(),
+                origin: Some((directory.clone(), index)),
+            }))
+        };
+        directory.entries()?.into_iter().enumerate().map(segment).collect()
+    }
+
+    /// What a directory says of it.
+    pub(super) fn entry(&self) -> Result<Entry> {
+        let bitmap = match self.deletion.as_ref().map(|d| d.blocks.listed()) {
+            None => None,
+            Some([loc]) => Some(*loc),
+            Some(_) => return Err(Error::internal("a bitmap in several blocks")),
+        };
+        let deleted = self.rows - self.live_rows();
+        Ok(Entry { rows: self.rows, deleted, bytes: self.bytes, bitmap })
+    }
+
+    /// Writes the description of a chunk.
+    pub(super) fn describe(&self, column: usize, w: &mut Writer) -> Result<()> {
+        match (self.slot(column)?.get(), &self.origin) {
+            (Some(chunk), _) => chunk.write(w),
+            // It says the same wherever it stands.
+            (None, Some((directory, index))) => directory.chunk(*index, column, |bytes| {
+                w.fixed(bytes);
+                Ok(())
+            })?,
+            (None, None) => return Err(Error::internal("a chunk that is nowhere")),
+        }
+        Ok(())
+    }
+
+    fn slot(&self, column: usize) -> Result<&OnceLock<Arc<Chunk>>> {
+        let missing = || Error::internal(format!("column {column} of {}", self.chunks.len()));
+        self.chunks.get(column).ok_or_else(missing)
+    }
+
+    fn chunk(&self, column: usize) -> Result<&Arc<Chunk>> {
+        let slot = self.slot(column)?;
+        if let Some(chunk) = slot.get() {
+            return Ok(chunk);
+        }
+        let (directory, index) =
+            self.origin.as_ref().ok_or_else(|| Error::internal("a chunk that is nowhere"))?;
+        let data_type = self.schema.field(column).data_type();
+        let chunk = directory.chunk(*index, column, |bytes| {
+            Chunk::read(bytes, &directory.space, data_type, self.rows).map(Arc::new)
+        });
+        let chunk = chunk.map_err(|e| directory.space.named(e))?;
+        // Whoever comes first wins; the copy of the other is dropped here, unused.
+        Ok(slot.get_or_init(|| chunk))
+    }
+
+    /// All columns.
+    pub(super) fn chunks(&self) -> Result<Vec<Arc<Chunk>>> {
+        (0..self.chunks.len()).map(|column| self.chunk(column).cloned()).collect()
     }
 
     pub(super) fn deletion(&self) -> Option<&Arc<Deletion>> {
@@ -169,9 +239,30 @@ impl Segment {
     }
 
     /// Everything in the area that belongs to it.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = &Arc<Blocks>> {
-        let deletion = self.deletion.iter().map(|d| &d.blocks);
-        self.chunks.iter().map(|c| &c.blocks).chain(deletion)
+    pub(super) fn blocks(&self) -> Result<Vec<Arc<Blocks>>> {
+        let mut all = Vec::with_capacity(self.chunks.len() + 1);
+        for column in 0..self.chunks.len() {
+            all.push(self.chunk(column)?.blocks.clone());
+        }
+        all.extend(self.deletion.iter().map(|d| d.blocks.clone()));
+        Ok(all)
+    }
+
+    /// The page it was read from is about to go: it keeps a copy of what it has not decoded yet.
+    pub(super) fn detach(&self) -> Result<()> {
+        self.origin.as_ref().map_or(Ok(()), |(directory, _)| directory.detach())
+    }
+
+    /// Statistics of a column as stored; the column itself is not decoded.
+    pub(super) fn chunk_stats(&self, column: usize) -> Result<ChunkStats> {
+        match (self.slot(column)?.get(), &self.origin) {
+            (None, Some((directory, index))) => {
+                let read =
+                    |bytes: &[u8]| ChunkStats::read(&mut Reader::part(bytes), self.rows as u64);
+                directory.chunk(*index, column, read).map_err(|e| directory.space.named(e))
+            }
+            _ => Ok(self.chunk(column)?.stats.clone()),
+        }
     }
 
     /// Physical rows, deleted ones included.
@@ -190,8 +281,10 @@ impl Segment {
     }
 
     /// Statistics of column `column`.
-    pub fn stats(&self, column: usize) -> ColumnStats {
-        self.chunks[column].column_stats(self.deletion.is_some())
+    pub fn stats(&self, column: usize) -> Result<ColumnStats> {
+        let mut stats = Merged::default();
+        stats.add(self.chunk_stats(column)?, self.rows, self.deletion.is_some());
+        Ok(stats.finish(self.schema.field(column).data_type()))
     }
 
     /// Number of columns.
@@ -201,18 +294,13 @@ impl Segment {
 
     /// Bytes of column data.
     pub fn bytes(&self) -> u64 {
-        self.chunks.iter().map(|c| c.node.bytes()).sum()
+        self.bytes
     }
 
     /// The whole column without copying (deleted rows included).
     pub fn array(&self, column: usize) -> Result<ArrayRef> {
         let chunk = self.chunk(column)?;
         chunk.array().map_err(|e| chunk.blocks.named(e))
-    }
-
-    fn chunk(&self, column: usize) -> Result<&Arc<Chunk>> {
-        let missing = || Error::internal(format!("column {column} of {}", self.chunks.len()));
-        self.chunks.get(column).ok_or_else(missing)
     }
 
     /// Column `column` of the physical rows `range`: without copying, one buffer of just that
@@ -245,32 +333,6 @@ impl Segment {
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 
-    pub(super) fn write(&self, w: &mut Writer) {
-        w.len(self.rows);
-        w.option(self.deletion.as_ref(), |w, d| {
-            w.len(d.blocks.listed().len());
-            d.blocks.listed().iter().for_each(|loc| write_loc(w, *loc));
-        });
-        self.chunks.iter().for_each(|chunk| chunk.write(w));
-    }
-
-    pub(super) fn read(
-        r: &mut Reader<'_>,
-        space: &Arc<Space>,
-        schema: &SchemaRef,
-    ) -> Result<Arc<Self>> {
-        let rows = r.bounded(SEGMENT_ROWS as u64, "a count of rows")?;
-        if rows == 0 {
-            return Err(corrupt("a segment without rows"));
-        }
-        let deletion = r.option(|r| Deletion::over(read_blocks(r, space)?, rows))?;
-        let chunk = |f: &Arc<arrow::datatypes::Field>| {
-            Chunk::read(r, space, f.data_type(), rows).map(Arc::new)
-        };
-        let chunks = schema.fields().iter().map(chunk).collect::<Result<Vec<_>>>()?;
-        Ok(Self::new(schema.clone(), rows, deletion, chunks))
-    }
-
     /// The same rows with other column definitions (names, nullability) and chunks.
     pub(super) fn with(
         &self,
@@ -294,45 +356,82 @@ impl Segment {
     }
 }
 
-/// Statistics of several segments, one after the other.
-pub(super) fn merge_stats(segments: &[Arc<Segment>], column: usize) -> ColumnStats {
-    let mut merged = ColumnStats { null_count: 0, min: None, max: None, exact: true, sorted: true };
-    for segment in segments {
-        let next = segment.stats(column);
-        merged.null_count += next.null_count;
-        merged.sorted &= next.sorted
-            && !merged.max.as_ref().is_some_and(|max| {
-                next.min.as_ref().is_none_or(|min| max.partial_cmp(min).is_none_or(|o| o.is_gt()))
-            });
-        let all_null = next.null_count == segment.rows() as u64;
-        merged.exact &= next.exact;
-        if next.min.is_none() && !all_null {
-            merged.min = None;
-            merged.max = None;
-            merged.exact = false;
-            merged.sorted = false;
-            // No order: bounds are unknown from here on, only NULLs are still counted.
-            merged.null_count = segments.iter().map(|s| s.stats(column).null_count).sum();
-            return merged;
-        }
-        if let (Some(min), Some(max)) = (next.min, next.max) {
-            merged.min = Some(smaller(merged.min.take(), min));
-            merged.max = Some(larger(merged.max.take(), max));
-        }
-    }
-    merged
+/// Statistics of several chunks of one column, one after the other.
+#[derive(Debug, Clone)]
+pub(super) struct Merged {
+    nulls: u64,
+    bounds: Option<(Bound, Bound)>,
+    exact: bool,
+    sorted: bool,
+    /// Some chunk has values but no bounds.
+    unknown: bool,
 }
 
-fn smaller(a: Option<ScalarValue>, b: ScalarValue) -> ScalarValue {
-    match a {
-        Some(a) if a.partial_cmp(&b).is_some_and(|o| o.is_le()) => a,
-        _ => b,
+impl Default for Merged {
+    fn default() -> Self {
+        Self { nulls: 0, bounds: None, exact: true, sorted: true, unknown: false }
     }
 }
 
-fn larger(a: Option<ScalarValue>, b: ScalarValue) -> ScalarValue {
-    match a {
-        Some(a) if a.partial_cmp(&b).is_some_and(|o| o.is_ge()) => a,
-        _ => b,
+impl Merged {
+    /// Adds a chunk of `rows` rows, some of them perhaps deleted.
+    fn add(&mut self, next: ChunkStats, rows: usize, deleted: bool) {
+        let unknown = next.bounds.is_none() && next.nulls != rows as u64;
+        self.append(Self {
+            nulls: next.nulls,
+            bounds: next.bounds,
+            exact: next.exact && !deleted,
+            sorted: next.sorted,
+            unknown,
+        });
+    }
+
+    /// Adds what comes after it.
+    pub fn append(&mut self, next: Self) {
+        self.nulls = self.nulls.saturating_add(next.nulls);
+        self.exact &= next.exact && !next.unknown;
+        self.unknown |= next.unknown;
+        let descends = match (&self.bounds, &next.bounds) {
+            (Some((_, max)), Some((min, _))) => min.is_less(max),
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        self.sorted &= next.sorted && !next.unknown && !descends;
+        self.bounds = match (self.bounds.take(), next.bounds) {
+            (Some((min, max)), Some((low, high))) => Some((
+                if low.is_less(&min) { low } else { min },
+                if max.is_less(&high) { high } else { max },
+            )),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// Of some neighbouring segments.
+    pub fn of(segments: &[Arc<Segment>], column: usize) -> Result<Self> {
+        let mut merged = Self::default();
+        for segment in segments {
+            let stats = segment.chunk_stats(column)?;
+            merged.add(stats, segment.rows, segment.deletion.is_some());
+        }
+        Ok(merged)
+    }
+
+    /// In the terms of the column's type.
+    pub fn finish(self, data_type: &DataType) -> ColumnStats {
+        let bounds = self.bounds.as_ref().filter(|_| !self.unknown);
+        let value = |bound| stats::scalar(data_type, bound);
+        let (min, max) = match bounds.map(|(min, max)| (value(min), value(max))) {
+            Some((Some(min), Some(max))) => (Some(min), Some(max)),
+            _ => (None, None),
+        };
+        // Bounds that mean nothing for the type say nothing about the rows either.
+        let meant = self.bounds.is_none() || min.is_some();
+        ColumnStats {
+            null_count: self.nulls,
+            min,
+            max,
+            exact: self.exact && !self.unknown && meant,
+            sorted: self.sorted && !self.unknown && meant,
+        }
     }
 }

@@ -13,10 +13,11 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::codec::{Kind, Reader, Writer};
+use super::directory::{self, Directory};
 use super::raw::{self, Loc};
 use super::read::{read_loc, write_loc};
 use super::rowids::RowId;
-use super::segment::{ColumnStats, SEGMENT_ROWS, Segment, merge_stats};
+use super::segment::{ColumnStats, Merged, SEGMENT_ROWS, Segment};
 use super::space::{Blocks, Ground, Space, corrupt};
 use crate::error::{Error, Result};
 
@@ -25,7 +26,7 @@ const MAX_PAGE_SEGMENTS: usize = 64;
 /// A page should stay below this, so that it lies in the zone of small extents.
 const PAGE_TARGET_BYTES: usize = 24 << 10;
 /// About what one column of one segment takes in a page.
-const CHUNK_RECORD_BYTES: usize = 110;
+const CHUNK_RECORD_BYTES: usize = 116;
 /// Most columns of a table.
 pub(super) const MAX_COLUMNS: usize = 4096;
 
@@ -123,9 +124,9 @@ impl Definition {
     }
 }
 
-/// Some neighbouring segments of a table.
+/// Some neighbouring segments of a table; shared by all versions of the table that have them.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     pub segments: usize,
     pub rows: u64,
     pub live: u64,
@@ -134,11 +135,21 @@ pub(super) struct Page {
     schema: SchemaRef,
     record: OnceLock<Arc<Blocks>>,
     decoded: OnceLock<Arc<[Arc<Segment>]>>,
+    /// Statistics of each column over the page.
+    stats: Box<[OnceLock<Merged>]>,
+}
+
+fn no_stats(schema: &SchemaRef) -> Box<[OnceLock<Merged>]> {
+    schema.fields().iter().map(|_| OnceLock::new()).collect()
 }
 
 impl Page {
     /// A page that is not in the area yet.
-    pub fn new(space: &Arc<Space>, schema: &SchemaRef, segments: Vec<Arc<Segment>>) -> Arc<Self> {
+    pub(super) fn new(
+        space: &Arc<Space>,
+        schema: &SchemaRef,
+        segments: Vec<Arc<Segment>>,
+    ) -> Arc<Self> {
         let sum = |f: fn(&Segment) -> u64| segments.iter().map(|s| f(s)).sum();
         Arc::new(Self {
             segments: segments.len(),
@@ -149,19 +160,22 @@ impl Page {
             schema: schema.clone(),
             record: OnceLock::new(),
             decoded: OnceLock::from(Arc::from(segments)),
+            stats: no_stats(schema),
         })
     }
 
     /// Its segments, read with the first use.
-    pub fn segments(&self) -> Result<&Arc<[Arc<Segment>]>> {
+    pub(super) fn segments(&self) -> Result<&Arc<[Arc<Segment>]>> {
         if let Some(decoded) = self.decoded.get() {
             return Ok(decoded);
         }
         let record = self.record.get();
         let record = record.ok_or_else(|| Error::internal("a page that is nowhere"))?;
-        let mut r = Reader::record(record_bytes(record)?, Kind::Page)?;
-        let segments = r.list(|r| Segment::read(r, &self.space, &self.schema))?;
-        r.finish()?;
+        let directory = Directory::open(&self.space, record, self.schema.fields().len())?;
+        if directory.segments() != self.segments {
+            return Err(corrupt("a page with other segments than its table says"));
+        }
+        let segments = Segment::of_page(&self.schema, &directory)?;
         let (rows, live): (u64, u64) = segments
             .iter()
             .fold((0, 0), |(r, l), s| (r + s.rows() as u64, l + s.live_rows() as u64));
@@ -172,19 +186,37 @@ impl Page {
         Ok(self.decoded.get_or_init(|| segments.into()))
     }
 
+    /// Statistics of a column, read with the first use.
+    fn merged(&self, column: usize) -> Result<&Merged> {
+        let slot = self.stats.get(column).ok_or_else(|| Error::internal("no such column"))?;
+        if let Some(stats) = slot.get() {
+            return Ok(stats);
+        }
+        let stats = Merged::of(self.segments()?, column)?;
+        Ok(slot.get_or_init(|| stats))
+    }
+
+    /// Statistics of a column over all its segments.
+    pub(crate) fn column_stats(&self, column: usize) -> Result<ColumnStats> {
+        let stats = self.merged(column).map_err(|e| self.space.named(e))?.clone();
+        Ok(stats.finish(self.schema.field(column).data_type()))
+    }
+
+    /// As [`Page::segments`], with the name of the database in an error.
+    pub(crate) fn named_segments(&self) -> Result<&Arc<[Arc<Segment>]>> {
+        self.segments().map_err(|e| self.space.named(e))
+    }
+
     /// Its record in the area, when it has one.
-    pub fn record(&self) -> Option<&Arc<Blocks>> {
+    pub(super) fn record(&self) -> Option<&Arc<Blocks>> {
         self.record.get()
     }
 
     /// Writes its record when it has none.
     fn persist(&self, ground: &Ground, written: &mut Vec<Arc<Blocks>>) -> Result<Loc> {
         if self.record.get().is_none() {
-            let mut w = Writer::record();
-            let segments = self.segments()?;
-            w.len(segments.len());
-            segments.iter().for_each(|s| s.write(&mut w));
-            let blocks = ground.store(&w.finish(Kind::Page))?;
+            let record = directory::encode(self.schema.fields().len(), self.segments()?)?;
+            let blocks = ground.store(&record)?;
             written.push(blocks.clone());
             // Only the holder of the writer's slot persists: nobody else can have set it.
             let _ = self.record.set(blocks);
@@ -289,6 +321,7 @@ impl Table {
                 schema: definition.schema.clone(),
                 record: OnceLock::from(record),
                 decoded: OnceLock::new(),
+                stats: no_stats(&definition.schema),
             }))
         })?;
         r.finish()?;
@@ -347,9 +380,18 @@ impl Table {
         }
         let mut all = Vec::with_capacity(self.segment_count());
         for page in &self.pages {
-            all.extend_from_slice(page.segments().map_err(|e| self.space.named(e))?);
+            all.extend_from_slice(page.named_segments()?);
         }
         Ok(self.segments.get_or_init(|| all.into()).clone())
+    }
+
+    /// The pages in row order, each with the index of its first segment.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (usize, &Arc<Page>)> {
+        self.pages.iter().scan(0, |next, page| {
+            let first = *next;
+            *next += page.segments;
+            Some((first, page))
+        })
     }
 
     /// Index of a column.
@@ -388,7 +430,12 @@ impl Table {
         if let Some(stats) = slot.get() {
             return Ok(stats.clone());
         }
-        let segments = self.segments()?;
-        Ok(slot.get_or_init(|| merge_stats(&segments, column)).clone())
+        let mut merged = Merged::default();
+        for page in &self.pages {
+            let part = page.merged(column).map_err(|e| self.space.named(e))?;
+            merged.append(part.clone());
+        }
+        let stats = merged.finish(self.schema().field(column).data_type());
+        Ok(slot.get_or_init(|| stats).clone())
     }
 }

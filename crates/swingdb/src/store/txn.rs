@@ -169,9 +169,13 @@ impl WriteTxn {
         self.effects.dropped.extend(dropped);
     }
 
-    pub(super) fn created(&mut self, segments: &[Arc<Segment>]) {
-        let all = segments.iter().flat_map(|s| s.blocks().cloned());
-        self.effects.created.extend(all);
+    /// Notes segments that were just made.
+    pub(super) fn created(&mut self, segments: &[Arc<Segment>]) -> Result<()> {
+        for segment in segments {
+            let blocks = segment.blocks()?;
+            self.effects.created.extend(blocks);
+        }
+        Ok(())
     }
 
     /// The live row with each of the keys (`None`: there is none, or the key has a NULL). `keys`
@@ -224,7 +228,7 @@ impl WriteTxn {
         }
         self.check_keys(&table, &RowIds::default(), added)?;
         let change = edit::append(&table, removed, segments)?;
-        self.created(&new);
+        self.created(&new)?;
         self.put_table(change.table, change.dropped);
         Ok(rows)
     }
@@ -286,7 +290,7 @@ impl WriteTxn {
             deleted += (deletion.count - before) as u64;
             new.push(deletion.blocks.clone());
             let schema = table.schema().clone();
-            let next = segment.with(schema, segment.chunks().to_vec(), Some(deletion));
+            let next = segment.with(schema, segment.chunks()?, Some(deletion));
             changes.insert(at as usize, Some(next));
         }
         let none = |index| (index, Vec::new());
@@ -335,7 +339,7 @@ impl WriteTxn {
         }
         let ground = &self.ground;
         let changed = in_parallel(&work, |(at, segment, ids, new)| {
-            let mut chunks = segment.chunks().to_vec();
+            let mut chunks = segment.chunks()?;
             let mut made = Vec::new();
             for (column, new) in columns.iter().zip(new) {
                 let chunk = Arc::new(patched(ground, &chunks[*column], ids, new)?);
@@ -482,7 +486,7 @@ impl WriteTxn {
             .collect();
         for (schema, name) in all {
             let table = self.table_of(&schema, &name)?;
-            self.compact(&table, |s| s.live_rows() * 4 <= s.rows())?;
+            self.compact(&table, |s| Ok(s.live_rows() * 4 <= s.rows()))?;
         }
         Ok(())
     }
@@ -491,13 +495,13 @@ impl WriteTxn {
     pub(super) fn compact(
         &mut self,
         table: &Table,
-        choose: impl Fn(&Segment) -> bool,
+        choose: impl Fn(&Segment) -> Result<bool>,
     ) -> Result<()> {
         let (mut changes, mut new) = (BTreeMap::new(), Vec::new());
         for (at, segment) in table.segments()?.iter().enumerate() {
             if segment.live_rows() == 0 {
                 changes.insert(at, None);
-            } else if segment.deletion().is_some() && choose(segment) {
+            } else if segment.deletion().is_some() && choose(segment)? {
                 let batch = segment.live_batch()?;
                 let small = build_segment(&self.ground, table.schema(), &[batch])?;
                 new.push(small.clone());
@@ -506,7 +510,7 @@ impl WriteTxn {
         }
         if !changes.is_empty() {
             let change = edit::replace(table, changes)?;
-            self.created(&new);
+            self.created(&new)?;
             self.put_table(change.table, change.dropped);
         }
         Ok(())

@@ -239,7 +239,7 @@ impl Indexes {
             if open.is_empty() {
                 break;
             }
-            if !overlaps(segment, constraint.columns()[0], bounds.as_ref()) {
+            if !overlaps(segment, constraint.columns()[0], bounds.as_ref())? {
                 continue;
             }
             let there = Keys::of(&key_arrays(segment, constraint)?)?;
@@ -287,10 +287,10 @@ fn bounds_of(pieces: &[ArrayRef]) -> Option<Bounds> {
 }
 
 /// Whether a segment may hold a value within the bounds.
-fn overlaps(segment: &Segment, column: usize, bounds: Option<&Bounds>) -> bool {
-    let there = segment.chunks().get(column).and_then(|c| c.stats.bounds.as_ref());
-    let (Some((low, high)), Some((min, max))) = (bounds, there) else { return true };
-    !(max.is_less(low) || high.is_less(min))
+fn overlaps(segment: &Segment, column: usize, bounds: Option<&Bounds>) -> Result<bool> {
+    let there = segment.chunk_stats(column)?.bounds;
+    let (Some((low, high)), Some((min, max))) = (bounds, &there) else { return Ok(true) };
+    Ok(!(max.is_less(low) || high.is_less(min)))
 }
 
 /// Whether the new keys obviously differ from each other and from all there are: one column,
@@ -319,7 +319,12 @@ fn apart(table: &Table, constraint: &Constraint, batches: &[Vec<ArrayRef>]) -> R
     if whole.is_none() {
         return Ok(true);
     }
-    Ok(table.segments()?.iter().all(|s| !overlaps(s, *column, whole.as_ref())))
+    for segment in table.segments()?.iter() {
+        if overlaps(segment, *column, whole.as_ref())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Looks at the keys themselves for the hashes that occur twice.
