@@ -88,4 +88,5 @@ pub use namespace::{HOME_VARIABLE, Namespace, Owner};
 pub use publish::Publish;
 pub use remove::{GcReport, RemoveReport};
 pub use snapshot::Snapshot;
+pub use sys::process::exit_now;
 pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};

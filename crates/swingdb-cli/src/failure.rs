@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::io;
-use std::process::ExitCode;
 use swingdb::Error;
 
 /// The result of a command.
@@ -10,6 +9,8 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 
 /// Exit status for wrong usage, as that of the argument parser.
 const USAGE: u8 = 2;
+/// Exit status when a command or statement failed.
+const FAILED: u8 = 1;
 
 /// What ends a command.
 #[derive(Debug)]
@@ -36,17 +37,17 @@ impl Failure {
     }
 
     /// Prints the reason and gives the exit status.
-    pub fn report(self) -> ExitCode {
+    pub fn report(self) -> u8 {
         match self {
-            Failure::Closed => ExitCode::SUCCESS,
-            Failure::Reported => ExitCode::FAILURE,
+            Failure::Closed => 0,
+            Failure::Reported => FAILED,
             Failure::Usage(text) => {
                 eprintln!("error: {text}\n\nFor more information, try '--help'.");
-                ExitCode::from(USAGE)
+                USAGE
             }
             other => {
                 eprintln!("error: {}", other.text());
-                ExitCode::FAILURE
+                FAILED
             }
         }
     }

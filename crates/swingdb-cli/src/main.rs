@@ -27,17 +27,20 @@ use args::{Cli, Command};
 use clap::Parser;
 use failure::{Failure, Outcome};
 use home::Home;
-use std::process::ExitCode;
+use std::io::Write;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() -> ExitCode {
+fn main() {
     let cli = Cli::parse();
-    match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+    let outcome = run(cli).and_then(|()| Ok(std::io::stdout().flush()?));
+    let status = match outcome {
+        Ok(()) => 0,
         Err(failure) => failure.report(),
-    }
+    };
+    // An interrupted query may compute on for a moment: the exit handlers would race with it.
+    swingdb::exit_now(status)
 }
 
 fn run(cli: Cli) -> Outcome {

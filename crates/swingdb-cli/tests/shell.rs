@@ -62,7 +62,13 @@ impl Terminal {
 
     fn leave(mut self) {
         self.keys(".quit\r");
-        assert!(self.child.wait().unwrap().success());
+        self.ended();
+    }
+
+    fn ended(&mut self) {
+        let status = self.child.wait().unwrap();
+        let screen = self.screen.lock().unwrap();
+        assert!(status.success(), "{status}: {:?}", &screen[self.seen..]);
     }
 }
 
@@ -156,5 +162,5 @@ fn ctrl_d_leaves() {
     shell.expect("open for writing");
     shell.expect("db> ");
     shell.keys("\u{4}");
-    assert!(shell.child.wait().unwrap().success());
+    shell.ended();
 }

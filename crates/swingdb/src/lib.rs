@@ -41,5 +41,5 @@ pub use sql::interrupt::InterruptHandle;
 pub use sql::result::QueryResult;
 pub use sql::table_scan::TableScan;
 pub use store::ShareInfo;
-pub use swing::{AreaInfo, GcReport, RemoveReport};
+pub use swing::{AreaInfo, GcReport, RemoveReport, exit_now};
 pub use value::Value;
