@@ -23,7 +23,8 @@ DUCKDB = """
 import json, sys, time
 import duckdb
 path = sys.argv[1]
-con = duckdb.connect(config={"enable_progress_bar": "false"})
+con = duckdb.connect()
+con.execute("SET enable_progress_bar = false")
 begun = time.perf_counter()
 con.execute(f"CREATE TABLE t AS FROM '{path}'")
 took = (time.perf_counter() - begun) * 1e3
@@ -33,7 +34,9 @@ print(json.dumps({"ms": took, "rows": con.execute("SELECT count(*) FROM t").fetc
 
 def run(command: list[str]) -> dict:
     """What a process printed as JSON."""
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr}")
     return json.loads(done.stdout)
 
 
