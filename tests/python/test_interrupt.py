@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,6 +23,14 @@ PAUSELESS = (
     "WHERE a.x * b.y % 7 = 8"
 )
 SORTED = "SELECT x FROM generate_series(1, 200000000) AS a(x) ORDER BY x % 1000003, x"
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_raises() -> Iterator[None]:
+    """As in a terminal: a process started in the background inherits that Ctrl-C is ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
 
 
 def press_ctrl_c_after(seconds: float) -> threading.Thread:

@@ -19,11 +19,12 @@ struct Terminal {
 
 impl Terminal {
     fn open(world: &World, args: &str) -> Self {
-        let program = format!("{} {args}", env!("CARGO_BIN_EXE_swingdb"));
+        // Without `exec` some shells stay between, and Ctrl-C is meant for them as well.
+        let program = format!("exec {} {args}", env!("CARGO_BIN_EXE_swingdb"));
         let mut command = Command::new("script");
         command.args(["-q", "-e", "-c", &program, "/dev/null"]);
         command.env("SWINGDB_HOME", world.home()).env("SWINGDB_HISTORY", world.history());
-        command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env("TERM", "xterm").env("SHELL", "/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (keys, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let screen = Arc::new(Mutex::new(String::new()));

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
-use datafusion::common::SchemaError;
+use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 
 /// The result of every fallible operation of this crate.
@@ -389,7 +389,7 @@ impl From<DataFusionError> for Error {
             DataFusionError::Shared(inner) => from_shared(&inner),
             DataFusionError::Collection(mut all) if !all.is_empty() => all.swap_remove(0).into(),
             DataFusionError::SQL(parser, _) => parse_error(&parser.to_string()),
-            DataFusionError::Plan(message) => Self::Plan { message },
+            DataFusionError::Plan(message) => plan_error(message),
             DataFusionError::SchemaError(inner, _) => from_schema_error(*inner),
             DataFusionError::NotImplemented(message) => Self::Unsupported { message },
             DataFusionError::Execution(message) => Self::Execution { message },
@@ -420,7 +420,7 @@ fn from_shared(error: &Arc<DataFusionError>) -> Error {
             other => Error::Execution { message: other.to_string() },
         },
         DataFusionError::ResourcesExhausted(message) => exhausted(message),
-        DataFusionError::Plan(message) => Error::Plan { message: message.clone() },
+        DataFusionError::Plan(message) => plan_error(message.clone()),
         other => Error::Execution { message: other.strip_backtrace() },
     }
 }
@@ -449,12 +449,35 @@ fn exhausted(message: &str) -> Error {
 
 fn from_schema_error(error: SchemaError) -> Error {
     match error {
-        SchemaError::FieldNotFound { field, valid_fields } => Error::not_found(
-            ObjectKind::Column,
-            field.name.clone(),
-            valid_fields.iter().map(|f| f.name.as_str()),
-        ),
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            // The column may exist, only not in a table of that name.
+            let qualified = field.relation.as_ref().filter(|wanted| {
+                let known = |f: &Column| f.relation.as_ref().is_some_and(|r| r.resolved_eq(wanted));
+                !valid_fields.iter().any(known)
+            });
+            match qualified {
+                Some(table) => Error::not_found(
+                    ObjectKind::Table,
+                    table.table().to_owned(),
+                    valid_fields.iter().filter_map(|f| f.relation.as_ref()).map(|r| r.table()),
+                ),
+                None => Error::not_found(
+                    ObjectKind::Column,
+                    field.name.clone(),
+                    valid_fields.iter().map(|f| f.name.as_str()),
+                ),
+            }
+        }
         other => Error::Plan { message: other.to_string() },
+    }
+}
+
+/// A call with arguments of the wrong types lists every signature that was tried and calls itself
+/// an internal error; the part for people comes last.
+fn plan_error(message: String) -> Error {
+    match message.find("No function matches") {
+        Some(at) => Error::Plan { message: message[at..].to_owned() },
+        None => Error::Plan { message },
     }
 }
 
@@ -520,6 +543,27 @@ mod tests {
         assert!(matches!(Error::from(there), Error::Interrupted));
         let there = DataFusionError::ArrowError(Box::new(ArrowError::from(Error::Forked)), None);
         assert!(matches!(Error::from(DataFusionError::Shared(Arc::new(there))), Error::Forked));
+    }
+
+    #[test]
+    fn the_wrong_table_is_told_from_the_wrong_column() {
+        let missing = |table: &str, name: &str| -> Error {
+            let valid_fields = vec![Column::new(Some("trips"), "id")];
+            let field = Box::new(Column::new(Some(table), name));
+            from_schema_error(SchemaError::FieldNotFound { field, valid_fields })
+        };
+        assert_eq!(missing("t", "id").to_string(), "table \"t\" does not exist");
+        assert_eq!(
+            missing("trips", "ids").to_string(),
+            "column \"ids\" does not exist; did you mean \"id\"?"
+        );
+    }
+
+    #[test]
+    fn a_call_that_fits_no_signature_is_no_internal_error() {
+        let text = "Internal error: Function 'sum' failed to match. No function matches sum(x)";
+        assert_eq!(plan_error(text.into()).to_string(), "No function matches sum(x)");
+        assert_eq!(plan_error("plain".into()).to_string(), "plain");
     }
 
     #[test]

@@ -337,7 +337,7 @@ pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<Que
     let reference = object_name_to_table_reference(name.clone(), false)?;
     let schema = Planner::new(&view, &engine).provider(&reference)?.schema();
     let mut parts = Vec::new();
-    for field in schema.fields() {
+    for (position, field) in schema.fields().iter().enumerate() {
         let column = format!("\"{}\"", field.name().replace('"', "\"\""));
         let text = field.name().replace('\'', "''");
         let kind = type_name(field.data_type()).replace('\'', "''");
@@ -355,7 +355,7 @@ pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<Que
             false => "CAST(NULL AS DOUBLE)".to_string(),
         };
         parts.push(format!(
-            "SELECT '{text}' AS column_name, '{kind}' AS column_type, {} AS \"min\", {} AS \
+            "SELECT {position} AS position, '{text}' AS column_name, '{kind}' AS column_type, {} AS \"min\", {} AS \
                 \"max\", \
              {distinct} AS approx_unique, {average} AS \"avg\", count(*) AS \"count\", \
              count(*) - count({column}) AS \"nulls\" FROM {name}",
@@ -363,7 +363,11 @@ pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<Que
             bound("max"),
         ));
     }
-    let sql = parts.join(" UNION ALL ");
+    let parts = parts.join(" UNION ALL ");
+    let sql = format!(
+        "SELECT column_name, column_type, \"min\", \"max\", approx_unique, \"avg\", \"count\", \
+         \"nulls\" FROM ({parts}) ORDER BY position"
+    );
     let plan = statement::plan_text(session, &sql, &Params::default())?;
     Ok(QueryResult::stream(session.run(plan)?, "SUMMARIZE"))
 }

@@ -68,6 +68,12 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("string_split", 2, "string_to_array($1, $2)"),
     ("str_split", 2, "string_to_array($1, $2)"),
     ("regexp_matches", 2, "regexp_like($1, $2)"),
+    ("regexp_extract", 2, "coalesce(array_element(regexp_match($1, '(' || $2 || ')'), 1), '')"),
+    (
+        "regexp_extract",
+        3,
+        "coalesce(array_element(regexp_match($1, '(' || $2 || ')'), $3 + 1), '')",
+    ),
     ("list_unique", 1, "array_length(array_distinct($1))"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("ifnull", 2, "coalesce($1, $2)"),
@@ -76,6 +82,7 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("isinf", 1, "abs($1) = CAST('Infinity' AS DOUBLE)"),
     ("typeof", 1, "arrow_typeof($1)"),
     ("gen_random_uuid", 0, "uuid()"),
+    ("version", 0, VERSION),
 ];
 
 /// Names that only stand for another, whatever the call looks like.
@@ -89,6 +96,8 @@ const RENAMES: &[(&str, &str)] = &[
 
 const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
      CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
+/// Ours, not the query engine's.
+const VERSION: &str = concat!("'SwingDB ", env!("CARGO_PKG_VERSION"), "'");
 const LAST_DAY: &str =
     "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)";
 
@@ -174,7 +183,7 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
             Expr::Function(call)
         }));
     };
-    let two_names = matches!(name.as_str(), "string_agg" | "week" | "day");
+    let two_names = matches!(name.as_str(), "string_agg" | "week" | "day" | "version");
     if !two_names && known(&name) {
         return Ok(None);
     }
