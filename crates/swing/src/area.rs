@@ -16,8 +16,8 @@ use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::departure::Departure;
 use crate::error::{Fault, Result};
@@ -31,6 +31,7 @@ use crate::runs::RunMap;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
 use crate::sys::process;
+use crate::tracked::Tracked;
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::versions::Versions;
 
@@ -130,6 +131,8 @@ pub(crate) struct State {
     pub versions: Versions,
     /// Extents that became private since the last publish; some may have been discarded since.
     pub private: Vec<ExtentId>,
+    /// Frozen extents of a tracked area that are written in place; some may have been since.
+    pub in_place: Vec<ExtentId>,
     /// Extents being worked on outside the lock.
     pub busy: u32,
     /// By source index; slot 0 (the area itself) stays empty.
@@ -164,7 +167,9 @@ pub(crate) struct Core {
     pub name: Option<AreaName>,
     pub geometry: Geometry,
     pub mapping: Arc<Mapping>,
-    pub states: States,
+    pub states: Arc<States>,
+    /// What the fault handler uses, once the area is tracked.
+    pub tracked: OnceLock<Tracked>,
     pub generation: u64,
     pub state: Mutex<State>,
     /// Signalled when `busy` falls.
@@ -296,6 +301,7 @@ impl Area {
             own: OwnTable::default(),
             versions: Versions::default(),
             private: Vec::new(),
+            in_place: Vec::new(),
             busy: 0,
             sources: start.sources,
             live: BTreeMap::new(),
@@ -321,7 +327,8 @@ impl Area {
             name: start.name,
             geometry,
             mapping: start.mapping,
-            states,
+            states: Arc::new(states),
+            tracked: OnceLock::new(),
             generation: process::fork_generation(),
             state: Mutex::new(state),
             idle: Condvar::new(),
@@ -398,7 +405,10 @@ impl Area {
     /// Sizes and counts.
     pub fn stats(&self) -> AreaStats {
         let core = &self.core;
-        let state = core.state.lock();
+        let mut state = core.state.lock();
+        if core.check_fork().is_ok() {
+            core.absorb(&mut state);
+        }
         let mapped = state.runs.bytes();
         let own = state.runs.bytes_of(0);
         let private: u64 = state
@@ -407,7 +417,10 @@ impl Area {
             .filter(|e| core.states.get(**e) == extents::PRIVATE)
             .map(|e| core.geometry.len(*e).0)
             .sum();
-        let counter = |c: &AtomicU64| ByteLen(c.load(Ordering::Relaxed));
+        let counter = |c: &AtomicU64, stored: fn(&Tracked) -> &AtomicU64| {
+            let stored = core.tracked.get().map_or(0, |t| stored(t).load(Ordering::Relaxed));
+            ByteLen(c.load(Ordering::Relaxed) + stored)
+        };
         AreaStats {
             mapped: ByteLen(mapped),
             own: ByteLen(own),
@@ -415,10 +428,10 @@ impl Area {
             private: ByteLen(private),
             retired: state.versions.retired_bytes(),
             spare: state.versions.spare_bytes(),
-            copied: counter(&core.counters.copied_bytes),
-            populated: counter(&core.counters.populated_bytes),
-            in_place: counter(&core.counters.in_place_bytes),
-            punched: counter(&core.counters.punched_bytes),
+            copied: counter(&core.counters.copied_bytes, |t| &t.copied),
+            populated: counter(&core.counters.populated_bytes, |t| &t.populated),
+            in_place: counter(&core.counters.in_place_bytes, |t| &t.in_place),
+            punched: ByteLen(core.counters.punched_bytes.load(Ordering::Relaxed)),
             runs: state.runs.count(),
             live_manifests: state.live.len(),
         }
@@ -444,10 +457,11 @@ impl Core {
     /// nobody.
     pub(crate) fn lock_for_change(&self) -> Result<MutexGuard<'_, State>> {
         self.check_fork()?;
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if state.closed {
             return Err(Fault::Closed);
         }
+        self.absorb(&mut state);
         Ok(state)
     }
 
@@ -463,6 +477,7 @@ impl Core {
             while state.busy > 0 {
                 state = self.idle.wait(state);
             }
+            self.absorb(&mut state);
             if state.closed { Err(Fault::Closed) } else { Ok(state) }
         });
         self.idle_wanted.fetch_sub(1, Ordering::Relaxed);

@@ -61,6 +61,14 @@ enum Way {
     Copy { plane: u32 },
 }
 
+/// What a new version is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fill {
+    Copy,
+    /// `true`: the plane holds old bytes.
+    Zeros(bool),
+}
+
 /// Adjacent extents of one zone that go the same way.
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -133,10 +141,9 @@ impl Core {
         self.let_others_go_first();
         let (steps, file) = {
             let mut state = self.lock_for_change()?;
-            while extents.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
-                state = self.idle.wait(state);
-            }
             self.look_before_copying(&mut state, extents.clone())?;
+            drop(state);
+            let (mut state, _closed) = self.lock_settled(extents.clone())?;
             self.plan(&mut state, range, extents, intent)?
         };
         let Some(file) = file else { return Ok(()) };
@@ -305,7 +312,7 @@ impl Core {
                 self.counters.in_place_bytes.fetch_add(step.len, Ordering::Relaxed);
                 Ok(())
             }
-            Way::Copy { plane } if self.geometry.is_small(step.first) => {
+            Way::Copy { plane } if !self.geometry.is_huge(step.first) => {
                 self.copy_small(step, file, plane)
             }
             Way::Copy { plane } => self.copy_large(step, file, plane, replaced),
@@ -322,6 +329,9 @@ impl Core {
     ) -> Result<()> {
         let run = self.plane_run(step.start, step.len, plane);
         let path = self.memory_path();
+        if self.tracked.get().is_some() {
+            return self.fill_fresh(step, file, plane, zero, replaced);
+        }
         self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
         *replaced = step.len;
         self.populate(self.mapping.span(), step.start, step.len, file, run.file_offset)?;
@@ -332,6 +342,39 @@ impl Core {
                 let at = self.mapping.base().as_ptr().add(step.start as usize);
                 std::ptr::write_bytes(at, 0, step.len as usize);
             }
+        }
+        self.counters.populated_bytes.fetch_add(step.len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// As `map_fresh` in a tracked area, where another thread may touch an extent at any time: it
+    /// must find the finished version or none.
+    fn fill_fresh(
+        &self,
+        step: &Step,
+        file: &File,
+        plane: u32,
+        zero: bool,
+        replaced: &mut u64,
+    ) -> Result<()> {
+        if self.geometry.is_huge(step.first) {
+            while *replaced < step.len {
+                let len = COPY_STEP.min(step.len - *replaced);
+                let at = step.start + *replaced;
+                let offset = self.geometry.plane_offset(plane, AreaOffset(at));
+                self.replace_piece(at, len, file, offset, Fill::Zeros(zero))?;
+                *replaced += len;
+            }
+        } else {
+            let run = self.plane_run(step.start, step.len, plane);
+            let path = self.memory_path();
+            if zero {
+                file::punch(file, run.file_offset, run.len, &path)?;
+            }
+            file::allocate(file, run.file_offset, run.len)
+                .map_err(|_| file::out_of_memory(self.folder.path(), ByteLen(step.len)))?;
+            self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
+            *replaced = step.len;
         }
         self.counters.populated_bytes.fetch_add(step.len, Ordering::Relaxed);
         Ok(())
@@ -410,13 +453,22 @@ impl Core {
     ) -> Result<()> {
         while *replaced < len {
             let piece = COPY_STEP.min(len - *replaced);
-            self.copy_piece(start + *replaced, piece, file, file_offset + *replaced)?;
+            let (at, offset) = (start + *replaced, file_offset + *replaced);
+            self.replace_piece(at, piece, file, offset, Fill::Copy)?;
             *replaced += piece;
+            self.counters.copied_bytes.fetch_add(piece, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    fn copy_piece(&self, start: u64, len: u64, file: &File, file_offset: u64) -> Result<()> {
+    fn replace_piece(
+        &self,
+        start: u64,
+        len: u64,
+        file: &File,
+        file_offset: u64,
+        fill: Fill,
+    ) -> Result<()> {
         let path = self.memory_path();
         let fault = |e: Errno| mapping_fault(e, &path);
         debug_assert!((len as usize).is_multiple_of(SPAN_ALIGN));
@@ -428,11 +480,15 @@ impl Core {
         // is this call's own, writable and populated; both are `len` bytes and do not overlap.
         unsafe {
             let from = self.mapping.base().as_ptr().add(start as usize);
-            std::ptr::copy_nonoverlapping(from, scratch.base().as_ptr(), len as usize);
+            let to = scratch.base().as_ptr();
+            match fill {
+                Fill::Copy => std::ptr::copy_nonoverlapping(from, to, len as usize),
+                Fill::Zeros(true) => std::ptr::write_bytes(to, 0, len as usize),
+                Fill::Zeros(false) => {}
+            }
         }
         self.mapping.span().move_in(start as usize, len as usize, &scratch).map_err(fault)?;
         scratch.forget_moved(len as usize);
-        self.counters.copied_bytes.fetch_add(len, Ordering::Relaxed);
         Ok(())
     }
 
@@ -483,7 +539,7 @@ impl Core {
         for extent in step.extents() {
             let mapped =
                 state.runs.covers(self.geometry.start(extent).0, self.geometry.range(extent).end.0);
-            self.states.set(extent, if mapped { FROZEN } else { ABSENT });
+            self.settle(state, extent, if mapped { FROZEN } else { ABSENT });
         }
     }
 }

@@ -16,6 +16,8 @@
 //! so. In the small zone also extents of the origin are copied: they are the metadata that every
 //! commit touches.
 //!
+//! Not done in tracked areas, whose stores must not wait for a copy of something else.
+//!
 //! Everything happens under the area's lock, after the private extents were write-protected: no
 //! byte changes, and whoever reads meanwhile sees the same bytes from either place.
 
@@ -56,7 +58,8 @@ impl Core {
     }
 
     fn consolidate_zone(&self, state: &mut State, zone: Range<u64>) {
-        if zone.is_empty() || state.memory.is_none() {
+        // In a tracked area a store into an extent that is being moved would have to wait.
+        if zone.is_empty() || state.memory.is_none() || self.tracked.get().is_some() {
             return;
         }
         let is_small = zone.end <= self.geometry.small_zone().0;

@@ -36,6 +36,7 @@ pub(crate) enum Fault {
     Corrupt { path: PathBuf, detail: String },
     OutOfMemory { needed: ByteLen, file_system: PathBuf, free: ByteLen },
     AddressSpace { len: ByteLen },
+    AddressTaken { address: usize, len: ByteLen },
     TooManyMappings,
     PlanesExhausted { at: AreaOffset },
     OutOfRange { start: AreaOffset, end: AreaOffset },
@@ -193,6 +194,21 @@ macro_rules! operation_error {
         ] $($($rest)*)?);
     };
     (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        Address $(, $($rest:tt)*)?) => {
+        operation_error!(@build [$($doc)*] $name [$($def)*
+            /// The addresses of the origin are in use here (or its owner has it where no area can
+            /// be), and the caller asked for no others.
+            #[error("the addresses {address:#x}..+{len} of the origin are taken in this process")]
+            AddressTaken {
+                /// The first address asked for.
+                address: usize,
+                /// The length asked for.
+                len: ByteLen,
+            },
+        ] [$($arm)* (Fault::AddressTaken { address, len }, _) =>
+            $name::AddressTaken { address, len },] $($($rest)*)?);
+    };
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
         Range $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// The range is reversed, not aligned as the call demands, not mapped, or outside the
@@ -301,11 +317,11 @@ operation_error!(
 );
 operation_error!(
     /// Why a shared state could not be hooked.
-    HookError { NotFound, NotShared, Corrupt, AddressSpace }
+    HookError { NotFound, NotShared, Corrupt, AddressSpace, Address }
 );
 operation_error!(
     /// Why a snapshot could not become a writable area.
-    DeriveError { AlreadyExists, Owned, Corrupt, OutOfMemory, AddressSpace, Writer }
+    DeriveError { AlreadyExists, Owned, Corrupt, OutOfMemory, AddressSpace, Address, Writer }
 );
 operation_error!(
     /// Why a range could not be made writable. Nothing of the area's contents has changed.
@@ -318,6 +334,10 @@ operation_error!(
 operation_error!(
     /// Why a range of another area could not be mapped into this one.
     MapForeignError { OutOfMemory, AddressSpace, Range, Writer }
+);
+operation_error!(
+    /// Why an area could not be tracked.
+    TrackError { OutOfMemory, AddressSpace, Writer }
 );
 operation_error!(
     /// Why an area could not be removed.

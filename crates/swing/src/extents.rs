@@ -1,11 +1,14 @@
 //! What the owner knows about each extent of its area.
 //!
-//! One atomic byte an extent says whether it may be written; it is read without a lock, because
-//! every write asks. Where the area's own versions lie and since when is kept in a sparse table
-//! behind the area's lock.
+//! One atomic word an extent says whether it may be written; it is read without a lock, because
+//! every write asks. In a tracked area it also says where the extent's next version goes, and is
+//! what threads that fault on the same extent compete and wait for ([`crate::tracked`]).
+//! Where the area's own versions lie and since when is kept in a sparse table behind the area's
+//! lock.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::sys::futex;
 use crate::units::{Epoch, ExtentId};
 
 /// The state of an extent as its owner sees it.
@@ -19,33 +22,113 @@ pub enum ExtentState {
     Frozen,
 }
 
-/// The byte of an extent; `BUSY` while one thread works on it outside the lock.
-pub(crate) const ABSENT: u8 = 0;
-pub(crate) const FROZEN: u8 = 1;
-pub(crate) const PRIVATE: u8 = 2;
-pub(crate) const BUSY: u8 = 3;
+/// What the low bits of an extent's word say. `BUSY`: one thread works on it outside the lock;
+/// `FAULTING`: the fault handler copies it.
+pub(crate) const ABSENT: u32 = 0;
+pub(crate) const FROZEN: u32 = 1;
+pub(crate) const PRIVATE: u32 = 2;
+pub(crate) const BUSY: u32 = 3;
+pub(crate) const FAULTING: u32 = 4;
+const STATE: u32 = 7;
 
-/// One byte an extent.
+/// Somebody sleeps until the word changes.
+pub(crate) const WAITERS: u32 = 8;
+/// The next version's plane has memory with old bytes in it.
+pub(crate) const SPARE: u32 = 16;
+/// No live manifest shows the present version: it may be written in place.
+pub(crate) const IN_PLACE: u32 = 32;
+/// It is not decided yet where the next version goes: wait.
+pub(crate) const UNARMED: u32 = 64;
+/// All planes are in use.
+pub(crate) const NO_PLANE: u32 = 128;
+/// Made private by the fault handler, and not yet written down in the tables.
+pub(crate) const LOGGED: u32 = 256;
+const PLANE_SHIFT: u32 = 9;
+const _: () = assert!(crate::geometry::MAX_PLANES - 1 <= u32::MAX >> PLANE_SHIFT);
+
+/// The state in a word.
+#[inline]
+pub(crate) fn state_of(word: u32) -> u32 {
+    word & STATE
+}
+
+/// The plane in a word: where the next version goes, or (`LOGGED`) where the handler has put it.
+#[inline]
+pub(crate) fn plane_of(word: u32) -> u32 {
+    word >> PLANE_SHIFT
+}
+
+/// The bits of a word that name a plane.
+#[inline]
+pub(crate) fn plane_bits(plane: u32) -> u32 {
+    debug_assert!(plane < crate::geometry::MAX_PLANES);
+    plane << PLANE_SHIFT
+}
+
+/// One word an extent: its state, and in a tracked area what the fault handler must know to make a
+/// new version without any lock. Zero, an absent extent whose first version goes to plane 0, is
+/// what fresh memory says.
 #[derive(Debug)]
-pub(crate) struct States(Box<[AtomicU8]>);
+pub(crate) struct States(Box<[AtomicU32]>);
 
 impl States {
     pub(crate) fn new(extents: u32) -> Self {
-        let zeros = vec![ABSENT; extents as usize].into_boxed_slice();
-        // SAFETY: `AtomicU8` has the size, alignment and validity of `u8`; zeroed pages stay
+        let zeros = vec![0u32; extents as usize].into_boxed_slice();
+        // SAFETY: `AtomicU32` has the size, alignment and validity of `u32`; zeroed pages stay
         // untouched this way, which matters for areas that reserve hundreds of gigabytes.
-        Self(unsafe { Box::from_raw(Box::into_raw(zeros) as *mut [AtomicU8]) })
+        Self(unsafe { Box::from_raw(Box::into_raw(zeros) as *mut [AtomicU32]) })
     }
 
     #[inline]
-    pub(crate) fn get(&self, extent: ExtentId) -> u8 {
+    pub(crate) fn get(&self, extent: ExtentId) -> u32 {
+        state_of(self.0[extent.0 as usize].load(Ordering::Acquire))
+    }
+
+    /// The whole word.
+    #[inline]
+    pub(crate) fn word(&self, extent: ExtentId) -> u32 {
         self.0[extent.0 as usize].load(Ordering::Acquire)
     }
 
+    /// Sets the word and wakes who waits for a change of it.
     #[inline]
-    pub(crate) fn set(&self, extent: ExtentId, state: u8) {
-        debug_assert!(state <= BUSY);
-        self.0[extent.0 as usize].store(state, Ordering::Release);
+    pub(crate) fn set(&self, extent: ExtentId, word: u32) {
+        debug_assert!(state_of(word) <= FAULTING && word & WAITERS == 0);
+        let cell = &self.0[extent.0 as usize];
+        if cell.swap(word, Ordering::AcqRel) & WAITERS != 0 {
+            futex::wake_all(cell);
+        }
+    }
+
+    /// Replaces the word if it is still `seen`; who waits goes on waiting.
+    #[inline]
+    pub(crate) fn replace(&self, extent: ExtentId, seen: u32, word: u32) -> bool {
+        debug_assert!(state_of(word) <= FAULTING);
+        let word = word & !WAITERS | seen & WAITERS;
+        let cell = &self.0[extent.0 as usize];
+        cell.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// As `replace`, and wakes who waits.
+    pub(crate) fn exchange(&self, extent: ExtentId, seen: u32, word: u32) -> bool {
+        debug_assert!(word & WAITERS == 0);
+        let cell = &self.0[extent.0 as usize];
+        let done = cell.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if done && seen & WAITERS != 0 {
+            futex::wake_all(cell);
+        }
+        done
+    }
+
+    /// Sleeps until the word is no longer `seen`; may return early.
+    pub(crate) fn wait(&self, extent: ExtentId, seen: u32) {
+        let cell = &self.0[extent.0 as usize];
+        let marked = seen | WAITERS;
+        let unchanged = seen == marked
+            || cell.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if unchanged {
+            futex::wait(cell, marked, None);
+        }
     }
 
     /// Whether all of a range of extents may be written; the write barrier's fast path.
@@ -54,7 +137,7 @@ impl States {
         debug_assert!(extents.start <= extents.end && extents.end <= self.len());
         self.0[extents.start as usize..extents.end as usize]
             .iter()
-            .all(|s| s.load(Ordering::Acquire) == PRIVATE)
+            .all(|s| state_of(s.load(Ordering::Acquire)) == PRIVATE)
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -82,6 +165,15 @@ impl OwnTable {
     pub(crate) fn get(&self, extent: ExtentId) -> Option<Own> {
         let i = extent.0 as usize;
         self.0.get(i / CHUNK)?.as_ref()?[i % CHUNK]
+    }
+
+    /// All extents with an entry.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ExtentId, Own)> + '_ {
+        let chunks = self.0.iter().enumerate().filter_map(|(c, chunk)| Some((c, chunk.as_ref()?)));
+        chunks.flat_map(|(c, chunk)| {
+            let entries = chunk.iter().enumerate();
+            entries.filter_map(move |(i, own)| Some((ExtentId((c * CHUNK + i) as u32), (*own)?)))
+        })
     }
 
     /// Sets or forgets an entry; returns the one before.
@@ -113,6 +205,32 @@ mod tests {
     }
 
     #[test]
+    fn a_word_keeps_plane_and_flags_and_wakes_who_waits() {
+        let s = States::new(1);
+        let e = ExtentId(0);
+        let word = FROZEN | SPARE | plane_bits(crate::geometry::MAX_PLANES - 1);
+        s.set(e, word);
+        assert_eq!((state_of(s.word(e)), plane_of(s.word(e))), (FROZEN, 65_535));
+        assert!(!s.replace(e, FROZEN, PRIVATE) && s.replace(e, word, FAULTING));
+        std::thread::scope(|scope| {
+            let waiters: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        while s.get(e) == FAULTING {
+                            s.wait(e, s.word(e));
+                        }
+                        s.get(e)
+                    })
+                })
+                .collect();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            s.set(e, PRIVATE);
+            waiters.into_iter().for_each(|w| assert_eq!(w.join().unwrap(), PRIVATE));
+        });
+        assert_eq!(s.word(e), PRIVATE);
+    }
+
+    #[test]
     fn table_is_sparse() {
         let mut t = OwnTable::default();
         assert_eq!(t.set(ExtentId(1 << 20), None), None);
@@ -121,6 +239,7 @@ mod tests {
         assert_eq!(t.set(ExtentId(5000), Some(own)), None);
         assert_eq!(t.get(ExtentId(5000)), Some(own));
         assert_eq!(t.get(ExtentId(5001)), None);
+        assert_eq!(t.iter().collect::<Vec<_>>(), [(ExtentId(5000), own)]);
         assert_eq!(t.set(ExtentId(5000), None), Some(own));
         assert_eq!(t.get(ExtentId(5000)), None);
     }

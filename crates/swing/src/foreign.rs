@@ -58,22 +58,25 @@ impl Core {
             return Err(target);
         }
         self.discard(&to)?;
-        let mut state = self.lock_for_change()?;
         let extents = self.geometry.covering(&to);
+        let (mut state, closed) = self.lock_settled(extents.clone())?;
         if extents.clone().any(|e| self.states.get(ExtentId(e)) != ABSENT) {
             // Another thread wrote there at the same time: the callers do not agree on who owns the
             // range.
             return Err(target);
         }
+        extents.clone().for_each(|e| self.states.set(ExtentId(e), BUSY));
+        drop(closed);
         let mapped = self.map_source_runs(&mut state, source, from, at);
         if let Err(fault) = mapped {
             state.runs.clear(to.start.0, to.end.0);
             self.restore(&state, to.start.0, to.end.0);
+            extents.for_each(|e| self.settle(&mut state, ExtentId(e), ABSENT));
             return Err(fault);
         }
         extents.for_each(|e| {
-            debug_assert_ne!(self.states.get(ExtentId(e)), BUSY);
-            self.states.set(ExtentId(e), FROZEN);
+            debug_assert_eq!(self.states.get(ExtentId(e)), BUSY);
+            self.settle(&mut state, ExtentId(e), FROZEN);
         });
         state.dirty = true;
         drop(state);

@@ -15,6 +15,9 @@
 //!   could not be frozen show what the parent stores into them. Snapshots are not affected at all:
 //!   their lease is shared by both.
 //!
+//! A *tracked* area ([`crate::tracked`]) can always be frozen, whoever is storing: its children
+//! read and write the state of the fork as private memory of their own.
+//!
 //! `vfork`, `posix_spawn` and `exec` run no handler and need none: all descriptors are
 //! close-on-exec.
 
@@ -106,13 +109,43 @@ extern "C" fn in_child() {
     for held in &mut fork.areas {
         debug_assert!(held.state.busy == 0, "INV-AREA-3: the areas were idle at the fork");
         held.core.sessions.freezing.store(false, Ordering::SeqCst);
-        held.core.protect_in_child(&held.state);
+        match held.core.tracked.get() {
+            Some(_) => held.core.copy_in_child(&held.state, held.lease.is_some()),
+            None => held.core.protect_in_child(&held.state),
+        }
         // Closes the inherited descriptor only; the lock stays with the parent's.
         held.state.lock = None;
         // As long as this process lives: nobody can tell when its last address into the area is
         // gone.
         std::mem::forget(held.lease.take());
     }
+}
+
+/// The tracked areas of this process.
+fn tracked_areas() -> Vec<Arc<Core>> {
+    let open = OPEN.lock();
+    let mine = open.iter().filter_map(Weak::upgrade);
+    mine.filter(|c| c.tracked.get().is_some() && c.check_fork().is_ok()).collect()
+}
+
+/// Gives back whatever can be; for stores that found no memory.
+pub(crate) fn reclaim_tracked() {
+    for core in tracked_areas() {
+        let _ = core.reclaim_all();
+        core.ns.collect_garbage();
+    }
+}
+
+/// Looks whether views have gone; `true` while there are more to look at.
+pub(crate) fn look_after_views() -> bool {
+    let mut more = false;
+    for core in tracked_areas() {
+        let Ok(mut state) = core.lock_for_change() else { continue };
+        let _ = core.reclaim_some(&mut state);
+        let current = [state.shared, state.committed];
+        more |= state.live.keys().any(|e| !current.contains(&Some(*e)));
+    }
+    more
 }
 
 impl Core {
@@ -127,8 +160,39 @@ impl Core {
         if announced && self.sessions.alive.load(Ordering::SeqCst) == 0 {
             return self.lease_view(state).ok().map(|(_, lease)| lease);
         }
+        if self.tracked.get().is_some() {
+            // Stores of any moment are trapped and go on: the state can always be frozen.
+            let lease = self.lease_view(state).ok().map(|(_, lease)| lease);
+            crate::tracked::keeper::watch_views();
+            return lease;
+        }
         let newest = *state.live.last_key_value()?.0;
         Lease::take(&self.folder, &manifest_name(newest), self.id, newest).ok()
+    }
+
+    /// The child of a process with a tracked area goes on with private copy-on-write memory: what
+    /// the area held at the fork, and zeros elsewhere.
+    fn copy_in_child(&self, state: &State, frozen: bool) {
+        let span = self.mapping.span();
+        let (mut at, end) = (0, self.geometry.reserve().0);
+        let mut done = Ok(());
+        for run in state.runs.iter() {
+            if run.start > at {
+                done = done.and(span.map_zeros(at as usize, (run.start - at) as usize));
+            }
+            at = run.end();
+            let (start, len) = (run.start as usize, run.len as usize);
+            let file = self.file_of(state, run.source).ok().filter(|_| frozen);
+            // Without a lease the parent's next stores would show: rather nothing.
+            done = done.and(match file {
+                Some(file) => span.map_private(start, len, &file, run.file_offset),
+                None => span.unmap(start, len),
+            });
+        }
+        if at < end {
+            done = done.and(span.map_zeros(at as usize, (end - at) as usize));
+        }
+        assert!(done.is_ok(), "a forked child must not share writable memory");
     }
 
     /// The child must not write what the parent sees.

@@ -97,6 +97,12 @@ impl Geometry {
         u64::from(extent.0) < self.small_count()
     }
 
+    /// Whether the extent is made of whole huge pages.
+    #[inline]
+    pub(crate) fn is_huge(&self, extent: ExtentId) -> bool {
+        self.len(extent).0.is_multiple_of(2 << 20)
+    }
+
     /// The bytes of an extent.
     #[inline]
     pub fn range(&self, extent: ExtentId) -> Range<AreaOffset> {

@@ -17,6 +17,24 @@ use crate::snapshot::{HeldSource, Snapshot, hold_sources};
 use crate::sys::file::{self, Folder};
 use crate::units::Epoch;
 
+/// Where a snapshot is mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HookAt {
+    /// At the origin's address when that is free, else anywhere.
+    #[default]
+    Anywhere,
+    /// At the address where the origin's owner had it, or not at all: raw pointers stored in the
+    /// area are valid.
+    OriginAddress,
+}
+
+/// How to hook.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HookOptions {
+    /// Where to map it.
+    pub at: HookAt,
+}
+
 /// How often hooking starts over when the owner publishes faster than the hooker can follow.
 const MAX_TRIES: u32 = 400;
 
@@ -24,13 +42,20 @@ impl Namespace {
     /// A snapshot of the newest state that the area's owner has shared.
     pub fn hook(&self, name: &AreaName) -> Result<Snapshot, HookError> {
         let ctx = Context::named(name, self.path());
-        self.hook_inner(name).map_err(|fault| HookError::from_fault(fault, &ctx))
+        let options = HookOptions::default();
+        self.hook_inner(name, options).map_err(|fault| HookError::from_fault(fault, &ctx))
     }
 
-    fn hook_inner(&self, name: &AreaName) -> Result<Snapshot> {
+    /// As [`Namespace::hook`], with options.
+    pub fn hook_with(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot, HookError> {
+        let ctx = Context::named(name, self.path());
+        self.hook_inner(name, options).map_err(|fault| HookError::from_fault(fault, &ctx))
+    }
+
+    fn hook_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
         for tries in 0..MAX_TRIES {
             let folder = self.folder().open_folder(&name.folder())?;
-            match self.hook_folder(&folder) {
+            match self.hook_folder(&folder, options) {
                 // Published anew, examined, or removed and made again under our feet: start over.
                 Err(Fault::Contended) => lease::pause(tries),
                 Err(Fault::NotFound) if folder.identity()? != self.identity_now(name) => {
@@ -50,7 +75,7 @@ impl Namespace {
     }
 
     /// One try; `Contended` when another has to follow.
-    fn hook_folder(&self, folder: &Folder) -> Result<Snapshot> {
+    fn hook_folder(&self, folder: &Folder, options: HookOptions) -> Result<Snapshot> {
         let path = folder.join(SHARED);
         let file = open_shared(folder)?;
         match lease::attempt(&file, &path)? {
@@ -66,7 +91,7 @@ impl Namespace {
         }
         let lease = Arc::new(Lease::from_locked(file, manifest.id, manifest.epoch));
         let held = hold_sources(folder, &manifest, lease)?;
-        Snapshot::map(self, manifest, held)
+        Snapshot::map(self, manifest, held, options.at)
     }
 
     /// The epoch of the newest shared state; `None` when there is none. Cheap enough to ask before
@@ -132,6 +157,6 @@ impl crate::area::Core {
             held.push(HeldSource { file, lease, via });
         }
         drop(state);
-        Snapshot::map(&self.ns, manifest, held)
+        Snapshot::map(&self.ns, manifest, held, HookAt::Anywhere)
     }
 }

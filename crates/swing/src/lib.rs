@@ -68,6 +68,7 @@ mod runs;
 mod snapshot;
 mod sync;
 mod sys;
+pub mod tracked;
 mod units;
 mod versions;
 mod wait;
@@ -76,10 +77,11 @@ pub use area::{Area, AreaOptions, AreaStats, Storing, WriteSession};
 pub use barrier::WriteIntent;
 pub use error::{
     CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, OpenError,
-    PublishError, RemoveError, WriteError,
+    PublishError, RemoveError, TrackError, WriteError,
 };
 pub use extents::ExtentState;
 pub use geometry::Geometry;
+pub use hook::{HookAt, HookOptions};
 pub use list::{AreaInfo, ParentInfo};
 pub use manifest::MAX_PAYLOAD_BYTES;
 pub use mapping::Mapping;
@@ -89,4 +91,5 @@ pub use publish::Publish;
 pub use remove::{GcReport, RemoveReport};
 pub use snapshot::Snapshot;
 pub use sys::process::exit_now;
+pub use tracked::HoldGuard;
 pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};

@@ -39,13 +39,26 @@ impl Mapping {
     ) -> Result<Arc<Self>> {
         let len = geometry.reserve();
         let span = Span::reserve(len.as_usize(), hint).map_err(|_| Fault::AddressSpace { len })?;
-        Ok(Arc::new(Self {
+        Ok(Self::over(ns, geometry, span))
+    }
+
+    /// At exactly these addresses.
+    pub(crate) fn reserve_at(ns: &Namespace, geometry: Geometry, at: usize) -> Result<Arc<Self>> {
+        let len = geometry.reserve();
+        let taken = |_| Fault::AddressTaken { address: at, len };
+        let span = Span::reserve_at(len.as_usize(), at).map_err(taken)?;
+        Ok(Self::over(ns, geometry, span))
+    }
+
+    fn over(ns: &Namespace, geometry: Geometry, span: Span) -> Arc<Self> {
+        assert_eq!(span.len(), geometry.reserve().as_usize());
+        Arc::new(Self {
             span,
             geometry,
             leases: Mutex::new(Vec::new()),
             has_writer: AtomicBool::new(false),
             departure: Arc::new(Departure::new(ns)),
-        }))
+        })
     }
 
     /// The first address. Valid (mapped) addresses are those of populated extents only.

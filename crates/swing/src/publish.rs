@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
-use crate::extents::{FROZEN, PRIVATE};
+use crate::extents::PRIVATE;
 use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
 use crate::mapping::mapping_fault;
@@ -151,7 +151,7 @@ impl Core {
 
     /// Steps 1 to 3 of a publish.
     fn write_manifest(&self, state: &mut State, kind: Kind) -> Result<(Epoch, File)> {
-        self.protect_private(state)?;
+        self.freeze(state, true, false)?;
         if kind != Kind::View {
             self.link_memory(state)?;
             self.consolidate(state);
@@ -183,8 +183,13 @@ impl Core {
         Ok((epoch, file))
     }
 
-    /// Write-protects exactly the extents that are private, in merged ranges.
-    fn protect_private(&self, state: &mut State) -> Result<()> {
+    /// Write-protects exactly the extents that are private, in merged ranges; their words become
+    /// `word`. Returns them.
+    pub(crate) fn protect_private(
+        &self,
+        state: &mut State,
+        word: u32,
+    ) -> (Vec<ExtentId>, Result<()>) {
         let mut extents = std::mem::take(&mut state.private);
         extents.sort_unstable();
         extents.dedup();
@@ -204,8 +209,8 @@ impl Core {
             }
         }
         state.private = extents.split_off(done);
-        extents.iter().for_each(|e| self.states.set(*e, FROZEN));
-        failure.map_or(Ok(()), Err)
+        extents.iter().for_each(|e| self.states.set(*e, word));
+        (extents, failure.map_or(Ok(()), Err))
     }
 
     /// The manifest of the present state.

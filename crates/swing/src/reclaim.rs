@@ -64,33 +64,47 @@ impl Core {
     pub(crate) fn discard(&self, range: &Range<AreaOffset>) -> Result<()> {
         self.check_range(range)?;
         let inside = self.geometry.inside(range);
-        let mut state = self.lock_for_change()?;
-        while inside.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
-            state = self.idle.wait(state);
-        }
+        let (mut state, closed) = self.lock_settled(inside.clone())?;
         let present =
             inside.map(ExtentId).filter(|e| matches!(self.states.get(*e), FROZEN | PRIVATE));
         let extents: Vec<ExtentId> = present.collect();
+        let words: Vec<u32> = extents.iter().map(|e| self.states.get(*e)).collect();
+        // Keeps the handler away from here to the end, without holding up the whole area.
+        extents.iter().filter(|_| closed.is_some()).for_each(|e| self.states.set(*e, BUSY));
+        drop(closed);
         let span = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);
         let path = self.memory_path();
         for (start, len) in merge(extents.iter().map(span).collect()) {
-            self.mapping
-                .span()
-                .unmap(start as usize, len as usize)
-                .map_err(|e| mapping_fault(e, &path))?;
+            if let Err(e) = self.mapping.span().unmap(start as usize, len as usize) {
+                self.keep_present(&mut state, &extents, &words);
+                return Err(mapping_fault(e, &path));
+            }
             let range = AreaOffset(start)..AreaOffset(start + len);
             for extent in self.geometry.covering(&range).map(ExtentId) {
-                self.states.set(extent, ABSENT);
-                if let Some(own) = state.own.set(extent, None) {
+                let own = state.own.set(extent, None);
+                if let Some(own) = own {
                     state.punch_budget += self.geometry.len(extent).0;
                     let State { versions, live, next_epoch, .. } = &mut *state;
                     versions.free(&self.geometry, live, (extent, own.plane), own.born, *next_epoch);
                 }
+                self.settle(&mut state, extent, ABSENT);
             }
             state.runs.clear(start, start + len);
         }
         state.dirty |= !extents.is_empty();
         self.punch_spare(&mut state, SPARE_ALLOWANCE, ALL)
+    }
+
+    /// A discard failed: what it had not come to is what it was.
+    fn keep_present(&self, state: &mut State, extents: &[ExtentId], words: &[u32]) {
+        debug_assert_eq!(extents.len(), words.len());
+        for (extent, word) in extents.iter().zip(words) {
+            match (self.states.get(*extent), *word) {
+                (BUSY, PRIVATE) => self.states.set(*extent, PRIVATE),
+                (BUSY, word) => self.settle(state, *extent, word),
+                _ => {}
+            }
+        }
     }
 
     /// Retires one manifest if nobody can see it.
@@ -104,6 +118,8 @@ impl Core {
             state.live.remove(&epoch);
             let State { versions, live, .. } = &mut *state;
             versions.manifest_gone(&self.geometry, live, epoch);
+            let newest = state.live.last_key_value().is_none_or(|(e, ())| *e < epoch);
+            self.arm_changed(state, newest);
         }
         Ok(())
     }
@@ -151,17 +167,16 @@ impl Core {
     }
 
     fn punch_spare(&self, state: &mut State, keep: ByteLen, limit: ByteLen) -> Result<()> {
-        let ranges = state.versions.take_spare(&self.geometry, keep, limit);
-        let Some(memory) = &state.memory else {
-            return Ok(());
-        };
         let path = self.folder.join(MEMORY);
-        for (offset, len) in ranges {
+        self.take_spare(state, keep, limit, |state, offset, len| {
+            let Some(memory) = &state.memory else {
+                return Ok(());
+            };
             self.assert_unseen(state, offset, len);
             file::punch(&memory.file, offset, len, &path)?;
             self.counters.punched_bytes.fetch_add(len, Ordering::Relaxed);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// INV-AREA-1, where breaking it would lose data: what is given back is no current version.

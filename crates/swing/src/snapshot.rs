@@ -19,6 +19,7 @@ use crate::area::{Area, AreaOptions, Source, Start};
 use crate::departure::Departure;
 use crate::error::{Context, DeriveError, Fault, Result};
 use crate::geometry::Geometry;
+use crate::hook::HookAt;
 use crate::info::Lineage;
 use crate::lease::Lease;
 use crate::manifest::Manifest;
@@ -66,9 +67,14 @@ impl fmt::Debug for Snapshot {
 
 impl Snapshot {
     /// Maps a manifest whose leases are held and whose files are open.
-    pub(crate) fn map(ns: &Namespace, manifest: Manifest, held: Vec<HeldSource>) -> Result<Self> {
+    pub(crate) fn map(
+        ns: &Namespace,
+        manifest: Manifest,
+        held: Vec<HeldSource>,
+        at: HookAt,
+    ) -> Result<Self> {
         assert_eq!(held.len(), manifest.sources.len(), "every source is leased and open");
-        let mapping = map_manifest(ns, &manifest, &held)?;
+        let mapping = map_manifest(ns, &manifest, &held, at)?;
         let departure = mapping.departure().clone();
         let inner = Inner { ns: ns.clone(), manifest, mapping, held, _departure: departure };
         Ok(Self { inner: Arc::new(inner) })
@@ -139,18 +145,36 @@ impl Snapshot {
     pub fn derive(&self, name: Option<&AreaName>) -> Result<Area, DeriveError> {
         let ns = &self.inner.ns;
         let ctx = Context { name, id: None, path: ns.path() };
-        self.derive_inner(name).map_err(|fault| DeriveError::from_fault(fault, &ctx))
+        let derived = self.derive_inner(name, HookAt::Anywhere);
+        derived.map_err(|fault| DeriveError::from_fault(fault, &ctx))
     }
 
-    fn derive_inner(&self, name: Option<&AreaName>) -> Result<Area> {
+    /// As [`Snapshot::derive`], but an error when the new area would not have the addresses of the
+    /// origin, where raw pointers stored in it are valid.
+    pub fn derive_at_origin(&self, name: Option<&AreaName>) -> Result<Area, DeriveError> {
+        let ctx = Context { name, id: None, path: self.inner.ns.path() };
+        let derived = self.derive_inner(name, HookAt::OriginAddress);
+        derived.map_err(|fault| DeriveError::from_fault(fault, &ctx))
+    }
+
+    /// Whether the snapshot has the addresses of its origin: raw pointers in it are valid.
+    pub fn is_at_origin(&self) -> bool {
+        self.base().as_ptr() as u64 == self.inner.manifest.base
+    }
+
+    fn derive_inner(&self, name: Option<&AreaName>, at: HookAt) -> Result<Area> {
         let Inner { ns, manifest, held, .. } = &*self.inner;
+        if at == HookAt::OriginAddress && !self.is_at_origin() {
+            let (address, len) = (manifest.base as usize, manifest.geometry.reserve());
+            return Err(Fault::AddressTaken { address, len });
+        }
         let id = AreaId(process::random_id());
         let lineage = self.lineage();
         let made = ns.make_area_folder(name, id, &lineage)?;
         let mapping = if self.inner.mapping.claim_writer() {
             self.inner.mapping.clone()
         } else {
-            let again = map_manifest(ns, manifest, held)?;
+            let again = map_manifest(ns, manifest, held, at)?;
             again.claim_writer();
             again
         };
@@ -205,8 +229,17 @@ impl Snapshot {
 }
 
 /// Maps all runs of a manifest read-only, at its owner's base when that is free here.
-fn map_manifest(ns: &Namespace, manifest: &Manifest, held: &[HeldSource]) -> Result<Arc<Mapping>> {
-    let mapping = Mapping::reserve(ns, manifest.geometry, Some(manifest.base as usize))?;
+fn map_manifest(
+    ns: &Namespace,
+    manifest: &Manifest,
+    held: &[HeldSource],
+    at: HookAt,
+) -> Result<Arc<Mapping>> {
+    let base = manifest.base as usize;
+    let mapping = match at {
+        HookAt::Anywhere => Mapping::reserve(ns, manifest.geometry, Some(base))?,
+        HookAt::OriginAddress => Mapping::reserve_at(ns, manifest.geometry, base)?,
+    };
     map_runs(&mapping, manifest, held, ns.path())?;
     for source in held {
         mapping.keep(source.lease.clone());

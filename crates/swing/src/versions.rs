@@ -64,6 +64,8 @@ pub(crate) struct Versions {
     spare_order: VecDeque<(ExtentId, u32)>,
     retired_bytes: u64,
     spare_bytes: u64,
+    /// Extents that got a spare plane, if anybody wants to know.
+    changed: Option<Vec<ExtentId>>,
 }
 
 impl Versions {
@@ -86,6 +88,20 @@ impl Versions {
         current: Option<u32>,
         prefer: [Option<u32>; 2],
     ) -> Option<Choice> {
+        let choice = self.peek(geometry, extent, current, prefer)?;
+        let spare = self.take(geometry, extent, choice.plane);
+        assert_eq!(spare, choice.spare, "INV-AREA-2: looked at and taken alike");
+        Some(choice)
+    }
+
+    /// What `choose` would choose.
+    pub(crate) fn peek(
+        &self,
+        geometry: &Geometry,
+        extent: ExtentId,
+        current: Option<u32>,
+        prefer: [Option<u32>; 2],
+    ) -> Option<Choice> {
         let none = Planes::default();
         let planes = self.planes.get(&extent).unwrap_or(&none);
         let fits = |p: &u32| current != Some(*p) && !planes.retired.contains(p);
@@ -96,8 +112,7 @@ impl Versions {
         let plane = joins.or(planes.spare.last().copied());
         let plane = plane.or_else(|| (0..MAX_PLANES).find(fits))?;
         assert!(current != Some(plane), "INV-AREA-2: a spare plane is not the current one");
-        let spare = self.take(geometry, extent, plane);
-        Some(Choice { plane, spare })
+        Some(Choice { plane, spare: planes.spare.contains(&plane) })
     }
 
     /// Whether a plane of an extent holds no version that a live manifest shows (the current one
@@ -120,6 +135,21 @@ impl Versions {
         assert_eq!(self.spare_order.len() + 1, before, "a spare version is listed once");
         self.spare_bytes -= geometry.len(extent).0;
         true
+    }
+
+    /// From now on `take_changed` tells.
+    pub(crate) fn watch(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    /// The extents that have got a spare plane since the last call.
+    pub(crate) fn take_changed(&mut self) -> Vec<ExtentId> {
+        self.changed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The extents with planes that are not free.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = ExtentId> + '_ {
+        self.planes.keys().copied()
     }
 
     /// The live state no longer shows a version.
@@ -167,6 +197,9 @@ impl Versions {
         planes.spare.push(plane);
         self.spare_order.push_back((extent, plane));
         self.spare_bytes += geometry.len(extent).0;
+        if let Some(changed) = &mut self.changed {
+            changed.push(extent);
+        }
     }
 
     /// A manifest is gone; `live` no longer contains it. Versions only it showed become spare.
@@ -208,20 +241,28 @@ impl Versions {
     }
 
     /// Takes spare versions out, oldest first, until at most `keep` bytes are left or `limit` bytes
-    /// are taken. Returns merged file ranges, whose memory the caller gives back before anything
-    /// else happens to the area.
+    /// are taken; those that `may` refuses stay. Returns merged file ranges, whose memory the
+    /// caller gives back before anything else happens to the area.
     pub(crate) fn take_spare(
         &mut self,
         geometry: &Geometry,
         keep: ByteLen,
         limit: ByteLen,
+        mut may: impl FnMut(ExtentId, u32) -> bool,
     ) -> Vec<(u64, u64)> {
         let mut ranges = Vec::new();
         let mut taken = 0;
-        while self.spare_bytes > keep.0 && taken < limit.0 {
+        for _ in 0..self.spare_order.len() {
+            if self.spare_bytes <= keep.0 || taken >= limit.0 {
+                break;
+            }
             let Some((extent, plane)) = self.spare_order.pop_front() else {
                 break;
             };
+            if !may(extent, plane) {
+                self.spare_order.push_back((extent, plane));
+                continue;
+            }
             let len = geometry.len(extent).0;
             if let Some(planes) = self.planes.get_mut(&extent) {
                 planes.spare.retain(|p| *p != plane);
@@ -303,8 +344,8 @@ mod tests {
             v.add_spare(&g, ExtentId(e), 1);
         }
         assert_eq!(v.spare_bytes(), ByteLen::mib(8));
-        assert!(v.take_spare(&g, ByteLen::mib(8), ByteLen::gib(1)).is_empty());
-        let all = v.take_spare(&g, ByteLen(0), ByteLen::gib(1));
+        assert!(v.take_spare(&g, ByteLen::mib(8), ByteLen::gib(1), |_, _| true).is_empty());
+        let all = v.take_spare(&g, ByteLen(0), ByteLen::gib(1), |_, _| true);
         let base = g.reserve().0 + g.small_zone().0;
         assert_eq!(all, [(base, 6 << 20), (base + (12 << 20), 2 << 20)]);
         assert_eq!(v.spare_bytes(), ByteLen(0));
@@ -360,7 +401,7 @@ mod tests {
                     model.retain(|m| live.keys().any(|l| m.2 <= *l && *l < m.3));
                 }
                 _ => {
-                    v.take_spare(&g, ByteLen::mib(4), ByteLen::mib(4));
+                    v.take_spare(&g, ByteLen::mib(4), ByteLen::mib(4), |_, _| true);
                 }
             }
             v.check(&g);

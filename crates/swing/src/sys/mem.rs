@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::fs::File;
+use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 
 use rustix::io::Errno;
@@ -50,6 +51,16 @@ impl Span {
             }
         }
         reserve_anywhere(len).map(|base| Self { base, len })
+    }
+
+    /// Reserves exactly these addresses, or fails: `EXIST` when they are taken, `INVAL` when no
+    /// area could ever have been there.
+    pub(crate) fn reserve_at(len: usize, at: usize) -> Result<Self, Errno> {
+        assert!(len > 0 && len.is_multiple_of(SPAN_ALIGN), "spans are whole huge pages");
+        if !acceptable(at, len) {
+            return Err(Errno::INVAL);
+        }
+        reserve_exactly(at, len).map(|base| Self { base, len })
     }
 
     /// A short-lived span wherever there is room.
@@ -105,6 +116,29 @@ impl Span {
         unsafe { mm::mprotect(self.at(offset, len), len, prot) }
     }
 
+    /// Maps a file range as private copy-on-write memory over a part of the span: a forked child's
+    /// own copy.
+    pub(crate) fn map_private(
+        &self,
+        offset: usize,
+        len: usize,
+        file: &File,
+        file_offset: u64,
+    ) -> Result<(), Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: as in `map`: only the span's own addresses are replaced.
+        unsafe { mm::mmap(self.at(offset, len), len, prot, flags, file, file_offset) }.map(|_| ())
+    }
+
+    /// Ordinary anonymous memory over a part of the span that has none.
+    pub(crate) fn map_zeros(&self, offset: usize, len: usize) -> Result<(), Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: as in `map`: only the span's own addresses are replaced.
+        unsafe { mm::mmap_anonymous(self.at(offset, len), len, prot, flags) }.map(|_| ())
+    }
+
     /// Asks for huge pages; a kernel without them refuses, and that is fine.
     pub(crate) fn advise_huge(&self, offset: usize, len: usize) {
         // SAFETY: advice changes no contents; the range is inside the span.
@@ -152,6 +186,94 @@ impl Drop for Span {
         let unmapped = unsafe { mm::munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok());
     }
+}
+
+/// Whether the page at an address can be written, as the kernel sees it; allocates its memory.
+pub(crate) fn is_writable(address: usize) -> bool {
+    let page = address & !4095;
+    loop {
+        // SAFETY: populating changes no contents, and asks for no page that is not mapped.
+        match unsafe { mm::madvise(page as *mut c_void, 4096, Advice::LinuxPopulateWrite) } {
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            // Before Linux 5.14 it cannot be asked.
+            Err(Errno::INVAL) => return true,
+            other => return other.is_ok(),
+        }
+    }
+}
+
+/// Takes the write-protection off a range of a tracked area. These functions for the fault handler
+/// allocate nothing and take no lock.
+pub(crate) fn allow_writing(at: usize, len: usize) -> Result<(), Errno> {
+    debug_assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096));
+    // SAFETY: the range is an extent that the caller has claimed.
+    unsafe { mm::mprotect(at as *mut c_void, len, MprotectFlags::READ | MprotectFlags::WRITE) }
+}
+
+/// Maps a populated range of a file, of whole huge pages, somewhere of its own. `NOSPC` when its
+/// file system is full.
+pub(crate) fn scratch(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, Errno> {
+    assert!(len.is_multiple_of(SPAN_ALIGN), "smaller extents go another way");
+    let at = reserve_anywhere(len)?.as_ptr() as usize;
+    let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the range has just been reserved by this call.
+    let mapped = unsafe { mm::mmap(at as *mut c_void, len, prot, flags, file, offset) };
+    let populated = mapped.and_then(|at| {
+        // SAFETY: advice and population change no contents of this call's own range.
+        unsafe {
+            let _ = mm::madvise(at, len, Advice::LinuxHugepage);
+            loop {
+                match mm::madvise(at, len, Advice::LinuxPopulateWrite) {
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    Err(Errno::INVAL) => {
+                        let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
+                        break rustix::fs::fallocate(file, keep, offset, len as u64);
+                    }
+                    other => break other,
+                }
+            }
+        }
+        .map_err(|e| match e {
+            Errno::FAULT | Errno::NOMEM | Errno::HWPOISON => Errno::NOSPC,
+            e => e,
+        })
+    });
+    if populated.is_err() {
+        drop_scratch(at, len);
+    }
+    populated.map(|()| at)
+}
+
+/// Ends a scratch mapping.
+pub(crate) fn drop_scratch(at: usize, len: usize) {
+    debug_assert!(at.is_multiple_of(SPAN_ALIGN));
+    // SAFETY: made by `scratch`, and not moved away.
+    let _ = unsafe { mm::munmap(at as *mut c_void, len) };
+}
+
+/// Moves a scratch mapping over an extent, page tables included.
+pub(crate) fn move_over(scratch: usize, at: usize, len: usize) -> Result<(), Errno> {
+    let (from, to) = (scratch as *mut c_void, at as *mut c_void);
+    // SAFETY: both ranges belong to the caller: one made by `scratch`, one a claimed extent.
+    unsafe { mm::mremap_fixed(from, len, len, MremapFlags::MAYMOVE, to) }.map(|_| ())
+}
+
+/// Maps a populated range of a file writable over an extent.
+pub(crate) fn map_over(
+    at: usize,
+    len: usize,
+    file: BorrowedFd<'_>,
+    offset: u64,
+) -> Result<(), Errno> {
+    let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the range is an extent that the caller has claimed.
+    unsafe { mm::mmap(at as *mut c_void, len, prot, flags, file, offset)? };
+    // The pages exist; only the faults are spared.
+    // SAFETY: populating changes no contents.
+    let _ = unsafe { mm::madvise(at as *mut c_void, len, Advice::LinuxPopulateWrite) };
+    Ok(())
 }
 
 /// An address from outside (an option, a manifest) is used as a hint only inside the window.

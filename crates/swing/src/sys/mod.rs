@@ -3,5 +3,6 @@
 //! Everything here is a system call with its error mapped; policy lives in the modules above.
 
 pub(crate) mod file;
+pub(crate) mod futex;
 pub(crate) mod mem;
 pub(crate) mod process;

@@ -1,0 +1,361 @@
+//! What a faulting thread does to its extent: [`crate::barrier`] without locks and tables.
+//!
+//! Where the new version goes was decided before, under the area's lock, and lies in the extent's
+//! word. The thread claims the extent by one compare-and-swap, makes the version in memory nobody
+//! sees, and moves it over the old one in one system call. Others that fault on the same extent
+//! meanwhile sleep on its word. What happened is noted in a list ([`Tracked::log`]) that the next
+//! holder of the area's lock writes down.
+//!
+//! Only system calls and atomics: nothing is allocated, no lock is taken.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::{Tracked, keeper, table};
+use crate::extents::{
+    self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
+};
+use crate::sys::{futex, mem};
+use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
+
+/// What a fault was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Data,
+    /// Fetching an instruction.
+    Code,
+}
+
+/// What a store into a tracked area needs when the memory file system is full.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct StoreShortage {
+    /// The area.
+    pub area: AreaId,
+    /// The extent's begin in it.
+    pub at: AreaOffset,
+    /// Its length.
+    pub needed: ByteLen,
+    /// How often this store has asked already.
+    pub tries: u32,
+}
+
+/// Asked, inside a signal handler, when a store finds no memory: `true` tries again, `false` lets
+/// the process die.
+pub type ShortageHandler = fn(&StoreShortage) -> bool;
+
+static SHORTAGE: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets who is asked when a store into a tracked area finds no memory, after everything reclaimable
+/// has been given back. It runs in the SIGSEGV handler of the storing thread with all signals
+/// blocked: it may use only async-signal-safe functions. Without one, or when it answers `false`,
+/// the process says why on standard error and dies by SIGSEGV.
+pub fn on_shortage(handler: Option<ShortageHandler>) {
+    SHORTAGE.store(handler.map_or(0, |h| h as usize), Ordering::SeqCst);
+}
+
+/// Handles a fault at an address; `false` when it is none of ours, or cannot be handled.
+pub(super) fn resolve(address: usize) -> bool {
+    match table::find(address) {
+        Some(area) => area.make_private(address),
+        None => false,
+    }
+}
+
+/// Makes a range of addresses writable now as far as it lies in tracked areas, e.g. before a
+/// system call that writes into it (which would fail with EFAULT where a store is trapped). Does
+/// nothing for other addresses; async-signal-safe. `false` when there is no memory. A publish can
+/// protect the range again before the system call runs: on EFAULT, prepare and try again.
+pub fn prepare(address: *const u8, len: usize) -> bool {
+    let (mut at, end) = (address as usize, (address as usize).saturating_add(len));
+    while at < end {
+        let Some(area) = table::find(at) else { return true };
+        let extent = area.extent_at(at);
+        if area.states.get(extent) != PRIVATE && !area.make_private(at) {
+            return false;
+        }
+        at = area.base + area.geometry.range(extent).end.as_usize();
+    }
+    true
+}
+
+/// A version made where nobody sees it.
+enum Version {
+    /// Mapped at this address.
+    Scratch(usize),
+    /// In the file only.
+    InFile,
+}
+
+impl Tracked {
+    fn extent_at(&self, address: usize) -> ExtentId {
+        self.geometry.extent_of(AreaOffset((address - self.base) as u64))
+    }
+
+    /// The write barrier for the extent of one address.
+    fn make_private(&self, address: usize) -> bool {
+        let extent = self.extent_at(address);
+        let mut tries = 0;
+        loop {
+            let word = self.states.word(extent);
+            match extents::state_of(word) {
+                // Another thread was faster, or the fault is about something else.
+                PRIVATE => return mem::is_writable(address),
+                BUSY | FAULTING => self.states.wait(extent, word),
+                _ if word & UNARMED != 0 => self.states.wait(extent, word),
+                _ if word & NO_PLANE != 0 => {
+                    self.complain(address, "too many versions of it are in use by snapshots");
+                    return false;
+                }
+                FROZEN if word & IN_PLACE != 0 => {
+                    if let Err(e) = self.write_in_place(extent, word) {
+                        return self.refuse(address, e);
+                    }
+                }
+                state => {
+                    debug_assert!(state == ABSENT || state == FROZEN);
+                    match self.write_copy(extent, word) {
+                        Ok(()) => {}
+                        Err(Errno::NOSPC) if self.find_memory(extent, tries) => tries += 1,
+                        Err(e) => return self.refuse(address, e),
+                    }
+                }
+            }
+        }
+    }
+
+    fn span_of(&self, extent: ExtentId) -> (usize, usize) {
+        let range = self.geometry.range(extent);
+        (self.base + range.start.as_usize(), (range.end - range.start).as_usize())
+    }
+
+    /// Nobody shares the extent: its protection is taken off. All of it inside the gate, because a
+    /// publish would make the decision wrong.
+    fn write_in_place(&self, extent: ExtentId, word: u32) -> Result<(), Errno> {
+        self.gate.enter();
+        let mut done = Ok(());
+        if self.states.replace(extent, word, FAULTING) {
+            let (at, len) = self.span_of(extent);
+            done = mem::allow_writing(at, len);
+            if done.is_ok() {
+                self.in_place.fetch_add(len as u64, Ordering::Relaxed);
+                self.log(extent, PRIVATE | LOGGED | IN_PLACE);
+            } else {
+                self.states.set(extent, word & !extents::WAITERS);
+            }
+        }
+        self.gate.leave();
+        done
+    }
+
+    /// Makes a version of the extent in the plane its word names. Returns as well when the extent
+    /// has to be looked at again.
+    fn write_copy(&self, extent: ExtentId, word: u32) -> Result<(), Errno> {
+        let next = word & !extents::WAITERS;
+        let claimed = next & !7 | FAULTING;
+        // Inside the gate, so that whoever has closed it finds words that do not change.
+        self.gate.enter();
+        let mine = self.states.replace(extent, word, claimed);
+        self.gate.leave();
+        if !mine {
+            return Ok(());
+        }
+        let made = self.make_version(extent, next);
+        let placed = match &made {
+            Ok(version) => match self.gate.enter_unless_held() {
+                true => {
+                    let placed = self.place(extent, next, version);
+                    if placed.is_ok() {
+                        let plane = extents::plane_bits(extents::plane_of(next));
+                        self.log(extent, PRIVATE | LOGGED | plane);
+                    }
+                    self.gate.leave();
+                    placed.map(|()| true)
+                }
+                false => Ok(false),
+            },
+            Err(e) => Err(*e),
+        };
+        if matches!(placed, Ok(true)) {
+            return Ok(());
+        }
+        self.drop_version(extent, next, made.ok());
+        self.states.set(extent, next);
+        if matches!(placed, Ok(false)) {
+            // The holder may want this very extent, so it waits for nothing we have.
+            self.gate.enter();
+            self.gate.leave();
+        }
+        placed.map(|_| ())
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        // SAFETY: the area keeps its memory file open as long as it is tracked.
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
+    }
+
+    fn file_offset(&self, extent: ExtentId, next: u32) -> u64 {
+        self.geometry.plane_offset(extents::plane_of(next), self.geometry.start(extent))
+    }
+
+    fn make_version(&self, extent: ExtentId, next: u32) -> Result<Version, Errno> {
+        let (at, len) = self.span_of(extent);
+        let offset = self.file_offset(extent, next);
+        let absent = extents::state_of(next) == ABSENT;
+        if !self.geometry.is_huge(extent) {
+            self.fill_file(at, len, offset, absent, next & SPARE != 0)?;
+            return Ok(Version::InFile);
+        }
+        let scratch = mem::scratch(len, self.file(), offset)?;
+        // SAFETY: the scratch range is this call's own, writable and populated. The old version is
+        // mapped readable and does not change while the extent is claimed: it is frozen.
+        unsafe {
+            if !absent {
+                std::ptr::copy_nonoverlapping(at as *const u8, scratch as *mut u8, len);
+            } else if next & SPARE != 0 {
+                std::ptr::write_bytes(scratch as *mut u8, 0, len);
+            }
+        }
+        Ok(Version::Scratch(scratch))
+    }
+
+    /// The way of small extents: the file is written from the old mapping, which spares the kernel
+    /// to fill the new pages with zeros.
+    fn fill_file(
+        &self,
+        at: usize,
+        len: usize,
+        offset: u64,
+        absent: bool,
+        spare: bool,
+    ) -> Result<(), Errno> {
+        let len64 = len as u64;
+        if absent {
+            if spare {
+                let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(self.file(), punch, offset, len64)?;
+            }
+            return rustix::fs::fallocate(self.file(), FallocateFlags::KEEP_SIZE, offset, len64)
+                .map_err(memory_is_full);
+        }
+        let mut done = 0;
+        while done < len {
+            // SAFETY: the old version is mapped readable and frozen; see `make_version`.
+            let rest = unsafe { std::slice::from_raw_parts((at + done) as *const u8, len - done) };
+            match rustix::io::pwrite(self.file(), rest, offset + done as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(memory_is_full(e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows a finished version in place of the old one, in one step.
+    fn place(&self, extent: ExtentId, next: u32, version: &Version) -> Result<(), Errno> {
+        let (at, len) = self.span_of(extent);
+        match version {
+            Version::Scratch(scratch) => mem::move_over(*scratch, at, len)?,
+            Version::InFile => {
+                mem::map_over(at, len, self.file(), self.file_offset(extent, next))?;
+            }
+        }
+        let counter =
+            if extents::state_of(next) == ABSENT { &self.populated } else { &self.copied };
+        counter.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A version that will not be used: what it allocated must not stay.
+    fn drop_version(&self, extent: ExtentId, next: u32, version: Option<Version>) {
+        let (_, len) = self.span_of(extent);
+        if let Some(Version::Scratch(scratch)) = version {
+            mem::drop_scratch(scratch, len);
+        }
+        if next & SPARE == 0 {
+            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let offset = self.file_offset(extent, next);
+            let _ = rustix::fs::fallocate(self.file(), punch, offset, len as u64);
+        }
+    }
+
+    /// Notes that an extent has become private. Inside the gate.
+    fn log(&self, extent: ExtentId, word: u32) {
+        // The word first: who finds the extent in the list finds it private.
+        self.states.set(extent, word);
+        let link = &self.links[extent.0 as usize];
+        let mut head = self.head.load(Ordering::Acquire);
+        loop {
+            link.store(head, Ordering::Relaxed);
+            let new = extent.0 + 1;
+            match self.head.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Whether it is worth trying again.
+    fn find_memory(&self, extent: ExtentId, tries: u32) -> bool {
+        if tries == 0 && keeper::reclaim() {
+            return true;
+        }
+        let handler = SHORTAGE.load(Ordering::SeqCst);
+        if handler == 0 {
+            return false;
+        }
+        // SAFETY: only `on_shortage` stores here, and only functions of this type.
+        let handler: ShortageHandler = unsafe { std::mem::transmute(handler) };
+        let (at, needed) = (self.geometry.start(extent), self.geometry.len(extent));
+        handler(&StoreShortage { area: self.id, at, needed, tries })
+    }
+
+    fn refuse(&self, address: usize, e: Errno) -> bool {
+        match e {
+            Errno::NOSPC => self.complain(
+                address,
+                "its memory file system is full; drop areas or snapshots, \
+                 or enlarge it (mount -o remount,size=...)",
+            ),
+            Errno::NOMEM => self.complain(
+                address,
+                "this process is out of memory mappings; raise vm.max_map_count",
+            ),
+            _ => self.complain(address, "the system refused to make its memory writable"),
+        }
+        false
+    }
+
+    /// Says why the process is going to die.
+    fn complain(&self, address: usize, why: &str) {
+        let mut digits = [0u8; 18];
+        digits[..2].copy_from_slice(b"0x");
+        for (i, digit) in digits[2..].iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[address >> (60 - 4 * i) & 15];
+        }
+        // SAFETY: standard error, if it is open at all; it is not closed by the borrow.
+        let out = unsafe { BorrowedFd::borrow_raw(2) };
+        let parts: [&[u8]; 5] =
+            [b"swing: cannot store at ", &digits, b" in a tracked area: ", why.as_bytes(), b"\n"];
+        for part in parts {
+            let _ = rustix::io::write(out, part);
+        }
+    }
+}
+
+/// A file system reports a lack of memory in several ways.
+fn memory_is_full(e: Errno) -> Errno {
+    match e {
+        Errno::FAULT | Errno::NOSPC | Errno::NOMEM | Errno::HWPOISON | Errno::DQUOT => Errno::NOSPC,
+        e => e,
+    }
+}
+
+/// Sleeps a moment; for waits of bounded length inside the handler.
+pub(super) fn nap(word: &std::sync::atomic::AtomicU32, seen: u32) {
+    futex::wait(word, seen, Some(std::time::Duration::from_millis(10)));
+}

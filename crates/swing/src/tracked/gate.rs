@@ -1,0 +1,197 @@
+//! The gate between threads that fault and whoever freezes the area.
+//!
+//! A faulting thread is *inside* only while it claims an extent or puts a finished version in its
+//! place: a few microseconds; it copies outside. Whoever closes the gate waits until nobody is
+//! inside; from then on the set of writable extents does not grow. Each side writes its own word
+//! before it reads the other's, so one of the two always sees the other.
+//!
+//! Threads inside wait for nothing, so closing always ends. Only futex calls: usable in a signal
+//! handler.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::sys::futex;
+
+/// Bit of [`Gate::word`]: a [`crate::HoldGuard`] lives.
+const HELD: u32 = 1;
+/// Added to [`Gate::word`] by each who freezes.
+const CLOSER: u32 = 2;
+/// Looks before sleeping, while others leave.
+const SPINS: u32 = 200;
+/// The longest sleep between two looks.
+const NAP: Duration = Duration::from_millis(1);
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    word: AtomicU32,
+    inside: AtomicU32,
+    /// The thread that holds stores off; its own go on.
+    holder: AtomicI32,
+    /// 1 while somebody holds or is about to: holders come one after the other.
+    holding: AtomicU32,
+}
+
+/// The gate is closed as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Closed<'a>(&'a Gate);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        let before = self.0.word.fetch_sub(CLOSER, Ordering::SeqCst);
+        assert!(before >= CLOSER, "opened as often as closed");
+        futex::wake_all(&self.0.word);
+    }
+}
+
+/// The calling thread's id; a system call.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: gettid has no arguments and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+impl Gate {
+    /// One try to get inside. `Err`: the word seen; bit [`HELD`] says that it may take long.
+    fn try_enter(&self) -> Result<(), u32> {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let word = self.word.load(Ordering::SeqCst);
+        let mine = word == HELD && self.holder.load(Ordering::SeqCst) == thread_id();
+        if word == 0 || mine {
+            return Ok(());
+        }
+        self.leave();
+        Err(word)
+    }
+
+    /// Gets inside, however long that takes.
+    pub(crate) fn enter(&self) {
+        while let Err(seen) = self.try_enter() {
+            futex::wait(&self.word, seen, None);
+        }
+    }
+
+    /// As `enter`, but `false` instead of waiting for a holder: what is claimed must be given back
+    /// first, since the holder may want it.
+    pub(crate) fn enter_unless_held(&self) -> bool {
+        while let Err(seen) = self.try_enter() {
+            if seen & HELD != 0 {
+                return false;
+            }
+            futex::wait(&self.word, seen, None);
+        }
+        true
+    }
+
+    pub(crate) fn leave(&self) {
+        let before = self.inside.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "left as often as entered");
+        if before == 1 && self.word.load(Ordering::SeqCst) != 0 {
+            futex::wake_all(&self.inside);
+        }
+    }
+
+    /// Nobody is inside, and nobody gets in, as long as the result lives.
+    pub(crate) fn close(&self) -> Closed<'_> {
+        self.word.fetch_add(CLOSER, Ordering::SeqCst);
+        let mut looks = 0;
+        loop {
+            match self.inside.load(Ordering::SeqCst) {
+                0 => return Closed(self),
+                _ if looks < SPINS => std::hint::spin_loop(),
+                n => futex::wait(&self.inside, n, Some(NAP)),
+            }
+            looks += 1;
+        }
+    }
+
+    /// Becomes the one who may hold; waits for others who do.
+    pub(crate) fn begin_hold(&self) {
+        while self.holding.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            futex::wait(&self.holding, 1, Some(NAP));
+        }
+    }
+
+    /// Goes on holding when the closer opens; called between `begin_hold` and `end_hold`.
+    pub(crate) fn hold(&self, _closed: &Closed<'_>) {
+        debug_assert_eq!(self.holding.load(Ordering::SeqCst), 1);
+        self.holder.store(thread_id(), Ordering::SeqCst);
+        self.word.fetch_or(HELD, Ordering::SeqCst);
+    }
+
+    pub(crate) fn end_hold(&self) {
+        self.holder.store(0, Ordering::SeqCst);
+        self.word.fetch_and(!HELD, Ordering::SeqCst);
+        futex::wake_all(&self.word);
+        let before = self.holding.swap(0, Ordering::SeqCst);
+        assert_eq!(before, 1, "held once");
+        futex::wake_all(&self.holding);
+    }
+
+    /// Waits while another thread holds stores off; `true` when it had to.
+    pub(crate) fn wait_for_holder(&self) -> bool {
+        let word = self.word.load(Ordering::SeqCst);
+        if word & HELD == 0 || self.holder.load(Ordering::SeqCst) == thread_id() {
+            return false;
+        }
+        futex::wait(&self.word, word, Some(NAP));
+        true
+    }
+
+    /// Whether somebody else holds stores off.
+    pub(crate) fn held_by_other(&self) -> bool {
+        self.word.load(Ordering::SeqCst) & HELD != 0
+            && self.holder.load(Ordering::SeqCst) != thread_id()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// While the gate is closed, nobody is inside.
+    #[test]
+    fn closing_excludes_everybody() {
+        let gate = Gate::default();
+        let inside = AtomicU32::new(0);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        gate.enter();
+                        inside.fetch_add(1, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        gate.leave();
+                    }
+                });
+            }
+            for _ in 0..2000 {
+                let _closed = gate.close();
+                assert_eq!(inside.load(Ordering::SeqCst), 0);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn the_holder_gets_in_and_others_do_not() {
+        let gate = Gate::default();
+        gate.begin_hold();
+        gate.hold(&gate.close());
+        gate.enter();
+        gate.leave();
+        assert!(!gate.held_by_other() && !gate.wait_for_holder());
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(!gate.enter_unless_held() && gate.wait_for_holder()));
+        });
+        gate.end_hold();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(gate.enter_unless_held());
+                gate.leave();
+            });
+        });
+    }
+}

@@ -1,0 +1,121 @@
+//! The keeper: a thread that gives memory back for threads that must not.
+//!
+//! A store that finds the memory file system full happens inside a signal handler, which can take
+//! no lock and allocate nothing. It asks the keeper, an ordinary thread, to reclaim what nobody
+//! needs in all tracked areas, and waits for a bounded time: should the keeper itself wait for a
+//! lock that the storing thread holds, the store goes on without it. After a fork, and as long as
+//! the child's view of the parent lives, the keeper also looks whether the child has gone, so that
+//! its memory comes back and extents can be written in place again.
+//!
+//! One thread a process, started with the first tracked area; a forked child has none, and needs
+//! none: it tracks nothing of its parent's, and starts its own with its own first area.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::fault;
+use crate::fork;
+use crate::sync::Mutex;
+use crate::sys::{futex, process};
+
+/// Naps a store waits for the keeper, 10 ms each.
+const MAX_NAPS: u32 = 200;
+/// How often views of forked children are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+static REQUESTS: AtomicU32 = AtomicU32::new(0);
+static ANSWERS: AtomicU32 = AtomicU32::new(0);
+/// The fork generation + 1 in which the thread was started; 0: never.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+static START: Mutex<()> = Mutex::new(());
+/// Whether somebody needs memory.
+static SHORT: AtomicU32 = AtomicU32::new(0);
+/// Whether somebody has asked for regular looks.
+static WATCHING: AtomicU32 = AtomicU32::new(0);
+
+/// Starts the keeper of this process if there is none. Without it (no more threads possible)
+/// tracked areas work, only a full file system is final at once.
+pub(super) fn start() {
+    let now = process::fork_generation() + 1;
+    if STARTED.load(Ordering::SeqCst) == now {
+        return;
+    }
+    let _start = START.lock();
+    if STARTED.load(Ordering::SeqCst) == now {
+        return;
+    }
+    let spawned = without_signals(|| {
+        std::thread::Builder::new().name("swing-keeper".into()).spawn(run).is_ok()
+    });
+    if spawned {
+        STARTED.store(now, Ordering::SeqCst);
+    }
+}
+
+/// Runs `f` with all signals but the synchronous ones blocked, so that a thread it starts never
+/// runs a handler of the program.
+pub(crate) fn without_signals<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: valid signal sets; the mask is restored below.
+    let old = unsafe {
+        let (mut all, mut old): (libc::sigset_t, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+            libc::sigdelset(&raw mut all, fault);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        old
+    };
+    let result = f();
+    // SAFETY: the mask read above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut()) };
+    result
+}
+
+fn run() {
+    let mut seen = 0;
+    loop {
+        let request = REQUESTS.load(Ordering::SeqCst);
+        if request == seen {
+            let watching = WATCHING.swap(0, Ordering::SeqCst) != 0;
+            futex::wait(&REQUESTS, seen, watching.then_some(LOOK));
+            if watching && REQUESTS.load(Ordering::SeqCst) == seen && fork::look_after_views() {
+                WATCHING.store(1, Ordering::SeqCst);
+            }
+            continue;
+        }
+        if SHORT.swap(0, Ordering::SeqCst) != 0 {
+            fork::reclaim_tracked();
+        }
+        seen = request;
+        ANSWERS.store(seen, Ordering::SeqCst);
+        futex::wake_all(&ANSWERS);
+    }
+}
+
+/// Asks for regular looks at the views of children. Async-signal-safe.
+pub(crate) fn watch_views() {
+    WATCHING.store(1, Ordering::SeqCst);
+    // The keeper may sleep without a limit: a request wakes it.
+    REQUESTS.fetch_add(1, Ordering::SeqCst);
+    futex::wake_all(&REQUESTS);
+}
+
+/// Has everything reclaimable given back; `false` when the keeper did not answer in time.
+/// Async-signal-safe.
+pub(super) fn reclaim() -> bool {
+    if STARTED.load(Ordering::SeqCst) != process::fork_generation() + 1 {
+        return false;
+    }
+    SHORT.store(1, Ordering::SeqCst);
+    let mine = REQUESTS.fetch_add(1, Ordering::SeqCst) + 1;
+    futex::wake_all(&REQUESTS);
+    for _ in 0..MAX_NAPS {
+        let answered = ANSWERS.load(Ordering::SeqCst);
+        if answered.wrapping_sub(mine) < 1 << 31 {
+            return true;
+        }
+        fault::nap(&ANSWERS, answered);
+    }
+    false
+}

@@ -1,0 +1,216 @@
+//! Tracked areas: plain stores are copy-on-write by themselves.
+//!
+//! After [`Area::track`] any store by any thread, in Rust, C or a vectorised loop of NumPy, works
+//! without a call of [`Area::make_writable`]: a store into an extent that a publish has frozen is
+//! trapped by the processor, and the SIGSEGV handler of this module makes the extent private, as
+//! the barrier would have done. The first touch of an extent without memory gives zeros.
+//!
+//! # How a handler may do that
+//!
+//! The faulting thread can be anywhere and hold any lock, its allocator's too. A helper thread that
+//! does the work instead would need those locks; so would this thread. Therefore nothing in the
+//! handler allocates or locks:
+//!
+//! * Where the next version of each extent goes is **decided ahead**, under the area's lock,
+//!   whenever that changes ("armed"), and kept in the extent's word ([`crate::extents`]).
+//! * The handler **claims** the extent by compare-and-swap of the word (`FAULTING`), so exactly one
+//!   thread copies and the others sleep on the word; it fills the planned plane through a scratch
+//!   mapping, and moves that over the old version in one system call ([`fault`]).
+//! * It **logs** the extent in a lock-free list. Who takes the area's lock next writes down what
+//!   was logged ([`ledger`]); a publish does so before it assigns its epoch.
+//!
+//! # The moment of a publish
+//!
+//! A publish of a tracked area closes a [`gate`], write-protects every private extent, and opens it
+//! again. A thread that faults meanwhile copies but does not proceed to its store before the gate
+//! opens. So, at the instant when the last extent has been protected, memory is exactly what the
+//! publish shows: each store of each thread was executed before that instant and is in it, or after
+//! it and is not. No store of a thread is missing while a later one of it, or one of another thread
+//! that saw it, is there. What may be half done is a change that takes several machine stores;
+//! [`Area::hold_stores`] stops everybody for as long as a program needs to see to that.
+//!
+//! # Limits
+//!
+//! * A *system call* that writes into a frozen extent fails with EFAULT instead of faulting: pass
+//!   its buffer through [`prepare`] or [`Area::make_writable`] first.
+//! * A thread that blocks SIGSEGV, or whose own stack lies in a tracked area without an alternate
+//!   signal stack, is killed by the kernel at its first trapped store.
+//! * The memory of Rust's global allocator must not lie in a tracked area: the tables of this crate
+//!   are in it.
+//! * A signal handler of the program that interrupts the allocator must not store into tracked
+//!   memory: the store might wait for a publish, and the publish for the allocator.
+//! * Reading an absent extent gives it memory, as writing does.
+//!
+//! # Crashes, forks
+//!
+//! A fault that is none of a tracked area goes to the handler that was there before ([`signal`]). A
+//! store that finds no memory says so on standard error and dies by SIGSEGV, unless
+//! [`on_shortage`] finds a way; it is never a SIGBUS. A forked child gets the state of the fork as
+//! ordinary private memory at the same addresses: it may read and write it, and cannot publish it.
+
+mod fault;
+mod gate;
+pub(crate) mod keeper;
+mod ledger;
+mod signal;
+mod table;
+
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+pub use fault::{ShortageHandler, StoreShortage, on_shortage, prepare};
+pub(crate) use gate::Closed;
+use gate::Gate;
+pub use signal::rearm;
+
+use crate::area::{Area, Core};
+use crate::error::{Fault, PublishError, Result, TrackError};
+use crate::extents::{ABSENT, FROZEN, States};
+use crate::geometry::Geometry;
+use crate::sys::process;
+use crate::units::{AreaId, ExtentId};
+
+/// What the handler knows of an area.
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    base: usize,
+    len: usize,
+    id: AreaId,
+    geometry: Geometry,
+    states: Arc<States>,
+    fd: RawFd,
+    generation: u64,
+    pub gate: Gate,
+    /// The log: extents made private by the handler, each pointing to the next; numbers are one
+    /// too high, so that 0 is the end.
+    head: AtomicU32,
+    links: Box<[AtomicU32]>,
+    pub copied: AtomicU64,
+    pub populated: AtomicU64,
+    pub in_place: AtomicU64,
+}
+
+impl Tracked {
+    fn contains(&self, address: usize) -> bool {
+        address >= self.base && address - self.base < self.len
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.generation == process::fork_generation()
+    }
+}
+
+/// Stores into the area wait as long as it lives; see [`Area::hold_stores`].
+#[derive(Debug)]
+pub struct HoldGuard<'a> {
+    core: &'a Core,
+    // The thread that holds is the one whose stores go on.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for HoldGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(tracked) = self.core.tracked.get().filter(|t| t.is_of_this_process()) {
+            tracked.gate.end_hold();
+        }
+    }
+}
+
+impl Area {
+    /// From now on plain stores by any thread work without a barrier call; see the
+    /// documentation of the module. An area stays tracked until it is closed; tracking it again
+    /// does nothing.
+    pub fn track(&self) -> Result<(), TrackError> {
+        let core = &*self.core;
+        core.track().map_err(|fault| TrackError::from_fault(fault, &core.context()))
+    }
+
+    /// Holds all stores off as long as the guard lives: every thread that stores into the area
+    /// stops at its store and goes on when the guard is dropped. Only the calling thread may still
+    /// store, publish and make writable. What it sees and publishes is one moment, also over
+    /// several areas held at once. Keep it short, and take no lock that a storing thread may hold.
+    ///
+    /// The area must be tracked: in others stores into private extents are not trapped, and nothing
+    /// is held.
+    pub fn hold_stores(&self) -> Result<HoldGuard<'_>, PublishError> {
+        let core = &*self.core;
+        core.hold_stores().map_err(|fault| PublishError::from_fault(fault, &core.context()))
+    }
+
+    /// Whether plain stores work.
+    pub fn is_tracked(&self) -> bool {
+        self.core.tracked.get().is_some()
+    }
+}
+
+impl Core {
+    fn track(&self) -> Result<()> {
+        let mut state = self.lock_idle()?;
+        if self.tracked.get().is_some() {
+            return Ok(());
+        }
+        let file = self.memory_of_len(&mut state, self.geometry.reserve().0)?;
+        let links = vec![0u32; self.geometry.extent_count() as usize].into_boxed_slice();
+        // SAFETY: as in `States::new`: the same layout, and zeroed pages stay untouched.
+        let links = unsafe { Box::from_raw(Box::into_raw(links) as *mut [AtomicU32]) };
+        let tracked = Tracked {
+            base: self.mapping.base().as_ptr() as usize,
+            len: self.geometry.reserve().as_usize(),
+            id: self.id,
+            geometry: self.geometry,
+            states: self.states.clone(),
+            fd: file.as_raw_fd(),
+            generation: self.generation,
+            gate: Gate::default(),
+            head: AtomicU32::new(0),
+            links,
+            copied: AtomicU64::new(0),
+            populated: AtomicU64::new(0),
+            in_place: AtomicU64::new(0),
+        };
+        if !signal::rearm() {
+            let e = std::io::Error::last_os_error();
+            return Err(Fault::io("install a handler for faults in", self.folder.path(), e));
+        }
+        keeper::start();
+        let tracked = self.tracked.get_or_init(|| tracked);
+        self.arm_all(&mut state);
+        if !table::enter(tracked) {
+            let limit = table::MAX_TRACKED as u64;
+            return Err(Fault::Limit { what: "tracked areas in one process", limit });
+        }
+        Ok(())
+    }
+
+    fn hold_stores(&self) -> Result<HoldGuard<'_>> {
+        let tracked = self.tracked.get();
+        if let Some(tracked) = tracked {
+            self.check_fork()?;
+            tracked.gate.begin_hold();
+        }
+        let held = self.lock_idle().and_then(|mut state| self.freeze(&mut state, false, true));
+        if let (Err(_), Some(tracked)) = (&held, tracked) {
+            tracked.gate.end_hold();
+        }
+        held.map(|()| HoldGuard { core: self, _thread: PhantomData })
+    }
+
+    /// Faults in the area are no longer handled.
+    pub(crate) fn stop_tracking(&self) {
+        if let Some(tracked) = self.tracked.get() {
+            table::forget(tracked);
+        }
+    }
+
+    /// The word of an extent that is given back: frozen or absent. A tracked one is armed next.
+    pub(crate) fn settle(&self, state: &mut crate::area::State, extent: ExtentId, word: u32) {
+        debug_assert!(word == FROZEN || word == ABSENT);
+        if self.tracked.get().is_none() {
+            return self.states.set(extent, word);
+        }
+        self.states.set(extent, word | crate::extents::UNARMED);
+        self.arm(state, extent, false);
+    }
+}

@@ -1,0 +1,276 @@
+//! The handler of SIGSEGV: installed once a process, chained to what was there before.
+//!
+//! What is not a fault in a tracked area goes to the handler that was installed before, with the
+//! signal mask it asked for; the default action is taken by restoring it and letting the faulting
+//! instruction run again, so the process dies by the same signal at the same place as without this
+//! library.
+//!
+//! **Another handler installed later** replaces this one. [`rearm`] puts it back in front and keeps
+//! the newcomer in the chain; every publish, hook and `track` does that by itself before it
+//! protects anything, so a handler that came between two publishes (Python's `faulthandler`) is
+//! never asked about a store into a frozen extent. Only the first touch of an absent extent, after
+//! the replacement and before the next of these calls, would meet the foreign handler.
+//!
+//! **Handlers that raise again.** A handler like `faulthandler`'s restores what *it* found, then
+//! raises the signal for it. When it was put behind this one, what it found is this handler: so a
+//! signal that a process sends itself while a chained handler runs goes one further down the chain.
+//!
+//! All other signals are blocked while the handler runs: a user's handler that stores into a
+//! tracked area must not run on top of it, where SIGSEGV is blocked and a fault would be fatal.
+//!
+//! Nothing here allocates or takes a lock, apart from installing.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use libc::{c_int, c_void, sigaction, siginfo_t};
+
+use super::fault::{self, Access};
+use super::gate::thread_id;
+use crate::sync::Mutex;
+
+/// The longest chain of handlers kept; the newest replaces the last beyond it.
+const MAX_CHAIN: usize = 8;
+/// Threads that can be in a chained handler at once and still be told apart.
+const MAX_CRASHING: usize = 32;
+
+struct Previous(UnsafeCell<MaybeUninit<sigaction>>);
+
+// SAFETY: an entry is written under `INSTALL` before `COUNT` covers it, and read only below
+// `COUNT`; the last one is overwritten only by an installation, when the signal's handler is
+// another one.
+unsafe impl Sync for Previous {}
+
+static PREVIOUS: [Previous; MAX_CHAIN] =
+    [const { Previous(UnsafeCell::new(MaybeUninit::uninit())) }; MAX_CHAIN];
+static COUNT: AtomicU32 = AtomicU32::new(0);
+static INSTALL: Mutex<()> = Mutex::new(());
+/// Which thread is in which link of the chain: thread id << 8 | link + 1.
+static CRASHING: [AtomicU64; MAX_CRASHING] = [const { AtomicU64::new(0) }; MAX_CRASHING];
+
+/// Makes this library's handler the first one again, if another has replaced it. Cheap when it is:
+/// one system call. `false` when the system refused.
+pub fn rearm() -> bool {
+    let mut current = empty();
+    // SAFETY: reads the present disposition into a valid structure.
+    let known = unsafe { libc::sigaction(libc::SIGSEGV, std::ptr::null(), &raw mut current) } == 0;
+    if known && current.sa_sigaction == handler_address() {
+        return true;
+    }
+    let _install = INSTALL.lock();
+    install()
+}
+
+fn handler_address() -> usize {
+    on_fault as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize
+}
+
+fn empty() -> sigaction {
+    // SAFETY: all-zero bytes are a valid sigaction (the default disposition).
+    unsafe { std::mem::zeroed() }
+}
+
+fn same(a: &sigaction, b: &sigaction) -> bool {
+    a.sa_sigaction == b.sa_sigaction && a.sa_flags == b.sa_flags
+}
+
+/// Installs the handler; the caller holds `INSTALL`.
+fn install() -> bool {
+    let (mut new, mut old) = (empty(), empty());
+    new.sa_sigaction = handler_address();
+    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: valid structures; the handler is a function of this library with the right type.
+    unsafe {
+        libc::sigfillset(&raw mut new.sa_mask);
+        if libc::sigaction(libc::SIGSEGV, std::ptr::null(), &raw mut old) != 0 {
+            return false;
+        }
+    }
+    if old.sa_sigaction == handler_address() {
+        return true;
+    }
+    let count = COUNT.load(Ordering::Acquire) as usize;
+    assert!(count <= MAX_CHAIN);
+    let known = count > 0 && previous(count - 1).is_some_and(|p| same(&p, &old));
+    if !known {
+        let at = count.min(MAX_CHAIN - 1);
+        // SAFETY: see `Previous`.
+        unsafe { (*PREVIOUS[at].0.get()).write(old) };
+        COUNT.store(at as u32 + 1, Ordering::Release);
+    }
+    // SAFETY: as above.
+    unsafe { libc::sigaction(libc::SIGSEGV, &raw const new, std::ptr::null_mut()) == 0 }
+}
+
+fn previous(link: usize) -> Option<sigaction> {
+    if link >= COUNT.load(Ordering::Acquire) as usize {
+        return None;
+    }
+    // SAFETY: below `COUNT`, so it has been written.
+    Some(unsafe { (*PREVIOUS[link].0.get()).assume_init() })
+}
+
+extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the thread's errno; the interrupted code must find it as it was.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    // 1 and 2 are SEGV_MAPERR and SEGV_ACCERR: the faults of missing and protected pages.
+    let resolved = matches!(code, 1 | 2)
+        && access(context, address) == Access::Data
+        && fault::resolve(address);
+    if !resolved {
+        chain(signal, info, context);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Whether the fault was one of data, as far as the processor says; running code out of an area is
+/// no store.
+#[cfg(target_arch = "x86_64")]
+fn access(context: *mut c_void, _address: usize) -> Access {
+    // SAFETY: the kernel passes a valid context to a handler with SA_SIGINFO.
+    let error =
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_ERR as usize] };
+    if error & 16 != 0 { Access::Code } else { Access::Data }
+}
+
+/// As above: the address of a fetched instruction is the program counter.
+#[cfg(target_arch = "aarch64")]
+fn access(context: *mut c_void, address: usize) -> Access {
+    // SAFETY: the kernel passes a valid context to a handler with SA_SIGINFO.
+    let pc = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc };
+    if pc as usize == address { Access::Code } else { Access::Data }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn access(_context: *mut c_void, _address: usize) -> Access {
+    Access::Data
+}
+
+/// The link of the chain a thread is in.
+fn crashing(thread: u64) -> Option<(&'static AtomicU64, usize)> {
+    let mine = |s: &&AtomicU64| s.load(Ordering::Relaxed) >> 8 == thread;
+    let slot = CRASHING.iter().find(mine)?;
+    Some((slot, (slot.load(Ordering::Relaxed) & 255) as usize - 1))
+}
+
+/// Hands the signal to whoever had it before.
+fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: as in `on_fault`.
+    let sent = unsafe { (*info).si_code } <= 0;
+    let thread = thread_id() as u64;
+    let top = COUNT.load(Ordering::Acquire) as usize;
+    // A fresh fault begins at the top, also when a handler was left by longjmp; a signal raised
+    // inside a chained handler goes on below it.
+    let (slot, mut link) = match crashing(thread) {
+        Some((slot, link)) if sent => (Some(slot), link),
+        Some((slot, _)) => (Some(slot), top),
+        None => (take_slot(thread), top),
+    };
+    while link > 0 {
+        link -= 1;
+        let Some(action) = previous(link) else { continue };
+        if action.sa_sigaction == libc::SIG_DFL {
+            break;
+        }
+        if action.sa_sigaction == libc::SIG_IGN {
+            // A fault cannot be ignored; a signal that was sent can.
+            if sent {
+                release(slot);
+                return;
+            }
+            break;
+        }
+        if let Some(slot) = slot {
+            slot.store(thread << 8 | (link as u64 + 1), Ordering::Relaxed);
+        }
+        call(&action, signal, info, context);
+        if !consume_raised() {
+            release(slot);
+            return;
+        }
+        // It raised the signal for the one before it, and had it blocked.
+    }
+    release(slot);
+    default_action(signal, sent);
+}
+
+fn take_slot(thread: u64) -> Option<&'static AtomicU64> {
+    let word = thread << 8 | 1;
+    CRASHING
+        .iter()
+        .find(|s| s.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed).is_ok())
+}
+
+fn release(slot: Option<&'static AtomicU64>) {
+    if let Some(slot) = slot {
+        slot.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Calls a handler with the mask the kernel would have given it.
+fn call(action: &sigaction, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the context is valid; sets are valid; the function pointer is what the program gave
+    // to sigaction for this signal, and is called as its flags say.
+    unsafe {
+        let mut mask = (*context.cast::<libc::ucontext_t>()).uc_sigmask;
+        for number in 1..=64 {
+            if libc::sigismember(&raw const action.sa_mask, number) == 1 {
+                libc::sigaddset(&raw mut mask, number);
+            }
+        }
+        if action.sa_flags & libc::SA_NODEFER == 0 {
+            libc::sigaddset(&raw mut mask, signal);
+        } else {
+            libc::sigdelset(&raw mut mask, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+        if action.sa_flags & libc::SA_SIGINFO != 0 {
+            let function: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
+                std::mem::transmute(action.sa_sigaction);
+            function(signal, info, context);
+        } else {
+            let function: extern "C" fn(c_int) = std::mem::transmute(action.sa_sigaction);
+            function(signal);
+        }
+    }
+}
+
+/// Whether this thread has a blocked SIGSEGV waiting; takes it away.
+fn consume_raised() -> bool {
+    // SAFETY: valid sets; a zero timeout never waits.
+    unsafe {
+        let mut pending: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&raw mut pending);
+        if libc::sigismember(&raw const pending, libc::SIGSEGV) != 1 {
+            return false;
+        }
+        let mut only: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut only);
+        libc::sigaddset(&raw mut only, libc::SIGSEGV);
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        libc::sigtimedwait(&raw const only, std::ptr::null_mut(), &raw const now);
+    }
+    true
+}
+
+/// What happens without any handler: the process ends by this signal.
+fn default_action(signal: c_int, sent: bool) {
+    let mut action = empty();
+    action.sa_sigaction = libc::SIG_DFL;
+    // SAFETY: a valid structure; the signal is sent to this thread only. A fault repeats itself
+    // when the handler returns; a signal that was sent does not.
+    unsafe {
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        if sent {
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), thread_id(), signal);
+            let mut only: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut only);
+            libc::sigaddset(&raw mut only, signal);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut());
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Plain stores into tracked areas: copy-on-write without a call (INV-AREA-12).
+
+mod common;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::*;
+use swing::{Area, AreaOptions, ByteLen, HookAt, HookError, HookOptions, Publish, WriteIntent};
+
+/// A plain store, without any barrier call.
+fn store(area: &Area, at: u64, value: u64) {
+    // SAFETY: inside the area, which is tracked; tests agree on who stores where.
+    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
+}
+
+fn load(area: &Area, at: u64) -> u64 {
+    // SAFETY: as above.
+    unsafe { area.base().add(at as usize).cast::<u64>().read_volatile() }
+}
+
+fn tracked(h: &Home, text: &str) -> Area {
+    let area = h.ns.create(&name(text), &options()).unwrap();
+    area.track().unwrap();
+    area.track().unwrap();
+    assert!(area.is_tracked());
+    area
+}
+
+#[test]
+fn first_touch_is_zero_and_stores_stay_private() {
+    let h = home();
+    let area = tracked(&h, "a");
+    for at in [0, SMALL + 8, data_at(0), data_at(7) + 4096] {
+        assert_eq!(load(&area, at), 0);
+        store(&area, at, 1);
+    }
+    area.publish(Publish::Shared, b"").unwrap();
+    let first = h.ns.hook(&name("a")).unwrap();
+    for at in [0, SMALL + 8, data_at(0), data_at(7) + 4096] {
+        store(&area, at, 2);
+        assert_eq!(read_snapshot(&first, at, 8), 1u64.to_ne_bytes());
+        assert_eq!(load(&area, at), 2);
+    }
+    // Copies only what is stored to.
+    assert_eq!(area.stats().copied.get(), 2 * SMALL + 2 * DATA);
+    area.publish(Publish::Shared, b"").unwrap();
+    let second = h.ns.hook(&name("a")).unwrap();
+    drop(area);
+    assert_eq!(read_snapshot(&first, data_at(0), 8), 1u64.to_ne_bytes());
+    assert_eq!(read_snapshot(&second, data_at(0), 8), 2u64.to_ne_bytes());
+    let again = h.ns.open_area(&name("a")).unwrap();
+    again.track().unwrap();
+    store(&again, data_at(0), 3);
+    assert_eq!((load(&again, data_at(0)), load(&again, 0)), (3, 2));
+}
+
+/// What C's memset and memcpy and vectorised loops do: stores of any width, over extents' borders.
+#[test]
+fn bulk_stores_cross_extents() {
+    let h = home();
+    let area = tracked(&h, "a");
+    let (start, len) = (data_at(0) - 3 * SMALL + 5, (3 * DATA + 777) as usize);
+    for round in 1..4u8 {
+        // SAFETY: inside the area.
+        let target = unsafe { area.base().as_ptr().add(start as usize) };
+        let source: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(round)).collect();
+        // SAFETY: as above; the source is as long.
+        unsafe {
+            match round {
+                1 => libc::memcpy(target.cast(), source.as_ptr().cast(), len),
+                2 => libc::memmove(target.cast(), source.as_ptr().cast(), len),
+                _ => {
+                    libc::memset(target.cast(), 0, len);
+                    let words = std::slice::from_raw_parts_mut(target, len);
+                    // A loop the compiler turns into vector stores, as NumPy's.
+                    words.iter_mut().zip(&source).for_each(|(w, s)| *w = w.wrapping_add(*s));
+                    std::ptr::null_mut()
+                }
+            };
+        }
+        assert!(read(&area, start, len as u64) == source);
+        area.publish(Publish::Shared, b"").unwrap();
+        let snapshot = h.ns.hook(&name("a")).unwrap();
+        // SAFETY: inside the area.
+        unsafe { libc::memset(target.cast(), 0xee, len) };
+        assert!(read_snapshot(&snapshot, start, len as u64) == source);
+    }
+}
+
+/// Exactly one thread copies; no store of any is lost.
+#[test]
+fn threads_race_for_one_extent() {
+    const THREADS: u64 = 8;
+    let h = home();
+    let area = tracked(&h, "a");
+    for round in 1..30u64 {
+        let before = area.stats();
+        let start = Barrier::new(THREADS as usize);
+        std::thread::scope(|scope| {
+            for t in 0..THREADS {
+                let (area, start) = (&area, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    for extent in 0..3 {
+                        store(area, data_at(extent) + t * 8, round * 100 + t);
+                        store(area, extent * SMALL + t * 8, round * 100 + t);
+                    }
+                });
+            }
+        });
+        for (extent, t) in (0..3).flat_map(|e| (0..THREADS).map(move |t| (e, t))) {
+            assert_eq!(load(&area, data_at(extent) + t * 8), round * 100 + t);
+            assert_eq!(load(&area, extent * SMALL + t * 8), round * 100 + t);
+        }
+        let after = area.stats();
+        if round > 1 {
+            assert_eq!(after.copied.get() - before.copied.get(), 3 * (DATA + SMALL), "{after:?}");
+        }
+        area.publish(Publish::Shared, b"").unwrap();
+    }
+}
+
+/// Each publish is one moment: threads write ascending numbers to many extents in turn; the state
+/// they see of any thread is a prefix of its stores, and if B copied what it saw of A, then A's
+/// store is there.
+#[test]
+fn a_publish_is_one_moment() {
+    const SLOTS: u64 = 12;
+    let h = home();
+    let area = tracked(&h, "a");
+    let stop = AtomicBool::new(false);
+    let progress = AtomicU64::new(0);
+    let at = |thread: u64, slot: u64| {
+        let byte = thread * 8;
+        if slot.is_multiple_of(2) { data_at(slot / 2) + byte } else { slot / 2 * SMALL + byte }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let (area, stop, progress) = (&area, &stop, &progress);
+            scope.spawn(move || {
+                let mut n = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    n += 1;
+                    store(area, at(thread, n % SLOTS), n);
+                    progress.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Copies what it sees of thread 0: never more than thread 0 has stored.
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let seen = (0..SLOTS).map(|s| load(&area, at(0, s))).max().unwrap_or(0);
+                store(&area, at(3, 0), seen);
+            }
+        });
+        for _ in 0..150 {
+            let before = progress.load(Ordering::Relaxed);
+            area.publish(Publish::Shared, b"").unwrap();
+            let snapshot = h.ns.hook(&name("a")).unwrap();
+            let get = |at: u64| {
+                let whole = snapshot.is_mapped(&range(at, 8));
+                if !whole {
+                    return 0;
+                }
+                u64::from_ne_bytes(read_snapshot(&snapshot, at, 8).try_into().unwrap())
+            };
+            let mut newest = [0; 2];
+            for thread in 0..2 {
+                let all: Vec<u64> = (0..SLOTS).map(|s| get(at(thread, s))).collect();
+                let max = all.iter().copied().max().unwrap();
+                newest[thread as usize] = max;
+                for (slot, seen) in all.iter().enumerate() {
+                    // The last number up to `max` that this slot was given.
+                    let expected = (max.saturating_sub(SLOTS - 1)..=max)
+                        .rev()
+                        .find(|n| *n > 0 && n % SLOTS == slot as u64)
+                        .unwrap_or(0);
+                    assert_eq!(*seen, expected, "thread {thread} slot {slot} of {all:?}");
+                }
+            }
+            assert!(get(at(3, 0)) <= newest[0]);
+            assert!(newest[0] + newest[1] + 2 >= before.min(1));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn holding_stops_everybody_but_the_holder() {
+    let h = home();
+    let area = tracked(&h, "a");
+    store(&area, data_at(0), 1);
+    store(&area, data_at(1), 1);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                n += 1;
+                store(&area, data_at(0), n);
+                store(&area, data_at(1), n);
+            }
+        });
+        for round in 0..100 {
+            let guard = area.hold_stores().unwrap();
+            let seen = load(&area, data_at(0));
+            std::thread::yield_now();
+            // The holder's own store, into the very extent others wait for.
+            store(&area, data_at(0) + 64, round);
+            area.publish(Publish::Shared, b"").unwrap();
+            let snapshot = h.ns.hook(&name("a")).unwrap();
+            assert_eq!(load(&area, data_at(0)), seen);
+            assert_eq!(read_snapshot(&snapshot, data_at(0), 8), seen.to_ne_bytes());
+            assert_eq!(read_snapshot(&snapshot, data_at(0) + 64, 8), round.to_ne_bytes());
+            drop(guard);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Without a publish in between, a hold costs no copies: what it protected is written in place.
+#[test]
+fn what_nobody_shows_is_written_in_place() {
+    let h = home();
+    let area = tracked(&h, "a");
+    store(&area, data_at(0), 1);
+    drop(area.hold_stores().unwrap());
+    store(&area, data_at(0), 2);
+    let stats = area.stats();
+    assert_eq!((stats.copied.get(), stats.in_place.get()), (0, DATA), "{stats:?}");
+    // Decided in place, then published after all: from there on it must be copied.
+    drop(area.hold_stores().unwrap());
+    area.publish(Publish::Shared, b"").unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    store(&area, data_at(0), 3);
+    assert_eq!(read_snapshot(&snapshot, data_at(0), 8), 2u64.to_ne_bytes());
+    // A view that is gone: in place again.
+    drop(area.freeze_view().unwrap());
+    area.reclaim().unwrap();
+    let before = area.stats();
+    store(&area, data_at(0), 4);
+    assert_eq!(area.stats().copied, before.copied);
+}
+
+/// Barrier calls, discards, reclaiming and plain stores of several threads beside each other,
+/// against a model.
+#[test]
+fn agrees_with_a_model() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let h = home();
+    let area = tracked(&h, "a");
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let (h, area) = (&h, &area);
+            scope.spawn(move || {
+                let mut rng = fastrand::Rng::with_seed(seed ^ thread);
+                let mut own = [0u64; 24];
+                let at = |i: usize| {
+                    let i = i as u64;
+                    if i < 12 { data_at(i / 2) + thread * 8 } else { (i - 12) * SMALL + thread * 8 }
+                };
+                // An extent of its own that it also discards.
+                let alone = data_at(20 + thread);
+                let mut kept = Vec::new();
+                for n in 1..600u64 {
+                    match rng.u8(0..12) {
+                        0 => {
+                            area.publish(Publish::Shared, b"").unwrap();
+                        }
+                        1 => kept.push((h.ns.hook(&name("a")), own)),
+                        2 => kept.clear(),
+                        3 => drop(area.reclaim().unwrap()),
+                        4 => {
+                            area.discard(range(alone, DATA)).unwrap();
+                            assert_eq!(load(area, alone + 80), 0);
+                            store(area, alone + 80, n);
+                        }
+                        5 => drop(area.hold_stores().unwrap()),
+                        6 => area.make_writable(range(at(3), 8), WriteIntent::Keep).unwrap(),
+                        _ => {
+                            let i = rng.usize(..own.len());
+                            let i = if i < 12 { i & !1 } else { i };
+                            store(area, at(i), n);
+                            own[i] = n;
+                        }
+                    }
+                    let i = rng.usize(..own.len());
+                    let i = if i < 12 { i & !1 } else { i };
+                    assert_eq!(load(area, at(i)), own[i], "seed {seed} thread {thread}");
+                    if let Some((Ok(snapshot), then)) = kept.last() {
+                        // Hooked after `then`: whatever it shows is at most what is there now.
+                        if snapshot.is_mapped(&range(at(i), 8)) {
+                            let bytes = read_snapshot(snapshot, at(i), 8).try_into().unwrap();
+                            assert!(u64::from_ne_bytes(bytes) <= own[i].max(then[i]));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    area.publish(Publish::Shared, b"").unwrap();
+    area.reclaim().unwrap();
+    assert_eq!(area.stats().retired.get(), 0);
+}
+
+/// A system call does not fault but fails; `prepare` is the way.
+#[test]
+fn system_calls_need_prepared_buffers() {
+    let h = home();
+    let area = tracked(&h, "a");
+    store(&area, data_at(0), 1);
+    area.publish(Publish::Shared, b"").unwrap();
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    // SAFETY: inside the area.
+    let buffer = unsafe { area.base().as_ptr().add(data_at(0) as usize) };
+    // SAFETY: valid descriptors; the buffers are as long as said.
+    unsafe {
+        assert_eq!(libc::write(ends[1], b"12345678".as_ptr().cast(), 8), 8);
+        assert_eq!(libc::read(ends[0], buffer.cast(), 8), -1);
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
+        assert!(swing::tracked::prepare(buffer, 8) && swing::tracked::prepare([0u8].as_ptr(), 1));
+        assert_eq!(libc::read(ends[0], buffer.cast(), 8), 8);
+        libc::close(ends[0]);
+        libc::close(ends[1]);
+    }
+    assert_eq!(read(&area, data_at(0), 8), b"12345678");
+}
+
+#[test]
+fn pointers_stay_valid_at_the_origins_address() {
+    let h = home();
+    let area = tracked(&h, "a");
+    let target = area.base().as_ptr() as u64 + data_at(1);
+    store(&area, data_at(0), target);
+    store(&area, data_at(1), 77);
+    area.publish(Publish::Shared, b"").unwrap();
+    // The owner itself has the addresses.
+    let strict = HookOptions { at: HookAt::OriginAddress };
+    let refused = h.ns.hook_with(&name("a"), strict);
+    let base = area.base().as_ptr() as usize;
+    assert!(matches!(refused, Err(HookError::AddressTaken { address, .. }) if address == base));
+    let elsewhere = h.ns.hook(&name("a")).unwrap();
+    assert!(!elsewhere.is_at_origin() && elsewhere.derive_at_origin(None).is_err());
+    drop(area);
+    let snapshot = h.ns.hook_with(&name("a"), strict).unwrap();
+    assert!(snapshot.is_at_origin());
+    let derived = snapshot.derive_at_origin(Some(&name("b"))).unwrap();
+    derived.track().unwrap();
+    let pointer = load(&derived, data_at(0)) as *mut u64;
+    // SAFETY: it points into the area at the address it had.
+    unsafe {
+        assert_eq!(pointer.read(), 77);
+        pointer.write(78);
+    }
+    assert_eq!(load(&derived, data_at(1)), 78);
+    assert_eq!(read_snapshot(&elsewhere, data_at(1), 8), 77u64.to_ne_bytes());
+    assert!(snapshot.derive_at_origin(None).is_err(), "the addresses are the first one's");
+}
+
+#[test]
+fn many_areas_come_and_go() {
+    let h = home();
+    for round in 0..40 {
+        let options = AreaOptions::with_reserve(ByteLen::mib(64));
+        let areas: Vec<Area> = (0..5)
+            .map(|_| {
+                let area = h.ns.create_unnamed(&options).unwrap();
+                area.track().unwrap();
+                store(&area, DATA, round);
+                area
+            })
+            .collect();
+        assert!(areas.iter().all(|a| load(a, DATA) == round));
+    }
+    assert_eq!(std::fs::read_dir(h.dir.path()).unwrap().count(), 0);
+}
