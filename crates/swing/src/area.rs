@@ -24,6 +24,7 @@ use crate::error::{Fault, Result};
 use crate::extents::{self, ExtentState, OwnTable, States};
 use crate::geometry::Geometry;
 use crate::lease::Lease;
+use crate::live::Live;
 use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
@@ -170,6 +171,8 @@ pub(crate) struct Core {
     pub states: Arc<States>,
     /// What the fault handler uses, once the area is tracked.
     pub tracked: OnceLock<Tracked>,
+    /// Who answers live hooks.
+    pub live: Mutex<Live>,
     pub generation: u64,
     pub state: Mutex<State>,
     /// Signalled when `busy` falls.
@@ -329,6 +332,7 @@ impl Area {
             mapping: start.mapping,
             states: Arc::new(states),
             tracked: OnceLock::new(),
+            live: Mutex::new(Live::default()),
             generation: process::fork_generation(),
             state: Mutex::new(state),
             idle: Condvar::new(),

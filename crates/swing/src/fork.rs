@@ -113,6 +113,7 @@ extern "C" fn in_child() {
             Some(_) => held.core.copy_in_child(&held.state, held.lease.is_some()),
             None => held.core.protect_in_child(&held.state),
         }
+        held.core.abandon_live_in_child();
         // Closes the inherited descriptor only; the lock stays with the parent's.
         held.state.lock = None;
         // As long as this process lives: nobody can tell when its last address into the area is

@@ -52,7 +52,7 @@ impl Namespace {
         self.hook_inner(name, options).map_err(|fault| HookError::from_fault(fault, &ctx))
     }
 
-    fn hook_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
+    pub(crate) fn hook_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
         for tries in 0..MAX_TRIES {
             let folder = self.folder().open_folder(&name.folder())?;
             match self.hook_folder(&folder, options) {

@@ -97,6 +97,14 @@ impl Area {
 
 impl Core {
     fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
+        let epoch = self.publish_quickly(kind, payload)?;
+        let mut state = self.lock_for_change()?;
+        self.reclaim_some(&mut state)?;
+        Ok(epoch)
+    }
+
+    /// A publish without the part that gives memory back.
+    pub(crate) fn publish_quickly(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let limit = MAX_PAYLOAD_BYTES as u64;
             return Err(Fault::Limit { what: "bytes of payload", limit });
@@ -116,7 +124,6 @@ impl Core {
         for old in superseded.into_iter().flatten() {
             self.retire_if_possible(&mut state, old)?;
         }
-        self.reclaim_some(&mut state)?;
         Ok(epoch)
     }
 

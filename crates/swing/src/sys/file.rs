@@ -58,6 +58,12 @@ impl Folder {
         Self { dir: self.dir, path }
     }
 
+    /// A short path to `name` for calls that take no directory descriptor; valid while this folder
+    /// is open.
+    pub(crate) fn proc_path(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.dir.as_raw_fd()))
+    }
+
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

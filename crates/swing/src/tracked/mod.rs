@@ -146,7 +146,7 @@ impl Area {
 }
 
 impl Core {
-    fn track(&self) -> Result<()> {
+    pub(crate) fn track(&self) -> Result<()> {
         let mut state = self.lock_idle()?;
         if self.tracked.get().is_some() {
             return Ok(());

@@ -1,0 +1,394 @@
+//! Live hooks: asking the owner of an area for its state of this moment.
+//!
+//! A thread of the owner, the *responder*, listens on a Unix socket in the area's folder. Whoever
+//! hooks live connects, asks, and gets an answer when a fresh state has been published; then hooks
+//! it like any other. Several that ask at once share one publish: it happens after each of them
+//! asked. What "moment" means with threads that store all the while is said in [`crate::tracked`].
+//!
+//! An owner that is dead, stopped or busy for longer than [`LIVE_TIMEOUT`] does not answer: then
+//! its last shared state is hooked, as by [`Namespace::hook`]. An owner that refuses hooks, or is
+//! over its copy-on-write threshold, says so.
+//!
+//! What comes through the socket is hostile: requests have a fixed length, clients have a bounded
+//! time and number, and nothing of a request but its magic is used. A forked child closes its copy
+//! of the socket, so that it never looks like an owner.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::area::{Area, Core};
+use crate::error::{Context, Fault, HookError, Result, TrackError};
+use crate::hook::HookOptions;
+use crate::manifest::Kind;
+use crate::name::AreaName;
+use crate::namespace::Namespace;
+use crate::snapshot::Snapshot;
+use crate::sys::file::Folder;
+use crate::tracked::keeper;
+use crate::units::Epoch;
+
+/// The socket's name in the area's folder.
+pub(crate) const LIVE: &str = "live";
+/// How long a hooker waits for the owner before it takes the last shared state.
+pub const LIVE_TIMEOUT: Duration = Duration::from_millis(250);
+/// Clients that may be connected at a time; further ones wait in the queue of the socket.
+const MAX_CLIENTS: usize = 64;
+/// How long a client may take to ask.
+const MAX_CLIENT_TIME: Duration = Duration::from_secs(1);
+/// What a request consists of.
+const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x01";
+/// An answer: status, zero, epoch.
+const ANSWER_BYTES: usize = 16;
+const FRESH: u32 = 1;
+const REFUSED: u32 = 2;
+const FAILED: u32 = 3;
+
+/// Called around each publish that a live hook asks for; see [`Area::guard_live_hooks`].
+pub type LiveGuard = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+
+/// The owner's side.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    /// A second descriptor of the listening socket, to shut it down.
+    listener: UnixListener,
+    /// The thread's own one; only a forked child closes it by number.
+    descriptor: RawFd,
+    thread: JoinHandle<()>,
+}
+
+/// What the responder needs besides the state; behind a lock of its own.
+#[derive(Default)]
+pub(crate) struct Live {
+    responder: Option<Responder>,
+    guard: Option<LiveGuard>,
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("responder", &self.responder).finish_non_exhaustive()
+    }
+}
+
+/// What came of asking.
+enum Answer {
+    Fresh,
+    Refused,
+    /// Nobody there, or no time.
+    None,
+}
+
+impl Area {
+    /// `true`: shares the present state, and from now on other processes may hook the state of any
+    /// moment by [`Namespace::hook_live`], while this one goes on storing. The area becomes
+    /// tracked. `false`: hooks are refused, of either kind.
+    pub fn allow_live_hooks(&self, allow: bool) -> Result<(), TrackError> {
+        let core = &self.core;
+        let result = if allow { core.start_live() } else { core.refuse_live() };
+        result.map_err(|fault| TrackError::from_fault(fault, &core.context()))
+    }
+
+    /// Has `guard` called around each publish that a live hook asks for: it must call its argument
+    /// once. The place to take a lock, so that a structure in the area is whole in every snapshot.
+    /// It runs in the responder's thread.
+    pub fn guard_live_hooks(&self, guard: Option<LiveGuard>) {
+        self.core.live.lock().guard = guard;
+    }
+}
+
+impl Core {
+    fn start_live(self: &Arc<Self>) -> Result<()> {
+        self.track()?;
+        {
+            let mut state = self.lock_for_change()?;
+            state.hookable = true;
+            self.place_shared_link(&mut state)?;
+        }
+        self.answer_live()?;
+        let mut live = self.live.lock();
+        if live.responder.is_some() {
+            return Ok(());
+        }
+        let path = self.folder.join(LIVE);
+        let fault = |e| Fault::io("listen on", &path, e);
+        // One that an owner before has left.
+        self.folder.unlink(LIVE)?;
+        let listener = UnixListener::bind(self.folder.proc_path(LIVE)).map_err(fault)?;
+        listener.set_nonblocking(true).map_err(fault)?;
+        let second = listener.try_clone().map_err(fault)?;
+        let descriptor = listener.as_raw_fd();
+        let core = Arc::downgrade(self);
+        let thread = keeper::without_signals(|| {
+            let builder = std::thread::Builder::new().name("swing-live".into());
+            builder.spawn(move || respond(&listener, || core.upgrade()))
+        });
+        let thread = thread.map_err(fault)?;
+        live.responder = Some(Responder { listener: second, descriptor, thread });
+        Ok(())
+    }
+
+    fn refuse_live(&self) -> Result<()> {
+        self.check_fork()?;
+        self.stop_live();
+        let mut state = self.lock_for_change()?;
+        state.hookable = false;
+        self.place_shared_link(&mut state)
+    }
+
+    /// Ends the responder; when this returns it answers nobody any more.
+    pub(crate) fn stop_live(&self) {
+        if self.check_fork().is_err() {
+            return;
+        }
+        let Some(responder) = self.live.lock().responder.take() else { return };
+        let _ = self.folder.unlink(LIVE);
+        // SAFETY: a descriptor that `responder` owns.
+        unsafe { libc::shutdown(responder.listener.as_raw_fd(), libc::SHUT_RDWR) };
+        assert_ne!(
+            responder.thread.thread().id(),
+            std::thread::current().id(),
+            "the responder holds the area only while it answers"
+        );
+        let _ = responder.thread.join();
+    }
+
+    /// In a forked child: the socket is the parent's, and the thread is not here.
+    pub(crate) fn abandon_live_in_child(&self) {
+        let Some(mut live) = self.live.try_lock() else { return };
+        if let Some(responder) = live.responder.take() {
+            // SAFETY: the child's copies of descriptors that nothing else in it uses.
+            unsafe {
+                libc::close(responder.descriptor);
+                libc::close(responder.listener.as_raw_fd());
+            }
+            std::mem::forget(responder);
+        }
+    }
+
+    /// Publishes for those who asked. `None`: hooks are refused.
+    fn answer_live(&self) -> Result<Option<Epoch>> {
+        let guard = self.live.lock().guard.clone();
+        let mut result = Ok(None);
+        let mut publish = || {
+            result = {
+                let admitted = self.lock_for_change().and_then(|mut state| self.admits(&mut state));
+                match admitted {
+                    Ok(true) => self.publish_live().map(Some),
+                    Ok(false) => Ok(None),
+                    Err(fault) => Err(fault),
+                }
+            };
+        };
+        match guard {
+            Some(guard) => guard(&mut publish),
+            None => publish(),
+        }
+        result
+    }
+
+    fn publish_live(&self) -> Result<Epoch> {
+        let payload = self.lock_for_change()?.payload.clone();
+        self.publish_quickly(Kind::Shared, &payload)
+    }
+
+    /// Whether hooks are admitted, after a look whether memory held for snapshots has come free.
+    fn admits(&self, state: &mut crate::area::State) -> Result<bool> {
+        if state.over_threshold || state.cow_threshold.is_some() {
+            self.reclaim_some(state)?;
+        }
+        Ok(state.hookable && !state.over_threshold)
+    }
+}
+
+/// A client that has not asked completely.
+struct Client {
+    stream: UnixStream,
+    request: [u8; REQUEST.len()],
+    got: usize,
+    since: Instant,
+}
+
+impl Client {
+    /// Reads what is there: `None` to go on waiting, else whether it was a request.
+    fn read(&mut self) -> Option<bool> {
+        match self.stream.read(&mut self.request[self.got..]) {
+            Ok(0) => Some(false),
+            Ok(n) => {
+                self.got += n;
+                debug_assert!(self.got <= REQUEST.len());
+                (self.got == REQUEST.len()).then(|| self.request == REQUEST)
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                (self.since.elapsed() > MAX_CLIENT_TIME).then_some(false)
+            }
+            Err(_) => Some(false),
+        }
+    }
+}
+
+/// The responder's thread: until the socket is shut down or the area gone.
+fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
+    let mut clients: Vec<Client> = Vec::new();
+    loop {
+        if !wait_for_clients(listener, &clients) {
+            return;
+        }
+        while clients.len() < MAX_CLIENTS {
+            let Ok((stream, _)) = listener.accept() else { break };
+            if stream.set_nonblocking(true).is_ok() {
+                let request = [0; REQUEST.len()];
+                clients.push(Client { stream, request, got: 0, since: Instant::now() });
+            }
+        }
+        let mut asking = Vec::new();
+        for mut client in std::mem::take(&mut clients) {
+            match client.read() {
+                None => clients.push(client),
+                Some(true) => asking.push(client.stream),
+                Some(false) => {}
+            }
+        }
+        if asking.is_empty() {
+            continue;
+        }
+        let Some(core) = core() else { return };
+        let (status, epoch) = match core.answer_live() {
+            Ok(Some(epoch)) => (FRESH, epoch.0),
+            Ok(None) => (REFUSED, 0),
+            Err(_) => (FAILED, 0),
+        };
+        let mut answer = [0u8; ANSWER_BYTES];
+        answer[..4].copy_from_slice(&status.to_le_bytes());
+        answer[8..].copy_from_slice(&epoch.to_le_bytes());
+        for mut stream in asking {
+            // Whoever has gone meanwhile needs no answer.
+            let _ = stream.write(&answer);
+        }
+        // What the publish made superfluous is given back when nobody waits for it.
+        let _ = core.lock_for_change().and_then(|mut state| core.reclaim_some(&mut state));
+    }
+}
+
+/// `false` when the socket has been shut down.
+fn wait_for_clients(listener: &UnixListener, clients: &[Client]) -> bool {
+    let poll = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let full = clients.len() >= MAX_CLIENTS;
+    let mut polls = vec![libc::pollfd {
+        fd: listener.as_raw_fd(),
+        events: if full { 0 } else { libc::POLLIN },
+        revents: 0,
+    }];
+    polls.extend(clients.iter().map(|c| poll(c.stream.as_raw_fd())));
+    let time = if clients.is_empty() { -1 } else { 100 };
+    // SAFETY: a valid array of that length; the call writes only `revents`.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
+    polls[0].revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0
+}
+
+impl Namespace {
+    /// A snapshot of the area's state of this moment, if its owner allows live hooks and answers
+    /// in time; else of the newest state it has shared, as [`Namespace::hook`] gives it.
+    pub fn hook_live(&self, name: &AreaName) -> Result<Snapshot, HookError> {
+        self.hook_live_with(name, HookOptions::default())
+    }
+
+    /// As [`Namespace::hook_live`], with options.
+    pub fn hook_live_with(
+        &self,
+        name: &AreaName,
+        options: HookOptions,
+    ) -> Result<Snapshot, HookError> {
+        let ctx = Context::named(name, self.path());
+        let result =
+            self.folder().open_folder(&name.folder()).and_then(|folder| match ask(&folder) {
+                Answer::Refused => Err(Fault::NotHookable),
+                Answer::Fresh | Answer::None => self.hook_inner(name, options),
+            });
+        result.map_err(|fault| HookError::from_fault(fault, &ctx))
+    }
+}
+
+/// Asks the owner for a fresh publish.
+fn ask(folder: &Folder) -> Answer {
+    let Some(mut stream) = connect(&folder.proc_path(LIVE)) else { return Answer::None };
+    if stream.write_all(&REQUEST).is_err() {
+        return Answer::None;
+    }
+    let mut answer = [0u8; ANSWER_BYTES];
+    match stream.read_exact(&mut answer) {
+        Ok(()) if answer[..4] == FRESH.to_le_bytes() => Answer::Fresh,
+        Ok(()) if answer[..4] == REFUSED.to_le_bytes() => Answer::Refused,
+        _ => Answer::None,
+    }
+}
+
+/// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
+fn connect(path: &Path) -> Option<UnixStream> {
+    // SAFETY: makes a descriptor, which the stream owns from then on.
+    let stream = unsafe {
+        let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+        let fd = libc::socket(libc::AF_UNIX, flags, 0);
+        if fd < 0 {
+            return None;
+        }
+        UnixStream::from_raw_fd(fd)
+    };
+    // The time to write also bounds the time to connect.
+    stream.set_write_timeout(Some(LIVE_TIMEOUT)).ok()?;
+    stream.set_read_timeout(Some(LIVE_TIMEOUT)).ok()?;
+    // SAFETY: all-zero bytes are a valid address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = path.as_os_str().as_bytes();
+    assert!(bytes.len() < address.sun_path.len(), "a path through /proc is short");
+    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: a valid descriptor and address of that length.
+    let connected =
+        unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), len) } == 0;
+    connected.then_some(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_without_a_listener_is_no_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open_path(dir.path()).unwrap();
+        assert!(matches!(ask(&folder), Answer::None));
+        let gone = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        drop(gone);
+        assert!(matches!(ask(&folder), Answer::None));
+    }
+
+    #[test]
+    fn an_answer_is_known_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open_path(dir.path()).unwrap();
+        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let server = std::thread::spawn(move || {
+            for reply in
+                [&[FRESH as u8; 1][..], &[9; 16], &[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
+            {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 16];
+                stream.read_exact(&mut request).unwrap();
+                assert_eq!(request, REQUEST);
+                stream.write_all(reply).unwrap();
+            }
+        });
+        assert!(matches!(ask(&folder), Answer::None));
+        assert!(matches!(ask(&folder), Answer::None));
+        assert!(matches!(ask(&folder), Answer::Refused));
+        server.join().unwrap();
+    }
+}

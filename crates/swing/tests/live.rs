@@ -1,0 +1,275 @@
+//! Live hooks: other processes hook the state of any moment while the owner goes on storing.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::*;
+use swing::{Area, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
+
+fn store(area: &Area, at: u64, value: u64) {
+    // SAFETY: inside the area, which is tracked; tests agree on who stores where.
+    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
+}
+
+fn get(snapshot: &Snapshot, at: u64) -> u64 {
+    u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
+}
+
+/// Each hook sees everything stored before it asked, and a prefix of what each thread stores:
+/// threads write ascending numbers to three extents in turn.
+#[test]
+fn a_live_hook_sees_its_moment() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    let stop = AtomicBool::new(false);
+    let done: [AtomicU64; 2] = Default::default();
+    let place = |t: u64, n: u64| data_at(n % 3) + 4096 + t * 8;
+    (0..3).for_each(|i| store(&area, data_at(i), 1));
+    std::thread::scope(|scope| {
+        for t in 0..2u64 {
+            let (area, stop, done) = (&area, &stop, &done);
+            scope.spawn(move || {
+                let mut n = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    n += 1;
+                    store(area, place(t, n), n);
+                    done[t as usize].store(n, Ordering::SeqCst);
+                }
+            });
+        }
+        for _ in 0..200 {
+            let before = done.each_ref().map(|d| d.load(Ordering::SeqCst));
+            let snapshot = h.ns.hook_live(&name("a")).unwrap();
+            for t in 0..2u64 {
+                let mut seen: Vec<u64> = (1..4).map(|n| get(&snapshot, place(t, n))).collect();
+                seen.sort_unstable();
+                let newest = seen[2];
+                assert!(newest >= before[t as usize], "{seen:?} {before:?}");
+                let prefix = seen.windows(2).all(|w| w[0] + 1 == w[1] || w[0] == 0);
+                assert!(prefix, "not a prefix of its stores: {seen:?}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn refusing_and_allowing_again() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    assert!(matches!(h.ns.hook_live(&name("a")), Err(HookError::NotShared { .. })));
+    assert!(matches!(h.ns.hook_live(&name("b")), Err(HookError::NotFound { .. })));
+    area.allow_live_hooks(true).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    store(&area, data_at(0), 1);
+    assert_eq!(get(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 1);
+    area.allow_live_hooks(false).unwrap();
+    assert!(matches!(h.ns.hook_live(&name("a")), Err(HookError::NotHookable { .. })));
+    assert!(matches!(h.ns.hook(&name("a")), Err(HookError::NotHookable { .. })));
+    store(&area, data_at(0), 2);
+    area.allow_live_hooks(true).unwrap();
+    store(&area, data_at(0), 3);
+    assert_eq!(get(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 3);
+    drop(area);
+    assert!(!h.dir.path().join("a/live").exists());
+    // Its owner is gone: the last shared state.
+    assert_eq!(get(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 3);
+}
+
+#[test]
+fn over_the_threshold_hooks_are_refused_until_memory_comes_back() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    area.set_cow_threshold(Some(ByteLen(3 * DATA))).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    let mut kept = Vec::new();
+    let refused = (0..10u64).find(|round| {
+        (0..2).for_each(|i| store(&area, data_at(i), *round));
+        match h.ns.hook_live(&name("a")) {
+            Ok(snapshot) => kept.push(snapshot),
+            Err(HookError::NotHookable { .. }) => return true,
+            Err(e) => panic!("{e}"),
+        }
+        false
+    });
+    assert!(refused.is_some_and(|r| r > 1), "{refused:?}");
+    kept.clear();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while h.ns.hook_live(&name("a")).is_err() {
+        assert!(Instant::now() < deadline);
+        area.reclaim().unwrap();
+    }
+}
+
+/// A lock of the program keeps a structure whole in every snapshot.
+#[test]
+fn a_guard_makes_moments_consistent() {
+    let h = home();
+    let area = Arc::new(h.ns.create(&name("a"), &options()).unwrap());
+    let lock = Arc::new(std::sync::Mutex::new(()));
+    let theirs = lock.clone();
+    area.guard_live_hooks(Some(Arc::new(move |publish| {
+        let _held = theirs.lock().unwrap();
+        publish();
+    })));
+    area.allow_live_hooks(true).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                n += 1;
+                let _held = lock.lock().unwrap();
+                store(&area, data_at(0), n);
+                store(&area, data_at(5), n);
+            }
+        });
+        let mut last = 0;
+        for _ in 0..200 {
+            let snapshot = h.ns.hook_live(&name("a")).unwrap();
+            if !snapshot.is_mapped(&range(data_at(5), 8)) {
+                continue;
+            }
+            let seen = get(&snapshot, data_at(0));
+            assert_eq!(seen, get(&snapshot, data_at(5)));
+            assert!(seen >= last);
+            last = seen;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// What comes through the socket is hostile; honest hookers are served all the same.
+#[test]
+fn hostile_clients_change_nothing() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    let socket = h.dir.path().join("a/live");
+    let mut silent = Vec::new();
+    for round in 0..60u64 {
+        store(&area, data_at(0), round);
+        let mut client = UnixStream::connect(&socket).unwrap();
+        let bytes: Vec<u8> = (0..rng.usize(0..64)).map(|_| rng.u8(..)).collect();
+        let _ = client.write_all(&bytes);
+        match rng.u8(0..3) {
+            0 => silent.push(client),
+            1 => {
+                client.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+                let got = client.read(&mut [0; 16]);
+                assert!(!matches!(got, Ok(n) if n > 0), "answered {bytes:?}");
+            }
+            _ => drop(client),
+        }
+        let snapshot = h.ns.hook_live(&name("a")).unwrap();
+        assert_eq!(get(&snapshot, data_at(0)), round, "seed {seed}");
+    }
+}
+
+/// Runs `child` in a forked process, which is killed when the result is dropped.
+struct Child(i32);
+
+impl Child {
+    fn run(child: impl FnOnce()) -> Self {
+        // SAFETY: the child runs test code that needs no lock another thread of this test holds.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0);
+        if pid == 0 {
+            child();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(0) };
+        }
+        Self(pid)
+    }
+    fn signal(&self, number: i32) {
+        // SAFETY: the process was made by this test and not yet waited for.
+        assert_eq!(unsafe { libc::kill(self.0, number) }, 0);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.signal(libc::SIGKILL);
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        unsafe { libc::waitpid(self.0, &mut status, 0) };
+    }
+}
+
+/// A real other process: hooked while it stores, then stopped, then killed.
+#[test]
+fn busy_and_dead_owners_leave_their_last_state() {
+    let h = home();
+    let path = h.dir.path().to_owned();
+    let owner = Child::run(move || {
+        let ns = Namespace::open(&path).unwrap();
+        let area = ns.create(&name("a"), &options()).unwrap();
+        area.allow_live_hooks(true).unwrap();
+        for n in 1u64.. {
+            store(&area, data_at(n % 5), n);
+        }
+    });
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !h.dir.path().join("a/live").exists() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let newest = |s: &Snapshot| {
+        let mapped = (0..5).filter(|i| s.is_mapped(&range(data_at(*i), 8)));
+        mapped.map(|i| get(s, data_at(i))).max().unwrap_or(0)
+    };
+    let mut last = 0;
+    for _ in 0..50 {
+        let now = newest(&h.ns.hook_live(&name("a")).unwrap());
+        assert!(now >= last);
+        last = now;
+    }
+    assert!(last > 0);
+    owner.signal(libc::SIGSTOP);
+    let before = Instant::now();
+    let stopped = h.ns.hook_live(&name("a")).unwrap();
+    assert!(before.elapsed() < LIVE_TIMEOUT * 40);
+    assert_eq!(newest(&stopped), newest(&h.ns.hook(&name("a")).unwrap()));
+    drop(owner);
+    let dead = h.ns.hook_live(&name("a")).unwrap();
+    assert!(newest(&dead) >= last);
+    // What it left is adopted, and hooked live again.
+    let next = h.ns.open_area(&name("a")).unwrap();
+    next.allow_live_hooks(true).unwrap();
+    store(&next, data_at(0), u64::MAX);
+    assert_eq!(newest(&h.ns.hook_live(&name("a")).unwrap()), u64::MAX);
+}
+
+/// A chain: hooked, written by plain stores, hooked from there.
+#[test]
+fn hooked_areas_are_hooked_again() {
+    let h = home();
+    let first = h.ns.create(&name("n0"), &options()).unwrap();
+    first.allow_live_hooks(true).unwrap();
+    (0..4).for_each(|i| store(&first, data_at(i), 100));
+    let mut areas = vec![first];
+    for n in 1..5u64 {
+        let snapshot = h.ns.hook_live(&name(&format!("n{}", n - 1))).unwrap();
+        let area = snapshot.derive(Some(&name(&format!("n{n}")))).unwrap();
+        area.allow_live_hooks(true).unwrap();
+        store(&area, data_at(n - 1), n);
+        areas.push(area);
+    }
+    areas.iter().for_each(|a| store(a, data_at(7), 7));
+    for (n, _) in areas.iter().enumerate() {
+        let s = h.ns.hook_live(&name(&format!("n{n}"))).unwrap();
+        for i in 0..4u64 {
+            let expected = if i < n as u64 { i + 1 } else { 100 };
+            assert_eq!(get(&s, data_at(i)), expected, "area {n} extent {i}");
+        }
+    }
+}
