@@ -24,7 +24,11 @@ impl Terminal {
         let mut command = Command::new("script");
         command.args(["-q", "-e", "-c", &program, "/dev/null"]);
         command.env("SWINGDB_HOME", world.home()).env("SWINGDB_HISTORY", world.history());
-        command.env("TERM", "xterm").env("SHELL", "/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (keys, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let screen = Arc::new(Mutex::new(String::new()));
