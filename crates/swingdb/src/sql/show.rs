@@ -355,8 +355,8 @@ pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<Que
             false => "CAST(NULL AS DOUBLE)".to_string(),
         };
         parts.push(format!(
-            "SELECT {position} AS position, '{text}' AS column_name, '{kind}' AS column_type, {} AS \"min\", {} AS \
-                \"max\", \
+            "SELECT {position} AS position, '{text}' AS column_name, '{kind}' AS column_type, \
+             {} AS \"min\", {} AS \"max\", \
              {distinct} AS approx_unique, {average} AS \"avg\", count(*) AS \"count\", \
              count(*) - count({column}) AS \"nulls\" FROM {name}",
             bound("min"),
