@@ -36,9 +36,9 @@ pub(crate) const MAX_SEAMS: u64 = 24;
 /// One more for so many extents.
 pub(crate) const EXTENTS_PER_SEAM: u64 = 32;
 /// Seams of the small zone that are not worth a copy.
-const EASY_SEAMS: u64 = 8;
+const EASY_SEAMS: u64 = 2;
 /// Small extents that a publish copies to come down to that.
-const EASY_EXTENTS: u64 = 3;
+const EASY_EXTENTS: u64 = 4;
 
 /// A run, or two neighbours, and the plane to put them into.
 struct Move {

@@ -122,7 +122,7 @@ fn single_writes_all_over_the_small_zone() {
         model.write(&area, i * SMALL, SMALL, i + 1000);
         area.publish(Publish::Shared, b"").unwrap();
         let runs = area.stats().runs as u64;
-        assert!(runs <= 1 + 8 + 2, "{runs} runs: a few seams are mended at once");
+        assert!(runs <= 1 + 2 + 2, "{runs} runs: a few seams are mended at once");
     }
     model.check(area.base().as_ptr());
     let snapshot = h.ns.hook(&name("a")).unwrap();
