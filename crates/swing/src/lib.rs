@@ -94,4 +94,5 @@ pub use remove::{GcReport, RemoveReport};
 pub use snapshot::Snapshot;
 pub use sys::process::exit_now;
 pub use tracked::HoldGuard;
+pub use sys::file::{Room, room_of};
 pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};

@@ -325,9 +325,25 @@ pub(crate) fn read_all(file: &File, limit: u64, path: &Path) -> Result<Option<Ve
 /// The error for a full file system, with what is free on it now.
 pub(crate) fn out_of_memory(path: &Path, needed: ByteLen) -> Fault {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-    let free =
-        fs::statfs(folder).map(|st| ByteLen(st.f_bavail * st.f_bsize as u64)).unwrap_or_default();
+    let free = room_of(folder).map_or(ByteLen(0), |room| room.free);
     Fault::OutOfMemory { needed, file_system: folder.to_owned(), free }
+}
+
+/// How much a file system holds and can still take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that can still be written.
+    pub free: ByteLen,
+    /// Bytes in all.
+    pub size: ByteLen,
+}
+
+/// The room of the file system that `path` lies on; `None` when it cannot be asked.
+pub fn room_of(path: &Path) -> Option<Room> {
+    let st = fs::statfs(path).ok()?;
+    let block = u64::try_from(st.f_bsize).ok()?;
+    let bytes = |blocks: u64| ByteLen(blocks.saturating_mul(block));
+    Some(Room { free: bytes(st.f_bavail), size: bytes(st.f_blocks) })
 }
 
 /// Owner and permission bits of a directory.

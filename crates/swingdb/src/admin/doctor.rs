@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use swing::Namespace;
+use swing::{Namespace, Room};
 
 /// Something on this system that costs speed or capacity; see [`doctor`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,7 @@ pub fn doctor_in(home: &Path) -> Vec<Finding> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     if let Some(mount) = mount_of(&mounts, home) {
         findings.extend(check_mount(&mount));
+        findings.extend(check_room(&mount, swing::room_of(&mount.point)));
     }
     findings.extend(check_huge_pages());
     findings.extend(check_shared_huge_pages());
@@ -107,6 +108,21 @@ fn check_mount(mount: &Mount) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// Whether the file system of the databases is nearly full.
+fn check_room(mount: &Mount, room: Option<Room>) -> Option<Finding> {
+    let (free, size) = room.map(|room| (room.free.0, room.size.0))?;
+    (free < size / 10).then(|| Finding {
+        what: format!(
+            "only {} of {} MiB of {} are free",
+            free >> 20,
+            size >> 20,
+            mount.point.display()
+        ),
+        cost: "statements that write may end with an out-of-memory error".to_string(),
+        mend: "swingdb gc, and drop databases that are not needed (swingdb ls)".to_string(),
+    })
 }
 
 /// `65536k`, `512m`, `1g` or bytes.
@@ -223,6 +239,8 @@ fn check_swap() -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use swing::ByteLen;
+
     use super::*;
 
     const MOUNTS: &str = "proc /proc proc rw 0 0\n\
@@ -243,6 +261,19 @@ mod tests {
         assert_eq!(findings.len(), 2, "{findings:?}");
         assert!(findings[0].mend.contains("huge=advise /dev/shm"));
         assert!(findings[1].mend.contains("--shm-size"));
+    }
+
+    #[test]
+    fn a_nearly_full_file_system_is_found_out() {
+        let mount = mount_of(MOUNTS, Path::new("/dev/shm")).unwrap();
+        assert_eq!(check_room(&mount, None), None);
+        let room = |free| Some(Room { free: ByteLen::mib(free), size: ByteLen::mib(64) });
+        assert_eq!(check_room(&mount, room(10)), None);
+        let finding = check_room(&mount, room(6)).unwrap();
+        assert_eq!(finding.what, "only 6 of 64 MiB of /dev/shm are free");
+        let now = swing::room_of(&mount.point).unwrap();
+        assert!(now.free <= now.size && now.size.0 > 0);
+        assert_eq!(swing::room_of(Path::new("/no/such/place")), None);
     }
 
     #[test]
