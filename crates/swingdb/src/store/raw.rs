@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayData, ArrayRef, make_array};
 use arrow::buffer::{Buffer, MutableBuffer, NullBuffer};
 use arrow::datatypes::DataType;
-use swing::{AreaOffset, ByteLen, Mapping, WriteIntent};
+use swing::{AreaOffset, ByteLen, Mapping, WriteIntent, WriteSession};
 use swing_malloc::Heap;
 
 use super::space::{self, Blocks};
@@ -79,12 +79,16 @@ impl Memory {
 pub(super) struct Fresh {
     memory: Memory,
     loc: Loc,
+    /// All stores of the database go through a `Fresh`, so each is announced: a fork meanwhile does
+    /// not trap it, and a fork at any other time leaves the child a view that does not change.
+    _session: WriteSession,
 }
 
 impl Fresh {
     /// Allocates `len` bytes and makes them writable. Contents are unspecified.
     pub fn allocate(heap: &Heap, memory: &Memory, len: u64) -> Result<Self> {
         assert!(len > 0, "an empty block has no address");
+        let session = heap.area().write_session();
         let offset = heap
             .allocate_exact(ByteLen(len), ByteLen(BUFFER_ALIGN))
             .map_err(|e| space::alloc_error(e, len))?;
@@ -95,7 +99,7 @@ impl Fresh {
             let _ = heap.free_exact(offset, ByteLen(len));
             return Err(space::write_error(error));
         }
-        Ok(Self { memory: memory.clone(), loc })
+        Ok(Self { memory: memory.clone(), loc, _session: session })
     }
 
     /// Where it is.
