@@ -54,7 +54,16 @@ def snapshot_section(results: dict) -> str:
     heads = ["language", "database", "snapshot, us (quartiles)", "first in a fresh process, us"]
     return (
         "The full path from the call to a handle that can be queried; nothing is copied, so the "
-        "size does not matter.\n\n" + table(heads, rows)
+        "size does not matter.\n\n"
+        + table(heads, rows)
+        + "\n\nThe first query on a fresh snapshot, the snapshot included:\n\n"
+        + table(
+            ["database", "count of all rows, us", "one row by a condition, us"],
+            [
+                [r["size"], spread(r["count_us"]), spread(r["point_us"])]
+                for r in results["first_queries"]
+            ],
+        )
     )
 
 

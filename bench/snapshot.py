@@ -1,4 +1,8 @@
-"""How long taking a snapshot takes, from Rust and from Python, at several sizes of the database."""
+"""How long taking a snapshot takes, from Rust and from Python, and the first query on a fresh one.
+
+At several sizes of the database. The queries are a count of all rows, and one row found by a
+condition on a column; their times have the snapshot in them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ print(json.dumps({"first_us": takes[0], "take_us": takes, "to_table_us": looks})
 def main() -> None:
     """Measures and writes."""
     arguments = common.parse(__doc__)
-    rows = []
+    rows, queries = [], []
     with common.namespace():
         for label, size in common.sizes(arguments).items():
             name = f"numbers-{size}"
@@ -43,10 +47,19 @@ def main() -> None:
                     f"first in a process {row['first_us']:.0f} us",
                     flush=True,
                 )
+            first = common.job(arguments, "first-query", name)
+            row = {"language": "Rust", "size": label, "first_us": first["count_us"][0]}
+            row |= {key: common.summary(values) for key, values in first.items()}
+            queries.append(row)
+            print(
+                f"first query {label}: count {row['count_us']['median']:.0f} us, "
+                f"one row {row['point_us']['median']:.0f} us, with its snapshot",
+                flush=True,
+            )
     for language in ("Rust", "Python"):
         medians = [r["take_us"]["median"] for r in rows if r["language"] == language]
         print(f"{language:7} largest against smallest: {medians[-1] / medians[0]:.2f}x")
-    common.write("snapshot", {"rows": rows})
+    common.write("snapshot", {"rows": rows, "first_queries": queries})
 
 
 if __name__ == "__main__":
