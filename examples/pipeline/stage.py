@@ -51,7 +51,7 @@ class Stage:
             try:
                 taken = take(proposed, target)
                 break
-            except (swingdb.NotFoundError, swingdb.NotSupportedError):
+            except (swingdb.NotFoundError, swingdb.NotSharedError):
                 # Not made yet, or not shared yet.
                 if time.monotonic() > deadline:
                     raise

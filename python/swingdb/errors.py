@@ -41,6 +41,7 @@ __all__ = [
     "FileImportError",
     "OutOfMemoryError",
     "BusyError",
+    "NotSharedError",
     "TransactionError",
     "FileError",
     "CorruptError",
@@ -185,6 +186,12 @@ class OutOfMemoryError(OperationalError, MemoryError):
 class BusyError(OperationalError):
     """Another process (``pid``, ``command``) is the writer of the database ``name``: take a
     snapshot instead.
+    """
+
+
+class NotSharedError(OperationalError):
+    """A snapshot of the database ``name``, which exists but of which nothing was shared yet: wait
+    until its writer calls :meth:`Connection.share`.
     """
 
 

@@ -122,6 +122,19 @@ def test_a_second_writer_hears_who_the_first_is(con, run, home):
     swingdb.connect("taxi").close()
 
 
+def test_a_database_that_was_never_shared(home):
+    with swingdb.connect("shy") as shy:
+        shy.execute("CREATE TABLE t AS SELECT 1 AS a")
+        with pytest.raises(swingdb.NotSharedError) as caught:
+            swingdb.snapshot("shy")
+        assert isinstance(caught.value, swingdb.OperationalError)
+        assert caught.value.name == "shy"
+        assert "share" in str(caught.value)
+        shy.share()
+        assert swingdb.snapshot("shy").execute("SELECT a FROM t").fetchone() == (1,)
+    swingdb.drop("shy")
+
+
 def test_files(con, tmp_path):
     with pytest.raises(swingdb.Error) as caught:
         con.import_file(tmp_path / "missing.csv", "t")

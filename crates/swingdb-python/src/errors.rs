@@ -108,6 +108,10 @@ fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'stat
             details.set_item("command", command)?;
             "BusyError"
         }
+        Error::NotShared { name } => {
+            details.set_item("name", name)?;
+            "NotSharedError"
+        }
         Error::Corrupt { name, message } => {
             details.set_item("name", name)?;
             details.set_item("detail", message)?;

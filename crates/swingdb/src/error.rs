@@ -113,6 +113,12 @@ pub enum Error {
         /// The nearest existing name, when one is near.
         suggestion: Option<String>,
     },
+    /// A snapshot of a database that exists, but of which nothing was shared yet.
+    #[error("database {name:?} has not been shared yet: its writer has to share it first")]
+    NotShared {
+        /// Its name.
+        name: String,
+    },
     /// A name that is taken.
     #[error("{kind} {name:?} already exists")]
     AlreadyExists {

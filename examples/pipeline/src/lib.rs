@@ -56,7 +56,7 @@ impl Stage {
                     return Ok(taken);
                 }
                 // Not made yet, or not shared yet.
-                Err(Error::NotFound { .. } | Error::Unsupported { .. })
+                Err(Error::NotFound { .. } | Error::NotShared { .. })
                     if Instant::now() < deadline =>
                 {
                     std::thread::sleep(POLL);

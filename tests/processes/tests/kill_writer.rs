@@ -86,7 +86,7 @@ impl Run {
     fn check_shared(&mut self, context: &str, progress: Progress) {
         let found = match Database::snapshot_in(self.home.path(), "db") {
             Ok(snapshot) => Some(read(&snapshot).unwrap_or_else(|e| panic!("{context}: {e}"))),
-            Err(Error::NotFound { .. } | Error::Unsupported { .. }) => None,
+            Err(Error::NotFound { .. } | Error::NotShared { .. }) => None,
             Err(other) => panic!("{context}: taking a snapshot: {other}"),
         };
         let candidates = [progress.shared, progress.sharing];

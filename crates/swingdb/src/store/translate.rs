@@ -64,9 +64,7 @@ pub(super) fn hook_error(error: HookError, name: &str) -> Error {
             message: format!("{}: {detail}", path.display()),
         },
         HookError::Io(failure) => io(failure),
-        HookError::NotShared { .. } => Error::unsupported(format!(
-            "a snapshot of database {name:?}, which its writer has not shared yet"
-        )),
+        HookError::NotShared { .. } => Error::NotShared { name: name.to_owned() },
         other => Error::Execution { message: other.to_string() },
     }
 }
