@@ -92,7 +92,7 @@ pub use namespace::{HOME_VARIABLE, Namespace, Owner};
 pub use publish::Publish;
 pub use remove::{GcReport, RemoveReport};
 pub use snapshot::Snapshot;
+pub use sys::file::{Room, room_of};
 pub use sys::process::exit_now;
 pub use tracked::HoldGuard;
-pub use sys::file::{Room, room_of};
 pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
