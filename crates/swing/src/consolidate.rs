@@ -18,6 +18,9 @@
 //!
 //! Not done in tracked areas, whose stores must not wait for a copy of something else.
 //!
+//! Tracked areas ([`crate::tracked`]) are left as they are: threads that fault there copy extents
+//! without the lock, into planes that were decided before, and must not be waited for here.
+//!
 //! Everything happens under the area's lock, after the private extents were write-protected: no
 //! byte changes, and whoever reads meanwhile sees the same bytes from either place.
 
@@ -51,6 +54,9 @@ impl Core {
     /// Removes seams; private extents have been protected. Failing to get memory is no failure:
     /// everything stays as it is.
     pub(crate) fn consolidate(&self, state: &mut State) {
+        if self.tracked.get().is_some() {
+            return;
+        }
         let (small, all) = (self.geometry.small_zone().0, self.geometry.reserve().0);
         assert!(state.busy == 0, "INV-AREA-3: nobody works on extents during a publish");
         self.consolidate_zone(state, 0..small);
@@ -180,7 +186,7 @@ impl Core {
     ) -> Result<()> {
         let path = self.memory_path();
         let fault = |e| crate::mapping::mapping_fault(e, &path);
-        if run.end() <= self.geometry.small_zone().0 {
+        if !self.geometry.is_huge(self.geometry.extent_of(AreaOffset(run.start))) {
             // SAFETY: the range is mapped readable, and frozen under the lock that this call holds:
             // nobody writes it.
             let old = unsafe {

@@ -175,3 +175,60 @@ fn seeded_rng(test: &str) -> Rng {
     println!("{test}: seed {seed}");
     Rng::with_seed(seed)
 }
+
+#[test]
+fn tracked_areas_are_left_alone() {
+    const EXTENTS: u64 = 120;
+    const THREADS: u64 = 2;
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    let mut model = Model::default();
+    for i in 0..EXTENTS {
+        model.write(&area, i * SMALL, SMALL, 0);
+    }
+    area.track().unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    // Each thread stores into extents of its own, while others publish.
+    let store = |thread: u64| {
+        let mut rng = Rng::with_seed(seed + thread);
+        let mut mine = HashMap::new();
+        let mut value = 1;
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            let at = (rng.u64(0..EXTENTS / THREADS) * THREADS + thread) * SMALL;
+            put_plainly(&area, at, value);
+            put_plainly(&area, at + SMALL - 8, value);
+            mine.insert(at, value);
+            value += 1;
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
+        mine
+    };
+    let stored = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|t| {
+                scope.spawn({
+                    let store = &store;
+                    move || store(t)
+                })
+            })
+            .collect();
+        for _ in 0..400 {
+            area.publish(Publish::Shared, b"").unwrap();
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        threads.into_iter().map(|t| t.join().unwrap()).collect::<Vec<_>>()
+    });
+    stored.into_iter().for_each(|mine| model.0.extend(mine));
+    area.publish(Publish::Shared, b"").unwrap();
+    model.check(area.base().as_ptr());
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    model.check(snapshot.base().as_ptr());
+}
+
+fn put_plainly(area: &Area, at: u64, value: u64) {
+    // SAFETY: the area is tracked: stores without a barrier are what it is for, and only one thread
+    // stores into an extent.
+    unsafe { area.base().as_ptr().add(at as usize).cast::<u64>().write_volatile(value) };
+}
