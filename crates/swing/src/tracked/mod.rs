@@ -37,8 +37,8 @@
 //!   signal stack, is killed by the kernel at its first trapped store.
 //! * The memory of Rust's global allocator must not lie in a tracked area: the tables of this crate
 //!   are in it.
-//! * A signal handler of the program that interrupts the allocator must not store into tracked
-//!   memory: the store might wait for a publish, and the publish for the allocator.
+//! * A signal handler of the program that interrupts the allocator, or a call of this crate, must
+//!   not store into tracked memory: the store might wait for a publish that it has interrupted.
 //! * Reading an absent extent gives it memory, as writing does.
 //!
 //! # Crashes, forks

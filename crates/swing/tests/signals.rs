@@ -1,0 +1,398 @@
+//! The SIGSEGV handler beside others, real crashes, full memory, and forks (INV-AREA-7, -12).
+//!
+//! Everything happens in forked children, each with its own namespace: handlers belong to a whole
+//! process.
+
+mod common;
+
+use std::io::{Read, Seek};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+use common::*;
+use libc::{c_int, c_void, siginfo_t};
+use swing::{Area, Namespace, Publish};
+
+/// A fork concerns the whole process: one test at a time.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+const DEAD: i32 = 200 + libc::SIGSEGV;
+
+/// Runs `child` in a forked process: its exit code, or 200 and the signal that ended it, and what
+/// it wrote to standard error.
+fn run(child: impl FnOnce() -> i32) -> (i32, String) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut output = tempfile::tempfile().unwrap();
+    // SAFETY: the child runs test code only and leaves by _exit.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        // SAFETY: plain system calls; no core files from crashes that are meant.
+        unsafe {
+            libc::dup2(output.as_raw_fd(), 2);
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = libc::SIG_DFL;
+            libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+            // A test that hangs ends.
+            libc::alarm(60);
+        }
+        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(101);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    let code = if libc::WIFEXITED(status) {
+        libc::WEXITSTATUS(status)
+    } else {
+        200 + libc::WTERMSIG(status)
+    };
+    let mut text = String::new();
+    output.rewind().unwrap();
+    output.read_to_string(&mut text).unwrap();
+    (code, text)
+}
+
+fn store(area: &Area, at: u64, value: u64) {
+    // SAFETY: inside the area, which is tracked.
+    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
+}
+
+fn load(area: &Area, at: u64) -> u64 {
+    // SAFETY: as above.
+    unsafe { area.base().add(at as usize).cast::<u64>().read_volatile() }
+}
+
+fn crash() {
+    // SAFETY: not safe at all: the process must die of it.
+    unsafe { std::ptr::without_provenance_mut::<u64>(64).write_volatile(1) };
+}
+
+fn tracked(h: &Home) -> Area {
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    area.track().unwrap();
+    area
+}
+
+/// Stores that fault, of both kinds.
+fn use_area(area: &Area) {
+    for n in 0..3 {
+        store(area, data_at(n), n);
+        store(area, n * SMALL, n);
+        area.publish(Publish::Shared, b"").unwrap();
+        store(area, data_at(n), n + 1);
+        assert_eq!(load(area, data_at(n)), n + 1);
+    }
+}
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+static FORMER: AtomicUsize = AtomicUsize::new(0);
+static FLAGS: AtomicI32 = AtomicI32::new(0);
+
+fn say(text: &str) {
+    // SAFETY: writes a valid buffer.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+/// A program's handler: notes the call and leaves with code 7.
+extern "C" fn theirs(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
+    CALLS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the kernel's structure; the process ends here.
+    unsafe {
+        ADDRESS.store((*info).si_addr() as usize, Ordering::SeqCst);
+        libc::_exit(if (*info).si_addr() as usize == 64 { 7 } else { 8 });
+    }
+}
+
+/// What Python's faulthandler does: says so, restores what it found, raises the signal again.
+extern "C" fn fault_handler(signal: c_int) {
+    say("Fatal error\n");
+    // SAFETY: restores a disposition that sigaction gave.
+    unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        old.sa_sigaction = FORMER.load(Ordering::SeqCst);
+        old.sa_flags = FLAGS.load(Ordering::SeqCst);
+        libc::sigaction(signal, &old, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+fn install(handler: usize, flags: c_int) {
+    // SAFETY: valid structures and handlers.
+    unsafe {
+        let mut new: libc::sigaction = std::mem::zeroed();
+        let mut old: libc::sigaction = std::mem::zeroed();
+        new.sa_sigaction = handler;
+        new.sa_flags = flags;
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &new, &mut old), 0);
+        FORMER.store(old.sa_sigaction, Ordering::SeqCst);
+        FLAGS.store(old.sa_flags, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn crashes_are_crashes() {
+    let crashes: [fn(&Area); 4] = [
+        |_| crash(),
+        // SAFETY: ends this process.
+        |_| assert_eq!(unsafe { libc::raise(libc::SIGSEGV) }, 0),
+        |_| {
+            // Not in the area, but right before it.
+            let at = load as fn(&Area, u64) -> u64 as usize;
+            // SAFETY: not safe at all: code cannot be written.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_volatile(1) };
+        },
+        |area| {
+            // SAFETY: not safe at all: memory of an area is not code.
+            let code: extern "C" fn() =
+                unsafe { std::mem::transmute(area.base().as_ptr().add(data_at(0) as usize)) };
+            code();
+        },
+    ];
+    for (i, crash) in crashes.into_iter().enumerate() {
+        let (code, text) = run(|| {
+            let h = home();
+            let area = tracked(&h);
+            use_area(&area);
+            std::fs::remove_dir_all(h.dir.path()).unwrap();
+            crash(&area);
+            0
+        });
+        assert_eq!((code, text.as_str()), (DEAD, ""), "crash {i}");
+    }
+}
+
+#[test]
+fn a_handler_before_and_after_gets_only_its_own_faults() {
+    for after in [false, true] {
+        let (code, text) = run(|| {
+            let h = home();
+            if !after {
+                install(theirs as *const () as usize, libc::SA_SIGINFO);
+            }
+            let area = tracked(&h);
+            if after {
+                store(&area, data_at(9), 1);
+                install(theirs as *const () as usize, libc::SA_SIGINFO);
+                // Either of these puts ours in front again.
+                assert!(swing::tracked::rearm());
+            }
+            use_area(&area);
+            assert_eq!(CALLS.load(Ordering::SeqCst), 0);
+            std::fs::remove_dir_all(h.dir.path()).unwrap();
+            crash();
+            0
+        });
+        assert_eq!((code, text.as_str()), (7, ""), "after: {after}");
+    }
+}
+
+#[test]
+fn a_publish_puts_the_handler_in_front_again() {
+    let (code, text) = run(|| {
+        let h = home();
+        let area = tracked(&h);
+        store(&area, data_at(0), 1);
+        install(theirs as *const () as usize, libc::SA_SIGINFO);
+        area.publish(Publish::Shared, b"").unwrap();
+        store(&area, data_at(0), 2);
+        std::fs::remove_dir_all(h.dir.path()).unwrap();
+        crash();
+        0
+    });
+    assert_eq!((code, text.as_str()), (7, ""));
+}
+
+/// Without that, the newcomer gets the faults: that is what the documentation says.
+#[test]
+fn a_replaced_handler_does_not_see_first_touches() {
+    let (code, _) = run(|| {
+        let h = home();
+        let area = tracked(&h);
+        std::fs::remove_dir_all(h.dir.path()).unwrap();
+        install(theirs as *const () as usize, libc::SA_SIGINFO);
+        store(&area, data_at(0), 1);
+        0
+    });
+    assert_eq!(code, 8);
+}
+
+/// Python's faulthandler, enabled before or after, with and without SA_NODEFER: a crash is
+/// reported once, and ends the process by the same signal.
+#[test]
+fn fault_handlers_that_raise_again() {
+    for (after, flags) in
+        [(false, 0), (false, libc::SA_NODEFER), (true, 0), (true, libc::SA_NODEFER)]
+    {
+        let (code, text) = run(|| {
+            let h = home();
+            if !after {
+                install(fault_handler as *const () as usize, flags);
+            }
+            let area = tracked(&h);
+            if after {
+                install(fault_handler as *const () as usize, flags);
+                swing::tracked::rearm();
+            }
+            use_area(&area);
+            std::fs::remove_dir_all(h.dir.path()).unwrap();
+            crash();
+            0
+        });
+        assert_eq!((code, text.as_str()), (DEAD, "Fatal error\n"), "after: {after} {flags:#x}");
+    }
+}
+
+#[test]
+fn an_ignored_signal_is_ignored_and_a_fault_is_not() {
+    let (code, text) = run(|| {
+        let h = home();
+        install(libc::SIG_IGN, 0);
+        let area = tracked(&h);
+        use_area(&area);
+        // SAFETY: ignored by the program's own wish.
+        unsafe { libc::raise(libc::SIGSEGV) };
+        use_area(&area);
+        std::fs::remove_dir_all(h.dir.path()).unwrap();
+        crash();
+        0
+    });
+    assert_eq!((code, text.as_str()), (DEAD, ""));
+}
+
+/// A forked child has the state of the fork as private memory, may write it, and its parent does
+/// not notice; also while other threads of the parent store.
+#[test]
+fn forked_children_have_memory_of_their_own() {
+    let (code, text) = run(|| {
+        let h = home();
+        let area = tracked(&h);
+        let stop = AtomicU64::new(0);
+        (0..3).for_each(|e| store(&area, data_at(e), 5));
+        store(&area, 64, 6);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut n = 0;
+                while stop.load(Ordering::Relaxed) == 0 {
+                    n += 1;
+                    store(&area, data_at(1) + 8, n);
+                    store(&area, data_at(2) + 8, n);
+                }
+            });
+            for round in 1..25u64 {
+                store(&area, data_at(0), round);
+                // SAFETY: the child takes no lock that the other thread can hold.
+                let pid = unsafe { libc::fork() };
+                if pid == 0 {
+                    let first = load(&area, data_at(1) + 8);
+                    let second = load(&area, data_at(2) + 8);
+                    let mut good = load(&area, data_at(0)) == round && load(&area, 64) == 6;
+                    good &= first == second || first == second + 1;
+                    store(&area, data_at(0), 1000);
+                    store(&area, data_at(30), 1000);
+                    good &= load(&area, data_at(40)) == 0 && load(&area, data_at(30)) == 1000;
+                    good &= load(&area, data_at(1) + 8) == first;
+                    good &= area.publish(Publish::Shared, b"").is_err();
+                    // SAFETY: ends the child at once.
+                    unsafe { libc::_exit(i32::from(!good)) };
+                }
+                let mut status = 0;
+                store(&area, data_at(0), round + 500);
+                // SAFETY: waits for the child made above.
+                assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+                assert_eq!(status, 0, "round {round}");
+                assert_eq!(load(&area, data_at(0)), round + 500);
+                assert_eq!(load(&area, data_at(30)), 0);
+            }
+            stop.store(1, Ordering::Relaxed);
+        });
+        // The children's views are gone, and so is what was kept for them.
+        for _ in 0..1000 {
+            if area.stats().retired.get() == 0 {
+                return 0;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        1
+    });
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
+/// Mounts a tmpfs of 24 MiB; `None` without root.
+fn small() -> Option<tempfile::TempDir> {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["-t", "tmpfs", "-o", "size=24m", "tmpfs"];
+    let mounted = Command::new("mount").args(options).arg(dir.path()).status();
+    if mounted.is_ok_and(|s| s.success()) {
+        return Some(dir);
+    }
+    println!("skipped: mounting a tmpfs needs root and a mount program");
+    None
+}
+
+fn unmount(dir: &tempfile::TempDir) {
+    let _ = Command::new("umount").arg("-l").arg(dir.path()).status();
+}
+
+static FILLER: std::sync::OnceLock<std::ffi::CString> = std::sync::OnceLock::new();
+
+/// Makes room by removing a file, once.
+fn make_room(shortage: &swing::tracked::StoreShortage) -> bool {
+    CALLS.fetch_add(1, Ordering::SeqCst);
+    let Some(path) = FILLER.get() else { return false };
+    // SAFETY: a valid path.
+    shortage.needed.get() == DATA && unsafe { libc::unlink(path.as_ptr()) } == 0
+}
+
+#[test]
+fn a_full_file_system_is_said_and_is_no_bus_error() {
+    let Some(dir) = small() else { return };
+    let path = dir.path().join("home");
+    let (code, text) = run(|| {
+        let ns = Namespace::open(&path).unwrap();
+        let area = ns.create(&name("a"), &options()).unwrap();
+        area.track().unwrap();
+        (0..40).for_each(|e| store(&area, data_at(e), e));
+        0
+    });
+    assert_eq!(code, DEAD);
+    assert!(text.contains("is full") && text.contains("size="), "{text}");
+    unmount(&dir);
+}
+
+/// First what nobody needs is given back, then the program is asked.
+#[test]
+fn memory_is_found_before_a_store_dies() {
+    let Some(dir) = small() else { return };
+    let path = dir.path().join("home");
+    let (code, text) = run(|| {
+        let ns = Namespace::open(&path).unwrap();
+        let area = ns.create(&name("a"), &options()).unwrap();
+        area.track().unwrap();
+        // Three versions of six extents would not fit; two do, and the keeper finds them.
+        for round in 1..8 {
+            (0..4).for_each(|e| store(&area, data_at(e), round));
+            area.publish(Publish::Shared, b"").unwrap();
+            drop(ns.hook(&name("a")).unwrap());
+        }
+        assert_eq!(CALLS.load(Ordering::SeqCst), 0);
+        area.reclaim().unwrap();
+        let filler = path.join("filler");
+        let free = 24 * 1024 * 1024 - area.stats().own.get() - area.stats().retired.get();
+        std::fs::write(&filler, vec![1u8; free as usize - (3 << 20)]).unwrap();
+        let filler = filler.into_os_string().into_encoded_bytes();
+        FILLER.set(std::ffi::CString::new(filler).unwrap()).unwrap();
+        swing::tracked::on_shortage(Some(make_room));
+        (10..13).for_each(|e| store(&area, data_at(e), e));
+        (10..13).for_each(|e| assert_eq!(load(&area, data_at(e)), e));
+        assert_eq!(CALLS.load(Ordering::SeqCst), 1, "{:?}", area.stats());
+        0
+    });
+    unmount(&dir);
+    assert_eq!((code, text.as_str()), (0, ""));
+}
