@@ -109,6 +109,10 @@ bench-per-query: build ## A fresh process per query: swingdb sql, duckdb, polars
 bench-import: build ## Import of Parquet and CSV against DuckDB
 	$(PY) bench/import.py --bin $(BIN)
 
+.PHONY: bench-malloc
+bench-malloc: ## The allocator against glibc, jemalloc, mimalloc, tcmalloc
+	$(PY) bench/malloc.py --bin $(BIN)
+
 # ---- to use it -------------------------------------------------------------------------------------
 
 .PHONY: install

@@ -15,6 +15,7 @@
 //! | 128 | 256 | 16 classes: size (8), count (8) |
 //! | 504 | 8 | xxh3 of bytes 0..504 |
 //! | 512 | 32 | counters: small zone bytes, extents; data zone bytes, extents |
+//! | 544 | 8 | offset of the directory of the fast part ([`crate::Malloc`]), 0: none |
 //! | 1024 | 3072 | states of the large blocks, one byte each: 0 free, 255 used |
 //! | 4096 | .. | top of the small tree, top of the data tree, when they fit |
 //!

@@ -48,18 +48,18 @@ pub struct Grant {
 /// store to it.
 #[derive(Debug)]
 pub struct Heap<M = Area> {
-    mem: Arc<M>,
-    layout: Layout,
-    state: Mutex<State>,
+    pub(crate) mem: Arc<M>,
+    pub(crate) layout: Layout,
+    pub(crate) state: Mutex<State>,
 }
 
 /// What only this process knows.
 #[derive(Debug)]
-struct State {
-    small: Placement,
-    data: Placement,
+pub(crate) struct State {
+    pub(crate) small: Placement,
+    pub(crate) data: Placement,
     /// Blocks whose memory is being given back right now, not yet marked free.
-    freeing: Vec<u64>,
+    pub(crate) freeing: Vec<u64>,
 }
 
 /// While it lives, no allocation or free changes metadata.
@@ -69,7 +69,7 @@ pub struct Pause<'a> {
 }
 
 /// Where a block lies.
-enum Place {
+pub(crate) enum Place {
     Small,
     Data,
     Large(LargeBlock),
@@ -202,7 +202,7 @@ impl<M: Memory> Heap<M> {
         grant.ok_or_else(|| AllocError::Exhausted { len, largest: self.largest(len) })
     }
 
-    fn in_zone(
+    pub(crate) fn in_zone(
         &self,
         zone: &Zone,
         placement: &mut Placement,
@@ -307,7 +307,12 @@ impl<M: Memory> Heap<M> {
     }
 
     /// The length of the allocation at `offset`; checks that it is one.
-    fn allocated(&self, state: &State, offset: u64, exact: Option<u64>) -> Result<u64, FreeError> {
+    pub(crate) fn allocated(
+        &self,
+        state: &State,
+        offset: u64,
+        exact: Option<u64>,
+    ) -> Result<u64, FreeError> {
         let missing = FreeError::NotAllocated { offset };
         if state.freeing.contains(&offset) {
             return Err(missing);
@@ -385,11 +390,11 @@ impl<M: Memory> Heap<M> {
         f(&self.mem, &self.layout, &self.bytes(), &state.freeing)
     }
 
-    fn bytes(&self) -> Bytes<'_, M> {
+    pub(crate) fn bytes(&self) -> Bytes<'_, M> {
         Bytes::new(&*self.mem, self.layout.payload_start)
     }
 
-    fn place_of(&self, offset: u64) -> Place {
+    pub(crate) fn place_of(&self, offset: u64) -> Place {
         if offset < self.layout.space.small_zone {
             Place::Small
         } else if offset < self.layout.data_end {

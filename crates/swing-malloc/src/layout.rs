@@ -36,6 +36,8 @@ pub const SMALL_GRANULE_SHIFT: u32 = 7;
 pub const DATA_GRANULE_SHIFT: u32 = 12;
 /// Offset of the counters in the header.
 pub(crate) const COUNTERS_AT: u64 = 512;
+/// Offset of the place of the fast part's directory; zero when there is none.
+pub(crate) const FAST_ROOT_AT: u64 = 544;
 /// Offset of the states of the large blocks, one byte each.
 pub(crate) const BLOCK_STATES_AT: u64 = 1024;
 /// Most large blocks a table may have.

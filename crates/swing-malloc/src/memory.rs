@@ -47,6 +47,19 @@ pub unsafe trait Memory: Send + Sync {
     /// An error if this process may not write at all, such as a forked child. Asked before a lock
     /// is taken.
     fn check_writer(&self) -> Result<(), WriteError>;
+    /// True if any extent that overlaps `range` has memory.
+    fn any_present(&self, range: Range<u64>) -> bool {
+        let space = self.space();
+        let mut at = range.start;
+        while at < range.end {
+            if self.state(at) != ExtentState::Absent {
+                return true;
+            }
+            let extent = if at < space.small_zone { space.small_extent } else { space.data_extent };
+            at = (at / extent + 1) * extent;
+        }
+        false
+    }
     /// Held while metadata is written: a fork of the process does not freeze the area meanwhile.
     fn storing(&self) -> Option<Storing<'_>> {
         None
@@ -164,6 +177,10 @@ unsafe impl Memory for Area {
 
     fn discard(&self, range: Range<u64>) -> Result<(), WriteError> {
         Area::discard(self, AreaOffset(range.start)..AreaOffset(range.end))
+    }
+
+    fn any_present(&self, range: Range<u64>) -> bool {
+        Area::any_present(self, &(AreaOffset(range.start)..AreaOffset(range.end)))
     }
 
     #[inline]

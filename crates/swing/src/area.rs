@@ -386,6 +386,13 @@ impl Area {
         }
     }
 
+    /// Whether any extent that overlaps `range` has memory; takes no lock, and little time also for
+    /// gigabytes.
+    pub fn any_present(&self, range: &std::ops::Range<AreaOffset>) -> bool {
+        assert!(self.core.geometry.contains(range), "the range lies inside the area");
+        self.core.states.any_present(self.core.geometry.covering(range))
+    }
+
     /// Announces that the caller may store into private extents as long as the guard lives. A
     /// client that holds one around all its stores gets a stable view in forked children: a fork
     /// while no session is alive freezes the state for the child. A fork during a session cannot

@@ -6,7 +6,7 @@
 //! Where the area's own versions lie and since when is kept in a sparse table behind the area's
 //! lock.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::futex;
 use crate::units::{Epoch, ExtentId};
@@ -138,6 +138,24 @@ impl States {
         self.0[extents.start as usize..extents.end as usize]
             .iter()
             .all(|s| state_of(s.load(Ordering::Acquire)) == PRIVATE)
+    }
+
+    /// Whether any of a range of extents has memory.
+    pub(crate) fn any_present(&self, extents: std::ops::Range<u32>) -> bool {
+        debug_assert!(extents.start <= extents.end && extents.end <= self.len());
+        let states = &self.0[extents.start as usize..extents.end as usize];
+        // SAFETY: both are atomics at addresses that `align_to` finds aligned; that a pair is read
+        // while one of its words changes only means that the change may not be seen yet.
+        let (before, pairs, after) = unsafe { states.align_to::<AtomicU64>() };
+        let any = |s: &[AtomicU32]| s.iter().any(|s| state_of(s.load(Ordering::Relaxed)) != ABSENT);
+        const { assert!(ABSENT == 0) };
+        const PAIR: u64 = STATE as u64 | (STATE as u64) << 32;
+        let (pieces, rest) = pairs.as_chunks::<8>();
+        // Without a branch inside a piece its loads overlap.
+        let all = |piece: &[AtomicU64]| {
+            piece.iter().fold(0, |all, pair| all | pair.load(Ordering::Relaxed)) & PAIR != 0
+        };
+        any(before) || any(after) || pieces.iter().any(|piece| all(piece)) || all(rest)
     }
 
     pub(crate) fn len(&self) -> u32 {

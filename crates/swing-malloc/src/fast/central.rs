@@ -1,0 +1,491 @@
+//! The central part: slabs, their records, and the way between them and the caches of threads.
+//! Everything here runs under the central lock.
+
+use super::class::{CLASSES, FIRST, SLAB_CLASSES, cached, size_of, slab_blocks, slab_bytes};
+use super::gate::Gate;
+use super::map::Map;
+use super::record::*;
+use crate::error::{AllocError, FreeError, HeapError};
+use crate::heap::Heap;
+use crate::memory::Memory;
+use crate::tree::Corruption;
+use std::sync::Arc;
+use swing::{AreaOffset, ByteLen, WriteError};
+
+/// What the central part needs at hand.
+pub(crate) struct Tools<'a, M> {
+    pub heap: &'a Heap<M>,
+    pub map: &'a Map,
+    pub words: Words<'a, M>,
+}
+
+/// Places of this process; what they lead to is in the area.
+#[derive(Debug)]
+pub(crate) struct Central {
+    pub directory: u64,
+    pub chunks: Vec<u64>,
+    /// By cache: who uses it.
+    pub gates: Vec<Option<Arc<Gate>>>,
+}
+
+fn corrupt(at: u64, found: u64, rule: &'static str) -> Corruption {
+    Corruption { at, found, rule }
+}
+
+impl Central {
+    /// A new directory in a heap that has none.
+    pub(crate) fn create<M: Memory>(heap: &Heap<M>) -> Result<Self, HeapError> {
+        let words = Words::new(&**heap.area());
+        let directory = heap.allocate_metadata(DIRECTORY_BYTES).map_err(|error| match error {
+            AllocError::Write(error) => HeapError::Write(error),
+            _ => HeapError::ZoneTooSmall {
+                needed: DIRECTORY_BYTES,
+                small_zone: heap.area().space().small_zone,
+            },
+        })?;
+        let made = words.open(directory..directory + DIRECTORY_BYTES).map(|()| {
+            words.zero(directory, DIRECTORY_BYTES);
+            words.set64(directory, MAGIC);
+        });
+        if let Err(error) = made.and_then(|()| heap.set_fast_root(directory)) {
+            let _ = heap.free_exact(AreaOffset(directory), ByteLen(DIRECTORY_BYTES));
+            return Err(error.into());
+        }
+        Ok(Central { directory, chunks: Vec::new(), gates: Vec::new() })
+    }
+
+    /// Reads what an earlier owner left, checks every place, and fills the map.
+    pub(crate) fn open<M: Memory>(tools: &Tools<'_, M>, root: u64) -> Result<Self, HeapError> {
+        let words = &tools.words;
+        let sound = words.sound(root, DIRECTORY_BYTES) && words.get64(root) == MAGIC;
+        if !sound {
+            return Err(corrupt(root, root, "the directory is in the small zone").into());
+        }
+        let mut chunks = Vec::new();
+        let mut at = words.get64(root + DIR_FIRST_CHUNK);
+        for _ in 0..words.get32(root + DIR_CHUNKS) {
+            if !words.sound(at, CHUNK_BYTES) {
+                return Err(corrupt(at, at, "a chunk of records is in the small zone").into());
+            }
+            chunks.push(at);
+            at = words.get64(at);
+        }
+        let caches = words.get32(root + DIR_CACHES);
+        let records = words.get32(root + DIR_RECORDS);
+        if caches > MAX_CACHES || u64::from(records) > chunks.len() as u64 * u64::from(RECORDS) {
+            return Err(corrupt(root, records.into(), "records lie in chunks").into());
+        }
+        for slot in 0..caches {
+            let cache = words.get64(root + dir_cache(slot));
+            if !words.sound(cache, CACHE_BYTES) {
+                return Err(corrupt(cache, cache, "a cache is in the small zone").into());
+            }
+        }
+        let gates = vec![None; caches as usize];
+        let central = Central { directory: root, chunks, gates };
+        for index in 0..records {
+            let record = central.record(index);
+            let (offset, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
+            if offset == 0 {
+                continue;
+            }
+            let inside = class < SLAB_CLASSES
+                && offset.is_multiple_of(slab_bytes(class))
+                && offset
+                    .checked_add(slab_bytes(class))
+                    .is_some_and(|end| end <= tools.heap.area().space().reserve);
+            if !inside {
+                return Err(corrupt(record, offset, "a slab lies in the area").into());
+            }
+            tools.map.add_slab(offset, slab_bytes(class), class, index);
+        }
+        Ok(central)
+    }
+
+    pub(crate) fn record(&self, index: u32) -> u64 {
+        self.chunks[(index / RECORDS) as usize] + record_in_chunk(index)
+    }
+
+    pub(crate) fn cache<M: Memory>(&self, words: &Words<'_, M>, slot: u32) -> u64 {
+        words.get64(self.directory + dir_cache(slot))
+    }
+
+    fn open_directory<M: Memory>(&self, words: &Words<'_, M>) -> Result<(), WriteError> {
+        words.open(self.directory..self.directory + DIRECTORY_BYTES)
+    }
+
+    fn open_record<M: Memory>(&self, words: &Words<'_, M>, index: u32) -> Result<(), WriteError> {
+        let record = self.record(index);
+        words.open(record..record + RECORD_BYTES)
+    }
+
+    /// A record number stored plus one, checked.
+    fn link<M: Memory>(&self, words: &Words<'_, M>, at: u64) -> Result<Option<u32>, Corruption> {
+        let stored = words.get32(at);
+        if stored > words.get32(self.directory + DIR_RECORDS) {
+            return Err(corrupt(at, stored.into(), "a link leads to a record"));
+        }
+        Ok(stored.checked_sub(1))
+    }
+
+    /// Puts a slab at the head of its class's list; everything is open.
+    fn list<M: Memory>(&self, words: &Words<'_, M>, index: u32) -> Result<(), FreeError> {
+        let record = self.record(index);
+        let head = self.directory + dir_head(words.get32(record + REC_CLASS) as usize);
+        let next = self.link(words, head)?;
+        if let Some(next) = next {
+            self.open_record(words, next)?;
+            words.set32(self.record(next) + REC_PREVIOUS, index + 1);
+        }
+        words.set32(record + REC_NEXT, next.map_or(0, |n| n + 1));
+        words.set32(record + REC_PREVIOUS, 0);
+        words.set32(head, index + 1);
+        Ok(())
+    }
+
+    fn unlist<M: Memory>(&self, words: &Words<'_, M>, index: u32) -> Result<(), FreeError> {
+        let record = self.record(index);
+        let (next, previous) =
+            (self.link(words, record + REC_NEXT)?, self.link(words, record + REC_PREVIOUS)?);
+        for neighbour in [next, previous].into_iter().flatten() {
+            self.open_record(words, neighbour)?;
+        }
+        if let Some(next) = next {
+            words.set32(self.record(next) + REC_PREVIOUS, previous.map_or(0, |p| p + 1));
+        }
+        let from = match previous {
+            Some(previous) => self.record(previous) + REC_NEXT,
+            None => self.directory + dir_head(words.get32(record + REC_CLASS) as usize),
+        };
+        words.set32(from, next.map_or(0, |n| n + 1));
+        words.set32(record + REC_NEXT, 0);
+        words.set32(record + REC_PREVIOUS, 0);
+        Ok(())
+    }
+
+    /// A record that no slab uses; the directory is open.
+    fn unused_record<M: Memory>(&mut self, tools: &Tools<'_, M>) -> Result<u32, AllocError> {
+        let words = &tools.words;
+        let dir = self.directory;
+        if let Some(index) = self.link(words, dir + DIR_FREE_RECORD)? {
+            self.open_record(words, index)?;
+            return Ok(index);
+        }
+        let index = words.get32(dir + DIR_RECORDS);
+        if index / RECORDS == self.chunks.len() as u32 {
+            let chunk = tools.heap.allocate_metadata(CHUNK_BYTES)?;
+            let last = words.get64(dir + DIR_LAST_CHUNK);
+            let opened = words.open(chunk..chunk + CHUNK_BYTES);
+            let opened =
+                opened.and_then(|()| if last == 0 { Ok(()) } else { words.open(last..last + 8) });
+            if let Err(error) = opened {
+                let _ = tools.heap.free_exact(AreaOffset(chunk), ByteLen(CHUNK_BYTES));
+                return Err(error.into());
+            }
+            words.zero(chunk, CHUNK_BYTES);
+            let link = if last == 0 { dir + DIR_FIRST_CHUNK } else { last };
+            words.set64(link, chunk);
+            words.set64(dir + DIR_LAST_CHUNK, chunk);
+            words.set32(dir + DIR_CHUNKS, self.chunks.len() as u32 + 1);
+            self.chunks.push(chunk);
+        }
+        self.open_record(words, index)?;
+        words.set32(dir + DIR_RECORDS, index + 1);
+        // On the free list until a slab uses it.
+        words.zero(self.record(index), RECORD_BYTES);
+        words.set32(dir + DIR_FREE_RECORD, index + 1);
+        Ok(index)
+    }
+
+    /// A new slab, wholly free, on its list.
+    fn add_slab<M: Memory>(
+        &mut self,
+        tools: &Tools<'_, M>,
+        class: usize,
+    ) -> Result<u32, AllocError> {
+        let words = &tools.words;
+        let index = self.unused_record(tools)?;
+        let len = slab_bytes(class);
+        let slab = tools.heap.allocate_aligned(len)?;
+        let record = self.record(index);
+        words.set32(self.directory + DIR_FREE_RECORD, words.get32(record + REC_NEXT));
+        words.set64(record, slab);
+        words.set32(record + REC_CLASS, class as u32);
+        words.set32(record + REC_FREE, slab_blocks(class) as u32);
+        words.set32(record + REC_NEXT, 0);
+        for word in 0..WORDS {
+            let bits = slab_blocks(class).saturating_sub(word * 64).min(64);
+            let ones = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+            words.set64(record + REC_BITS + word * 8, ones);
+        }
+        tools.map.add_slab(slab, len, class, index);
+        match self.list(words, index) {
+            Ok(()) => Ok(index),
+            Err(FreeError::Write(error)) => {
+                self.drop_slab(tools, index);
+                Err(error.into())
+            }
+            Err(_) => Err(corrupt(record, slab, "lists of slabs are sound").into()),
+        }
+    }
+
+    /// Gives the memory of a wholly free slab that is on no list back to the heap; its record is
+    /// open. When the heap refuses the slab is lost until the heap is opened again.
+    fn drop_slab<M: Memory>(&self, tools: &Tools<'_, M>, index: u32) {
+        let words = &tools.words;
+        let record = self.record(index);
+        let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
+        tools.map.remove(slab, slab_bytes(class));
+        let _ = tools.heap.free_exact(AreaOffset(slab), ByteLen(slab_bytes(class)));
+        words.zero(record, RECORD_BYTES);
+        words.set32(record + REC_NEXT, words.get32(self.directory + DIR_FREE_RECORD));
+        words.set32(self.directory + DIR_FREE_RECORD, index + 1);
+    }
+
+    /// Takes up to `most` blocks of a class with slabs, handing each to `keep`.
+    fn take<M: Memory>(
+        &mut self,
+        tools: &Tools<'_, M>,
+        class: usize,
+        most: usize,
+        mut keep: impl FnMut(u64),
+    ) -> Result<(), AllocError> {
+        let words = &tools.words;
+        self.open_directory(words)?;
+        let mut left = most as u32;
+        while left > 0 {
+            let index = match self.link(words, self.directory + dir_head(class))? {
+                Some(index) => index,
+                // One slab at most for a request: what it has is enough.
+                None if left == most as u32 => self.add_slab(tools, class)?,
+                None => break,
+            };
+            self.open_record(words, index)?;
+            let record = self.record(index);
+            let (slab, free) = (words.get64(record), words.get32(record + REC_FREE));
+            let taken = free.min(left);
+            if taken == free {
+                self.unlist(words, index).map_err(|error| match error {
+                    FreeError::Write(error) => AllocError::Write(error),
+                    _ => corrupt(record, index.into(), "lists of slabs are sound").into(),
+                })?;
+            }
+            let mut rest = taken;
+            for word in 0..WORDS {
+                let at = record + REC_BITS + word * 8;
+                let mut bits = words.get64(at);
+                while bits != 0 && rest > 0 {
+                    let bit = u64::from(bits.trailing_zeros());
+                    bits &= bits - 1;
+                    rest -= 1;
+                    keep(slab + (word * 64 + bit) * size_of(class));
+                }
+                words.set64(at, bits);
+            }
+            if rest > 0 || free == 0 {
+                return Err(corrupt(record, free.into(), "a slab counts its free blocks").into());
+            }
+            words.set32(record + REC_FREE, free - taken);
+            left -= taken;
+        }
+        Ok(())
+    }
+
+    /// Puts one block of a slab back.
+    fn put<M: Memory>(&self, tools: &Tools<'_, M>, offset: u64) -> Result<(), FreeError> {
+        let words = &tools.words;
+        let missing = FreeError::NotAllocated { offset };
+        let index = tools.map.record(offset).ok_or(missing)?;
+        let record = self.record(index);
+        let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
+        let (size, inside) = (size_of(class), offset - slab);
+        let block = inside / size;
+        let at = record + REC_BITS + block / 64 * 8;
+        let bit = 1 << (block % 64);
+        if inside % size != 0 || block >= slab_blocks(class) || words.get64(at) & bit != 0 {
+            return Err(FreeError::NotAllocated { offset });
+        }
+        self.open_directory(words)?;
+        self.open_record(words, index)?;
+        let free = words.get32(record + REC_FREE) + 1;
+        if free == 1 {
+            self.list(words, index)?;
+        }
+        words.set64(at, words.get64(at) | bit);
+        words.set32(record + REC_FREE, free);
+        let alone = words.get32(record + REC_NEXT) == 0 && words.get32(record + REC_PREVIOUS) == 0;
+        // The last slab of a class with room stays, and one whose list cannot be written.
+        let spare = u64::from(free) == slab_blocks(class) && !alone;
+        if spare && self.unlist(words, index).is_ok() {
+            self.drop_slab(tools, index);
+        }
+        Ok(())
+    }
+
+    /// One block, without a cache.
+    pub(crate) fn take_one<M: Memory>(
+        &mut self,
+        tools: &Tools<'_, M>,
+        class: usize,
+    ) -> Result<u64, AllocError> {
+        if class >= SLAB_CLASSES {
+            let grant = tools.heap.allocate(ByteLen(size_of(class)))?;
+            tools.map.add_block(grant.offset.0, class);
+            return Ok(grant.offset.0);
+        }
+        let mut block = None;
+        self.take(tools, class, 1, |offset| block = Some(offset))?;
+        block.ok_or_else(|| AllocError::Exhausted { len: size_of(class), largest: 0 })
+    }
+
+    /// Gives one block back to its slab or to the heap.
+    pub(crate) fn put_one<M: Memory>(
+        &self,
+        tools: &Tools<'_, M>,
+        offset: u64,
+    ) -> Result<(), FreeError> {
+        match tools.map.class(offset) {
+            None => Err(FreeError::NotAllocated { offset }),
+            Some(class) if class < SLAB_CLASSES => self.put(tools, offset),
+            Some(_) => {
+                tools.heap.free(AreaOffset(offset))?;
+                tools.map.remove(offset, 1);
+                Ok(())
+            }
+        }
+    }
+
+    /// Fills a class of a cache that is open to half; the cache has none of it.
+    pub(crate) fn refill<M: Memory>(
+        &mut self,
+        tools: &Tools<'_, M>,
+        cache: u64,
+        class: usize,
+    ) -> Result<(), AllocError> {
+        let words = &tools.words;
+        debug_assert_eq!(words.get16(cache + 2 * class as u64), 0);
+        let entries = cache + ENTRIES_AT + 8 * u64::from(FIRST[class]);
+        if class >= SLAB_CLASSES {
+            let offset = self.take_one(tools, class)?;
+            words.set64(entries, offset);
+            words.set16(cache + 2 * class as u64, 1);
+            return Ok(());
+        }
+        let mut count = 0;
+        let taken = self.take(tools, class, cached(class) / 2, |offset| {
+            words.set64(entries + 8 * count, offset);
+            count += 1;
+        });
+        // The lowest address is handed out first.
+        for i in 0..count / 2 {
+            let (a, b) = (entries + 8 * i, entries + 8 * (count - 1 - i));
+            let (low, high) = (words.get64(a), words.get64(b));
+            words.set64(a, high);
+            words.set64(b, low);
+        }
+        words.set16(cache + 2 * class as u64, count as u16);
+        if count > 0 { Ok(()) } else { taken }
+    }
+
+    /// Gives back the `count` oldest blocks of a class of a cache that is open.
+    pub(crate) fn flush<M: Memory>(
+        &self,
+        tools: &Tools<'_, M>,
+        cache: u64,
+        class: usize,
+        count: usize,
+    ) -> Result<(), FreeError> {
+        let words = &tools.words;
+        let entries = cache + ENTRIES_AT + 8 * u64::from(FIRST[class]);
+        let held = words.get16(cache + 2 * class as u64) as usize;
+        let mut done = 0;
+        let mut outcome = Ok(());
+        while done < count.min(held) {
+            outcome = self.put_one(tools, words.get64(entries + 8 * done as u64));
+            if outcome.is_err() {
+                break;
+            }
+            done += 1;
+        }
+        for i in done..held {
+            words.set64(entries + 8 * (i - done) as u64, words.get64(entries + 8 * i as u64));
+        }
+        words.set16(cache + 2 * class as u64, (held - done) as u16);
+        outcome
+    }
+
+    /// Gives back everything a cache holds.
+    pub(crate) fn drain<M: Memory>(
+        &self,
+        tools: &Tools<'_, M>,
+        slot: u32,
+    ) -> Result<(), FreeError> {
+        let cache = self.cache(&tools.words, slot);
+        let held = |class: &usize| tools.words.get16(cache + 2 * *class as u64) > 0;
+        for class in (0..CLASSES).filter(held) {
+            tools.words.open(cache..cache + CACHE_BYTES)?;
+            self.flush(tools, cache, class, cached(class))?;
+        }
+        Ok(())
+    }
+
+    /// A cache for a thread: one that nobody uses, or a new one; `None` when there are too many.
+    pub(crate) fn attach<M: Memory>(
+        &mut self,
+        tools: &Tools<'_, M>,
+    ) -> Result<Option<(u32, Arc<Gate>)>, AllocError> {
+        let words = &tools.words;
+        let gate = Arc::new(Gate::new());
+        if let Some(slot) = self.gates.iter().position(Option::is_none) {
+            self.check_cache(tools, slot as u32)?;
+            self.gates[slot] = Some(gate.clone());
+            return Ok(Some((slot as u32, gate)));
+        }
+        let slot = self.gates.len() as u32;
+        if slot == MAX_CACHES {
+            return Ok(None);
+        }
+        self.open_directory(words)?;
+        let cache = tools.heap.allocate_metadata(CACHE_BYTES)?;
+        if let Err(error) = words.open(cache..cache + CACHE_BYTES) {
+            let _ = tools.heap.free_exact(AreaOffset(cache), ByteLen(CACHE_BYTES));
+            return Err(error.into());
+        }
+        words.zero(cache, CACHE_BYTES);
+        words.set64(self.directory + dir_cache(slot), cache);
+        words.set32(self.directory + DIR_CACHES, slot + 1);
+        self.gates.push(Some(gate.clone()));
+        Ok(Some((slot, gate)))
+    }
+
+    /// Entries that another process left: each must be a block of its class. Blocks without a slab
+    /// become known this way.
+    pub(crate) fn check_cache<M: Memory>(
+        &self,
+        tools: &Tools<'_, M>,
+        slot: u32,
+    ) -> Result<(), Corruption> {
+        let words = &tools.words;
+        let cache = self.cache(words, slot);
+        for (class, first) in FIRST.iter().enumerate().take(CLASSES) {
+            let held = words.get16(cache + 2 * class as u64);
+            if usize::from(held) > cached(class) {
+                return Err(corrupt(cache, held.into(), "a cache holds at most its capacity"));
+            }
+            for i in 0..u64::from(held) {
+                let at = cache + ENTRIES_AT + 8 * (u64::from(*first) + i);
+                let offset = words.get64(at);
+                if class >= SLAB_CLASSES && tools.map.class(offset).is_none() {
+                    let usable = tools.heap.usable_size(AreaOffset(offset));
+                    if matches!(usable, Ok(Some(len)) if len.0 >= size_of(class)) {
+                        tools.map.add_block(offset, class);
+                    }
+                }
+                if tools.map.class(offset) != Some(class) {
+                    return Err(corrupt(at, offset, "a cache holds blocks of its classes"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

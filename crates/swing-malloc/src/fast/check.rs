@@ -1,0 +1,189 @@
+//! The checker of the fast part (INV-MALLOC-1..4), on top of the heap's.
+
+use super::Malloc;
+use super::central::Central;
+use super::class::{CLASSES, FIRST, SLAB_CLASSES, cached, size_of, slab_blocks, slab_bytes};
+use super::gate::Gate;
+use super::record::*;
+use crate::error::CheckError;
+use crate::heap::Grant;
+use crate::memory::Memory;
+use std::collections::{HashMap, HashSet};
+use swing::{AreaOffset, ByteLen};
+
+/// What a successful check has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MallocReport {
+    /// Blocks in use: in no cache and not free. Blocks of the heap's own users count, too.
+    pub blocks: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Slabs.
+    pub slabs: u64,
+    /// Free blocks in slabs.
+    pub free: u64,
+    /// Blocks in caches.
+    pub cached: u64,
+}
+
+fn broken(invariant: &'static str, at: u64, found: u64, expected: u64) -> CheckError {
+    let rule = match invariant {
+        "INV-MALLOC-1" => "directory, records and slabs are blocks of the heap",
+        "INV-MALLOC-2" => "a slab counts the bits of its free blocks",
+        "INV-MALLOC-3" => "exactly the slabs with room are on their class's list",
+        _ => "a cached block is an allocated block of its class, once",
+    };
+    CheckError { invariant, at, found, expected, rule }
+}
+
+impl<M: Memory + 'static> Malloc<M> {
+    /// Verifies every invariant of the heap and of the fast part. Other threads wait meanwhile.
+    ///
+    /// # Errors
+    /// The first violation found.
+    pub fn check(&self) -> Result<MallocReport, CheckError> {
+        self.walk().map(|(report, _)| report)
+    }
+
+    /// Every block in use, ascending: what an application compares with what it knows.
+    ///
+    /// # Errors
+    /// As [`Malloc::check`].
+    pub fn blocks(&self) -> Result<Vec<Grant>, CheckError> {
+        self.walk().map(|(_, blocks)| blocks)
+    }
+
+    fn walk(&self) -> Result<(MallocReport, Vec<Grant>), CheckError> {
+        let inner = &*self.inner;
+        let central = inner.central.lock();
+        Gate::close_all(central.gates.iter().flatten().map(|gate| &**gate));
+        let words = Words::new(&**inner.heap.area());
+        let mut report = MallocReport::default();
+        let all = inner.heap.blocks()?;
+        let mut heap: HashMap<u64, u64> = all.iter().map(|g| (g.offset.0, g.len.0)).collect();
+        let mut own = |at: u64, len: u64| match heap.remove(&at) {
+            Some(found) if found >= len => Ok(()),
+            found => Err(broken("INV-MALLOC-1", at, found.unwrap_or(0), len)),
+        };
+        own(central.directory, DIRECTORY_BYTES)?;
+        for chunk in &central.chunks {
+            own(*chunk, CHUNK_BYTES)?;
+        }
+        for slot in 0..central.gates.len() as u32 {
+            own(central.cache(&words, slot), CACHE_BYTES)?;
+        }
+        let mut used: HashMap<u64, u64> = HashMap::new();
+        let mut with_room: HashMap<u32, usize> = HashMap::new();
+        for index in 0..words.get32(central.directory + DIR_RECORDS) {
+            let record = central.record(index);
+            let slab = words.get64(record);
+            if slab == 0 {
+                continue;
+            }
+            let class = words.get32(record + REC_CLASS) as usize;
+            if class >= SLAB_CLASSES {
+                return Err(broken("INV-MALLOC-1", record, class as u64, SLAB_CLASSES as u64));
+            }
+            own(slab, slab_bytes(class))?;
+            let free = Self::slab(&words, record, slab, class, &mut used)?;
+            if free > 0 {
+                with_room.insert(index, class);
+            }
+            report.slabs += 1;
+            report.free += free;
+        }
+        Self::lists(&central, &words, with_room)?;
+        used.extend(heap);
+        let seen = Self::caches(&central, &words, &used)?;
+        report.cached = seen.len() as u64;
+        used.retain(|offset, _| !seen.contains(offset));
+        let grant =
+            |(offset, len): (u64, u64)| Grant { offset: AreaOffset(offset), len: ByteLen(len) };
+        let mut blocks: Vec<Grant> = used.into_iter().map(grant).collect();
+        blocks.sort_unstable_by_key(|grant| grant.offset);
+        report.blocks = blocks.len() as u64;
+        report.bytes = blocks.iter().map(|grant| grant.len.0).sum();
+        Ok((report, blocks))
+    }
+
+    /// The lists hold exactly the slabs with room, each on that of its class.
+    fn lists(
+        central: &Central,
+        words: &Words<'_, M>,
+        mut with_room: HashMap<u32, usize>,
+    ) -> Result<(), CheckError> {
+        for class in 0..SLAB_CLASSES {
+            let mut next = words.get32(central.directory + dir_head(class));
+            let mut previous = 0;
+            while next > 0 {
+                let record = central.record(next - 1);
+                let back = words.get32(record + REC_PREVIOUS);
+                if with_room.remove(&(next - 1)) != Some(class) || back != previous {
+                    return Err(broken("INV-MALLOC-3", record, back.into(), previous.into()));
+                }
+                previous = next;
+                next = words.get32(record + REC_NEXT);
+            }
+        }
+        if let Some((index, _)) = with_room.iter().next() {
+            return Err(broken("INV-MALLOC-3", central.record(*index), 0, 1));
+        }
+        Ok(())
+    }
+
+    /// Every cached block, each allocated, of its class, and once.
+    fn caches(
+        central: &Central,
+        words: &Words<'_, M>,
+        used: &HashMap<u64, u64>,
+    ) -> Result<HashSet<u64>, CheckError> {
+        let mut seen = HashSet::new();
+        for slot in 0..central.gates.len() as u32 {
+            let cache = central.cache(words, slot);
+            for (class, first) in FIRST.iter().enumerate().take(CLASSES) {
+                let held = u64::from(words.get16(cache + 2 * class as u64));
+                if held > cached(class) as u64 {
+                    return Err(broken("INV-MALLOC-4", cache, held, cached(class) as u64));
+                }
+                for i in 0..held {
+                    let at = cache + ENTRIES_AT + 8 * (u64::from(*first) + i);
+                    let offset = words.get64(at);
+                    let fits = |len: &u64| {
+                        *len == size_of(class) || (class >= SLAB_CLASSES && *len > size_of(class))
+                    };
+                    if !used.get(&offset).is_some_and(fits) || !seen.insert(offset) {
+                        return Err(broken("INV-MALLOC-4", at, offset, size_of(class)));
+                    }
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    /// One slab: its count and bits agree; its blocks that are not free are noted.
+    fn slab(
+        words: &Words<'_, M>,
+        record: u64,
+        slab: u64,
+        class: usize,
+        used: &mut HashMap<u64, u64>,
+    ) -> Result<u64, CheckError> {
+        let mut free = 0;
+        for block in 0..WORDS * 64 {
+            let at = record + REC_BITS + block / 64 * 8;
+            let is_free = words.get64(at) >> (block % 64) & 1 == 1;
+            if block >= slab_blocks(class) && is_free {
+                return Err(broken("INV-MALLOC-2", at, block, slab_blocks(class)));
+            }
+            free += u64::from(is_free);
+            if block < slab_blocks(class) && !is_free {
+                used.insert(slab + block * size_of(class), size_of(class));
+            }
+        }
+        let counted = words.get32(record + REC_FREE).into();
+        if counted != free {
+            return Err(broken("INV-MALLOC-2", record, counted, free));
+        }
+        Ok(free)
+    }
+}

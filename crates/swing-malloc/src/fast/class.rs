@@ -1,0 +1,118 @@
+//! Sizes: which class serves a request.
+//!
+//! Up to 128 B a class every 16 B, up to 32 KiB four to a doubling, above that the powers of two of
+//! the buddy part. So a block wastes at most a fifth below 32 KiB.
+
+/// Classes whose blocks are cut from slabs.
+pub(crate) const SLAB_CLASSES: usize = 40;
+/// All classes; the largest is 2^40 bytes.
+pub(crate) const CLASSES: usize = SLAB_CLASSES + 25;
+/// Largest block of a slab.
+pub(crate) const SLAB_LIMIT: u64 = 32 << 10;
+/// Most blocks of one slab: its bitmap has as many bits.
+#[cfg(test)]
+pub(crate) const SLAB_BLOCKS: u64 = 1024;
+
+/// The class of the smallest blocks that hold `len`; `None` above the largest class.
+#[inline(always)]
+pub(crate) fn class_of(len: u64) -> Option<usize> {
+    if len <= 128 {
+        return Some((len.max(1) as usize - 1) >> 4);
+    }
+    let last = len - 1;
+    let log = last.ilog2() as usize;
+    if len <= SLAB_LIMIT {
+        return Some(8 + (log - 7) * 4 + ((last >> (log - 2)) & 3) as usize);
+    }
+    let class = SLAB_CLASSES + (log + 1).saturating_sub(16);
+    (class < CLASSES).then_some(class)
+}
+
+/// Bytes of a block of a class.
+#[inline(always)]
+pub(crate) const fn size_of(class: usize) -> u64 {
+    if class < 8 {
+        return (class as u64 + 1) * 16;
+    }
+    if class < SLAB_CLASSES {
+        let (doubling, quarter) = ((class - 8) / 4, (class - 8) % 4);
+        return (5 + quarter as u64) << (5 + doubling);
+    }
+    1 << (16 + class - SLAB_CLASSES)
+}
+
+/// Bytes of a slab of a class: a power of two from 16 KiB to 256 KiB.
+pub(crate) const fn slab_bytes(class: usize) -> u64 {
+    match size_of(class) {
+        16 => 16 << 10,
+        32 | 48 => 32 << 10,
+        size if size <= 4096 => 64 << 10,
+        _ => 256 << 10,
+    }
+}
+
+/// Blocks of one slab.
+pub(crate) const fn slab_blocks(class: usize) -> u64 {
+    slab_bytes(class) / size_of(class)
+}
+
+/// Blocks of a class that one thread keeps at most.
+pub(crate) const fn cached(class: usize) -> usize {
+    match size_of(class) {
+        0..=1024 => 128,
+        1025..=SLAB_LIMIT => 32,
+        size if size <= 128 << 10 => 16,
+        size if size <= 1 << 20 => 8,
+        // Only those without memory are kept.
+        _ => 32,
+    }
+}
+
+/// For each class the place of its first entry in a thread's cache; then the end of all.
+pub(crate) const FIRST: [u32; CLASSES + 1] = {
+    let mut first = [0; CLASSES + 1];
+    let mut class = 0;
+    while class < CLASSES {
+        first[class + 1] = first[class] + cached(class) as u32;
+        class += 1;
+    }
+    first
+};
+
+/// As [`cached`], to be looked up.
+pub(crate) const CACHED: [u16; CLASSES] = {
+    let mut most = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        most[class] = cached(class) as u16;
+        class += 1;
+    }
+    most
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_gets_the_smallest_class_that_holds_it() {
+        for len in
+            (0..70_000_u64).chain((17..40).flat_map(|s| [(1 << s) - 1, 1 << s, (1 << s) + 1]))
+        {
+            let class = class_of(len).unwrap();
+            assert!(size_of(class) >= len, "{len}");
+            assert!(class == 0 || size_of(class - 1) < len.max(1), "{len} class {class}");
+        }
+        assert_eq!(class_of((1 << 40) + 1), None);
+    }
+
+    #[test]
+    fn slabs_fit_their_bitmaps_and_hold_several_blocks() {
+        for class in 0..SLAB_CLASSES {
+            assert!((6..=SLAB_BLOCKS).contains(&slab_blocks(class)), "class {class}");
+            assert!(slab_bytes(class).is_power_of_two() && size_of(class).is_multiple_of(16));
+        }
+        assert_eq!(size_of(SLAB_CLASSES - 1), SLAB_LIMIT);
+        assert_eq!(size_of(CLASSES - 1), 1 << 40);
+    }
+}

@@ -1,0 +1,315 @@
+//! The fast part against a naive model: a map of what is allocated. The checker must agree with the
+//! model after publishes, failing barriers, and in derived memory while the parent goes on.
+
+mod common;
+
+use common::{TestMemory, seed};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use swing::{AreaOffset, ByteLen};
+use swing_malloc::{AllocError, BlockTable, FreeError, Heap, HeapOptions, Malloc, Memory};
+
+struct World {
+    memory: Arc<TestMemory>,
+    malloc: Malloc<TestMemory>,
+    /// Offset to length granted.
+    model: BTreeMap<u64, u64>,
+}
+
+impl World {
+    fn new(reserve: u64) -> World {
+        let memory = TestMemory::new(reserve);
+        let heap = Heap::create(memory.clone(), HeapOptions::default()).unwrap();
+        World { memory, malloc: Malloc::open(heap).unwrap(), model: BTreeMap::new() }
+    }
+
+    fn publish(&self) {
+        let _pause = self.malloc.pause();
+        self.memory.publish();
+    }
+
+    fn derive(&self) -> World {
+        let memory = {
+            let _pause = self.malloc.pause();
+            self.memory.publish();
+            self.memory.derive()
+        };
+        let heap = Heap::open(memory.clone()).unwrap();
+        World { memory, malloc: Malloc::open(heap).unwrap(), model: self.model.clone() }
+    }
+
+    fn granted(&mut self, offset: u64, len: u64, asked: u64, align: u64) {
+        assert!(len >= asked && offset.is_multiple_of(align), "{offset} {len} {asked} {align}");
+        assert!(offset + len <= self.memory.space().reserve);
+        if let Some((before, size)) = self.model.range(..offset + len).next_back() {
+            assert!(before + size <= offset, "overlaps the block at {before}");
+        }
+        self.model.insert(offset, len);
+    }
+
+    fn allocate(&mut self, rng: &mut fastrand::Rng) {
+        let len = length(rng);
+        let align = if rng.u8(..6) == 0 { 1 << rng.u32(0..13) } else { 16 };
+        let found = if align == 16 {
+            self.malloc.allocate(ByteLen(len))
+        } else {
+            self.malloc.allocate_aligned(ByteLen(len), ByteLen(align))
+        };
+        match found {
+            Ok(grant) => {
+                self.granted(grant.offset.0, grant.len.0, len, align);
+                let (at, end) = (grant.offset.0, grant.offset.0 + grant.len.0.min(4 << 20));
+                if rng.bool() && self.memory.make_writable(at..end).is_ok() {
+                    self.stamp(at, grant.len.0);
+                }
+            }
+            Err(AllocError::Exhausted { .. } | AllocError::Write(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Stores over the whole block what would damage metadata if it lay there.
+    fn stamp(&self, at: u64, len: u64) {
+        // SAFETY: the block is the test's own and inside the memory.
+        unsafe {
+            self.memory.base().as_ptr().add(at as usize).write_bytes(0xA5, len.min(4096) as usize)
+        }
+    }
+
+    fn pick(&self, rng: &mut fastrand::Rng) -> Option<u64> {
+        self.model.keys().nth(rng.usize(..self.model.len().max(1))).copied()
+    }
+
+    fn free(&mut self, rng: &mut fastrand::Rng) {
+        let Some(offset) = self.pick(rng) else { return };
+        match self.malloc.free(AreaOffset(offset)) {
+            Ok(()) => drop(self.model.remove(&offset)),
+            Err(FreeError::Write(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn reallocate(&mut self, rng: &mut fastrand::Rng) {
+        let Some(offset) = self.pick(rng) else { return };
+        let len = length(rng);
+        assert_eq!(self.malloc.usable_size(AreaOffset(offset)).unwrap().0, self.model[&offset]);
+        match self.malloc.reallocate(AreaOffset(offset), ByteLen(len)) {
+            Ok(grant) => {
+                // On failing barriers the old block may stay allocated.
+                self.model.remove(&offset);
+                self.granted(grant.offset.0, grant.len.0, len, 16);
+            }
+            Err(AllocError::Exhausted { .. } | AllocError::Write(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn verify(&self) {
+        self.memory.assert_frozen_is_intact();
+        let blocks = self.malloc.blocks().unwrap_or_else(|error| panic!("{error}"));
+        let found: BTreeMap<u64, u64> = blocks.iter().map(|g| (g.offset.0, g.len.0)).collect();
+        assert_eq!(found, self.model);
+    }
+
+    fn empty(mut self) {
+        self.memory.fail_after(None);
+        for offset in std::mem::take(&mut self.model).into_keys() {
+            self.malloc.free(AreaOffset(offset)).unwrap();
+        }
+        self.verify();
+        self.malloc.drain().unwrap();
+        let report = self.malloc.check().unwrap();
+        assert_eq!((report.blocks, report.bytes, report.cached), (0, 0, 0));
+    }
+}
+
+fn length(rng: &mut fastrand::Rng) -> u64 {
+    let shift = match rng.u8(..10) {
+        0..6 => rng.u32(0..11),
+        6..9 => rng.u32(9..17),
+        _ => rng.u32(15..23),
+    };
+    rng.u64(0..=1 << shift)
+}
+
+fn run(mut world: World, seed: u64, steps: u32) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut children: Vec<World> = Vec::new();
+    for step in 0..steps {
+        let growing = (step / 200) % 3 != 2;
+        let which = rng.usize(0..=children.len());
+        let count = children.len();
+        let target = if which == 0 { &mut world } else { &mut children[which - 1] };
+        match rng.u8(..100) {
+            0 => target.publish(),
+            1 => target.memory.fail_after(Some(rng.u64(..4))),
+            2..8 => target.memory.fail_after(None),
+            8 if count < 3 => {
+                let child = target.derive();
+                child.verify();
+                children.push(child);
+            }
+            9 if count > 0 => children.swap_remove(0).empty(),
+            10 => {
+                // A failing barrier stops it half-way, which must show nowhere.
+                let _ = target.malloc.drain();
+            }
+            11..20 => {
+                target.memory.fail_after(None);
+                target.reallocate(&mut rng);
+            }
+            n if (n < 70) == growing => target.allocate(&mut rng),
+            _ => target.free(&mut rng),
+        }
+        if step % 97 == 0 {
+            world.verify();
+            children.iter().for_each(World::verify);
+        }
+    }
+    world.verify();
+    world.empty();
+    children.into_iter().for_each(World::empty);
+}
+
+#[test]
+fn random_operations_agree_with_the_model() {
+    let seed = seed("random_operations_agree_with_the_model");
+    for (i, reserve) in [64 << 20, 256 << 20].into_iter().enumerate() {
+        run(World::new(reserve), seed + i as u64, 1200);
+    }
+}
+
+#[test]
+fn threads_and_publishes_leave_every_state_whole() {
+    let seed = seed("threads_and_publishes_leave_every_state_whole");
+    let world = World::new(256 << 20);
+    let done = AtomicBool::new(false);
+    let kept: Vec<u64> = std::thread::scope(|scope| {
+        let work = |id: u64| {
+            let (malloc, done) = (world.malloc.clone(), &done);
+            move || {
+                let mut rng = fastrand::Rng::with_seed(seed + id);
+                let mut mine = Vec::new();
+                while !done.load(SeqCst) {
+                    let len = length(&mut rng).min(100_000);
+                    mine.push(malloc.allocate(ByteLen(len)).unwrap().offset.0);
+                    if mine.len() > 400 {
+                        for _ in 0..rng.usize(..300) {
+                            let block = mine.swap_remove(rng.usize(..mine.len()));
+                            malloc.free(AreaOffset(block)).unwrap();
+                        }
+                    }
+                }
+                mine
+            }
+        };
+        let threads: Vec<_> = (0..8).map(|id| scope.spawn(work(id))).collect();
+        for _ in 0..10 {
+            let child = world.derive();
+            child.malloc.check().unwrap();
+            // The child goes on at once, with caches that other threads left.
+            for len in [1, 100, 5000, 70_000] {
+                let grant = child.malloc.allocate(ByteLen(len)).unwrap();
+                child.malloc.free(grant.offset).unwrap();
+            }
+            child.malloc.check().unwrap();
+        }
+        done.store(true, SeqCst);
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let report = world.malloc.check().unwrap();
+    assert_eq!(report.blocks as usize, kept.len());
+    assert_eq!(report.cached, 0, "threads that end give back what they hold");
+    // Blocks are freed by another thread than the one that allocated them.
+    for block in kept {
+        world.malloc.free(AreaOffset(block)).unwrap();
+    }
+    assert_eq!(world.malloc.check().unwrap().blocks, 0);
+    world.memory.assert_frozen_is_intact();
+}
+
+#[test]
+fn after_a_publish_an_operation_copies_one_extent() {
+    let world = World::new(1 << 30);
+    let grants: Vec<_> =
+        (0..10_000).map(|_| world.malloc.allocate(ByteLen(200)).unwrap()).collect();
+    grants.iter().step_by(2).for_each(|grant| world.malloc.free(grant.offset).unwrap());
+    world.publish();
+    world.memory.take_copies();
+    for _ in 0..20 {
+        let grant = world.malloc.allocate(ByteLen(200)).unwrap();
+        world.malloc.free(grant.offset).unwrap();
+    }
+    assert_eq!(world.memory.take_copies(), 1);
+    // Freeing all over the heap: records and directory, never the blocks.
+    grants.iter().skip(1).step_by(2).for_each(|g| world.malloc.free(g.offset).unwrap());
+    assert!(world.memory.take_copies() <= 4);
+    world.malloc.check().unwrap();
+}
+
+#[test]
+fn blocks_of_an_earlier_process_are_freed_and_wrong_ones_refused() {
+    let world = World::new(256 << 20);
+    let sizes = [1, 1000, 20_000, 40_000, 1 << 20, 5 << 20];
+    let grants: Vec<_> =
+        sizes.iter().map(|len| world.malloc.allocate(ByteLen(*len)).unwrap()).collect();
+    let later = world.derive();
+    for grant in &grants {
+        assert_eq!(later.malloc.usable_size(grant.offset), Some(grant.len));
+        later.malloc.free(grant.offset).unwrap();
+    }
+    for wrong in [0, 64 << 10, 200 << 20, u64::MAX] {
+        let refused = later.malloc.free(AreaOffset(wrong));
+        assert!(matches!(refused, Err(FreeError::NotAllocated { .. })), "{wrong}: {refused:?}");
+    }
+    later.malloc.drain().unwrap();
+    assert_eq!(later.malloc.check().unwrap().blocks, 0);
+    assert_eq!(world.malloc.check().unwrap().blocks, sizes.len() as u64);
+}
+
+#[test]
+fn a_block_that_is_freed_twice_is_found_by_the_checker() {
+    let world = World::new(256 << 20);
+    let grant = world.malloc.allocate(ByteLen(100)).unwrap();
+    world.malloc.free(grant.offset).unwrap();
+    world.malloc.free(grant.offset).unwrap();
+    assert_eq!(world.malloc.check().unwrap_err().invariant, "INV-MALLOC-4");
+}
+
+#[test]
+fn a_damaged_directory_is_refused() {
+    let world = World::new(256 << 20);
+    world.malloc.allocate(ByteLen(100)).unwrap();
+    for (value, name) in [(64_u64 << 10, "reserved part"), (u64::MAX - 7, "outside"), (77, "odd")] {
+        let memory = world.derive().memory;
+        memory.make_writable(0..4096).unwrap();
+        // SAFETY: the header is writable and nobody else uses this memory.
+        unsafe { memory.base().as_ptr().add(544).cast::<u64>().write(value) };
+        let heap = Heap::open(memory).unwrap();
+        assert!(Malloc::open(heap).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn large_blocks_grow_where_they_are() {
+    let memory = TestMemory::new(256 << 20);
+    let options = HeapOptions { blocks: BlockTable::None, ..HeapOptions::default() };
+    let heap = Heap::create(memory.clone(), options).unwrap();
+    let world = World { memory, malloc: Malloc::open(heap).unwrap(), model: BTreeMap::new() };
+    // So that what follows begins at a multiple of 8 MiB.
+    let before = world.malloc.heap().allocate(ByteLen(4 << 20)).unwrap();
+    let grant = world.malloc.allocate(ByteLen(64 << 10)).unwrap();
+    let grown = world.malloc.reallocate(grant.offset, ByteLen(4 << 20)).unwrap();
+    assert_eq!((grown.offset, grown.len), (grant.offset, ByteLen(4 << 20)));
+    let next = world.malloc.heap().allocate(ByteLen(4 << 20)).unwrap();
+    assert_eq!(next.offset.0, grown.offset.0 + (4 << 20));
+    assert_eq!(world.malloc.grow(grown.offset, ByteLen(5 << 20)), None);
+    world.malloc.heap().free(next.offset).unwrap();
+    let more = world.malloc.grow(grown.offset, ByteLen(5 << 20));
+    assert_eq!(more, Some(ByteLen(8 << 20)));
+    world.malloc.heap().free(before.offset).unwrap();
+    world.malloc.free(grown.offset).unwrap();
+    world.malloc.drain().unwrap();
+    assert_eq!(world.malloc.check().unwrap().blocks, 0);
+}
