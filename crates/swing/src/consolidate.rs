@@ -64,8 +64,7 @@ impl Core {
     }
 
     fn consolidate_zone(&self, state: &mut State, zone: Range<u64>) {
-        // In a tracked area a store into an extent that is being moved would have to wait.
-        if zone.is_empty() || state.memory.is_none() || self.tracked.get().is_some() {
+        if zone.is_empty() || state.memory.is_none() {
             return;
         }
         let is_small = zone.end <= self.geometry.small_zone().0;

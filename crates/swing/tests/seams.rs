@@ -214,7 +214,7 @@ fn tracked_areas_are_left_alone() {
                 })
             })
             .collect();
-        for _ in 0..400 {
+        for _ in 0..1_500 {
             area.publish(Publish::Shared, b"").unwrap();
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
