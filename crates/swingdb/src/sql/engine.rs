@@ -24,6 +24,14 @@ pub(crate) const CATALOG: &str = "swingdb";
 pub(crate) const SCHEMA: &str = "main";
 /// Rows of a batch; larger ones fall out of the processor's caches.
 pub(crate) const BATCH_ROWS: usize = 8192;
+/// Bytes of the smaller side of a join up to which it is put into one hash table for all threads.
+const COLLECTED_BYTES: usize = 96 << 20;
+/// Its rows, where bytes are not known.
+const COLLECTED_ROWS: usize = 2_000_000;
+/// Range of whole keys up to which a join uses an array instead of a hash table: 4 bytes a key.
+const ARRAY_KEYS: usize = 8 << 20;
+/// Share of a wider range that must be taken for that.
+const ARRAY_DENSITY: f64 = 0.1;
 /// Deepest nesting of expressions and queries the parser accepts.
 pub(crate) const RECURSION_LIMIT: usize = 200;
 
@@ -113,6 +121,12 @@ fn default_config() -> SessionConfig {
     // 0.1 is a tenth, as in DuckDB, and not the nearest binary fraction.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.default_null_ordering = "nulls_last".to_string();
+    // The larger side of a join is only cut into partitions where the smaller one is large: cutting
+    // costs more than building one hash table alone.
+    options.optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES;
+    options.optimizer.hash_join_single_partition_threshold_rows = COLLECTED_ROWS;
+    options.execution.perfect_hash_join_small_build_threshold = ARRAY_KEYS;
+    options.execution.perfect_hash_join_min_key_density = ARRAY_DENSITY;
     config
 }
 
