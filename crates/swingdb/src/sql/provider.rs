@@ -14,10 +14,11 @@ use datafusion::common::{Constraint as DfConstraint, Constraints, DFSchema, Stat
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
-use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::sql::optimizer::sample;
 use crate::sql::pruning;
 use crate::sql::scan::SwingSource;
 use crate::sql::statistics;
@@ -67,16 +68,20 @@ impl SwingTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (segments, pruned) = match conjunction(filters.iter().cloned()) {
-            None => (with_index(&self.table.segments()?), 0),
-            Some(filter) => {
-                let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-                let filter = state.create_physical_expr(filter, &schema)?;
-                let kept = pruning::select(&filter, &self.schema, &self.table)?;
+        let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+        let mut conditions = Vec::with_capacity(filters.len());
+        for filter in filters.iter().flat_map(split_conjunction) {
+            conditions.push(state.create_physical_expr(filter.clone(), &schema)?);
+        }
+        let (segments, pruned) = match conditions.is_empty() {
+            true => (with_index(&self.table.segments()?), 0),
+            false => {
+                let kept = pruning::select(&conditions, &self.schema, &self.table)?;
                 let pruned = self.table.segment_count() - kept.len();
                 (kept, pruned)
             }
         };
+        let (conditions, share) = sample::in_order(&self.table, conditions);
         let all = (0..self.schema.fields().len()).collect::<Vec<_>>();
         let source = SwingSource::try_new(
             Arc::clone(&self.table),
@@ -86,6 +91,7 @@ impl SwingTable {
             state.config().target_partitions(),
         )?
         .with_limit(limit)
+        .with_conditions(conditions, share)
         .with_pruned(pruned);
         Ok(DataSourceExec::from_data_source(source))
     }
@@ -124,8 +130,8 @@ impl TableProvider for SwingTable {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // They decide which segments are read; rows are filtered above the scan.
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+        // They decide which segments are read, and which rows of those are returned.
+        Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
     }
 
     async fn scan(

@@ -105,16 +105,16 @@ impl<P: Bounded> PruningStatistics for PartStatistics<'_, P> {
     }
 }
 
-/// The segments of a table that may hold a row that fulfils `filter`, each with its place in the
-/// table. `schema` is the table's, perhaps with a row id behind its columns. Pages are ruled out
-/// first, so that the cost does not follow the number of segments.
+/// The segments of a table that may hold a row that fulfils all of `conditions`, each with its
+/// place in the table. `schema` is the table's, perhaps with a row id behind its columns. Pages are
+/// ruled out first, so that the cost does not follow the number of segments.
 pub(crate) fn select(
-    filter: &Arc<dyn PhysicalExpr>,
+    conditions: &[Arc<dyn PhysicalExpr>],
     schema: &SchemaRef,
     table: &Table,
 ) -> Result<Vec<(u32, Arc<Segment>)>> {
     // One conjunct at a time: one that cannot be understood does not spoil the others.
-    let conjuncts = split_conjunction(filter).into_iter().map(Arc::clone);
+    let conjuncts = conditions.iter().flat_map(split_conjunction).map(Arc::clone);
     let predicates: Vec<_> = conjuncts.filter_map(|c| understand(c, schema)).collect();
     let columns = table.columns().len();
     let pages: Vec<_> = table.pages().collect();
@@ -163,22 +163,16 @@ fn understand(filter: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<Pruni
 pub(crate) struct DynamicPruner {
     filters: Vec<(Arc<dyn PhysicalExpr>, DynamicFilterTracking)>,
     predicates: Vec<PruningPredicate>,
-    /// The columns the conditions name.
-    schema: SchemaRef,
     table_schema: SchemaRef,
     built: bool,
 }
 
 impl DynamicPruner {
-    /// `filters` name columns of `schema`, which are some of `table_schema`'s.
-    pub(crate) fn new(
-        filters: &[Arc<dyn PhysicalExpr>],
-        schema: SchemaRef,
-        table_schema: SchemaRef,
-    ) -> Self {
+    /// `filters` name columns of `table_schema`.
+    pub(crate) fn new(filters: &[Arc<dyn PhysicalExpr>], table_schema: SchemaRef) -> Self {
         let filters = filters.iter().map(|f| (Arc::clone(f), DynamicFilterTracking::classify(f)));
         let filters = filters.collect();
-        Self { filters, predicates: Vec::new(), schema, table_schema, built: false }
+        Self { filters, predicates: Vec::new(), table_schema, built: false }
     }
 
     /// Whether `segment` may hold a row that fulfils the conditions as they are now.
@@ -196,7 +190,7 @@ impl DynamicPruner {
                 .filters
                 .iter()
                 .flat_map(|(filter, _)| split_conjunction(filter).into_iter().map(Arc::clone))
-                .filter_map(|filter| understand(filter, &self.schema))
+                .filter_map(|filter| understand(filter, &self.table_schema))
                 .collect();
         }
         keep(&self.predicates, &self.table_schema, segment.columns(), &[segment])[0]

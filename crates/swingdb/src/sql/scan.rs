@@ -7,24 +7,24 @@
 //!
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
 //! can matter at all (see [`pruning`](crate::sql::pruning)). Batches are views of the segment's
-//! memory, at most [`BATCH_ROWS`] long; only rows next to deleted ones are copied.
+//! memory, at most [`BATCH_ROWS`] long. Rows that a condition rules out are left out (see
+//! [`filter`]); only what is left of such batches is copied.
+
+mod filter;
+mod stream;
 
 use std::fmt;
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics};
 use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::{Column, DynamicFilterTracking};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{
@@ -33,17 +33,16 @@ use datafusion::physical_expr::{
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder,
-};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::projection::{all_alias_free_columns, new_projections_for_columns};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
-use futures::Stream;
 
 use crate::sql::engine::BATCH_ROWS;
-use crate::sql::pruning::DynamicPruner;
 use crate::sql::statistics;
-use crate::store::{RowId, SEGMENT_ROWS, Segment, Table};
+use crate::store::{SEGMENT_ROWS, Segment, Table};
+
+pub(crate) use filter::cannot_fail;
+use stream::{ScanStream, Shared};
 
 /// Morsels a partition should find, so that the last ones even out.
 const MORSELS_PER_PARTITION: usize = 8;
@@ -61,7 +60,11 @@ pub(crate) struct SwingSource {
     schema: SchemaRef,
     partitions: usize,
     limit: Option<usize>,
-    /// Conditions on `schema` that become known while the query runs.
+    /// What holds for every row returned, in terms of `table_schema`, in the order to look at.
+    conditions: Arc<[Arc<dyn PhysicalExpr>]>,
+    /// Share of the rows that are expected to fulfil them.
+    share: f64,
+    /// Conditions on `table_schema` that become known while the query runs.
     filters: Arc<[Arc<dyn PhysicalExpr>]>,
     orderings: Vec<LexOrdering>,
     /// Segments ruled out at planning.
@@ -91,6 +94,8 @@ impl SwingSource {
             schema,
             partitions: partitions.min(rows.div_ceil(BATCH_ROWS)).max(1),
             limit: None,
+            conditions: Arc::new([]),
+            share: 1.0,
             filters: Arc::new([]),
             orderings,
             pruned: 0,
@@ -111,11 +116,23 @@ impl SwingSource {
         self
     }
 
+    /// Returns only rows that fulfil all of `conditions`, which name columns of the table: a
+    /// `share` of them, as far as can be told.
+    pub(crate) fn with_conditions(
+        mut self,
+        conditions: Vec<Arc<dyn PhysicalExpr>>,
+        share: f64,
+    ) -> Self {
+        self.conditions = conditions.into();
+        self.share = share;
+        self
+    }
+
     fn rows(&self) -> usize {
         self.segments.iter().map(|(_, s)| s.rows()).sum()
     }
 
-    /// The same scan with other columns. No conditions may be attached yet: they name columns.
+    /// The same scan with other columns.
     pub(crate) fn with_projection(&self, projection: Vec<usize>) -> Result<Self> {
         let schema = Arc::new(statistics::project(&self.table_schema, &projection));
         let keep_order = !self.orderings.is_empty();
@@ -130,9 +147,17 @@ impl SwingSource {
         Ok(source)
     }
 
-    /// Whether conditions have been attached.
-    pub(crate) fn has_filters(&self) -> bool {
-        !self.filters.is_empty()
+    /// A condition on what the scan returns as one on the table.
+    fn in_table(&self, filter: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let translated = filter.transform_down(|expr| {
+            let Some(column) = expr.downcast_ref::<Column>() else {
+                return Ok(Transformed::no(expr));
+            };
+            let index = self.projection[column.index()];
+            let name = self.table_schema.field(index).name();
+            Ok(Transformed::yes(Arc::new(Column::new(name, index)) as Arc<dyn PhysicalExpr>))
+        });
+        Ok(translated?.data)
     }
 
     fn cut_into_morsels(&self) -> Vec<Morsel> {
@@ -174,13 +199,6 @@ struct Morsel {
     rows: Range<usize>,
 }
 
-/// What the partitions of one run share.
-struct Shared {
-    morsels: Vec<Morsel>,
-    next: AtomicUsize,
-    emitted: AtomicUsize,
-}
-
 impl DataSource for SwingSource {
     fn open(
         &self,
@@ -207,22 +225,7 @@ impl DataSource for SwingSource {
         let Some(shared) = shared else {
             return self.open(args.partition, args.context);
         };
-        let counter = |name| MetricBuilder::new(&self.metrics).counter(name, args.partition);
-        Ok(Box::pin(cooperative(ScanStream {
-            source: self.clone(),
-            shared,
-            pruner: DynamicPruner::new(
-                &self.filters,
-                Arc::clone(&self.schema),
-                Arc::clone(&self.table_schema),
-            ),
-            morsel: Morsel { place: 0, rows: 0..0 },
-            emitted: 0,
-            baseline: BaselineMetrics::new(&self.metrics, args.partition),
-            morsels_read: counter("morsels_read"),
-            morsels_pruned: counter("morsels_pruned"),
-            bytes_scanned: counter("bytes_scanned"),
-        })))
+        Ok(Box::pin(cooperative(ScanStream::new(self.clone(), shared, args.partition)?)))
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -241,6 +244,9 @@ impl DataSource for SwingSource {
         }
         if let Some(ordering) = self.orderings.first() {
             write!(f, ", output_ordering=[{ordering}]")?;
+        }
+        for (nth, condition) in self.conditions.iter().enumerate() {
+            write!(f, "{}{condition}", if nth == 0 { ", predicate=" } else { " AND " })?;
         }
         for filter in self.filters.iter() {
             write!(f, ", filter={filter}")?;
@@ -266,6 +272,9 @@ impl DataSource for SwingSource {
             true => statistics::of_table(&self.table, &self.projection)?,
             false => statistics::of_segments(&self.table, &self.segments, &self.projection)?,
         };
+        if !self.conditions.is_empty() {
+            all = statistics::scaled(all, self.share);
+        }
         if let Some(limit) = self.limit
             && all.num_rows.get_value().is_some_and(|rows| *rows > limit)
         {
@@ -278,7 +287,7 @@ impl DataSource for SwingSource {
             all = all.to_inexact();
             all.num_rows = Precision::Inexact(rows / self.partitions);
         }
-        if self.has_filters() {
+        if !self.filters.is_empty() {
             all = all.to_inexact();
         }
         Ok(Arc::new(all))
@@ -301,7 +310,7 @@ impl DataSource for SwingSource {
         projection: &ProjectionExprs,
     ) -> Result<Option<Arc<dyn DataSource>>> {
         let exprs = projection.iter().cloned().collect::<Vec<_>>();
-        if self.has_filters() || !all_alias_free_columns(&exprs) {
+        if !all_alias_free_columns(&exprs) {
             return Ok(None);
         }
         let projection = new_projections_for_columns(&exprs, &self.projection);
@@ -318,11 +327,11 @@ impl DataSource for SwingSource {
         let mut kept = self.filters.to_vec();
         let known = kept.len();
         // Conditions known at planning have already ruled out what they can.
-        kept.extend(
-            filters
-                .into_iter()
-                .filter(|filter| DynamicFilterTracking::classify(filter).contains_dynamic_filter()),
-        );
+        for filter in filters {
+            if DynamicFilterTracking::classify(&filter).contains_dynamic_filter() {
+                kept.push(self.in_table(filter)?);
+            }
+        }
         let mut result = FilterPushdownPropagation::with_parent_pushdown_result(answer);
         if kept.len() > known {
             let mut source = self.clone();
@@ -370,124 +379,13 @@ impl DataSource for SwingSource {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         let mut recursion = TreeNodeRecursion::Continue;
-        for filter in self.filters.iter() {
+        for filter in self.conditions.iter().chain(self.filters.iter()) {
             recursion = f(filter)?;
             if recursion == TreeNodeRecursion::Stop {
                 break;
             }
         }
         Ok(recursion)
-    }
-}
-
-/// One partition of a running scan.
-struct ScanStream {
-    source: SwingSource,
-    shared: Arc<Shared>,
-    pruner: DynamicPruner,
-    /// What is left of the morsel in hand.
-    morsel: Morsel,
-    /// Rows this partition has emitted.
-    emitted: usize,
-    baseline: BaselineMetrics,
-    morsels_read: Count,
-    morsels_pruned: Count,
-    bytes_scanned: Count,
-}
-
-impl ScanStream {
-    /// Takes the next morsel that may matter; `false` when there is none.
-    fn take_morsel(&mut self) -> bool {
-        loop {
-            let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
-            let Some(morsel) = self.shared.morsels.get(number) else { return false };
-            self.source.done.fetch_add(morsel.rows.len() as u64, Ordering::Relaxed);
-            let (_, segment) = &self.source.segments[morsel.place];
-            if self.pruner.keeps(segment) {
-                self.morsels_read.add(1);
-                self.morsel = morsel.clone();
-                return true;
-            }
-            self.morsels_pruned.add(1);
-        }
-    }
-
-    fn limit_reached(&self) -> bool {
-        let Some(limit) = self.source.limit else { return false };
-        // Where an order is declared, somebody may merge the partitions and need the first rows of
-        // each.
-        let emitted = match self.source.orderings.is_empty() {
-            true => self.shared.emitted.load(Ordering::Relaxed),
-            false => self.emitted,
-        };
-        emitted >= limit
-    }
-
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            if self.limit_reached() || (self.morsel.rows.is_empty() && !self.take_morsel()) {
-                return Ok(None);
-            }
-            let start = self.morsel.rows.start;
-            let mut end = (start + BATCH_ROWS).min(self.morsel.rows.end);
-            if let Some(limit) = self.source.limit {
-                end = end.min(start + limit - self.emitted.min(limit - 1));
-            }
-            self.morsel.rows.start = end;
-            let batch = self.read(start..end)?;
-            if batch.num_rows() > 0 {
-                self.emitted += batch.num_rows();
-                self.shared.emitted.fetch_add(batch.num_rows(), Ordering::Relaxed);
-                return Ok(Some(batch));
-            }
-        }
-    }
-
-    fn read(&self, rows: Range<usize>) -> Result<RecordBatch> {
-        let (index, segment) = &self.source.segments[self.morsel.place];
-        let columns = self.source.projection.iter().map(|&column| {
-            if column < segment.columns() {
-                Ok(segment.slice(column, rows.clone())?)
-            } else {
-                Ok(row_ids(*index, rows.clone()))
-            }
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let bytes = columns.iter().map(|c| c.get_buffer_memory_size()).sum();
-        self.bytes_scanned.add(bytes);
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let schema = Arc::clone(&self.source.schema);
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        let Some(deleted) = segment.deleted() else { return Ok(batch) };
-        let deleted = deleted.slice(rows.start, rows.len());
-        match deleted.count_set_bits() {
-            0 => Ok(batch),
-            _ => Ok(filter_record_batch(&batch, &BooleanArray::new(!&deleted, None))?),
-        }
-    }
-}
-
-fn row_ids(segment: u32, rows: Range<usize>) -> ArrayRef {
-    let ids = rows.map(|row| RowId::new(segment, row as u32).0);
-    Arc::new(UInt64Array::from_iter_values(ids))
-}
-
-impl Stream for ScanStream {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        let timer = this.baseline.elapsed_compute().clone();
-        let timer = timer.timer();
-        let next = this.next_batch().transpose();
-        timer.done();
-        this.baseline.record_poll(Poll::Ready(next))
-    }
-}
-
-impl RecordBatchStream for ScanStream {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.source.schema)
     }
 }
 

@@ -63,6 +63,34 @@ pub(crate) fn of_segments(
     Ok(assemble(rows, columns.collect::<Result<Vec<_>>>()?))
 }
 
+/// What is left of some rows when a condition lets a `share` of them through.
+pub(crate) fn scaled(all: Statistics, share: f64) -> Statistics {
+    let rows = all.num_rows.get_value().copied().unwrap_or(0);
+    let left = ((rows as f64 * share) as usize).clamp(1, rows.max(1));
+    let mut scaled = all.to_inexact();
+    scaled.num_rows = Precision::Inexact(left);
+    let part = |bytes: usize| (bytes as f64 * left as f64 / rows.max(1) as f64) as usize;
+    for column in &mut scaled.column_statistics {
+        column.distinct_count = match column.distinct_count.get_value() {
+            Some(distinct) => Precision::Inexact((*distinct).min(left)),
+            None => Precision::Absent,
+        };
+        column.null_count = match column.null_count.get_value() {
+            Some(nulls) => Precision::Inexact(part(*nulls)),
+            None => Precision::Absent,
+        };
+        column.byte_size = match column.byte_size.get_value() {
+            Some(bytes) => Precision::Inexact(part(*bytes)),
+            None => Precision::Absent,
+        };
+    }
+    scaled.total_byte_size = match scaled.total_byte_size.get_value() {
+        Some(bytes) => Precision::Inexact(part(*bytes)),
+        None => Precision::Absent,
+    };
+    scaled
+}
+
 fn assemble(rows: usize, columns: Vec<ColumnStatistics>) -> Statistics {
     let bytes = columns.iter().fold(Precision::Exact(0), |sum, c| sum.add(&c.byte_size));
     Statistics {

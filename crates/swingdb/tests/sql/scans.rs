@@ -156,6 +156,62 @@ fn a_limit_reads_little() {
 }
 
 #[test]
+fn a_limit_counts_the_rows_that_fulfil_the_condition() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT value AS n, value % 7 AS m FROM generate_series(1, 400000)");
+    f.run("DELETE FROM t WHERE n % 3 = 0");
+    for threads in [1, 2] {
+        f.run(&format!("SET threads = {threads}"));
+        for limit in [1, 10, 5000, 9000, 38094, 38095, 40000] {
+            for order in ["", "ORDER BY n"] {
+                let sql = format!("SELECT n FROM t WHERE m = 3 {order} LIMIT {limit}");
+                let found = f.rows(&sql);
+                assert_eq!(found.len(), limit.min(38095), "{sql}");
+                let fulfil = |n: &String| n.parse::<i64>().is_ok_and(|n| n % 7 == 3 && n % 3 != 0);
+                assert!(found.iter().all(fulfil), "{sql}");
+            }
+        }
+        let count = "SELECT count(*) FROM (SELECT n FROM t WHERE m = 3 LIMIT 1000)";
+        assert_eq!(f.value(count), "1000");
+    }
+}
+
+#[test]
+fn conditions_that_may_fail_see_only_rows_that_the_others_leave() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT value AS n, value % 10 AS m FROM generate_series(1, 100000)");
+    for (sql, expected) in [
+        ("SELECT count(*) FROM t WHERE 100 / m > 30 AND m <> 0", "30000"),
+        ("SELECT count(*) FROM t WHERE m <> 0 AND 100 / m > 30", "30000"),
+        ("SELECT count(*) FROM t WHERE CAST(m - 5 AS UBIGINT) > 2 AND m >= 5", "20000"),
+        ("SELECT count(*) FROM t WHERE m >= 5 AND 9223372036854775802 + (10 - m) > 0", "50000"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn keys_of_a_join_leave_out_rows_of_the_other_side() {
+    let f = fixture();
+    f.run(
+        "CREATE TABLE t AS SELECT value * 7 % 400009 AS k, value AS v \
+         FROM generate_series(1, 400000)",
+    );
+    f.run("CREATE TABLE few AS SELECT value * 1000 AS k FROM generate_series(1, 200)");
+    let sql = "SELECT count(*), sum(v) FROM t JOIN few USING (k)";
+    let (mut count, mut sum) = (0, 0);
+    for v in 1..=400_000i64 {
+        let k = v * 7 % 400_009;
+        if k % 1000 == 0 && (1000..=200_000).contains(&k) {
+            (count, sum) = (count + 1, sum + v);
+        }
+    }
+    assert_eq!(f.value(sql), format!("{count}|{sum}"));
+    let plan = analyzed(&f, sql);
+    assert!(metric(&plan, "rows_filtered=") > 100, "{plan}");
+}
+
+#[test]
 fn rows_in_order_need_no_sort() {
     let f = fixture();
     f.run(

@@ -15,8 +15,9 @@ use datafusion::common::{Column, JoinType, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator, TableScan};
 
+use super::sample;
 use crate::sql::provider::SwingTable;
 use crate::store::Table;
 
@@ -219,19 +220,32 @@ fn on_number_line(value: &ScalarValue) -> Option<f64> {
     }
 }
 
+/// What can be said about the rows a scan returns.
+fn of_scan(scan: &TableScan) -> Estimate {
+    let provider = source_as_provider(&scan.source).ok();
+    let table = provider.as_ref().and_then(|p| p.downcast_ref::<SwingTable>());
+    let Some(table) = table.map(SwingTable::table) else {
+        let rows = provider.and_then(|p| p.statistics()?.num_rows.get_value().copied());
+        let rows = rows.map_or(UNKNOWN_ROWS, |rows| rows as f64);
+        return Estimate { rows, columns: HashMap::new() };
+    };
+    let names = table.schema().fields().iter();
+    let columns = names.map(|f| Column::new(Some(scan.table_name.clone()), f.name()));
+    let whole = scan_estimate(table, columns.collect());
+    if scan.filters.is_empty() {
+        return whole;
+    }
+    let guess = scan.filters.iter().flat_map(split_conjunction);
+    let guess = guess.map(|c| whole.selectivity(c)).product::<f64>();
+    let share = sample::share_of(table, &scan.filters, guess);
+    let rows = whole.rows * share;
+    whole.scaled(rows)
+}
+
 /// What can be said about the rows of `plan`.
 pub(super) fn estimate(plan: &LogicalPlan) -> Estimate {
     match plan {
-        LogicalPlan::TableScan(scan) => {
-            let provider = source_as_provider(&scan.source).ok();
-            let table = provider.as_ref().and_then(|p| p.downcast_ref::<SwingTable>());
-            let Some(table) = table else {
-                let rows = provider.and_then(|p| p.statistics()?.num_rows.get_value().copied());
-                let rows = rows.map_or(UNKNOWN_ROWS, |rows| rows as f64);
-                return Estimate { rows, columns: HashMap::new() };
-            };
-            scan_estimate(table.table(), scan.projected_schema.columns())
-        }
+        LogicalPlan::TableScan(scan) => of_scan(scan),
         LogicalPlan::Filter(filter) => {
             let input = estimate(&filter.input);
             filtered(input, &filter.predicate)
@@ -373,11 +387,11 @@ pub(crate) fn remembered_distinct(table: &Table, column: usize) -> Option<f64> {
 }
 
 /// Version of a table (as far as matters here) and column.
-type Key = (u64, u64, u64, usize);
+pub(super) type Key = (u64, u64, u64, usize);
 
 static REMEMBERED: Mutex<Option<HashMap<Key, f64>>> = Mutex::new(None);
 
-fn key(table: &Table, column: usize) -> Key {
+pub(super) fn key(table: &Table, column: usize) -> Key {
     (table.id(), table.row_count(), table.bytes(), column)
 }
 

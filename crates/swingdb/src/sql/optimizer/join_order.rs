@@ -108,6 +108,10 @@ fn restrict_below(plan: LogicalPlan) -> Transformed<LogicalPlan> {
     if used.is_empty() || left == right {
         return Transformed::no(LogicalPlan::Join(join));
     }
+    // Where the other joins leave little, it is done last: then it looks at little.
+    if estimate(&join.left).rows < 0.5 * estimate(owner(&join.left, &used)).rows {
+        return Transformed::no(LogicalPlan::Join(join));
+    }
     let restrict = |side: &Arc<LogicalPlan>| {
         let mut moved = join.clone();
         moved.left = Arc::clone(side);
@@ -121,6 +125,17 @@ fn restrict_below(plan: LogicalPlan) -> Transformed<LogicalPlan> {
         below.right = restrict(&below.right);
     }
     Transformed::yes(LogicalPlan::Join(below))
+}
+
+/// The relation of a tree of inner joins that has all of these columns, or the smallest tree.
+fn owner<'a>(plan: &'a LogicalPlan, columns: &HashSet<&Column>) -> &'a LogicalPlan {
+    let LogicalPlan::Join(join) = plan else { return plan };
+    let owns = |side: &LogicalPlan| columns.iter().all(|c| side.schema().has_column(c));
+    match is_inner_join(join) {
+        true if owns(&join.left) => owner(&join.left, columns),
+        true if owns(&join.right) => owner(&join.right, columns),
+        _ => plan,
+    }
 }
 
 /// Relations and the conditions between them.

@@ -2,6 +2,7 @@
 
 mod estimate;
 mod join_order;
+pub(crate) mod sample;
 
 pub(crate) use estimate::remembered_distinct;
 pub(crate) use join_order::JoinOrder;

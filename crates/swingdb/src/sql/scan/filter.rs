@@ -1,0 +1,245 @@
+//! Which rows of a batch fulfil the conditions of a scan: [`RowFilter`].
+//!
+//! Conditions are looked at one by one. Each reads only the columns it names, and once few rows
+//! are left, only those rows of them; columns that are merely to be returned are read last, and
+//! not at all when no row is left.
+//!
+//! Conditions known at planning always hold for what a scan returns. Those that become known
+//! while a query runs (the keys of the other side of a join, the bound of the best rows so far)
+//! only save work: the operator they come from checks them again. So one that lets nearly all rows
+//! through is not looked at any more, until it changes.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{filter, filter_record_batch, prep_null_mask_filter};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, DynamicFilterTracking, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
+    Literal, NotExpr,
+};
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+
+/// When at most one row in so many is left, the rest of a batch's conditions see only those rows.
+const COMPACT_BELOW: usize = 4;
+/// Rows a condition known only now is watched for before it is judged.
+const PROBATION_ROWS: usize = 4 * 8192;
+/// It goes on when it drops at least one row in so many.
+const WORTHWHILE: usize = 4;
+
+/// One condition, over a schema of just the columns it names.
+struct Condition {
+    expr: Arc<dyn PhysicalExpr>,
+    /// Those columns' numbers in the table.
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    /// Whether it may be left out.
+    optional: bool,
+    /// Whether it may see rows that others have ruled out already.
+    sees_all: bool,
+    seen: usize,
+    passed: usize,
+}
+
+impl Condition {
+    fn new(expr: &Arc<dyn PhysicalExpr>, table: &SchemaRef, optional: bool) -> Result<Self> {
+        let mut columns = collect_columns(expr).iter().map(Column::index).collect::<Vec<_>>();
+        columns.sort_unstable();
+        columns.dedup();
+        let fields = columns.iter().map(|&column| Arc::clone(&table.fields()[column]));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
+        let sees_all = optional || cannot_fail(&expr);
+        Ok(Self { expr, columns, schema, optional, sees_all, seen: 0, passed: 0 })
+    }
+
+    /// Whether looking at it has turned out to be worth nothing.
+    fn is_idle(&self) -> bool {
+        let dropped = self.seen - self.passed;
+        self.optional && self.seen >= PROBATION_ROWS && dropped < self.seen / WORTHWHILE
+    }
+
+    fn evaluate(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanBuffer> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::clone(&self.schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let found = self.expr.evaluate(&batch)?.into_array(rows)?;
+        let Some(found) = found.as_boolean_opt() else {
+            return exec_err!("a condition of type {}", found.data_type());
+        };
+        Ok(match found.null_count() {
+            0 => found.values().clone(),
+            _ => prep_null_mask_filter(found).values().clone(),
+        })
+    }
+}
+
+/// The conditions of one partition of a running scan.
+pub(super) struct RowFilter {
+    conditions: Vec<Condition>,
+    dynamic: Vec<(Arc<dyn PhysicalExpr>, DynamicFilterTracking)>,
+    table: SchemaRef,
+    /// How many of `conditions` were known at planning.
+    fixed: usize,
+    begun: bool,
+}
+
+impl RowFilter {
+    /// `fixed` and `dynamic` name columns of `table`.
+    pub(super) fn new(
+        fixed: &[Arc<dyn PhysicalExpr>],
+        dynamic: &[Arc<dyn PhysicalExpr>],
+        table: &SchemaRef,
+    ) -> Result<Self> {
+        let conditions = fixed.iter().map(|expr| Condition::new(expr, table, false));
+        let conditions = conditions.collect::<Result<Vec<_>>>()?;
+        let dynamic = dynamic.iter().map(|f| (Arc::clone(f), DynamicFilterTracking::classify(f)));
+        Ok(Self {
+            fixed: conditions.len(),
+            conditions,
+            dynamic: dynamic.collect(),
+            table: Arc::clone(table),
+            begun: false,
+        })
+    }
+
+    /// Whether there is nothing to look at, ever.
+    pub(super) fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.dynamic.is_empty()
+    }
+
+    /// Takes over what has become known since the last call.
+    pub(super) fn refresh(&mut self) -> Result<()> {
+        let mut changed = !self.begun;
+        for (_, tracking) in &mut self.dynamic {
+            changed |= tracking.watcher().is_some_and(|watcher| watcher.changed());
+        }
+        if !changed {
+            return Ok(());
+        }
+        self.begun = true;
+        let before = self.conditions.split_off(self.fixed);
+        for (filter, _) in &self.dynamic {
+            let now = snapshot_physical_expr(Arc::clone(filter))?;
+            for conjunct in split_conjunction(&now) {
+                if !is_true(conjunct) {
+                    self.conditions.push(Condition::new(conjunct, &self.table, true)?);
+                }
+            }
+        }
+        // What stays the same keeps its record.
+        for condition in &mut self.conditions[self.fixed..] {
+            let same = |old: &&Condition| {
+                old.columns == condition.columns && old.expr.as_ref() == condition.expr.as_ref()
+            };
+            if let Some(old) = before.iter().find(same) {
+                (condition.seen, condition.passed) = (old.seen, old.passed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of `rows` that are `live` (all when `None`) and fulfil the conditions; `None` for
+    /// all rows. `column` reads a column of the table.
+    pub(super) fn select(
+        &mut self,
+        live: Option<BooleanBuffer>,
+        rows: usize,
+        column: &dyn Fn(usize) -> Result<ArrayRef>,
+    ) -> Result<Option<BooleanBuffer>> {
+        let mut selected = live;
+        for condition in &mut self.conditions {
+            if condition.is_idle() {
+                continue;
+            }
+            let left = selected.as_ref().map_or(rows, BooleanBuffer::count_set_bits);
+            if left == 0 {
+                break;
+            }
+            let columns = condition.columns.iter().map(|&c| column(c)).collect::<Result<_>>()?;
+            let (now, seen, passed) = match &selected {
+                // What may fail sees no row that other conditions rule out.
+                Some(mask) if left <= rows / COMPACT_BELOW || !condition.sees_all => {
+                    let found = condition.evaluate(pick(columns, mask)?, left)?;
+                    let passed = found.count_set_bits();
+                    (scatter(mask, &found), left, passed)
+                }
+                Some(mask) => {
+                    let found = condition.evaluate(columns, rows)?;
+                    let passed = found.count_set_bits();
+                    (mask & &found, rows, passed)
+                }
+                None => {
+                    let found = condition.evaluate(columns, rows)?;
+                    let passed = found.count_set_bits();
+                    (found, rows, passed)
+                }
+            };
+            condition.seen += seen;
+            condition.passed += passed;
+            selected = if passed == rows { selected } else { Some(now) };
+        }
+        Ok(selected)
+    }
+}
+
+/// The rows of a mask.
+fn pick(columns: Vec<ArrayRef>, mask: &BooleanBuffer) -> Result<Vec<ArrayRef>> {
+    let mask = BooleanArray::new(mask.clone(), None);
+    if let [column] = columns.as_slice() {
+        return Ok(vec![filter(column, &mask)?]);
+    }
+    let fields = columns
+        .iter()
+        .enumerate()
+        .map(|(i, c)| arrow::datatypes::Field::new(i.to_string(), c.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(mask.len()));
+    let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+    Ok(filter_record_batch(&batch, &mask)?.columns().to_vec())
+}
+
+/// The rows of `mask` whose bit in `found` (one for each of them) is set.
+fn scatter(mask: &BooleanBuffer, found: &BooleanBuffer) -> BooleanBuffer {
+    let mut result = vec![false; mask.len()];
+    for (nth, row) in mask.set_indices().enumerate() {
+        result[row] = found.value(nth);
+    }
+    BooleanBuffer::from(result)
+}
+
+fn is_true(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    use datafusion::common::ScalarValue;
+    let literal = expr.downcast_ref::<Literal>();
+    literal.is_some_and(|l| matches!(l.value(), ScalarValue::Boolean(Some(true))))
+}
+
+/// Whether computing a condition cannot give an error, whatever the values: then it does not
+/// matter which rows it sees.
+pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let mut safe = true;
+    let walked = expr.apply(|e| {
+        let known = e.is::<Column>()
+            || e.is::<Literal>()
+            || e.is::<NotExpr>()
+            || e.is::<IsNullExpr>()
+            || e.is::<IsNotNullExpr>()
+            || e.is::<InListExpr>()
+            || e.is::<LikeExpr>()
+            || e.downcast_ref::<BinaryExpr>().is_some_and(|b| is_comparison(*b.op()));
+        safe &= known;
+        Ok(if known { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    walked.is_ok() && safe
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    operator.supports_propagation()
+        || matches!(operator, Operator::And | Operator::Or | Operator::NotEq)
+}
