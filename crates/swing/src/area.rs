@@ -51,6 +51,10 @@ pub struct AreaOptions {
     pub reserve: ByteLen,
     /// Length of the zone of small extents at the begin; a multiple of 2 MiB.
     pub small_zone: ByteLen,
+    /// Length of the extents of the data zone, the unit in which it is copied: a power of two from
+    /// 64 KiB to 32 MiB, by default 2 MiB. The small zone is rounded up to a multiple of it, and
+    /// the address space must be one.
+    pub extent: ByteLen,
     /// Where to map the area if these addresses are free, e.g. because raw pointers stored in it
     /// must stay valid.
     pub base_hint: Option<usize>,
@@ -64,7 +68,8 @@ impl AreaOptions {
     pub fn with_reserve(reserve: ByteLen) -> Self {
         let data = crate::geometry::DATA_EXTENT.0;
         let small_zone = ByteLen((reserve.0 / 64).next_multiple_of(data).min(reserve.0));
-        Self { reserve, small_zone, base_hint: None, cow_threshold: None }
+        let extent = crate::geometry::DATA_EXTENT;
+        Self { reserve, small_zone, extent, base_hint: None, cow_threshold: None }
     }
 
     /// For databases: a power of two of at least four times the machine's memory, and at least 64
@@ -84,7 +89,8 @@ impl AreaOptions {
             start: AreaOffset(self.small_zone.0),
             end: AreaOffset(self.reserve.0),
         };
-        Geometry::new(self.reserve, self.small_zone).ok_or(range)
+        let small_zone = ByteLen(self.small_zone.0.next_multiple_of(self.extent.0.max(1)));
+        Geometry::with_extent(self.reserve, small_zone, self.extent).ok_or(range)
     }
 }
 

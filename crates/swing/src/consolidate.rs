@@ -16,8 +16,6 @@
 //! so. In the small zone also extents of the origin are copied: they are the metadata that every
 //! commit touches.
 //!
-//! Not done in tracked areas, whose stores must not wait for a copy of something else.
-//!
 //! Tracked areas ([`crate::tracked`]) are left as they are: threads that fault there copy extents
 //! without the lock, into planes that were decided before, and must not be waited for here.
 //!

@@ -18,8 +18,8 @@ use crate::units::{AreaOffset, ExtentId};
 
 impl Area {
     /// Shows `source_range` of a snapshot at `at`, without copying. Both must be made of whole
-    /// extents of the data zone, the range wholly mapped in the snapshot. What `at..` held before
-    /// is discarded.
+    /// extents of the data zone, of the same size in both areas, the range wholly mapped in the
+    /// snapshot. What `at..` held before is discarded.
     pub fn map_foreign(
         &self,
         source: &Snapshot,
@@ -43,6 +43,10 @@ impl Core {
         let geometry = source.geometry();
         let ordered = geometry.contains(from) && from.start < from.end;
         if !ordered || from.start.0 < geometry.small_zone().0 || !source.is_mapped(from) {
+            return Err(refuse());
+        }
+        // Extents of another size could not be copied one by one.
+        if geometry.data_extent() != self.geometry.data_extent() {
             return Err(refuse());
         }
         if !geometry.is_boundary(from.start) || !geometry.is_boundary(from.end) {

@@ -1,6 +1,7 @@
 //! How the address space of an area is cut into extents.
 //!
-//! `[0, small_zone)` consists of extents of 64 KiB, `[small_zone, reserve)` of extents of 2 MiB.
+//! `[0, small_zone)` consists of extents of 64 KiB, `[small_zone, reserve)` of *data extents*: 2
+//! MiB, unless the area was created with another power of two (the trade: `docs/extents.md`).
 //! The small zone is for allocator metadata and catalogs, where one commit touches a few bytes here
 //! and there; the data zone is for arrays, where a huge page per extent makes hook, scan and
 //! write-protection cheap.
@@ -15,8 +16,15 @@ use crate::units::{AreaOffset, ByteLen, ExtentId};
 
 /// Bytes of an extent in the small zone.
 pub const SMALL_EXTENT: ByteLen = ByteLen::kib(64);
-/// Bytes of an extent in the data zone: one huge page.
+/// Bytes of an extent in the data zone, unless the area was created with others: one huge page.
 pub const DATA_EXTENT: ByteLen = ByteLen::mib(2);
+/// The smallest data extent an area can have.
+pub const MIN_DATA_EXTENT: ByteLen = ByteLen::kib(64);
+/// The largest data extent an area can have.
+pub const MAX_DATA_EXTENT: ByteLen = ByteLen::mib(32);
+/// Zones and address spaces are multiples of this, and from this size on data extents use huge
+/// pages.
+pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 /// The largest address space one area may reserve.
 pub const MAX_RESERVE: ByteLen = ByteLen(1 << 44);
 /// The most planes (versions of one extent) a memory file may hold.
@@ -32,16 +40,39 @@ const _: () = assert!(MAX_RESERVE.0 / SMALL_EXTENT.0 <= u32::MAX as u64);
 pub struct Geometry {
     reserve: u64,
     small_zone: u64,
+    data_extent: u64,
 }
 
 impl Geometry {
-    /// Both lengths must be multiples of 2 MiB and `small_zone <= reserve <= MAX_RESERVE`; `None`
-    /// otherwise.
+    /// With the default data extents. Both lengths must be multiples of 2 MiB and `small_zone <=
+    /// reserve <= MAX_RESERVE`; `None` otherwise.
     pub fn new(reserve: ByteLen, small_zone: ByteLen) -> Option<Self> {
-        let aligned =
-            reserve.0.is_multiple_of(DATA_EXTENT.0) && small_zone.0.is_multiple_of(DATA_EXTENT.0);
+        Self::with_extent(reserve, small_zone, DATA_EXTENT)
+    }
+
+    /// With data extents of `extent`: a power of two from [`MIN_DATA_EXTENT`] to
+    /// [`MAX_DATA_EXTENT`], of which both lengths must be multiples, too.
+    pub fn with_extent(reserve: ByteLen, small_zone: ByteLen, extent: ByteLen) -> Option<Self> {
+        let possible =
+            extent.0.is_power_of_two() && (MIN_DATA_EXTENT..=MAX_DATA_EXTENT).contains(&extent);
+        if !possible {
+            return None;
+        }
+        let align = extent.0.max(HUGE_PAGE);
+        let aligned = reserve.0.is_multiple_of(align) && small_zone.0.is_multiple_of(align);
         let ordered = small_zone <= reserve && reserve <= MAX_RESERVE && reserve.0 > 0;
-        (aligned && ordered).then_some(Self { reserve: reserve.0, small_zone: small_zone.0 })
+        let (reserve, small_zone, data_extent) = (reserve.0, small_zone.0, extent.0);
+        (aligned && ordered).then_some(Self { reserve, small_zone, data_extent })
+    }
+
+    /// Bytes of an extent of the data zone.
+    pub fn data_extent(&self) -> ByteLen {
+        ByteLen(self.data_extent)
+    }
+
+    /// Whether data extents consist of whole huge pages.
+    pub(crate) fn has_huge_extents(&self) -> bool {
+        self.data_extent >= HUGE_PAGE
     }
 
     /// Address space of the area.
@@ -56,7 +87,7 @@ impl Geometry {
 
     /// Number of extents of both zones.
     pub fn extent_count(&self) -> u32 {
-        (self.small_count() + (self.reserve - self.small_zone) / DATA_EXTENT.0) as u32
+        (self.small_count() + (self.reserve - self.small_zone) / self.data_extent) as u32
     }
 
     fn small_count(&self) -> u64 {
@@ -70,7 +101,7 @@ impl Geometry {
         if offset.0 < self.small_zone {
             ExtentId((offset.0 / SMALL_EXTENT.0) as u32)
         } else {
-            ExtentId((self.small_count() + (offset.0 - self.small_zone) / DATA_EXTENT.0) as u32)
+            ExtentId((self.small_count() + (offset.0 - self.small_zone) / self.data_extent) as u32)
         }
     }
 
@@ -81,14 +112,14 @@ impl Geometry {
         let i = u64::from(extent.0);
         match i.checked_sub(self.small_count()) {
             None => AreaOffset(i * SMALL_EXTENT.0),
-            Some(data) => AreaOffset(self.small_zone + data * DATA_EXTENT.0),
+            Some(data) => AreaOffset(self.small_zone + data * self.data_extent),
         }
     }
 
-    /// Length of an extent: 64 KiB or 2 MiB.
+    /// Length of an extent: 64 KiB, or that of data extents.
     #[inline]
     pub fn len(&self, extent: ExtentId) -> ByteLen {
-        if u64::from(extent.0) < self.small_count() { SMALL_EXTENT } else { DATA_EXTENT }
+        if self.is_small(extent) { SMALL_EXTENT } else { ByteLen(self.data_extent) }
     }
 
     /// Whether the extent lies in the small zone.
@@ -100,7 +131,7 @@ impl Geometry {
     /// Whether the extent is made of whole huge pages.
     #[inline]
     pub(crate) fn is_huge(&self, extent: ExtentId) -> bool {
-        self.len(extent).0.is_multiple_of(2 << 20)
+        self.len(extent).0.is_multiple_of(HUGE_PAGE)
     }
 
     /// The bytes of an extent.
@@ -161,7 +192,15 @@ mod tests {
 
     #[test]
     fn extents_tile_the_area() {
-        let g = geometry();
+        for kib in [64, 128, 1024, 2048, 4096, 32_768] {
+            let extent = ByteLen::kib(kib);
+            let g = Geometry::with_extent(ByteLen::mib(128), ByteLen::mib(32), extent).unwrap();
+            assert_eq!(g.data_extent(), extent);
+            tiles(&g);
+        }
+    }
+
+    fn tiles(g: &Geometry) {
         let mut at = AreaOffset(0);
         for i in 0..g.extent_count() {
             let e = ExtentId(i);
@@ -169,7 +208,9 @@ mod tests {
             assert_eq!(g.extent_of(at), e);
             assert_eq!(g.extent_of(AreaOffset(g.range(e).end.0 - 1)), e);
             assert!(g.is_boundary(at) && !g.is_boundary(AreaOffset(at.0 + 1)));
-            assert_eq!(g.is_small(e), g.len(e) == SMALL_EXTENT);
+            let len = if g.is_small(e) { SMALL_EXTENT } else { g.data_extent() };
+            assert_eq!(g.len(e), len);
+            assert_eq!(g.is_huge(e), len.0 >= HUGE_PAGE);
             at = g.range(e).end;
         }
         assert_eq!(at.0, g.reserve().0);
@@ -200,5 +241,10 @@ mod tests {
         assert!(Geometry::new(ByteLen(MAX_RESERVE.0 * 2), ByteLen(0)).is_none());
         assert!(Geometry::new(ByteLen::mib(2), ByteLen::mib(2)).is_some());
         assert!(Geometry::new(ByteLen::mib(2), ByteLen(0)).is_some());
+        let extent = |kib| Geometry::with_extent(ByteLen::mib(64), ByteLen(0), ByteLen::kib(kib));
+        assert!(extent(32).is_none() && extent(96).is_none() && extent(65_536).is_none());
+        assert!(extent(64).is_some() && extent(32_768).is_some());
+        let odd = Geometry::with_extent(ByteLen::mib(64), ByteLen::mib(2), ByteLen::mib(32));
+        assert!(odd.is_none(), "the small zone is no multiple of the extent");
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Fault, Result};
-use crate::geometry::{DATA_EXTENT, Geometry, MAX_PLANES, SMALL_EXTENT};
+use crate::geometry::{Geometry, HUGE_PAGE, MAX_PLANES, SMALL_EXTENT};
 use crate::name::{AreaName, MAX_NAME_BYTES};
 use crate::runs::Run;
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch};
@@ -32,7 +32,7 @@ pub(crate) const HEADER_BYTES: usize = 128;
 const RUN_BYTES: usize = 32;
 const SOURCE_BYTES: usize = 40;
 const MAGIC: [u8; 8] = *b"SWINGMF\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_SUM_AT: usize = HEADER_BYTES - 8;
 
 /// Why a state was published.
@@ -96,7 +96,7 @@ pub(crate) struct Header {
 fn fingerprint() -> u64 {
     let mut bytes = Vec::new();
     let sizes = [HEADER_BYTES as u64, RUN_BYTES as u64, SOURCE_BYTES as u64];
-    for n in sizes.into_iter().chain([SMALL_EXTENT.0, DATA_EXTENT.0, u64::from(VERSION)]) {
+    for n in sizes.into_iter().chain([SMALL_EXTENT.0, HUGE_PAGE, u64::from(VERSION)]) {
         bytes.extend_from_slice(&n.to_le_bytes());
     }
     xxh3_64(&bytes)
@@ -161,6 +161,7 @@ impl Manifest {
             [self.sources.len() as u32, self.runs.len() as u32, names, self.payload.len() as u32];
         counts.iter().for_each(|n| put(&n.to_le_bytes()));
         put(&body_sum.to_le_bytes());
+        put(&self.geometry.data_extent().0.to_le_bytes());
         debug_assert!(at <= HEADER_SUM_AT);
         let sum = xxh3_64(&h[..HEADER_SUM_AT]);
         h[HEADER_SUM_AT..].copy_from_slice(&sum.to_le_bytes());
@@ -222,7 +223,9 @@ impl Header {
             3 => Kind::View,
             _ => return bad("an unknown kind of publish"),
         };
-        let Some(geometry) = Geometry::new(ByteLen(u64_at(48)), ByteLen(u64_at(56))) else {
+        let (reserve, small, extent) = (u64_at(48), u64_at(56), u64_at(104));
+        let geometry = Geometry::with_extent(ByteLen(reserve), ByteLen(small), ByteLen(extent));
+        let Some(geometry) = geometry else {
             return bad("an impossible geometry");
         };
         let header = Self {
@@ -323,7 +326,8 @@ fn decode_runs(bytes: &[u8], h: &Header) -> Result<Vec<Run>, String> {
             return fail("is not made of whole extents");
         }
         // A part in the data zone needs congruence to a huge page, all else to a small extent.
-        let align = if end > g.small_zone().0 { DATA_EXTENT.0 } else { SMALL_EXTENT.0 };
+        let data_align = g.data_extent().0.min(HUGE_PAGE);
+        let align = if end > g.small_zone().0 { data_align } else { SMALL_EXTENT.0 };
         if file_offset % SMALL_EXTENT.0 != 0 || (file_offset ^ start) % align != 0 {
             return fail("is not aligned in its file");
         }

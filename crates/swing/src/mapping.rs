@@ -125,7 +125,8 @@ impl Mapping {
     /// advice.
     fn advise(&self, start: u64, end: u64) {
         let start = start.max(self.geometry.small_zone().0);
-        if start < end {
+        // A huge page behind a smaller extent would belong to its neighbours, too.
+        if start < end && self.geometry.has_huge_extents() {
             self.span.advise_huge(start as usize, (end - start) as usize);
         }
     }

@@ -222,6 +222,7 @@ impl Snapshot {
         AreaOptions {
             reserve: geometry.reserve(),
             small_zone: geometry.small_zone(),
+            extent: geometry.data_extent(),
             base_hint: None,
             cow_threshold: None,
         }

@@ -1,0 +1,136 @@
+//! Live hooks of an owner that goes on storing: how long a hook takes, and how long stores stall.
+//!
+//! `cargo run --release -p swing --example live-bench -- [MIB [HOOKS [INTERVAL_MS]]]` (default 1024
+//! MiB, 200 hooks, 20 ms apart). The namespace is a temporary directory in `/dev/shm`, or in
+//! `$SWING_BENCH_DIR`. A second process owns the area and stores all the time, in two patterns:
+//! `sequential` (eight bytes, ascending, over and over) and `random` (eight bytes anywhere). One
+//! line of JSON for each.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use swing::{AreaName, AreaOptions, ByteLen, Namespace};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// A store that took longer was trapped.
+const TRAPPED: Duration = Duration::from_micros(5);
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, home, mib, pattern] = args.as_slice()
+        && mode == "owner"
+    {
+        return own(home, mib.parse()?, pattern == "random");
+    }
+    let number = |i: usize, default: u64| args.get(i).map_or(Ok(default), |a| a.parse::<u64>());
+    let (mib, hooks, interval) = (number(0, 1024)?, number(1, 200)?, number(2, 20)?);
+    for pattern in ["sequential", "random"] {
+        let parent = std::env::var("SWING_BENCH_DIR").unwrap_or_else(|_| "/dev/shm".into());
+        let dir = tempfile::Builder::new().prefix("swing-bench-").tempdir_in(parent)?;
+        measure(dir.path(), mib, hooks, Duration::from_millis(interval), pattern)?;
+    }
+    Ok(())
+}
+
+fn percentile(times: &mut [Duration], part: f64) -> f64 {
+    times.sort_unstable();
+    let at = ((times.len() as f64 - 1.0) * part).round() as usize;
+    times.get(at).map_or(0.0, |t| t.as_secs_f64() * 1e6)
+}
+
+fn measure(home: &Path, mib: u64, hooks: u64, every: Duration, pattern: &str) -> Outcome<()> {
+    let mut owner = Command::new(std::env::current_exe()?)
+        .arg("owner")
+        .arg(home)
+        .args([&mib.to_string(), pattern])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let ns = Namespace::open(home)?;
+    let name = AreaName::new("live")?;
+    while !home.join("live/live").exists() {
+        if let Some(status) = owner.try_wait()? {
+            return Err(format!("the owner ended: {status}").into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut times = Vec::new();
+    let mut last = swing::Epoch(0);
+    for _ in 0..hooks {
+        std::thread::sleep(every);
+        let start = Instant::now();
+        let snapshot = ns.hook_live(&name)?;
+        times.push(start.elapsed());
+        assert!(snapshot.epoch() > last, "a hook that did not get a fresh state");
+        last = snapshot.epoch();
+    }
+    drop(owner.stdin.take());
+    let out = owner.wait_with_output()?;
+    println!(
+        "{{\"pattern\":\"{pattern}\",\"mib\":{mib},\"hooks\":{hooks},\"interval_ms\":{},\
+         \"hook_us\":{{\"p50\":{:.1},\"p90\":{:.1},\"p99\":{:.1}}},{}}}",
+        every.as_millis(),
+        percentile(&mut times, 0.5),
+        percentile(&mut times, 0.9),
+        percentile(&mut times, 0.99),
+        String::from_utf8(out.stdout)?.trim()
+    );
+    Ok(())
+}
+
+/// The owner: stores until its standard input ends.
+fn own(home: &str, mib: u64, random: bool) -> Outcome<()> {
+    let ns = Namespace::open(home)?;
+    let options = AreaOptions {
+        small_zone: ByteLen(0),
+        ..AreaOptions::with_reserve(ByteLen::mib((mib * 2).max(64)))
+    };
+    let area = ns.create(&AreaName::new("live")?, &options)?;
+    area.track()?;
+    let words = (mib << 20) / 8;
+    let base = area.base().as_ptr().cast::<u64>();
+    for page in 0..words / 512 {
+        // SAFETY: inside the area, which is tracked; this program stores from one thread.
+        unsafe { base.add(page as usize * 512).write_volatile(1) };
+    }
+    area.allow_live_hooks(true)?;
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let told = stop.clone();
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        told.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let mut rng = fastrand::Rng::with_seed(1);
+    let (mut trapped, mut at, mut stores) = (Vec::new(), 0, 0u64);
+    let begin = Instant::now();
+    let mut now = begin;
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        // Sixty-four stores a look at the clock: the stall of one of them shows as theirs.
+        for _ in 0..64 {
+            at = if random { rng.u64(..words) } else { (at + 1) % words };
+            // SAFETY: as above.
+            unsafe { base.add(at as usize).write_volatile(stores) };
+            stores += 1;
+        }
+        let then = std::mem::replace(&mut now, Instant::now());
+        if now - then > TRAPPED {
+            trapped.push(now - then);
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let stats = area.stats();
+    println!(
+        "\"stores_per_s\":{:.0},\"copied_mib\":{},\"slow_looks\":{},\
+         \"slow_us\":{{\"p50\":{:.1},\"p99\":{:.1},\"p999\":{:.1},\"max\":{:.1}}}",
+        stores as f64 / seconds,
+        stats.copied.get() >> 20,
+        trapped.len(),
+        percentile(&mut trapped, 0.5),
+        percentile(&mut trapped, 0.99),
+        percentile(&mut trapped, 0.999),
+        percentile(&mut trapped, 1.0)
+    );
+    Ok(())
+}
