@@ -84,9 +84,10 @@ def test_import_needs_no_other_package():
 
 
 def test_import_is_fast():
+    # Computing time: what others do on the machine is not the package's.
     source = (
-        "import time; a = time.perf_counter(); import swingdb; "
-        "print((time.perf_counter() - a) * 1000)"
+        "import time; a = time.process_time(); import swingdb; "
+        "print((time.process_time() - a) * 1000)"
     )
     assert min(float(python(source)) for _ in range(5)) < 50
 
