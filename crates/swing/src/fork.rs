@@ -31,6 +31,7 @@ use crate::lease::Lease;
 use crate::publish::manifest_name;
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::process;
+use crate::tracked::Locks;
 use crate::versions::merge;
 
 /// The open areas of this process.
@@ -47,6 +48,7 @@ unsafe impl Sync for ForkSlot {}
 
 struct InFork {
     // Field order is drop order: areas are unlocked before the registry.
+    _tracking: Locks,
     areas: Vec<Held>,
     _open: MutexGuard<'static, Vec<Weak<Core>>>,
 }
@@ -89,7 +91,7 @@ extern "C" fn prepare() {
         areas.push(Held { state, lease, core });
     }
     // SAFETY: see `ForkSlot`.
-    unsafe { *IN_FORK.0.get() = Some(InFork { areas, _open: open }) };
+    unsafe { *IN_FORK.0.get() = Some(InFork { _tracking: Locks::take(), areas, _open: open }) };
 }
 
 extern "C" fn in_parent() {

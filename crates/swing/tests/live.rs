@@ -16,6 +16,15 @@ fn store(area: &Area, at: u64, value: u64) {
     unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
 }
 
+/// Stops the threads of a test, also when it fails.
+struct AtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn get(snapshot: &Snapshot, at: u64) -> u64 {
     u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
 }
@@ -32,6 +41,7 @@ fn a_live_hook_sees_its_moment() {
     let place = |t: u64, n: u64| data_at(n % 3) + 4096 + t * 8;
     (0..3).for_each(|i| store(&area, data_at(i), 1));
     std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
         for t in 0..2u64 {
             let (area, stop, done) = (&area, &stop, &done);
             scope.spawn(move || {
@@ -55,7 +65,6 @@ fn a_live_hook_sees_its_moment() {
                 assert!(prefix, "not a prefix of its stores: {seen:?}");
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -121,6 +130,7 @@ fn a_guard_makes_moments_consistent() {
     area.allow_live_hooks(true).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
         scope.spawn(|| {
             let mut n = 0;
             while !stop.load(Ordering::Relaxed) {
@@ -141,7 +151,6 @@ fn a_guard_makes_moments_consistent() {
             assert!(seen >= last);
             last = seen;
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 

@@ -19,6 +19,15 @@ fn load(area: &Area, at: u64) -> u64 {
     unsafe { area.base().add(at as usize).cast::<u64>().read_volatile() }
 }
 
+/// Stops the threads of a test, also when it fails.
+struct AtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn tracked(h: &Home, text: &str) -> Area {
     let area = h.ns.create(&name(text), &options()).unwrap();
     area.track().unwrap();
@@ -136,6 +145,7 @@ fn a_publish_is_one_moment() {
         if slot.is_multiple_of(2) { data_at(slot / 2) + byte } else { slot / 2 * SMALL + byte }
     };
     std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
         for thread in 0..2u64 {
             let (area, stop, progress) = (&area, &stop, &progress);
             scope.spawn(move || {
@@ -182,7 +192,6 @@ fn a_publish_is_one_moment() {
             assert!(get(at(3, 0)) <= newest[0]);
             assert!(newest[0] + newest[1] + 2 >= before.min(1));
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -194,6 +203,7 @@ fn holding_stops_everybody_but_the_holder() {
     store(&area, data_at(1), 1);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
         scope.spawn(|| {
             let mut n = 0;
             while !stop.load(Ordering::Relaxed) {
@@ -206,16 +216,18 @@ fn holding_stops_everybody_but_the_holder() {
             let guard = area.hold_stores().unwrap();
             let seen = load(&area, data_at(0));
             std::thread::yield_now();
-            // The holder's own store, into the very extent others wait for.
-            store(&area, data_at(0) + 64, round);
+            // The holder's own store.
+            store(&area, data_at(2), round);
             area.publish(Publish::Shared, b"").unwrap();
             let snapshot = h.ns.hook(&name("a")).unwrap();
             assert_eq!(load(&area, data_at(0)), seen);
             assert_eq!(read_snapshot(&snapshot, data_at(0), 8), seen.to_ne_bytes());
-            assert_eq!(read_snapshot(&snapshot, data_at(0) + 64, 8), round.to_ne_bytes());
+            assert_eq!(read_snapshot(&snapshot, data_at(2), 8), round.to_ne_bytes());
+            // Into the very extent that another thread waits for: it opens that to everybody.
+            store(&area, data_at(0) + 64, round);
             drop(guard);
+            assert_eq!(load(&area, data_at(0) + 64), round);
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 

@@ -27,7 +27,7 @@ static REQUESTS: AtomicU32 = AtomicU32::new(0);
 static ANSWERS: AtomicU32 = AtomicU32::new(0);
 /// The fork generation + 1 in which the thread was started; 0: never.
 static STARTED: AtomicU64 = AtomicU64::new(0);
-static START: Mutex<()> = Mutex::new(());
+pub(super) static START: Mutex<()> = Mutex::new(());
 /// Whether somebody needs memory.
 static SHORT: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody has asked for regular looks.

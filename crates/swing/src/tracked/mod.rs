@@ -69,6 +69,7 @@ use crate::area::{Area, Core};
 use crate::error::{Fault, PublishError, Result, TrackError};
 use crate::extents::{ABSENT, FROZEN, States};
 use crate::geometry::Geometry;
+use crate::sync::MutexGuard;
 use crate::sys::process;
 use crate::units::{AreaId, ExtentId};
 
@@ -128,9 +129,10 @@ impl Area {
     }
 
     /// Holds all stores off as long as the guard lives: every thread that stores into the area
-    /// stops at its store and goes on when the guard is dropped. Only the calling thread may still
-    /// store, publish and make writable. What it sees and publishes is one moment, also over
-    /// several areas held at once. Keep it short, and take no lock that a storing thread may hold.
+    /// stops at its store and goes on when the guard is dropped. What the calling thread sees and
+    /// publishes meanwhile is one moment, also over several areas held at once. It may itself store
+    /// and make writable; protection is the process's, so an extent that it does that to is open to
+    /// every thread again. Keep it short, and take no lock that a storing thread may hold.
     ///
     /// The area must be tracked: in others stores into private extents are not trapped, and nothing
     /// is held.
@@ -142,6 +144,19 @@ impl Area {
     /// Whether plain stores work.
     pub fn is_tracked(&self) -> bool {
         self.core.tracked.get().is_some()
+    }
+}
+
+/// The locks of this module, none held by anybody else: taken over a fork, so that the child finds
+/// them free.
+pub(crate) struct Locks {
+    _guards: [MutexGuard<'static, ()>; 3],
+}
+
+impl Locks {
+    /// After all areas' locks, as `Area::track` takes them.
+    pub(crate) fn take() -> Self {
+        Self { _guards: [keeper::START.lock(), signal::INSTALL.lock(), table::CHANGE.lock()] }
     }
 }
 

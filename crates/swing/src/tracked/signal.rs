@@ -45,7 +45,7 @@ unsafe impl Sync for Previous {}
 static PREVIOUS: [Previous; MAX_CHAIN] =
     [const { Previous(UnsafeCell::new(MaybeUninit::uninit())) }; MAX_CHAIN];
 static COUNT: AtomicU32 = AtomicU32::new(0);
-static INSTALL: Mutex<()> = Mutex::new(());
+pub(super) static INSTALL: Mutex<()> = Mutex::new(());
 /// Which thread is in which link of the chain: thread id << 8 | link + 1.
 static CRASHING: [AtomicU64; MAX_CRASHING] = [const { AtomicU64::new(0) }; MAX_CRASHING];
 

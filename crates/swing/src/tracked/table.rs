@@ -35,7 +35,7 @@ impl Slot {
 static SLOTS: [Slot; MAX_TRACKED] = [const { Slot::empty() }; MAX_TRACKED];
 /// No slot at or above has ever been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-static CHANGE: Mutex<()> = Mutex::new(());
+pub(super) static CHANGE: Mutex<()> = Mutex::new(());
 
 /// A tracked area that cannot go away as long as this lives.
 pub(crate) struct Found {
