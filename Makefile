@@ -48,7 +48,7 @@ check: ## Formatting, layers, style
 
 .PHONY: lint
 lint: ## Clippy, warnings are errors, for the memory layers
-	cargo clippy --release --locked -p swing -p swing-malloc --all-targets -- -D warnings
+	cargo clippy --release --locked -p swing -p swing-malloc -p swing-capi --all-targets -- -D warnings
 
 .PHONY: lint-all
 lint-all: ## Clippy for every crate (compiles the query engine's metadata first)
@@ -57,7 +57,7 @@ lint-all: ## Clippy for every crate (compiles the query engine's metadata first)
 .PHONY: test
 test: build ## All tests: Rust, documentation, Python, across processes
 	cargo test --release --workspace --locked
-	$(PY) -m pytest -q tests/tools tests/python tests/docs
+	$(PY) -m pytest -q tests/tools tests/capi tests/python tests/docs
 
 .PHONY: test-kill
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
@@ -116,8 +116,14 @@ bench-malloc: ## The allocator against glibc, jemalloc, mimalloc, tcmalloc
 # ---- to use it -------------------------------------------------------------------------------------
 
 .PHONY: install
-install: build ## The command line into PREFIX/bin
+install: build ## The command line, and libswing with headers and pkg-config files, into PREFIX
 	install -D -m 755 $(BIN)/swingdb $(PREFIX)/bin/swingdb
+	tools/install_c.sh $(BIN) $(PREFIX)
+
+.PHONY: uninstall
+uninstall: ## Take away from PREFIX what install put there
+	rm -f $(PREFIX)/bin/swingdb
+	tools/install_c.sh $(BIN) $(PREFIX) --remove
 
 .PHONY: wheel
 wheel: tools ## The Python package as a wheel in dist/

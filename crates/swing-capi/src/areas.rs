@@ -1,0 +1,307 @@
+//! The areas of this process, by token and by address.
+//!
+//! The area of token `t` is the area named `swing-token-<t>` of the namespace; so a token leads to
+//! its area in any process. Areas are tracked from the begin: programs in C store as they like.
+//!
+//! **Death.** An area whose token nobody holds is garbage: it cannot be hooked, and whoever creates
+//! or hooks an area next removes it (its memory stays for those who hold it). A process that ends
+//! in an orderly way with one thread releases what it has.
+//!
+//! **fork.** The registry remembers its process. In a child another one is used and the parent's is
+//! left alone, never torn down.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Mutex, RwLock};
+use swing::{
+    Area, AreaName, AreaOffset, AreaOptions, ByteLen, HookAt, HookOptions, Namespace, Publish,
+    RemoveError, Snapshot, WriteIntent,
+};
+use swing_malloc::Malloc;
+
+use crate::error::{Code, Failure, Result};
+use crate::tokens::{MAX_TOKEN, Tokens};
+
+/// Begin of the names of areas that have a token.
+const PREFIX: &str = "swing-token-";
+/// Areas up to this length consist of small extents: copying a few pages stays cheap.
+const SMALL_AREA: u64 = 64 << 20;
+/// Areas up to this length get their memory when they are made: also system calls may read them.
+const POPULATED_AREA: u64 = 256 << 10;
+const DATA_EXTENT: u64 = swing::geometry::DATA_EXTENT.0;
+/// How long a live owner is asked for its present state before its last shared one is taken.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+/// How long the kernel may take to give up the locks of a process that has just been killed.
+const MAX_DYING: Duration = Duration::from_millis(200);
+
+/// One area of this process.
+pub(crate) struct Entry {
+    pub token: i32,
+    pub area: Arc<Area>,
+    pub base: usize,
+    pub len: u64,
+    pub at_origin: bool,
+    /// The allocator, once it has been used.
+    pub malloc: Mutex<Option<Malloc>>,
+}
+
+impl Entry {
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        address >= self.base && ((address - self.base) as u64) < self.len
+    }
+}
+
+/// What this process has.
+pub(crate) struct Registry {
+    pid: u32,
+    pub ns: Namespace,
+    pub tokens: Tokens,
+    /// By first address.
+    areas: RwLock<BTreeMap<usize, Arc<Entry>>>,
+}
+
+static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
+
+fn token_name(token: i32) -> Result<AreaName> {
+    AreaName::new(&format!("{PREFIX}{token}")).map_err(|e| Failure::new(Code::Internal, e))
+}
+
+/// This process's registry; made at the first use, and anew in a forked child.
+pub(crate) fn registry() -> Result<&'static Registry> {
+    let pid = std::process::id();
+    let present = REGISTRY.load(Ordering::Acquire);
+    // SAFETY: null, or a registry that is never freed.
+    if let Some(registry) = unsafe { present.as_ref() }.filter(|r| r.pid == pid) {
+        return Ok(registry);
+    }
+    let ns = Namespace::open_default().map_err(|e| Failure::new(Code::Io, e))?;
+    let made = make(pid, ns)?;
+    match REGISTRY.compare_exchange(present, made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: just made from a box, and never freed.
+        Ok(_) => Ok(unsafe { &*made }),
+        // SAFETY: another thread's, made from a box and never freed. Ours holds no token.
+        Err(theirs) => Ok(unsafe { &*theirs }),
+    }
+}
+
+fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
+    static EXIT: Once = Once::new();
+    // SAFETY: the handler may run at any orderly end of the process.
+    EXIT.call_once(|| unsafe {
+        libc::atexit(release_all);
+    });
+    let tokens = Tokens::open(ns.path())?;
+    let areas = RwLock::new(BTreeMap::new());
+    Ok(Box::into_raw(Box::new(Registry { pid, ns, tokens, areas })))
+}
+
+/// At the orderly end of a process in which nobody else can be storing any more.
+extern "C" fn release_all() {
+    // SAFETY: null, or a registry that is never freed.
+    let Some(registry) = (unsafe { REGISTRY.load(Ordering::Acquire).as_ref() }) else { return };
+    if registry.pid != std::process::id() || has_other_threads() {
+        return;
+    }
+    let tokens: Vec<i32> = registry.areas.read().values().map(|entry| entry.token).collect();
+    for token in tokens {
+        let _ = registry.release(token);
+    }
+}
+
+/// Whether threads run that are not this library's.
+fn has_other_threads() -> bool {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return true };
+    let ours = |name: &str| name.trim_end().starts_with("swing-");
+    let names = tasks.flatten().map(|t| std::fs::read_to_string(t.path().join("comm")));
+    let foreign = names.filter(|name| !name.as_ref().is_ok_and(|name| ours(name))).count();
+    foreign > 1
+}
+
+fn options_for(len: u64) -> Result<AreaOptions> {
+    let whole = len.checked_next_multiple_of(DATA_EXTENT).filter(|whole| *whole > 0);
+    let Some(whole) = whole.filter(|whole| *whole <= swing::geometry::MAX_RESERVE.0) else {
+        return Err(Failure::new(Code::Argument, format!("no area can have {len} bytes")));
+    };
+    let mut options = AreaOptions::with_reserve(ByteLen(whole));
+    if whole <= SMALL_AREA {
+        options.small_zone = ByteLen(whole);
+    }
+    Ok(options)
+}
+
+impl Registry {
+    /// Takes away the area that an earlier holder of a token left; `false` when that cannot be.
+    fn clear(&self, token: i32) -> bool {
+        let Ok(name) = token_name(token) else { return false };
+        let start = Instant::now();
+        loop {
+            match self.ns.remove(&name) {
+                Ok(_) | Err(RemoveError::NotFound { .. }) => return true,
+                Err(RemoveError::Owned { .. }) if start.elapsed() < MAX_DYING => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Removes the areas of processes that have ended.
+    pub(crate) fn sweep(&self) -> usize {
+        let Ok(entries) = std::fs::read_dir(self.ns.path()) else { return 0 };
+        let mut swept = 0;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let token = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.parse::<i32>().ok());
+            let Some(token) = token.filter(|t| (1..=MAX_TOKEN).contains(t)) else { continue };
+            if !self.tokens.is_held(token) {
+                self.tokens.clear_if_dead(token, |token| self.clear(token));
+                swept += 1;
+            }
+        }
+        swept
+    }
+
+    /// Runs `make` with a fresh token; the token is given back when it fails.
+    fn with_token(&self, make: impl FnOnce(i32, &AreaName) -> Result<Entry>) -> Result<Arc<Entry>> {
+        self.sweep();
+        let token = self.tokens.claim(|token| self.clear(token))?;
+        match token_name(token).and_then(|name| make(token, &name)) {
+            Ok(entry) => {
+                let entry = Arc::new(entry);
+                let before = self.areas.write().insert(entry.base, entry.clone());
+                assert!(before.is_none(), "an address range belongs to one area");
+                Ok(entry)
+            }
+            Err(failure) => {
+                self.clear(token);
+                self.tokens.give_back(token);
+                Err(failure)
+            }
+        }
+    }
+
+    pub(crate) fn create(&self, len: u64) -> Result<Arc<Entry>> {
+        let options = options_for(len)?;
+        self.with_token(|token, name| {
+            let area = self.ns.create(name, &options)?;
+            area.track()?;
+            if len <= POPULATED_AREA {
+                let whole = AreaOffset(0)..AreaOffset(len);
+                let made = area.make_writable(whole, WriteIntent::Keep);
+                made.map_err(|e| Failure::new(Code::NoMemory, e))?;
+            }
+            Ok(entry(token, area, true))
+        })
+    }
+
+    pub(crate) fn hook(&self, origin: i32, at: HookAt, live: bool) -> Result<Arc<Entry>> {
+        self.check(origin)?;
+        if !self.tokens.is_held(origin) {
+            self.sweep();
+            let text = format!("no living process has an area with token {origin}");
+            return Err(Failure::new(Code::NotFound, text));
+        }
+        let name = token_name(origin)?;
+        let options = HookOptions { at };
+        let snapshot = match live {
+            true => self.hook_live(&name, options)?,
+            false => self.ns.hook_with(&name, options)?,
+        };
+        self.with_token(|token, name| {
+            let at_origin = snapshot.is_at_origin();
+            let area = snapshot.derive(Some(name))?;
+            area.track()?;
+            Ok(entry(token, area, at_origin))
+        })
+    }
+
+    /// The state of a moment after the call. An owner that is only slow is asked again; one that
+    /// is stopped gives its last shared state.
+    fn hook_live(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
+        let start = Instant::now();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        loop {
+            let snapshot = self.ns.hook_live_with(name, options)?;
+            if snapshot.published_ns() >= now || start.elapsed() > MAX_WAIT {
+                return Ok(snapshot);
+            }
+        }
+    }
+
+    fn check(&self, token: i32) -> Result<()> {
+        match (1..=MAX_TOKEN).contains(&token) {
+            true => Ok(()),
+            false => Err(Failure::new(Code::Argument, format!("{token} is no token"))),
+        }
+    }
+
+    /// An area of this process.
+    pub(crate) fn own(&self, token: i32) -> Result<Arc<Entry>> {
+        self.check(token)?;
+        let areas = self.areas.read();
+        let found = areas.values().find(|entry| entry.token == token).cloned();
+        found.ok_or_else(|| {
+            Failure::new(Code::NotFound, format!("this process has no area with token {token}"))
+        })
+    }
+
+    /// The area of this process that an address lies in.
+    pub(crate) fn at(&self, address: usize) -> Result<Arc<Entry>> {
+        let areas = self.areas.read();
+        let below = areas.range(..=address).next_back().map(|(_, entry)| entry);
+        let found = below.filter(|entry| entry.contains(address)).cloned();
+        found.ok_or_else(|| Failure::new(Code::NotFound, "the address lies in no area"))
+    }
+
+    pub(crate) fn allow(&self, token: i32, allow: bool) -> Result<()> {
+        Ok(self.own(token)?.area.allow_live_hooks(allow)?)
+    }
+
+    pub(crate) fn publish(&self, token: i32) -> Result<()> {
+        let entry = self.own(token)?;
+        let malloc = entry.malloc.lock().clone();
+        let _pause = malloc.as_ref().map(Malloc::pause);
+        entry.area.publish(Publish::Shared, b"")?;
+        Ok(())
+    }
+
+    pub(crate) fn release(&self, token: i32) -> Result<()> {
+        let entry = self.own(token)?;
+        self.areas.write().remove(&entry.base).ok_or_else(|| {
+            Failure::new(Code::NotFound, "another thread has just released the area")
+        })?;
+        // A guard holds the allocator, which holds the area.
+        entry.area.guard_live_hooks(None);
+        drop(entry.malloc.lock().take());
+        drop(entry);
+        self.clear(token);
+        self.tokens.give_back(token);
+        Ok(())
+    }
+}
+
+fn entry(token: i32, area: Area, at_origin: bool) -> Entry {
+    let base = area.base().as_ptr() as usize;
+    let len = area.geometry().reserve().0;
+    assert!(base.is_multiple_of(4096), "the low 12 bits of the address are free for the token");
+    Entry { token, area: Arc::new(area), base, len, at_origin, malloc: Mutex::new(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_length_is_rounded_up() {
+        for (len, reserve) in [(1, DATA_EXTENT), (4097, DATA_EXTENT), (512 << 30, 512 << 30)] {
+            assert_eq!(options_for(len).unwrap().reserve.0, reserve, "{len}");
+        }
+        assert_eq!(options_for(3 << 20).unwrap().small_zone.0, 4 << 20);
+        for len in [0, u64::MAX, 1 << 50] {
+            assert_eq!(options_for(len).unwrap_err().code, Code::Argument, "{len}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The allocator's calls: `swing_alloc` and its relatives.
+//!
+//! An area gets its allocator with the first allocation; a hooked one continues its origin's.
+//! The first bytes of an area belong to the allocator then, so an area in which the program has
+//! already stored something there gets none. Live hooks wait for the end of an allocation, so that
+//! the allocator of a hooker is whole.
+
+use std::sync::Arc;
+
+use swing::{AreaOffset, ByteLen, LiveGuard};
+use swing_malloc::{Heap, HeapError, HeapOptions, Malloc};
+
+use crate::areas::{Entry, Registry};
+use crate::error::{Code, Failure, Result};
+
+/// An address and the bytes granted there.
+pub(crate) type Block = (usize, u64);
+
+/// The allocator of an area, made or continued at the first use.
+pub(crate) fn malloc_of(entry: &Entry) -> Result<Malloc> {
+    let mut slot = entry.malloc.lock();
+    if let Some(malloc) = &*slot {
+        return Ok(malloc.clone());
+    }
+    let area = &entry.area;
+    let start = AreaOffset(0)..AreaOffset(1);
+    let heap = match area.any_present(&start) {
+        false => Heap::create(area.clone(), HeapOptions::default())?,
+        true => Heap::open(area.clone()).map_err(explain)?,
+    };
+    let malloc = Malloc::open(heap)?;
+    let paused = malloc.clone();
+    let guard: LiveGuard = Arc::new(move |publish| {
+        let _pause = paused.pause();
+        publish();
+    });
+    area.guard_live_hooks(Some(guard));
+    *slot = Some(malloc.clone());
+    Ok(malloc)
+}
+
+fn explain(error: HeapError) -> Failure {
+    match error {
+        HeapError::NoHeap { .. } => Failure::new(
+            Code::Argument,
+            "the program has stored into the area's first bytes: no room for an allocator",
+        ),
+        other => other.into(),
+    }
+}
+
+fn offset(entry: &Entry, address: usize) -> AreaOffset {
+    assert!(entry.contains(address), "looked up by this address");
+    AreaOffset((address - entry.base) as u64)
+}
+
+impl Registry {
+    pub(crate) fn alloc(&self, token: i32, len: usize) -> Result<Block> {
+        let entry = self.own(token)?;
+        let grant = malloc_of(&entry)?.allocate(ByteLen(len as u64))?;
+        Ok((entry.base + grant.offset.as_usize(), grant.len.0))
+    }
+
+    pub(crate) fn free(&self, address: usize) -> Result<()> {
+        let entry = self.at(address)?;
+        Ok(malloc_of(&entry)?.free(offset(&entry, address))?)
+    }
+
+    pub(crate) fn realloc(&self, address: usize, len: usize) -> Result<Block> {
+        let entry = self.at(address)?;
+        let malloc = malloc_of(&entry)?;
+        let grant = malloc.reallocate(offset(&entry, address), ByteLen(len as u64))?;
+        Ok((entry.base + grant.offset.as_usize(), grant.len.0))
+    }
+
+    pub(crate) fn usable(&self, address: usize) -> Result<u64> {
+        let entry = self.at(address)?;
+        let usable = malloc_of(&entry)?.usable_size(offset(&entry, address));
+        let none = || Failure::new(Code::Argument, "no block begins at the address");
+        usable.map(|len| len.0).ok_or_else(none)
+    }
+
+    /// The part of the area that the allocator leaves to the program.
+    pub(crate) fn reserved(&self, token: i32) -> Result<Block> {
+        let entry = self.own(token)?;
+        let range = malloc_of(&entry)?.heap().reserved();
+        Ok((entry.base + range.start.as_usize(), (range.end - range.start).0))
+    }
+}

@@ -1,0 +1,343 @@
+//! The exported functions; `include/swing.h` documents them.
+//!
+//! Each returns 0 or a negative number, and never unwinds into C. Pointers that a caller passes are
+//! checked for null; that they point to what the header demands is the caller's promise.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use swing::{ByteLen, HoldGuard, HookAt};
+
+use crate::areas::{Entry, Registry, registry};
+use crate::error::{self, Code, Failure, Result};
+
+/// `swing_hook`: at the origin's addresses, or fail.
+pub const SWING_AT_ORIGIN: c_uint = 1;
+/// `swing_hook`: the state last published, without asking the owner.
+pub const SWING_PUBLISHED: c_uint = 2;
+
+/// An area of the calling process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct swing_area {
+    /// Its first address.
+    pub address: *mut c_void,
+    /// Its length in bytes, rounded up.
+    pub length: usize,
+    /// Its token.
+    pub token: c_int,
+    /// Not 0 if the addresses are those of the origin: raw pointers in it are valid.
+    pub at_origin: c_int,
+}
+
+/// A block of memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct swing_block {
+    /// Its first address.
+    pub address: *mut c_void,
+    /// The bytes granted.
+    pub size: usize,
+}
+
+/// Memory of an area.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct swing_stats {
+    /// Bytes that have memory.
+    pub mapped: u64,
+    /// Of these: in memory of the area's own.
+    pub own: u64,
+    /// Of these: shared with its origin.
+    pub foreign: u64,
+    /// Old versions kept for those who hooked.
+    pub retired: u64,
+    /// Bytes copied so far.
+    pub copied: u64,
+}
+
+const _: () = assert!(size_of::<swing_area>() == 24 && size_of::<swing_block>() == 16);
+const _: () = assert!(size_of::<swing_stats>() == 40);
+
+/// Runs a call's body: failures and panics become numbers.
+fn run(body: impl FnOnce(&'static Registry) -> Result<()>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(|| registry().and_then(body))) {
+        Ok(Ok(())) => 0,
+        Ok(Err(failure)) => error::note(failure),
+        Err(_) => error::note(Failure::new(Code::Internal, "a mistake in the library")),
+    }
+}
+
+fn null() -> Failure {
+    Failure::new(Code::Argument, "a pointer is null")
+}
+
+/// Stores a result where the caller wants it.
+///
+/// # Safety
+/// `out` is null or valid for a store.
+unsafe fn put<T>(out: *mut T, value: T) -> Result<()> {
+    if out.is_null() {
+        return Err(null());
+    }
+    // SAFETY: not null, and the caller promises the rest.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+fn area_of(entry: &Entry) -> swing_area {
+    assert!(entry.token > 0 && entry.base != 0);
+    swing_area {
+        address: entry.base as *mut c_void,
+        length: entry.len as usize,
+        token: entry.token,
+        at_origin: c_int::from(entry.at_origin),
+    }
+}
+
+fn block_of((address, size): (usize, u64)) -> swing_block {
+    swing_block { address: address as *mut c_void, size: size as usize }
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `swing_area`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_create(length: usize, out: *mut swing_area) -> c_int {
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        let entry = registry.create(length as u64)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(out, area_of(&entry)) }
+    })
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `swing_area`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_hook(token: c_int, flags: c_uint, out: *mut swing_area) -> c_int {
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        if flags & !(SWING_AT_ORIGIN | SWING_PUBLISHED) != 0 {
+            return Err(Failure::new(Code::Argument, "unknown flags"));
+        }
+        let at = match flags & SWING_AT_ORIGIN {
+            0 => HookAt::Anywhere,
+            _ => HookAt::OriginAddress,
+        };
+        let entry = registry.hook(token, at, flags & SWING_PUBLISHED == 0)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(out, area_of(&entry)) }
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_allow_hooks(token: c_int, allow: c_int) -> c_int {
+    run(|registry| registry.allow(token, allow != 0))
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_publish(token: c_int) -> c_int {
+    run(|registry| registry.publish(token))
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_release(token: c_int) -> c_int {
+    run(|registry| {
+        HOLDS.with(|holds| holds.borrow_mut().remove(&token));
+        registry.release(token)
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_set_threshold(token: c_int, bytes: usize) -> c_int {
+    run(|registry| {
+        let threshold = (bytes > 0).then_some(ByteLen(bytes as u64));
+        Ok(registry.own(token)?.area.set_cow_threshold(threshold)?)
+    })
+}
+
+// Field order is drop order: the guard goes before the area it borrows from.
+struct Hold {
+    _guard: HoldGuard<'static>,
+    _entry: Arc<Entry>,
+}
+
+thread_local! {
+    static HOLDS: RefCell<HashMap<c_int, Hold>> = RefCell::new(HashMap::new());
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_hold(token: c_int) -> c_int {
+    run(|registry| {
+        if HOLDS.with(|holds| holds.borrow().contains_key(&token)) {
+            return Err(Failure::new(Code::Argument, "this thread holds the area already"));
+        }
+        let entry = registry.own(token)?;
+        let guard = entry.area.hold_stores()?;
+        // SAFETY: the guard borrows from the area behind the `Arc` that is kept beside it, and is
+        // dropped before; it stays in this thread.
+        let guard: HoldGuard<'static> = unsafe { std::mem::transmute(guard) };
+        HOLDS.with(|h| h.borrow_mut().insert(token, Hold { _guard: guard, _entry: entry }));
+        Ok(())
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_resume(token: c_int) -> c_int {
+    run(|_| match HOLDS.with(|holds| holds.borrow_mut().remove(&token)) {
+        Some(_) => Ok(()),
+        None => Err(Failure::new(Code::Argument, "this thread does not hold the area")),
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_writable(address: *mut c_void, length: usize) -> c_int {
+    run(|_| match swing::tracked::prepare(address.cast(), length) {
+        true => Ok(()),
+        false => Err(Failure::new(Code::NoMemory, "no memory for the range")),
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_token_at(address: *const c_void) -> c_int {
+    let mut token = 0;
+    let status = run(|registry| {
+        token = registry.at(address as usize)?.token;
+        Ok(())
+    });
+    if status == 0 { token } else { status }
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `swing_stats`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_get_stats(token: c_int, out: *mut swing_stats) -> c_int {
+    run(|registry| {
+        let stats = registry.own(token)?.area.stats();
+        let value = swing_stats {
+            mapped: stats.mapped.0,
+            own: stats.own.0,
+            foreign: stats.foreign.0,
+            retired: stats.retired.0,
+            copied: stats.copied.0,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { put(out, value) }
+    })
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `swing_block`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_alloc(token: c_int, size: usize, out: *mut swing_block) -> c_int {
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { put(out, block_of(registry.alloc(token, size)?)) }
+    })
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `swing_block`; nobody uses the old block any more when this succeeds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_realloc(
+    address: *mut c_void,
+    size: usize,
+    out: *mut swing_block,
+) -> c_int {
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { put(out, block_of(registry.realloc(address as usize, size)?)) }
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_free(address: *mut c_void) -> c_int {
+    if address.is_null() {
+        return 0;
+    }
+    run(|registry| registry.free(address as usize))
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `size_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_usable_size(address: *const c_void, out: *mut usize) -> c_int {
+    // SAFETY: the caller's promise.
+    run(|registry| unsafe { put(out, registry.usable(address as usize)? as usize) })
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `swing_block`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_reserved(token: c_int, out: *mut swing_block) -> c_int {
+    // SAFETY: the caller's promise.
+    run(|registry| unsafe { put(out, block_of(registry.reserved(token)?)) })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_collect() -> c_int {
+    run(|registry| {
+        registry.sweep();
+        registry.ns.gc().map(|_| ()).map_err(|e| Failure::new(Code::Io, e))
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_strerror(code: c_int) -> *const c_char {
+    let known = Code::ALL.into_iter().find(|known| *known as c_int == code);
+    match (known, code) {
+        (Some(known), _) => known.text().as_ptr(),
+        (None, 0) => c"success".as_ptr(),
+        (None, _) => c"unknown error".as_ptr(),
+    }
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_last_error() -> *const c_char {
+    error::last()
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}

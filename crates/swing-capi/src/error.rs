@@ -1,0 +1,132 @@
+//! Error numbers, and the text of a thread's last error.
+//!
+//! The numbers are part of the binary interface: they never change their meaning.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_int};
+use std::fmt::Display;
+
+use swing::{CreateError, DeriveError, HookError, PublishError, TrackError};
+use swing_malloc::{AllocError, FreeError, HeapError};
+
+/// Why a call failed; the number that C sees is negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Code {
+    Argument = -1,
+    NotFound = -2,
+    Refused = -3,
+    NoMemory = -4,
+    NoAddresses = -5,
+    AddressTaken = -6,
+    NoTokens = -7,
+    Forked = -8,
+    Io = -9,
+    Corrupt = -10,
+    Busy = -11,
+    Internal = -12,
+}
+
+impl Code {
+    pub(crate) const ALL: [Code; 12] = [
+        Code::Argument,
+        Code::NotFound,
+        Code::Refused,
+        Code::NoMemory,
+        Code::NoAddresses,
+        Code::AddressTaken,
+        Code::NoTokens,
+        Code::Forked,
+        Code::Io,
+        Code::Corrupt,
+        Code::Busy,
+        Code::Internal,
+    ];
+
+    pub(crate) fn text(self) -> &'static CStr {
+        match self {
+            Code::Argument => c"an argument is not possible",
+            Code::NotFound => c"no such area, or its owner has ended",
+            Code::Refused => c"the owner refuses hooks at the moment",
+            Code::NoMemory => c"out of memory",
+            Code::NoAddresses => c"out of addresses or mappings",
+            Code::AddressTaken => c"the origin's addresses are in use in this process",
+            Code::NoTokens => c"all 4095 tokens are in use",
+            Code::Forked => c"the area belongs to the parent process",
+            Code::Io => c"a system call failed",
+            Code::Corrupt => c"a shared file is damaged",
+            Code::Busy => c"busy; try again",
+            Code::Internal => c"a mistake in the library",
+        }
+    }
+}
+
+/// A failure with its explanation.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub code: Code,
+    pub text: String,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(code: Code, text: impl Display) -> Self {
+        assert!((code as i32) < 0, "zero is success");
+        Self { code, text: text.to_string() }
+    }
+}
+
+macro_rules! convert {
+    ($error:ident { $($variant:ident => $code:ident),* $(,)? }) => {
+        impl From<$error> for Failure {
+            fn from(e: $error) -> Self {
+                #[allow(unreachable_patterns)]
+                let code = match &e {
+                    $($error::$variant { .. } => Code::$code,)*
+                    _ => Code::Io,
+                };
+                Failure::new(code, e)
+            }
+        }
+    };
+}
+
+convert!(CreateError { AlreadyExists => Busy, Owned => Busy, OutOfMemory => NoMemory,
+    AddressSpace => NoAddresses, TooManyMappings => NoAddresses, OutOfRange => Argument,
+    Forked => Forked });
+convert!(HookError { NotFound => NotFound, NotShared => Refused, NotHookable => Refused,
+    Contended => Busy, Corrupt => Corrupt, AddressSpace => NoAddresses,
+    TooManyMappings => NoAddresses, AddressTaken => AddressTaken });
+convert!(DeriveError { AlreadyExists => Busy, Owned => Busy, Corrupt => Corrupt,
+    OutOfMemory => NoMemory, AddressSpace => NoAddresses, TooManyMappings => NoAddresses,
+    AddressTaken => AddressTaken, Forked => Forked });
+convert!(TrackError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
+    TooManyMappings => NoAddresses, Forked => Forked });
+convert!(PublishError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
+    TooManyMappings => NoAddresses, Forked => Forked });
+convert!(HeapError { Options => Argument, ZoneTooSmall => Argument, Write => NoMemory,
+    NoHeap => Argument, Version => Corrupt, Geometry => Corrupt, Corrupt => Corrupt });
+convert!(FreeError { Write => NoMemory });
+
+impl From<AllocError> for Failure {
+    fn from(e: AllocError) -> Self {
+        Failure::new(Code::NoMemory, e)
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// Remembers the text, gives the number.
+pub(crate) fn note(failure: Failure) -> c_int {
+    let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
+    LAST.with(|last| *last.borrow_mut() = text);
+    failure.code as c_int
+}
+
+/// The text of this thread's last failure; valid until its next one.
+pub(crate) fn last() -> *const std::ffi::c_char {
+    LAST.with(|last| last.borrow().as_ptr())
+}

@@ -1,0 +1,124 @@
+/* SWING: copy-on-write memory areas shared between unrelated processes.
+ *
+ * An area is a range of addresses that one process reads and writes by plain loads and stores. Other
+ * processes hook it: they get an area of their own with the same contents at that moment, in
+ * constant time, whatever its size. From then on each side sees only its own stores; memory is
+ * copied only where somebody stores.
+ *
+ * Every call returns 0 or a negative SWING_E_... number; swing_strerror() has words for it and
+ * swing_last_error() the details. Any thread may call anything. Areas lie in a namespace, the
+ * directory $SWINGDB_HOME or else /dev/shm/swingdb-<uid>, and are found by their token.
+ *
+ * An area ends with its process, however that ends; those who have hooked it keep their memory. A
+ * child of fork() has a private copy of the memory and no areas.
+ *
+ * A system call that stores into an area (read, recv ...) fails with EFAULT where a plain store
+ * would have copied: call swing_writable() on the buffer before.
+ *
+ * Build: cc program.c $(pkg-config --cflags --libs swing) */
+#ifndef SWINGDB_SWING_H
+#define SWINGDB_SWING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SWING_E_ARGUMENT (-1)      /* an argument is not possible */
+#define SWING_E_NOT_FOUND (-2)     /* no such area, or its owner has ended */
+#define SWING_E_REFUSED (-3)       /* not hookable, or over its copy-on-write threshold */
+#define SWING_E_NO_MEMORY (-4)     /* the memory file system is full */
+#define SWING_E_NO_ADDRESSES (-5)  /* no free range of addresses, or too many mappings */
+#define SWING_E_ADDRESS_TAKEN (-6) /* SWING_AT_ORIGIN: something else lies there */
+#define SWING_E_NO_TOKENS (-7)     /* 4095 areas live in the namespace */
+#define SWING_E_FORKED (-8)        /* the area belongs to the parent process */
+#define SWING_E_IO (-9)            /* a system call failed */
+#define SWING_E_CORRUPT (-10)      /* a shared file is damaged */
+#define SWING_E_BUSY (-11)         /* try again */
+#define SWING_E_INTERNAL (-12)     /* a mistake in the library */
+
+#define SWING_MAX_TOKEN 4095
+
+/* Flags of swing_hook. */
+#define SWING_AT_ORIGIN 1u /* at the addresses of the origin, or fail: raw pointers stay valid */
+#define SWING_PUBLISHED 2u /* the state last published; the owner is not asked for a fresh one */
+
+typedef struct swing_area {
+    void *address;
+    size_t length; /* rounded up to a multiple of 2 MiB */
+    int token;
+    int at_origin; /* not 0: at its origin's addresses, so raw pointers stored in it are valid */
+} swing_area;
+
+typedef struct swing_block {
+    void *address;
+    size_t size; /* what was granted; often more than was asked for */
+} swing_block;
+
+typedef struct swing_stats {
+    uint64_t mapped;  /* bytes that have memory */
+    uint64_t own;     /* of these: in memory of the area's own */
+    uint64_t foreign; /* of these: shared with its origin */
+    uint64_t retired; /* old versions kept for those who hooked */
+    uint64_t copied;  /* bytes copied so far */
+} swing_stats;
+
+/* A new area of at least `length` bytes (1 to 16 TiB), all zeros. Takes addresses only; memory comes
+ * with the first store. It is not hookable yet. */
+int swing_create(size_t length, swing_area *out);
+
+/* A new area of this process with the contents that area `token` has at this moment, and a token of
+ * its own. The owner may store all the while. An owner that is stopped gives the state it shared
+ * last, after five seconds. SWING_E_NOT_FOUND, SWING_E_REFUSED, SWING_E_ADDRESS_TAKEN ... */
+int swing_hook(int token, unsigned int flags, swing_area *out);
+
+/* Not 0: from now on others may hook at any moment. 0: they may not. */
+int swing_allow_hooks(int token, int allow);
+
+/* Makes the present state the one that SWING_PUBLISHED hooks give. */
+int swing_publish(int token);
+
+/* Frees an area of this process and gives its token back. Its addresses must not be used again. */
+int swing_release(int token);
+
+/* Further hooks are refused while more than `bytes` of old versions are kept for those who hooked;
+ * 0: never. */
+int swing_set_threshold(int token, size_t bytes);
+
+/* Every other thread's stores into the area wait until swing_resume(), so that this thread can bring
+ * it, and publish it, in a consistent state. Both by the same thread, for microseconds. */
+int swing_hold(int token);
+int swing_resume(int token);
+
+/* Makes a range ready for a system call that stores into it. Other addresses are left alone. */
+int swing_writable(void *address, size_t length);
+
+/* The token of this process's area that the address lies in, or a negative number. */
+int swing_token_at(const void *address);
+
+int swing_get_stats(int token, swing_stats *out);
+
+/* Blocks inside an area of more than 64 MiB, whose first bytes the program leaves alone. All that the
+ * allocator knows lies in the area, so a hooked area can be allocated from and freed in at once. */
+int swing_alloc(int token, size_t size, swing_block *out);
+int swing_realloc(void *address, size_t size, swing_block *out);
+int swing_free(void *address);
+int swing_usable_size(const void *address, size_t *out);
+
+/* The part of the area the allocator leaves to the program, at the same offset in every hooked
+ * copy: the place for what the next process needs to find its data. */
+int swing_reserved(int token, swing_block *out);
+
+/* Takes away at once what ended processes left; create and hook do so too. */
+int swing_collect(void);
+
+const char *swing_strerror(int code);
+const char *swing_last_error(void); /* this thread's; valid until its next failure */
+const char *swing_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs the C interface: install_c.sh BUILD_DIRECTORY PREFIX; with --remove, takes it away.
+set -euo pipefail
+
+built=$1 prefix=$2
+here=$(cd "$(dirname "$0")/.." && pwd)
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/Cargo.toml" | head -n 1)
+lib=$prefix/lib include=$prefix/include/swing
+
+if [ "${3:-}" = --remove ]; then
+    rm -f "$lib"/libswing.so "$lib"/libswing.so.0 "$lib/libswing.so.$version" "$lib"/libswing.a
+    rm -f "$lib"/pkgconfig/swing.pc "$lib"/pkgconfig/swing-original.pc
+    rm -f "$include"/swing.h "$include"/swing_compat.h "$include"/original/swing.h
+    rmdir --ignore-fail-on-non-empty "$include/original" "$include" 2>/dev/null || true
+    exit 0
+fi
+
+install -D -m 644 "$here/include/swing.h" "$include/swing.h"
+install -D -m 644 "$here/include/swing_compat.h" "$include/swing_compat.h"
+install -D -m 644 "$here/include/original/swing.h" "$include/original/swing.h"
+install -D -m 755 "$built/libswing_capi.so" "$lib/libswing.so.$version"
+ln -sf "libswing.so.$version" "$lib/libswing.so.0"
+ln -sf libswing.so.0 "$lib/libswing.so"
+install -D -m 644 "$built/libswing_capi.a" "$lib/libswing.a"
+
+# pc FILE NAME HEADERS
+pc() {
+    mkdir -p "$lib/pkgconfig"
+    cat > "$lib/pkgconfig/$1.pc" <<END
+prefix=$prefix
+libdir=\${prefix}/lib
+includedir=\${prefix}/include
+
+Name: $1
+Description: $2
+Version: $version
+Cflags: -I\${includedir}/$3
+Libs: -L\${libdir} -lswing
+Libs.private: -lpthread -ldl -lm
+END
+}
+pc swing "Copy-on-write memory shared between unrelated processes" swing
+pc swing-original "The same, in the shape of the authors' own library" swing/original
