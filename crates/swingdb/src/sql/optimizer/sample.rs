@@ -30,6 +30,9 @@ use crate::store::Table;
 const SAMPLE_ROWS: usize = 4096;
 /// Segments they are taken from.
 const PLACES: usize = 32;
+/// Neighbours taken together: in a process that has not touched the table yet, each place costs a
+/// page fault.
+const RUN: u32 = 16;
 /// Columns remembered.
 const MAX_REMEMBERED: usize = 400;
 /// Rows that must fulfil a condition before their share is believed.
@@ -184,10 +187,12 @@ fn draw(table: &Table, column: usize) -> Option<ArrayRef> {
     let mut parts = Vec::with_capacity(places);
     for place in 0..places {
         let segment = &segments[place * segments.len() / places];
-        // All of a small table.
+        // All of a small table: then the step is one.
         let step = (segment.rows() * places).div_ceil(SAMPLE_ROWS).max(1);
-        let step = if segments.len() == 1 && segment.rows() <= SAMPLE_ROWS { 1 } else { step };
-        let indices = UInt32Array::from_iter_values((0..segment.rows() as u32).step_by(step));
+        let rows = segment.rows() as u32;
+        let runs = (0..rows).step_by(step * RUN as usize);
+        let indices = runs.flat_map(|start| start..(start + RUN).min(rows));
+        let indices = UInt32Array::from_iter_values(indices);
         parts.push(take(&segment.array(column).ok()?, &indices, None).ok()?);
     }
     let parts = parts.iter().map(|part| part.as_ref()).collect::<Vec<_>>();

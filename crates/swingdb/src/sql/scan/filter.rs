@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, Buffer};
 use arrow::compute::{filter, filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -207,11 +207,12 @@ fn pick(columns: Vec<ArrayRef>, mask: &BooleanBuffer) -> Result<Vec<ArrayRef>> {
 
 /// The rows of `mask` whose bit in `found` (one for each of them) is set.
 fn scatter(mask: &BooleanBuffer, found: &BooleanBuffer) -> BooleanBuffer {
-    let mut result = vec![false; mask.len()];
+    let mut words = vec![0u64; mask.len().div_ceil(64)];
     for (nth, row) in mask.set_indices().enumerate() {
-        result[row] = found.value(nth);
+        words[row / 64] |= u64::from(found.value(nth)) << (row % 64);
     }
-    BooleanBuffer::from(result)
+    words.iter_mut().for_each(|word| *word = word.to_le());
+    BooleanBuffer::new(Buffer::from_vec(words), 0, mask.len())
 }
 
 fn is_true(expr: &Arc<dyn PhysicalExpr>) -> bool {
@@ -242,4 +243,24 @@ pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
 fn is_comparison(operator: Operator) -> bool {
     operator.supports_propagation()
         || matches!(operator, Operator::And | Operator::Or | Operator::NotEq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_return_to_their_rows() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for rows in [0, 1, 7, 8, 63, 64, 65, 1000, 8192] {
+            let mask = (0..rows).map(|_| random.bool()).collect::<Vec<_>>();
+            let wanted = mask.iter().map(|m| *m && random.bool()).collect::<Vec<_>>();
+            let pairs = mask.iter().zip(&wanted);
+            let found = pairs.filter(|(m, _)| **m).map(|(_, w)| *w).collect::<Vec<_>>();
+            let mask = BooleanBuffer::from(mask);
+            assert_eq!(scatter(&mask, &BooleanBuffer::from(found)), BooleanBuffer::from(wanted));
+        }
+    }
 }
