@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "swing": set(),
     "swing-malloc": {"swing"},
     "swing-tier": {"swing"},
+    "swing-preload": {"swing", "swing-malloc"},
     "swing-capi": {"swing", "swing-malloc", "swing-tier"},
     "swingdb": {"swing", "swing-malloc", "swing-tier"},
     "swingdb-cli": {"swingdb"},

@@ -30,6 +30,7 @@ SKIPPED = {".git", ".venv", "target", "node_modules", "dist", "__pycache__", "co
 UNSAFE_ALLOWED = (
     "crates/swing/",
     "crates/swing-malloc/",
+    "crates/swing-preload/",
     "crates/swing-tier/",
     "crates/swing-capi/",
     "crates/swingdb/src/store/raw.rs",

@@ -1,0 +1,258 @@
+//! `malloc` and its relatives, as C and POSIX define them.
+
+use crate::heap;
+use libc::{c_int, c_void, size_t};
+use mimalloc::MiMalloc;
+use std::alloc::{GlobalAlloc, Layout};
+use std::ptr::null_mut;
+use swing::{AreaOffset, ByteLen};
+
+/// Least room in front of a block of the other allocator, for its length and that room's.
+const HEAD: usize = 16;
+
+fn fail(code: c_int) -> *mut c_void {
+    // SAFETY: the address of this thread's errno.
+    unsafe { *libc::__errno_location() = code };
+    null_mut()
+}
+
+/// A block outside the heap, behind a head as long as its alignment: `.. length, head`.
+fn own(len: usize, align: usize) -> *mut c_void {
+    let head = align.max(HEAD);
+    let layout = head.checked_add(len).and_then(|all| Layout::from_size_align(all, head).ok());
+    let Some(layout) = layout else { return fail(libc::ENOMEM) };
+    // SAFETY: the layout is not empty; the head is inside the block.
+    unsafe {
+        let at = MiMalloc.alloc(layout);
+        if at.is_null() {
+            return fail(libc::ENOMEM);
+        }
+        let block = at.add(head);
+        block.cast::<usize>().sub(1).write(head);
+        block.cast::<usize>().sub(2).write(len);
+        block.cast()
+    }
+}
+
+fn own_len(block: *mut c_void) -> usize {
+    // SAFETY: the block came from `own`.
+    unsafe { block.cast::<usize>().sub(2).read() }
+}
+
+fn own_free(block: *mut c_void) {
+    // SAFETY: the block came from `own`, whose layout is found again in its head.
+    unsafe {
+        let head = block.cast::<usize>().sub(1).read();
+        let layout = Layout::from_size_align_unchecked(head + own_len(block), head);
+        MiMalloc.dealloc(block.cast::<u8>().sub(head), layout);
+    }
+}
+
+#[inline(always)]
+fn get(len: usize, align: usize) -> *mut c_void {
+    let found = heap::with(|heap| {
+        let len = ByteLen(len as u64);
+        let grant = if align <= 16 {
+            heap.allocate(len)
+        } else {
+            heap.allocate_aligned(len, ByteLen(align as u64))
+        };
+        grant.ok()
+    });
+    match found {
+        Some(Some(grant)) => heap::address(grant.offset.0).cast(),
+        // The heap is full, or cannot have this alignment.
+        Some(None) | None => own(len, align),
+    }
+}
+
+fn put(block: *mut c_void) {
+    match heap::offset(block.cast()) {
+        // In a forked child, and inside this library, blocks of the heap stay.
+        Some(offset) => {
+            heap::with(|heap| {
+                if heap.free(AreaOffset(offset)).is_err() {
+                    debug_assert!(false, "free of what is no block");
+                }
+            });
+        }
+        None => own_free(block),
+    }
+}
+
+fn usable(block: *mut c_void) -> usize {
+    match heap::offset(block.cast()) {
+        Some(offset) => heap::usable(offset),
+        None => own_len(block),
+    }
+}
+
+/// C's `malloc`.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc(len: size_t) -> *mut c_void {
+    get(len, 16)
+}
+
+/// C's `free`; keeps `errno`.
+///
+/// # Safety
+/// `block` is null or a block of these functions, and not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(block: *mut c_void) {
+    if block.is_null() {
+        return;
+    }
+    // SAFETY: the address of this thread's errno.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        put(block);
+        *errno = before;
+    }
+}
+
+/// C's `calloc`.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
+    let Some(len) = count.checked_mul(size) else { return fail(libc::ENOMEM) };
+    let block = get(len, 16);
+    if block.is_null() {
+        return block;
+    }
+    let absent = heap::offset(block.cast()).is_some_and(|offset| {
+        let (start, end) = (AreaOffset(offset), AreaOffset(offset + len as u64));
+        // Memory that does not exist yet reads as zeros.
+        len >= 2 << 20
+            && heap::with(|heap| !heap.heap().area().any_present(&(start..end))) == Some(true)
+    });
+    if !absent {
+        // SAFETY: the block was just granted and has at least `len` bytes.
+        unsafe { block.cast::<u8>().write_bytes(0, len) };
+    }
+    block
+}
+
+/// C's `realloc`.
+///
+/// # Safety
+/// As [`free`], unless null is returned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, len: size_t) -> *mut c_void {
+    if block.is_null() {
+        return get(len, 16);
+    }
+    if len == 0 {
+        // SAFETY: the caller's promise.
+        unsafe { free(block) };
+        return null_mut();
+    }
+    let has = usable(block);
+    if let Some(offset) = heap::offset(block.cast()) {
+        let stays = len <= has && len >= has / 2;
+        let grows = len > has
+            && heap::with(|heap| heap.grow(AreaOffset(offset), ByteLen(len as u64)).is_some())
+                == Some(true);
+        if stays || grows {
+            return block;
+        }
+    }
+    let moved = get(len, 16);
+    if !moved.is_null() {
+        // SAFETY: both blocks have that many bytes and are different.
+        unsafe {
+            std::ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast(), has.min(len));
+            free(block);
+        }
+    }
+    moved
+}
+
+/// BSD's `reallocarray`.
+///
+/// # Safety
+/// As [`realloc`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(
+    block: *mut c_void,
+    count: size_t,
+    size: size_t,
+) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: the caller's promise.
+        Some(len) => unsafe { realloc(block, len) },
+        None => fail(libc::ENOMEM),
+    }
+}
+
+/// POSIX's `posix_memalign`.
+///
+/// # Safety
+/// `out` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(
+    out: *mut *mut c_void,
+    align: size_t,
+    len: size_t,
+) -> c_int {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
+        return libc::EINVAL;
+    }
+    let block = get(len, align);
+    if block.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { out.write(block) };
+    0
+}
+
+/// C's `aligned_alloc`.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aligned_alloc(align: size_t, len: size_t) -> *mut c_void {
+    if align.is_power_of_two() { get(len, align) } else { fail(libc::EINVAL) }
+}
+
+/// The older `memalign`.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memalign(align: size_t, len: size_t) -> *mut c_void {
+    if align.is_power_of_two() { get(len, align) } else { fail(libc::EINVAL) }
+}
+
+/// The older `valloc`.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valloc(len: size_t) -> *mut c_void {
+    get(len, 4096)
+}
+
+/// The older `pvalloc`.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvalloc(len: size_t) -> *mut c_void {
+    get(len.next_multiple_of(4096), 4096)
+}
+
+/// glibc's `malloc_usable_size`.
+///
+/// # Safety
+/// As [`free`]; the block stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> size_t {
+    if block.is_null() { 0 } else { usable(block) }
+}

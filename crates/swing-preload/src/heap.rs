@@ -1,0 +1,151 @@
+//! The one heap of the process: made by a constructor, paused around forks.
+
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use swing::{AreaName, AreaOptions, ByteLen, Namespace};
+use swing_malloc::{Heap, HeapOptions, Malloc, MallocPause};
+
+/// The heap as long as new blocks come from it.
+static HEAP: AtomicPtr<Malloc> = AtomicPtr::new(null_mut());
+/// The same, also in a forked child.
+static ANY: AtomicPtr<Malloc> = AtomicPtr::new(null_mut());
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static LEN: AtomicUsize = AtomicUsize::new(0);
+/// The guard that the prepare handler hands to the other two.
+static PAUSE: AtomicPtr<MallocPause<'static>> = AtomicPtr::new(null_mut());
+
+thread_local! {
+    /// This library is at work in this thread: what it asks for comes from mimalloc.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` on the heap; `None` when there is none, or this thread is inside already.
+#[inline(always)]
+pub(crate) fn with<R>(work: impl FnOnce(&Malloc) -> R) -> Option<R> {
+    // SAFETY: the heap is leaked, so it lives as long as the process.
+    let heap = unsafe { HEAP.load(Ordering::Relaxed).as_ref() }?;
+    INSIDE.with(|inside| {
+        if inside.replace(true) {
+            return None;
+        }
+        let result = work(heap);
+        inside.set(false);
+        Some(result)
+    })
+}
+
+/// Whether this library is at work in this thread.
+pub(crate) fn is_inside() -> bool {
+    INSIDE.with(Cell::get)
+}
+
+/// Runs `work` with all allocations of this thread outside of the heap.
+pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
+    INSIDE.with(|inside| {
+        let before = inside.replace(true);
+        let result = work();
+        inside.set(before);
+        result
+    })
+}
+
+/// The offset of an address in the heap's area.
+#[inline(always)]
+pub(crate) fn offset(at: *const u8) -> Option<u64> {
+    let offset = (at as usize).wrapping_sub(BASE.load(Ordering::Relaxed));
+    (offset < LEN.load(Ordering::Relaxed)).then_some(offset as u64)
+}
+
+/// The address of an offset.
+#[inline(always)]
+pub(crate) fn address(offset: u64) -> *mut u8 {
+    debug_assert!((offset as usize) < LEN.load(Ordering::Relaxed));
+    (BASE.load(Ordering::Relaxed) + offset as usize) as *mut u8
+}
+
+/// Bytes that may be used at a block of the heap; also in a forked child.
+pub(crate) fn usable(offset: u64) -> usize {
+    // SAFETY: as in `with`.
+    let heap = unsafe { ANY.load(Ordering::Relaxed).as_ref() };
+    let len = heap.and_then(|heap| heap.usable_size(swing::AreaOffset(offset)));
+    len.map_or(0, |len| len.0 as usize)
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+extern "C" fn start() {
+    outside(|| {
+        if let Err(error) = make() {
+            eprintln!("swingmalloc_preload: the heap is an ordinary one: {error}");
+        }
+    });
+}
+
+fn make() -> Result<(), Box<dyn std::error::Error>> {
+    let namespace = Namespace::open_default()?;
+    let own = format!("heap-{}", std::process::id());
+    let name = std::env::var("SWING_PRELOAD_NAME").unwrap_or_else(|_| own.clone());
+    let gib = std::env::var("SWING_PRELOAD_GIB").ok().and_then(|gib| gib.parse().ok());
+    let options = AreaOptions::with_reserve(ByteLen::gib(gib.unwrap_or(64)));
+    // What a dead program has left goes; what a live one has stays: a program that this one starts
+    // inherits the name.
+    let fresh = |name: &str| -> Result<swing::Area, Box<dyn std::error::Error>> {
+        let name = AreaName::new(name)?;
+        let _ = namespace.remove(&name);
+        Ok(namespace.create(&name, &options)?)
+    };
+    let area = fresh(&name).or_else(|_| fresh(&own))?;
+    let area = Arc::new(area);
+    let malloc = Malloc::open(Heap::create(area.clone(), HeapOptions::default())?)?;
+    let guarded = malloc.clone();
+    area.guard_live_hooks(Some(Arc::new(move |publish: &mut dyn FnMut()| {
+        // The responder's thread: it must not wait for the publish that it makes.
+        INSIDE.with(|inside| inside.set(true));
+        let _pause = guarded.pause();
+        publish();
+    })));
+    area.allow_live_hooks(true)?;
+    // SAFETY: the handlers are functions of this library, which is never unloaded. Registered after
+    // those of `swing`, so the heap is paused before the area freezes.
+    let refused =
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    if refused != 0 {
+        return Err("no fork handler".into());
+    }
+    LEN.store(area.geometry().reserve().0 as usize, Ordering::SeqCst);
+    BASE.store(area.base().as_ptr() as usize, Ordering::SeqCst);
+    let heap = Box::into_raw(Box::new(malloc));
+    ANY.store(heap, Ordering::SeqCst);
+    HEAP.store(heap, Ordering::SeqCst);
+    crate::calls::own_standard_input();
+    Ok(())
+}
+
+extern "C" fn before_fork() {
+    outside(|| {
+        // SAFETY: as in `with`.
+        if let Some(heap) = unsafe { HEAP.load(Ordering::SeqCst).as_ref() } {
+            PAUSE.store(Box::into_raw(Box::new(heap.pause())), Ordering::SeqCst);
+        }
+    });
+}
+
+fn take_pause() -> Option<Box<MallocPause<'static>>> {
+    let pause = PAUSE.swap(null_mut(), Ordering::SeqCst);
+    // SAFETY: a pointer in the slot came from `Box::into_raw` of the same fork's prepare handler.
+    (!pause.is_null()).then(|| unsafe { Box::from_raw(pause) })
+}
+
+extern "C" fn in_parent() {
+    outside(|| drop(take_pause()));
+}
+
+extern "C" fn in_child() {
+    HEAP.store(null_mut(), Ordering::SeqCst);
+    // Nobody waits for it here; its locks stay as they are.
+    std::mem::forget(take_pause());
+}

@@ -1,0 +1,31 @@
+//! `libswingmalloc_preload.so`: an unmodified program keeps its heap in an area.
+//!
+//! ```text
+//! SWING_PRELOAD_NAME=redis LD_PRELOAD=libswingmalloc_preload.so redis-server
+//! ```
+//!
+//! `malloc` and its relatives come from a [`swing_malloc::Malloc`] in a tracked area of the
+//! namespace, which any process hooks at any moment (`Namespace::hook_live("redis")`) while the
+//! program goes on. Variables: `SWING_PRELOAD_NAME`, else `heap-<pid>`; `SWING_PRELOAD_GIB`, the
+//! address space of the heap, else 64; `SWINGDB_HOME`, the namespace.
+//!
+//! # Two allocators
+//! What this library itself needs (tables of areas, threads) must not lie in the tracked area: it
+//! comes from mimalloc, linked in under names of its own. So does what the program asks for before
+//! the area exists, from inside this library, and in a forked child. Every block belongs to whose
+//! address range it lies in.
+//!
+//! # Fork
+//! The heap is paused while the process forks, so the child has a whole heap: private memory at the
+//! same addresses, which it reads and writes. New blocks of the child come from mimalloc, blocks of
+//! the parent that it frees stay as they are.
+//!
+//! # System calls
+//! See [`calls`]: those that write into the heap make it writable first.
+
+mod alloc;
+mod calls;
+mod heap;
+
+#[global_allocator]
+static OWN: mimalloc::MiMalloc = mimalloc::MiMalloc;
