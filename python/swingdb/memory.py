@@ -1,0 +1,200 @@
+"""Memory that processes share as copy-on-write snapshots.
+
+An :class:`Area` is memory that one process stores into, by NumPy or any buffer, without calls
+around it. Another process hooks it, and gets an area of its own with the same contents, in constant
+time, whatever its size. What either stores from then on only it sees; memory is copied only where
+somebody stores. Where workers need a consistent view that they may modify, this takes the place of
+``multiprocessing.shared_memory``; nothing is left behind when a process is killed.
+
+>>> from swingdb import memory
+>>> area = memory.create(1 << 20)
+>>> numbers = area.array((4,), "int64")
+>>> numbers[:] = [1, 2, 3, 4]
+>>> area.publish()
+>>> theirs = memory.hook(area.token)          # usually in another process
+>>> numbers[0] = 100
+>>> view = theirs.array((4,), "int64")
+>>> view[3] = 0
+>>> view.tolist(), numbers.tolist()
+([1, 2, 3, 0], [100, 2, 3, 4])
+
+Pickling an area passes its token; what arrives in a worker is a hook of the state published last.
+NumPy is needed for :meth:`Area.array` only. This module stands on ``libswing`` (see ``docs/c.md``),
+looked for at ``$SWINGDB_LIBSWING``, beside this file, and where the system's loader looks.
+
+A *system call* that stores into an area (``file.readinto``, ``socket.recv_into``) fails with
+``EFAULT`` where a plain store would have copied: give it ``memory.writable(array)``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Area", "MemoryError", "create", "hook", "writable"]
+
+Buffer = TypeVar("Buffer")
+_AT_ORIGIN, _PUBLISHED = 1, 2
+
+
+class MemoryError(Exception):  # noqa: A001 (within this module's name it is the right one)
+    """A call failed; ``code`` is the number that ``swing.h`` names."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class _Area(ctypes.Structure):
+    _fields_ = [
+        ("address", ctypes.c_void_p),
+        ("length", ctypes.c_size_t),
+        ("token", ctypes.c_int),
+        ("at_origin", ctypes.c_int),
+    ]
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    beside = Path(__file__).with_name("libswing.so")
+    named = os.environ.get("SWINGDB_LIBSWING") or (str(beside) if beside.exists() else None)
+    library = ctypes.CDLL(named or "libswing.so.0")
+    library.swing_create.argtypes = [ctypes.c_size_t, ctypes.POINTER(_Area)]
+    library.swing_hook.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Area)]
+    library.swing_writable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    library.swing_set_threshold.argtypes = [ctypes.c_int, ctypes.c_size_t]
+    library.swing_last_error.restype = ctypes.c_char_p
+    return library
+
+
+def _check(status: int) -> None:
+    if status != 0:
+        raise MemoryError(status, _library().swing_last_error().decode())
+
+
+class _Mapping:
+    """An area of this process; released with the last buffer of it."""
+
+    def __init__(self, area: _Area) -> None:
+        self.area = area
+        last = weakref.finalize(self, _library().swing_release, area.token)
+        # At the end of the process arrays may still be used; the library sees to its end itself.
+        last.atexit = False
+
+
+class Area:
+    """Memory of this process that others may hook. Made by :func:`create` and :func:`hook`."""
+
+    def __init__(self, area: _Area, length: int) -> None:
+        self._mapping: _Mapping | None = _Mapping(area)
+        self._length = length
+
+    def _live(self) -> _Area:
+        if self._mapping is None:
+            raise ValueError("the area has been released")
+        return self._mapping.area
+
+    @property
+    def token(self) -> int:
+        """The number by which other processes hook the area."""
+        return self._live().token
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        if self._mapping is None:
+            return "<swingdb.memory.Area, released>"
+        return f"<swingdb.memory.Area {self.token}, {len(self)} bytes>"
+
+    @property
+    def buffer(self) -> memoryview:
+        """All of the area as writable bytes. It keeps the memory, also after :meth:`release`."""
+        area = self._live()
+        kind = type("_Bytes", (ctypes.c_ubyte * self._length,), {})
+        whole = kind.from_address(area.address)
+        whole.mapping = self._mapping
+        return memoryview(whole).cast("B")
+
+    def array(self, shape: Any, dtype: Any = "float64", offset: int = 0) -> np.ndarray:
+        """A writable array over the memory at ``offset``; it keeps the memory alive."""
+        import numpy as np
+
+        return np.ndarray(shape, dtype, buffer=self.buffer, offset=offset)
+
+    def publish(self) -> None:
+        """Makes the present state the one that hooks give."""
+        _check(_library().swing_publish(self.token))
+
+    def allow_live_hooks(self, allow: bool = True) -> None:
+        """Whether others may hook the state of any moment; ``False`` refuses hooks of any kind."""
+        _check(_library().swing_allow_hooks(self.token, int(allow)))
+
+    def release(self) -> None:
+        """Gives the area up; its memory goes with the last array or buffer over it."""
+        if self._mapping is not None:
+            _library().swing_allow_hooks(self.token, 0)
+            self._mapping = None
+
+    def __enter__(self) -> Area:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _hook_from_pickle, (self.token, self._length)
+
+
+def create(length: int) -> Area:
+    """A new area of ``length`` zeros. Memory is taken where something is stored."""
+    area = _Area()
+    if length <= 0:
+        raise ValueError("an area has at least one byte")
+    _check(_library().swing_create(length, ctypes.byref(area)))
+    return Area(area, length)
+
+
+def hook(token: int, *, live: bool = False, at_origin: bool = False) -> Area:
+    """An area of this process with the contents of area ``token``.
+
+    The state that its owner published last or, when ``live``, the state of this moment, which the
+    owner must have allowed. ``at_origin``: at the owner's addresses, or fail.
+    """
+    area = _Area()
+    flags = (0 if live else _PUBLISHED) | (_AT_ORIGIN if at_origin else 0)
+    _check(_library().swing_hook(token, flags, ctypes.byref(area)))
+    return Area(area, area.length)
+
+
+def _hook_from_pickle(token: int, length: int) -> Area:
+    hooked = hook(token)
+    hooked._length = length
+    return hooked
+
+
+def writable(buffer: Buffer) -> Buffer:
+    """Readies a buffer for a system call that stores into it; gives the same buffer.
+
+    Nobody may hook or publish between this and the system call.
+
+    >>> import os
+    >>> from swingdb import memory
+    >>> area = memory.create(4096)
+    >>> area.publish()
+    >>> with open("/dev/zero", "rb", buffering=0) as file:
+    ...     file.readinto(memory.writable(area.buffer))
+    4096
+    """
+    view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+    if len(view):
+        start = ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
+        _check(_library().swing_writable(start, len(view)))
+    return buffer
