@@ -16,8 +16,8 @@ pub(crate) const SLAB_BLOCKS: u64 = 1024;
 /// The class of the smallest blocks that hold `len`; `None` above the largest class.
 #[inline(always)]
 pub(crate) fn class_of(len: u64) -> Option<usize> {
-    if len <= 128 {
-        return Some((len.max(1) as usize - 1) >> 4);
+    if len <= TABLE_LIMIT {
+        return Some(TABLE[(len as usize).div_ceil(16)] as usize);
     }
     let last = len - 1;
     let log = last.ilog2() as usize;
@@ -27,6 +27,23 @@ pub(crate) fn class_of(len: u64) -> Option<usize> {
     let class = SLAB_CLASSES + (log + 1).saturating_sub(16);
     (class < CLASSES).then_some(class)
 }
+
+/// Lengths whose class is looked up.
+const TABLE_LIMIT: u64 = 1024;
+
+/// For each multiple of 16 B its class.
+const TABLE: [u8; TABLE_LIMIT as usize / 16 + 1] = {
+    let mut table = [0; TABLE_LIMIT as usize / 16 + 1];
+    let (mut at, mut class) = (0, 0);
+    while at < table.len() {
+        if at as u64 * 16 > size_of(class) {
+            class += 1;
+        }
+        table[at] = class as u8;
+        at += 1;
+    }
+    table
+};
 
 /// Bytes of a block of a class.
 #[inline(always)]

@@ -125,13 +125,23 @@ impl<M: Memory + 'static> Malloc<M> {
     /// [`FreeError::NotAllocated`] where it can be told that no block begins there.
     #[inline(always)]
     pub fn free(&self, offset: AreaOffset) -> Result<(), FreeError> {
-        if let Some(class) = self.inner.map.class(offset.0)
-            && (class < SLAB_CLASSES || !self.has_memory(offset.0, class))
-            && self.push(class, offset.0)
+        match self.inner.map.class(offset.0) {
+            Some(class) if class < SLAB_CLASSES && self.push(class, offset.0) => Ok(()),
+            _ => self.free_otherwise(offset.0),
+        }
+    }
+
+    /// Large blocks, and whatever the fast path does not do.
+    #[inline(never)]
+    fn free_otherwise(&self, offset: u64) -> Result<(), FreeError> {
+        if let Some(class) = self.inner.map.class(offset)
+            && class >= SLAB_CLASSES
+            && !self.has_memory(offset, class)
+            && self.push(class, offset)
         {
             return Ok(());
         }
-        self.free_slowly(offset.0)
+        self.free_slowly(offset)
     }
 
     /// Bytes that may be used at the block that begins at `offset`; `None` when no block can begin
