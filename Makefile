@@ -113,6 +113,10 @@ bench-import: build ## Import of Parquet and CSV against DuckDB
 bench-malloc: ## The allocator against glibc, jemalloc, mimalloc, tcmalloc
 	$(PY) bench/malloc.py --bin $(BIN)
 
+.PHONY: bench-fig8
+bench-fig8: build ## Handing 1-8 GB to another process: hook, FIFO, pipe, socket, shared memory
+	$(PY) bench/fig8.py --bin $(BIN)
+
 # ---- to use it -------------------------------------------------------------------------------------
 
 .PHONY: install
