@@ -94,8 +94,8 @@ fn replace(allocator: &dyn Allocator, job: &str, seed: u64, start: &Barrier) -> 
     let sizes = sizes(job, &mut rng);
     let (live, rounds) = match job {
         "small" => (1000, 2_000_000),
-        "medium" => (100, 500_000),
-        _ => (8, 50_000),
+        "medium" => (100, 100_000),
+        _ => (8, 5_000),
     };
     let mut blocks: Vec<u64> = (0..live).map(|i| allocator.get(sizes[i]).0).collect();
     let order: Vec<u32> = (0..4099).map(|_| rng.u32(..live as u32)).collect();
