@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "swing-capi": {"swing", "swing-malloc", "swing-tier"},
     "swingdb": {"swing", "swing-malloc", "swing-tier"},
     "swingdb-cli": {"swingdb"},
-    "swingdb-python": {"swingdb", "swing"},
+    "swingdb-python": {"swingdb", "swing-capi"},
     # Programs that use the system as anybody else would: through the database's door.
     "swingdb-pipeline": {"swingdb"},
     "swingdb-bench": {"swingdb", "swing", "swing-malloc"},

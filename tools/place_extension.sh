@@ -18,10 +18,3 @@ if ! cmp --quiet "$built" "$placed"; then
     cp "$built" "$placed.new"
     mv "$placed.new" "$placed"
 fi
-
-# What `swingdb.memory` stands on.
-library=$1/libswing_capi.so
-if [ -f "$library" ] && ! cmp --quiet "$library" "$here/python/swingdb/libswing.so"; then
-    cp "$library" "$here/python/swingdb/libswing.so.new"
-    mv "$here/python/swingdb/libswing.so.new" "$here/python/swingdb/libswing.so"
-fi

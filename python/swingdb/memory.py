@@ -19,8 +19,8 @@ somebody stores. Where workers need a consistent view that they may modify, this
 ([1, 2, 3, 0], [100, 2, 3, 4])
 
 Pickling an area passes its token; what arrives in a worker is a hook of the state published last.
-NumPy is needed for :meth:`Area.array` only. This module stands on ``libswing`` (see ``docs/c.md``),
-looked for at ``$SWINGDB_LIBSWING``, beside this file, and where the system's loader looks.
+NumPy is needed for :meth:`Area.array` only. This module stands on the C interface (see
+``docs/c.md``), which the package's extension module contains.
 
 A *system call* that stores into an area (``file.readinto``, ``socket.recv_into``) fails with
 ``EFAULT`` where a plain store would have copied: give it ``memory.writable(array)``.
@@ -29,11 +29,12 @@ A *system call* that stores into an area (``file.readinto``, ``socket.recv_into`
 from __future__ import annotations
 
 import ctypes
-import os
 import weakref
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from swingdb import _internal
+from swingdb.errors import OperationalError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,12 +45,11 @@ Buffer = TypeVar("Buffer")
 _AT_ORIGIN, _PUBLISHED = 1, 2
 
 
-class MemoryError(Exception):  # noqa: A001 (within this module's name it is the right one)
-    """A call failed; ``code`` is the number that ``swing.h`` names."""
+class MemoryError(OperationalError):  # noqa: A001 (within this module's name it is the right one)
+    """A call failed; ``code`` tells how."""
 
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+    #: The number that ``swing.h`` names.
+    code: int | None = None
 
 
 class _Area(ctypes.Structure):
@@ -63,9 +63,7 @@ class _Area(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL:
-    beside = Path(__file__).with_name("libswing.so")
-    named = os.environ.get("SWINGDB_LIBSWING") or (str(beside) if beside.exists() else None)
-    library = ctypes.CDLL(named or "libswing.so.0")
+    library = ctypes.CDLL(_internal.__file__)
     library.swing_create.argtypes = [ctypes.c_size_t, ctypes.POINTER(_Area)]
     library.swing_hook.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Area)]
     library.swing_writable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
@@ -76,7 +74,7 @@ def _library() -> ctypes.CDLL:
 
 def _check(status: int) -> None:
     if status != 0:
-        raise MemoryError(status, _library().swing_last_error().decode())
+        raise MemoryError(_library().swing_last_error().decode(), code=status)
 
 
 class _Mapping:
@@ -185,8 +183,7 @@ def writable(buffer: Buffer) -> Buffer:
 
     Nobody may hook or publish between this and the system call.
 
-    >>> import os
-    >>> from swingdb import memory
+    >>>     >>> from swingdb import memory
     >>> area = memory.create(4096)
     >>> area.publish()
     >>> with open("/dev/zero", "rb", buffering=0) as file:

@@ -30,10 +30,6 @@ def namespace():
 @pytest.fixture(autouse=True)
 def home(namespace, monkeypatch):
     monkeypatch.setenv("SWINGDB_HOME", str(namespace))
-    try:
-        memory._library()
-    except OSError as missing:
-        pytest.skip(f"libswing is not built: {missing}")
 
 
 def test_the_examples():

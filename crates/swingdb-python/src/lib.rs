@@ -31,6 +31,9 @@ mod types;
 mod views;
 
 use pyo3::prelude::*;
+// The C interface, which `swingdb.memory` calls: one library, so one table of areas and one handler
+// of faults in the process.
+use swing_capi as _;
 
 // Results are allocated here and freed by whatever thread lets go of them last, often another one.
 #[global_allocator]
