@@ -64,7 +64,7 @@ impl Namespace {
             match OwnerLock::take(&folder) {
                 Ok(lock) => {
                     // It may have been removed, and even made again, between open and lock.
-                    if self.folder().identity_of(&encoded) == Some(folder.identity()?) {
+                    if self.still_named(&encoded, &folder)? {
                         return Ok((folder, lock));
                     }
                 }

@@ -161,20 +161,22 @@ impl Namespace {
         parents: &[Lineage],
     ) -> Result<Made> {
         self.collect_a_little();
-        let making = format!("{MAKING}{id}");
         let target = Self::folder_name(name, id);
         for tries in 0..MAX_TRIES {
+            // Another name each time: a collector may still be taking the last one away.
+            let making = format!("{MAKING}{id}-{tries}");
             match self.try_make(&making, &target, id, parents) {
                 Ok(Some(made)) => return Ok(made),
                 Ok(None) => match self.clear_the_way(&target) {
-                    // Nobody says that it is the owner: a collector holds the lock for a moment.
-                    Err(Fault::Owned { pid: 0, .. }) if tries + 1 < MAX_TRIES => {
+                    // Nobody says that it is the owner: a collector holds the lock for a moment, or
+                    // has just taken it away.
+                    Err(Fault::Owned { pid: 0, .. } | Fault::NotFound) if tries + 1 < MAX_TRIES => {
                         std::thread::sleep(std::time::Duration::from_millis(5));
                     }
                     other => other?,
                 },
-                // A collector took the unfinished folder for a dead one.
-                Err(Fault::NotFound) => crate::lease::pause(tries),
+                // A collector took the unfinished folder for a dead one, or is about to.
+                Err(Fault::NotFound | Fault::Owned { pid: 0, .. }) => crate::lease::pause(tries),
                 Err(fault) => return Err(fault),
             }
         }
@@ -201,6 +203,12 @@ impl Namespace {
         Ok(None)
     }
 
+    /// Whether a folder that was opened and then locked has its name still. Between the two another
+    /// process may have removed it and made a new one: what is done by name would then befall that.
+    pub(crate) fn still_named(&self, name: &str, folder: &Folder) -> Result<bool> {
+        Ok(self.folder.identity_of(name) == Some(folder.identity()?))
+    }
+
     /// Something has the name already: an error, unless it is what a process that died before its
     /// first publish left.
     fn clear_the_way(&self, target: &str) -> Result<()> {
@@ -209,6 +217,9 @@ impl Namespace {
             other => other?,
         };
         let lock = OwnerLock::take(&folder)?;
+        if !self.still_named(target, &folder)? {
+            return Ok(());
+        }
         if folder.exists(COMMITTED) {
             return Err(Fault::AlreadyExists);
         }

@@ -102,13 +102,21 @@ impl Namespace {
     fn collect_folder(&self, name: &str, report: &mut GcReport) -> Result<()> {
         let folder = self.folder().open_folder(name)?;
         let lock = match OwnerLock::take_quietly(&folder) {
-            Err(Fault::NotFound) if name.starts_with(MAKING) || name.starts_with(REMOVED) => {
-                // Died between making the folder and its lock, or between removing the lock and the
-                // folder.
+            Err(Fault::NotFound) if name.starts_with(MAKING) => {
+                // Its maker died before it made the lock, and nothing is in it; or lives, and is
+                // about to: then what it puts there must stay.
+                self.folder().remove_folder(name)?;
+                return Ok(());
+            }
+            Err(Fault::NotFound) if name.starts_with(REMOVED) => {
+                // Died between removing the lock and the folder.
                 return delete_folder(self.folder(), name, &folder);
             }
             other => other?,
         };
+        if !self.still_named(name, &folder)? {
+            return Ok(());
+        }
         if name.starts_with('.') || !folder.exists(COMMITTED) {
             report.freed = report.freed + dismantle(self, &folder, name, &lock)?.freed;
             report.removed += 1;
@@ -137,6 +145,7 @@ pub(crate) fn dismantle(
     name: &str,
     _lock: &OwnerLock,
 ) -> Result<RemoveReport> {
+    debug_assert!(ns.still_named(name, folder)?, "locked, so nobody else takes its name away");
     let id = Info::read(folder).map_or_else(|| AreaId(process::random_id()), |i| i.id);
     let grave = if name.starts_with(REMOVED) { name.to_owned() } else { format!("{REMOVED}{id}") };
     if grave != name {
