@@ -183,7 +183,7 @@ def writable(buffer: Buffer) -> Buffer:
 
     Nobody may hook or publish between this and the system call.
 
-    >>>     >>> from swingdb import memory
+    >>> from swingdb import memory
     >>> area = memory.create(4096)
     >>> area.publish()
     >>> with open("/dev/zero", "rb", buffering=0) as file:
