@@ -29,6 +29,7 @@ A *system call* that stores into an area (``file.readinto``, ``socket.recv_into`
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +44,9 @@ __all__ = ["Area", "MemoryError", "create", "hook", "writable"]
 
 Buffer = TypeVar("Buffer")
 _AT_ORIGIN, _PUBLISHED = 1, 2
+_HOME_VARIABLE = "SWINGDB_HOME"
+#: The namespace of this process, once it is settled; None is the default one.
+_home: list[str | None] = []
 
 
 class MemoryError(OperationalError):  # noqa: A001 (within this module's name it is the right one)
@@ -148,7 +152,7 @@ class Area:
         self.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _hook_from_pickle, (self.token, self._length)
+        return _hook_from_pickle, (self.token, self._length, _home[0])
 
 
 def create(length: int) -> Area:
@@ -156,6 +160,7 @@ def create(length: int) -> Area:
     area = _Area()
     if length <= 0:
         raise ValueError("an area has at least one byte")
+    _settle()
     _check(_library().swing_create(length, ctypes.byref(area)))
     return Area(area, length)
 
@@ -168,14 +173,36 @@ def hook(token: int, *, live: bool = False, at_origin: bool = False) -> Area:
     """
     area = _Area()
     flags = (0 if live else _PUBLISHED) | (_AT_ORIGIN if at_origin else 0)
+    _settle()
     _check(_library().swing_hook(token, flags, ctypes.byref(area)))
     return Area(area, area.length)
 
 
-def _hook_from_pickle(token: int, length: int) -> Area:
-    hooked = hook(token)
+def _hook_from_pickle(token: int, length: int, home: str | None) -> Area:
+    if _home and _home[0] != home:
+        raise MemoryError(f"the area lies in {home!r}, and this process works in {_home[0]!r}")
+    own = os.environ.get(_HOME_VARIABLE)
+    # A worker may have been started with another environment than the sender's.
+    _set_variable(home)
+    try:
+        hooked = hook(token)
+    finally:
+        _set_variable(own)
     hooked._length = length
     return hooked
+
+
+def _set_variable(home: str | None) -> None:
+    if home is None:
+        os.environ.pop(_HOME_VARIABLE, None)
+    else:
+        os.environ[_HOME_VARIABLE] = home
+
+
+def _settle() -> None:
+    """Notes the namespace of this process: the library keeps to that of its first call."""
+    if not _home:
+        _home.append(os.environ.get(_HOME_VARIABLE))
 
 
 def writable(buffer: Buffer) -> Buffer:

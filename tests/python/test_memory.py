@@ -100,6 +100,22 @@ def test_workers_get_the_name_and_a_copy_of_their_own(method):
     assert array[0] == 1000 and array[1:].max() == 1
 
 
+def test_a_worker_with_another_environment_finds_the_area(monkeypatch, tmp_path):
+    area = memory.create(4096)
+    area.array((1,), "int64")[0] = 5
+    area.publish()
+    # What forkserver's workers have: the environment of whoever came first.
+    monkeypatch.setenv("SWINGDB_HOME", str(tmp_path))
+    program = (
+        "import os, pickle, sys; from swingdb import memory; "
+        "area = pickle.loads(sys.stdin.buffer.read()); "
+        "print(area.array((1,), 'int64')[0], os.environ['SWINGDB_HOME'])"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=pickle.dumps(area), capture_output=True, check=True)
+    assert done.stdout.decode().split() == ["5", str(tmp_path)]
+
+
 def test_system_calls_need_a_writable_buffer():
     area = memory.create(8 << 20)
     array = area.array((4096,), "uint8")
