@@ -53,8 +53,8 @@ def snapshot_section(results: dict) -> str:
     ]
     heads = ["language", "database", "snapshot, us (quartiles)", "first in a fresh process, us"]
     return (
-        "The full path from the call to a handle that can be queried; nothing is copied, so the "
-        "size does not matter.\n\n"
+        "The full path from the call to a handle that can be queried; nothing is copied. "
+        "\n\n"
         + table(heads, rows)
         + "\n\nThe first query on a fresh snapshot, the snapshot included:\n\n"
         + table(
