@@ -82,16 +82,30 @@ pub(crate) fn registry() -> Result<&'static Registry> {
     match REGISTRY.compare_exchange(present, made, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: just made from a box, and never freed.
         Ok(_) => Ok(unsafe { &*made }),
-        // SAFETY: another thread's, made from a box and never freed. Ours holds no token.
-        Err(theirs) => Ok(unsafe { &*theirs }),
+        Err(theirs) => {
+            // SAFETY: just made from a box, and nobody else has seen it; it holds no token.
+            drop(unsafe { Box::from_raw(made) });
+            // SAFETY: another thread's, made from a box and never freed.
+            Ok(unsafe { &*theirs })
+        }
+    }
+}
+
+/// In a forked child: the parent's tokens must not live as long as the child.
+extern "C" fn forget_in_child() {
+    let inherited = REGISTRY.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: null, or a registry that is never freed.
+    if let Some(registry) = unsafe { inherited.as_ref() } {
+        registry.tokens.close_in_child();
     }
 }
 
 fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
     static EXIT: Once = Once::new();
-    // SAFETY: the handler may run at any orderly end of the process.
+    // SAFETY: the one may run at any orderly end of the process; the other is async-signal-safe.
     EXIT.call_once(|| unsafe {
         libc::atexit(release_all);
+        libc::pthread_atfork(None, None, Some(forget_in_child));
     });
     let tokens = Tokens::open(ns.path())?;
     let areas = RwLock::new(BTreeMap::new());

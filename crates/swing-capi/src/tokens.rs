@@ -7,15 +7,13 @@
 //!
 //! All tokens of a process hang on one description, within which the kernel sees no conflict;
 //! [`Tokens::held`] keeps them apart there. A forked child closes its copy of the descriptor (see
-//! [`close_in_child`]): otherwise the tokens of a dead parent would live as long as the child. What
-//! a token means, the area of that name, is in [`crate::areas`].
+//! [`Tokens::close_in_child`]): otherwise the tokens of a dead parent would live as long as the
+//! child. What a token means, the area of that name, is in [`crate::areas`].
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Once;
-use std::sync::atomic::{AtomicI32, Ordering};
 
 use parking_lot::Mutex;
 
@@ -24,13 +22,10 @@ use crate::error::{Code, Failure, Result};
 /// The greatest token: the low 12 bits of a page's address hold it.
 pub(crate) const MAX_TOKEN: i32 = 4095;
 
-/// The descriptor that a forked child has to close; -1 for none.
-static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
-
 /// The tokens of one process.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    fd: RawFd,
+    fd: OwnedFd,
     held: Mutex<Held>,
 }
 
@@ -39,15 +34,6 @@ struct Held {
     tokens: [bool; MAX_TOKEN as usize + 1],
     /// Where the next search begins: a token given back is not given again at once.
     next: i32,
-}
-
-extern "C" fn close_in_child() {
-    let fd = DESCRIPTOR.swap(-1, Ordering::Relaxed);
-    if fd >= 0 {
-        // SAFETY: the child's own copy, which nothing else in it uses: the registry that knows its
-        // number is left alone in a child. Closing a copy gives up no lock.
-        unsafe { libc::close(fd) };
-    }
 }
 
 fn lock_of(token: i32, kind: libc::c_int) -> libc::flock {
@@ -64,11 +50,6 @@ fn lock_of(token: i32, kind: libc::c_int) -> libc::flock {
 impl Tokens {
     /// Those of the namespace in this directory.
     pub(crate) fn open(namespace: &Path) -> Result<Self> {
-        static FORK: Once = Once::new();
-        // SAFETY: the handler is async-signal-safe.
-        FORK.call_once(|| unsafe {
-            libc::pthread_atfork(None, None, Some(close_in_child));
-        });
         let path = namespace.join(".tokens");
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -77,16 +58,21 @@ impl Tokens {
         debug_assert!(file.as_raw_fd() >= 0);
         // A start of its own for each process: two that start together rarely try the same.
         let next = 1 + (std::process::id() as i32).wrapping_mul(61).rem_euclid(MAX_TOKEN);
-        let fd = file.into_raw_fd();
-        DESCRIPTOR.store(fd, Ordering::Relaxed);
         let held = Held { tokens: [false; MAX_TOKEN as usize + 1], next };
-        Ok(Self { fd, held: Mutex::new(held) })
+        Ok(Self { fd: file.into(), held: Mutex::new(held) })
+    }
+
+    /// Closes a forked child's copy of the descriptor, which gives up no lock. Async-signal-safe;
+    /// the value must never be used, nor dropped, again.
+    pub(crate) fn close_in_child(&self) {
+        // SAFETY: the child's own copy; the caller sees to it that nothing uses it any more.
+        unsafe { libc::close(self.fd.as_raw_fd()) };
     }
 
     fn try_lock(&self, token: i32) -> Result<bool> {
         let lock = lock_of(token, libc::F_WRLCK);
         // SAFETY: a descriptor that stays open, and a valid request.
-        if unsafe { libc::fcntl(self.fd, libc::F_OFD_SETLK, &raw const lock) } == 0 {
+        if unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
             return Ok(true);
         }
         let e = std::io::Error::last_os_error();
@@ -99,7 +85,7 @@ impl Tokens {
     fn unlock(&self, token: i32) {
         let lock = lock_of(token, libc::F_UNLCK);
         // SAFETY: a descriptor that stays open, and a valid request.
-        let done = unsafe { libc::fcntl(self.fd, libc::F_OFD_SETLK, &raw const lock) };
+        let done = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
         debug_assert_eq!(done, 0, "giving up a lock does not fail");
     }
 
@@ -136,7 +122,7 @@ impl Tokens {
         }
         let mut lock = lock_of(token, libc::F_WRLCK);
         // SAFETY: a descriptor that stays open, and a valid request, which the call changes.
-        let done = unsafe { libc::fcntl(self.fd, libc::F_OFD_GETLK, &raw mut lock) };
+        let done = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
         done == 0 && i32::from(lock.l_type) != libc::F_UNLCK
     }
 
@@ -182,8 +168,8 @@ mod tests {
         let seen = std::cell::Cell::new(0);
         a.clear_if_dead(token, |t| seen.replace(t) == 0);
         assert_eq!(seen.get(), 0, "it is held");
-        // SAFETY: the descriptor is `b`'s, which is not used again: what a death does.
-        unsafe { libc::close(b.fd) };
+        // What a death does: the kernel closes the descriptor.
+        drop(b);
         a.clear_if_dead(token, |t| seen.replace(t) == 0);
         assert_eq!(seen.get(), token);
         assert!(!a.is_held(token));
