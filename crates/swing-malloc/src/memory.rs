@@ -66,6 +66,24 @@ pub unsafe trait Memory: Send + Sync {
     }
 }
 
+/// The write barrier for metadata in extents of one length, skipped when every extent is private
+/// already: that is one atomic load an extent.
+pub(crate) fn barrier<M: Memory>(
+    mem: &M,
+    extent: u64,
+    range: Range<u64>,
+) -> Result<(), WriteError> {
+    debug_assert!(extent.is_power_of_two() && range.start <= range.end);
+    let mut at = range.start;
+    while at < range.end {
+        if mem.state(at) != ExtentState::Private {
+            return mem.make_writable(range);
+        }
+        at = (at / extent + 1) * extent;
+    }
+    Ok(())
+}
+
 /// Metadata bytes `[0, end)` of a memory: every access of the allocator goes through here.
 pub(crate) struct Bytes<'a, M> {
     mem: &'a M,
@@ -133,17 +151,9 @@ impl<'a, M: Memory> Bytes<'a, M> {
         true
     }
 
-    /// The barrier, skipped when every extent is private already: that is one atomic load an
-    /// extent.
+    /// See [`barrier`].
     pub(crate) fn barrier(&self, range: Range<u64>) -> Result<(), WriteError> {
-        let mut at = range.start;
-        while at < range.end {
-            if self.mem.state(at) != ExtentState::Private {
-                return self.mem.make_writable(range);
-            }
-            at = (at / self.extent + 1) * self.extent;
-        }
-        Ok(())
+        barrier(self.mem, self.extent, range)
     }
 }
 

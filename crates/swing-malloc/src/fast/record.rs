@@ -18,7 +18,7 @@
 //! them all; one chunk of records serves 10 MiB of blocks.
 
 use super::class::{CLASSES, FIRST, SLAB_CLASSES};
-use crate::memory::Memory;
+use crate::memory::{Memory, barrier};
 use std::ops::Range;
 use swing::{ExtentState, WriteError};
 
@@ -125,14 +125,7 @@ impl<'a, M: Memory> Words<'a, M> {
 
     /// The write barrier, skipped when nothing is to be done.
     pub(crate) fn open(&self, range: Range<u64>) -> Result<(), WriteError> {
-        let mut at = range.start;
-        while at < range.end {
-            if self.mem.state(at) != ExtentState::Private {
-                return self.mem.make_writable(range);
-            }
-            at = (at / self.extent + 1) * self.extent;
-        }
-        Ok(())
+        barrier(self.mem, self.extent, range)
     }
 
     pub(crate) fn zero(&self, offset: u64, len: u64) {
