@@ -42,6 +42,26 @@ fn memory_is_given_back_when_the_last_lease_ends() {
     assert!(stats.retired.get() == 0 && stats.spare <= ByteLen::mib(16), "{stats:?}");
 }
 
+#[test]
+fn a_namespace_that_was_deleted_is_an_error_of_its_own() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    fill(&area, data_at(0), DATA, 1);
+    std::fs::remove_dir_all(h.dir.path()).unwrap();
+    let refused = h.ns.create(&name("b"), &options()).unwrap_err();
+    let CreateError::Io(failure) = &refused else { panic!("{refused:?}") };
+    assert_eq!(failure.path, h.dir.path());
+    assert!(refused.to_string().contains("it has been deleted"), "{refused}");
+    assert!(matches!(h.ns.create_unnamed(&options()), Err(CreateError::Io(_))));
+    // What was there before stays usable in this process, and ends without an uproar.
+    fill(&area, data_at(0), DATA, 2);
+    drop(area);
+    // Made again, it is another directory, for whoever opens it.
+    let again = Namespace::open(h.dir.path()).unwrap();
+    again.create(&name("a"), &options()).unwrap();
+    assert!(matches!(h.ns.create(&name("a"), &options()), Err(CreateError::Io(_))));
+}
+
 /// INV-AREA-2: an extent nobody shares any more is written in place, without a copy.
 #[test]
 fn unshared_extents_are_written_in_place() {
