@@ -77,9 +77,13 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 # ---- benchmarks ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-snapshot bench-share bench-first-scan bench-readers bench-tpch bench-per-query \
+bench: bench-handover bench-snapshot bench-share bench-first-scan bench-readers bench-tpch bench-per-query \
 	bench-import ## All benchmarks; results under bench/results
 	$(PY) bench/report.py
+
+.PHONY: bench-handover
+bench-handover: build ## Handing a table to another process, against files and pipes
+	$(PY) bench/handover.py --bin $(BIN)
 
 .PHONY: bench-snapshot
 bench-snapshot: build ## Taking a snapshot at 1 MB, 1 GB, 8 GB; Rust and Python

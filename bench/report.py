@@ -13,6 +13,9 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 
+# The same results give the same file.
+matplotlib.rcParams["svg.hashsalt"] = "swingdb"
+
 DOCS = common.ROOT / "docs"
 PICTURES = DOCS / "pictures"
 INK, OURS, THEIRS, THIRD = "#1b2430", "#c0463a", "#3d6b99", "#8a8f98"
@@ -65,6 +68,59 @@ def snapshot_section(results: dict) -> str:
             ],
         )
     )
+
+
+def handover_section(results: dict) -> str:
+    """Handing a table over, against what programs do today."""
+    draw_handover(results)
+    by_way: dict[str, dict[str, float]] = {}
+    for row in results["rows"]:
+        by_way.setdefault(row["way"], {})[row["size"]] = row["ms"]["median"]
+    sizes = list(next(iter(by_way.values())))
+    ours = next(iter(by_way.values()))
+    rows = [
+        [way, *(f"{ms[size]:.1f} ({ms[size] / ours[size]:.1f}x)" for size in sizes)]
+        for way, ms in by_way.items()
+    ]
+    versions = ", ".join(f"{k} {v}" for k, v in results["versions"].items())
+    return (
+        "Milliseconds from the writer's call until another process, which is there already, has "
+        "summed one of three columns of the table; one row was changed before. All files lie in "
+        f"memory. Versions: {versions}.\n\n![Handing a table over](pictures/handover.svg)\n\n"
+        + table(["way", *sizes], rows)
+    )
+
+
+def draw_handover(results: dict) -> None:
+    """Time over size, one line a way."""
+    figure, axes = plt.subplots(figsize=(7.5, 3.8))
+    by_way: dict[str, list[tuple[int, float]]] = {}
+    for row in results["rows"]:
+        by_way.setdefault(row["way"], []).append((row["bytes"], row["ms"]["median"]))
+    label_ms = 0.0
+    for way, points in sorted(by_way.items(), key=lambda item: item[1][-1][1]):
+        ours = way.startswith("SwingDB")
+        style = {"color": OURS, "linewidth": 2.5} if ours else {"color": THIRD, "linewidth": 1.2}
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=4, **style)
+        # A label stays clear of the one below it.
+        label_ms = max(points[-1][1], label_ms * 1.5)
+        axes.annotate(
+            way,
+            (points[-1][0], label_ms),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=OURS if ours else INK,
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    sizes = {row["bytes"]: row["size"] for row in results["rows"]}
+    axes.set_xticks(list(sizes), list(sizes.values()))
+    axes.minorticks_off()
+    axes.set_ylabel("ms until the other has a sum")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(PICTURES / "handover.svg", bbox_inches="tight", metadata={"Date": None})
 
 
 def share_section(results: dict) -> str:
@@ -181,6 +237,7 @@ def import_section(results: dict) -> str:
 
 
 SECTIONS = [
+    ("handover", "Handing a table to another process", handover_section),
     ("snapshot", "Taking a snapshot", snapshot_section),
     ("share", "Sharing after a change of one row", share_section),
     ("first-scan", "The first scan of a fresh process", first_scan_section),
