@@ -292,6 +292,36 @@ fn a_damaged_directory_is_refused() {
 }
 
 #[test]
+fn a_damaged_cache_is_not_used() {
+    let world = World::new(256 << 20);
+    let grant = world.malloc.allocate(ByteLen(100)).unwrap();
+    let number = |at: u64| {
+        let bytes: Vec<u8> = (at..at + 8).map(|at| world.memory.peek(at)).collect();
+        u64::from_le_bytes(bytes.try_into().unwrap())
+    };
+    let cache = number(number(544) + 512);
+    let (first_top, floor) = (cache, cache + 256);
+    for (at, bytes) in [
+        (first_top, [0_u8, 0]),       // below its stack
+        (first_top, [255, 255]),      // above it
+        (floor, [16, 0]),             // would be handed out
+        (floor + 8 * 129, [0, 0]),    // would be overwritten
+        (first_top + 2 * 6, [78, 4]), // another stack's: blocks of another class
+    ] {
+        let later = world.derive();
+        let undamaged = later.memory.derive();
+        bytes.iter().zip(at..).for_each(|(byte, at)| later.memory.poke(at, *byte));
+        let damaged = Malloc::open(Heap::open(later.memory.clone()).unwrap()).unwrap();
+        let refused = damaged.allocate(ByteLen(100));
+        assert!(matches!(refused, Err(AllocError::Corrupt { .. })), "{at}: {refused:?}");
+        assert!(damaged.check().is_err(), "{at}");
+        let sound = Malloc::open(Heap::open(undamaged).unwrap()).unwrap();
+        assert_ne!(sound.allocate(ByteLen(100)).unwrap().offset, grant.offset);
+        sound.check().unwrap();
+    }
+}
+
+#[test]
 fn large_blocks_grow_where_they_are() {
     let memory = TestMemory::new(256 << 20);
     let options = HeapOptions { blocks: BlockTable::None, ..HeapOptions::default() };

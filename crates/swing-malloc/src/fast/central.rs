@@ -1,7 +1,8 @@
 //! The central part: slabs, their records, and the way between them and the caches of threads.
 //! Everything here runs under the central lock.
 
-use super::class::{CLASSES, FIRST, SLAB_CLASSES, cached, size_of, slab_blocks, slab_bytes};
+use super::cache::{CACHE_BYTES, Cache};
+use super::class::{SLAB_CLASSES, size_of, slab_blocks, slab_bytes};
 use super::gate::Gate;
 use super::map::Map;
 use super::record::*;
@@ -28,7 +29,7 @@ pub(crate) struct Central {
     pub gates: Vec<Option<Arc<Gate>>>,
 }
 
-fn corrupt(at: u64, found: u64, rule: &'static str) -> Corruption {
+pub(crate) fn corrupt(at: u64, found: u64, rule: &'static str) -> Corruption {
     Corruption { at, found, rule }
 }
 
@@ -77,7 +78,7 @@ impl Central {
         }
         for slot in 0..caches {
             let cache = words.get64(root + dir_cache(slot));
-            if !words.sound(cache, CACHE_BYTES) {
+            if !words.sound(cache, CACHE_BYTES) || !cache.is_multiple_of(CACHE_BYTES) {
                 return Err(corrupt(cache, cache, "a cache is in the small zone").into());
             }
         }
@@ -106,11 +107,12 @@ impl Central {
         self.chunks[(index / RECORDS) as usize] + record_in_chunk(index)
     }
 
-    pub(crate) fn cache<M: Memory>(&self, words: &Words<'_, M>, slot: u32) -> u64 {
-        words.get64(self.directory + dir_cache(slot))
+    pub(crate) fn cache<'a, M: Memory>(&self, words: &'a Words<'a, M>, slot: u32) -> Cache<'a, M> {
+        assert!((slot as usize) < self.gates.len(), "a slot of the directory");
+        Cache::new(words, words.get64(self.directory + dir_cache(slot)))
     }
 
-    fn open_directory<M: Memory>(&self, words: &Words<'_, M>) -> Result<(), WriteError> {
+    pub(crate) fn open_directory<M: Memory>(&self, words: &Words<'_, M>) -> Result<(), WriteError> {
         words.open(self.directory..self.directory + DIRECTORY_BYTES)
     }
 
@@ -243,7 +245,7 @@ impl Central {
     }
 
     /// Takes up to `most` blocks of a class with slabs, handing each to `keep`.
-    fn take<M: Memory>(
+    pub(crate) fn take<M: Memory>(
         &mut self,
         tools: &Tools<'_, M>,
         class: usize,
@@ -353,139 +355,5 @@ impl Central {
                 Ok(())
             }
         }
-    }
-
-    /// Fills a class of a cache that is open to half; the cache has none of it.
-    pub(crate) fn refill<M: Memory>(
-        &mut self,
-        tools: &Tools<'_, M>,
-        cache: u64,
-        class: usize,
-    ) -> Result<(), AllocError> {
-        let words = &tools.words;
-        debug_assert_eq!(words.get16(cache + 2 * class as u64), 0);
-        let entries = cache + ENTRIES_AT + 8 * u64::from(FIRST[class]);
-        if class >= SLAB_CLASSES {
-            let offset = self.take_one(tools, class)?;
-            words.set64(entries, offset);
-            words.set16(cache + 2 * class as u64, 1);
-            return Ok(());
-        }
-        let mut count = 0;
-        let taken = self.take(tools, class, cached(class) / 2, |offset| {
-            words.set64(entries + 8 * count, offset);
-            count += 1;
-        });
-        // The lowest address is handed out first.
-        for i in 0..count / 2 {
-            let (a, b) = (entries + 8 * i, entries + 8 * (count - 1 - i));
-            let (low, high) = (words.get64(a), words.get64(b));
-            words.set64(a, high);
-            words.set64(b, low);
-        }
-        words.set16(cache + 2 * class as u64, count as u16);
-        if count > 0 { Ok(()) } else { taken }
-    }
-
-    /// Gives back the `count` oldest blocks of a class of a cache that is open.
-    pub(crate) fn flush<M: Memory>(
-        &self,
-        tools: &Tools<'_, M>,
-        cache: u64,
-        class: usize,
-        count: usize,
-    ) -> Result<(), FreeError> {
-        let words = &tools.words;
-        let entries = cache + ENTRIES_AT + 8 * u64::from(FIRST[class]);
-        let held = words.get16(cache + 2 * class as u64) as usize;
-        let mut done = 0;
-        let mut outcome = Ok(());
-        while done < count.min(held) {
-            outcome = self.put_one(tools, words.get64(entries + 8 * done as u64));
-            if outcome.is_err() {
-                break;
-            }
-            done += 1;
-        }
-        for i in done..held {
-            words.set64(entries + 8 * (i - done) as u64, words.get64(entries + 8 * i as u64));
-        }
-        words.set16(cache + 2 * class as u64, (held - done) as u16);
-        outcome
-    }
-
-    /// Gives back everything a cache holds.
-    pub(crate) fn drain<M: Memory>(
-        &self,
-        tools: &Tools<'_, M>,
-        slot: u32,
-    ) -> Result<(), FreeError> {
-        let cache = self.cache(&tools.words, slot);
-        let held = |class: &usize| tools.words.get16(cache + 2 * *class as u64) > 0;
-        for class in (0..CLASSES).filter(held) {
-            tools.words.open(cache..cache + CACHE_BYTES)?;
-            self.flush(tools, cache, class, cached(class))?;
-        }
-        Ok(())
-    }
-
-    /// A cache for a thread: one that nobody uses, or a new one; `None` when there are too many.
-    pub(crate) fn attach<M: Memory>(
-        &mut self,
-        tools: &Tools<'_, M>,
-    ) -> Result<Option<(u32, Arc<Gate>)>, AllocError> {
-        let words = &tools.words;
-        let gate = Arc::new(Gate::new());
-        if let Some(slot) = self.gates.iter().position(Option::is_none) {
-            self.check_cache(tools, slot as u32)?;
-            self.gates[slot] = Some(gate.clone());
-            return Ok(Some((slot as u32, gate)));
-        }
-        let slot = self.gates.len() as u32;
-        if slot == MAX_CACHES {
-            return Ok(None);
-        }
-        self.open_directory(words)?;
-        let cache = tools.heap.allocate_metadata(CACHE_BYTES)?;
-        if let Err(error) = words.open(cache..cache + CACHE_BYTES) {
-            let _ = tools.heap.free_exact(AreaOffset(cache), ByteLen(CACHE_BYTES));
-            return Err(error.into());
-        }
-        words.zero(cache, CACHE_BYTES);
-        words.set64(self.directory + dir_cache(slot), cache);
-        words.set32(self.directory + DIR_CACHES, slot + 1);
-        self.gates.push(Some(gate.clone()));
-        Ok(Some((slot, gate)))
-    }
-
-    /// Entries that another process left: each must be a block of its class. Blocks without a slab
-    /// become known this way.
-    pub(crate) fn check_cache<M: Memory>(
-        &self,
-        tools: &Tools<'_, M>,
-        slot: u32,
-    ) -> Result<(), Corruption> {
-        let words = &tools.words;
-        let cache = self.cache(words, slot);
-        for (class, first) in FIRST.iter().enumerate().take(CLASSES) {
-            let held = words.get16(cache + 2 * class as u64);
-            if usize::from(held) > cached(class) {
-                return Err(corrupt(cache, held.into(), "a cache holds at most its capacity"));
-            }
-            for i in 0..u64::from(held) {
-                let at = cache + ENTRIES_AT + 8 * (u64::from(*first) + i);
-                let offset = words.get64(at);
-                if class >= SLAB_CLASSES && tools.map.class(offset).is_none() {
-                    let usable = tools.heap.usable_size(AreaOffset(offset));
-                    if matches!(usable, Ok(Some(len)) if len.0 >= size_of(class)) {
-                        tools.map.add_block(offset, class);
-                    }
-                }
-                if tools.map.class(offset) != Some(class) {
-                    return Err(corrupt(at, offset, "a cache holds blocks of its classes"));
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -1,8 +1,9 @@
-//! The checker of the fast part (INV-MALLOC-1..4), on top of the heap's.
+//! The checker of the fast part (INV-MALLOC-1..4, 6), on top of the heap's.
 
 use super::Malloc;
+use super::cache::CACHE_BYTES;
 use super::central::Central;
-use super::class::{CLASSES, FIRST, SLAB_CLASSES, cached, size_of, slab_blocks, slab_bytes};
+use super::class::{CLASSES, SLAB_CLASSES, size_of, slab_blocks, slab_bytes};
 use super::gate::Gate;
 use super::record::*;
 use crate::error::CheckError;
@@ -31,6 +32,7 @@ fn broken(invariant: &'static str, at: u64, found: u64, expected: u64) -> CheckE
         "INV-MALLOC-1" => "directory, records and slabs are blocks of the heap",
         "INV-MALLOC-2" => "a slab counts the bits of its free blocks",
         "INV-MALLOC-3" => "exactly the slabs with room are on their class's list",
+        "INV-MALLOC-6" => "a stack's top is inside, and its ends are no blocks",
         _ => "a cached block is an allocated block of its class, once",
     };
     CheckError { invariant, at, found, expected, rule }
@@ -70,7 +72,7 @@ impl<M: Memory + 'static> Malloc<M> {
             own(*chunk, CHUNK_BYTES)?;
         }
         for slot in 0..central.gates.len() as u32 {
-            own(central.cache(&words, slot), CACHE_BYTES)?;
+            own(words.get64(central.directory + dir_cache(slot)), CACHE_BYTES)?;
         }
         let mut used: HashMap<u64, u64> = HashMap::new();
         let mut with_room: HashMap<u32, usize> = HashMap::new();
@@ -140,14 +142,10 @@ impl<M: Memory + 'static> Malloc<M> {
         let mut seen = HashSet::new();
         for slot in 0..central.gates.len() as u32 {
             let cache = central.cache(words, slot);
-            for (class, first) in FIRST.iter().enumerate().take(CLASSES) {
-                let held = u64::from(words.get16(cache + 2 * class as u64));
-                if held > cached(class) as u64 {
-                    return Err(broken("INV-MALLOC-4", cache, held, cached(class) as u64));
-                }
-                for i in 0..held {
-                    let at = cache + ENTRIES_AT + 8 * (u64::from(*first) + i);
-                    let offset = words.get64(at);
+            cache.shape().map_err(|fault| broken("INV-MALLOC-6", fault.at, fault.found, 0))?;
+            for class in 0..CLASSES {
+                for i in 0..cache.held(class) {
+                    let (at, offset) = (cache.entry_at(class, i), cache.entry(class, i));
                     let fits = |len: &u64| {
                         *len == size_of(class) || (class >= SLAB_CLASSES && *len > size_of(class))
                     };

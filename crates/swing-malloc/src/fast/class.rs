@@ -45,8 +45,7 @@ const TABLE: [u8; TABLE_LIMIT as usize / 16 + 1] = {
     table
 };
 
-/// Bytes of a block of a class.
-#[inline(always)]
+/// Bytes of a block of a class, computed.
 pub(crate) const fn size_of(class: usize) -> u64 {
     if class < 8 {
         return (class as u64 + 1) * 16;
@@ -75,37 +74,35 @@ pub(crate) const fn slab_blocks(class: usize) -> u64 {
 
 /// Blocks of a class that one thread keeps at most.
 pub(crate) const fn cached(class: usize) -> usize {
+    if size_of(class) <= 1024 { 128 } else { 32 }
+}
+
+/// As [`cached`], of blocks that have memory: none of what fills extents by itself is kept.
+pub(crate) fn cached_warm(class: usize, extent: u64) -> usize {
     match size_of(class) {
-        0..=1024 => 128,
-        1025..=SLAB_LIMIT => 32,
+        size if size <= SLAB_LIMIT => cached(class),
+        size if size >= extent => 0,
         size if size <= 128 << 10 => 16,
-        size if size <= 1 << 20 => 8,
-        // Only those without memory are kept.
-        _ => 32,
+        _ => 8,
     }
 }
 
-/// For each class the place of its first entry in a thread's cache; then the end of all.
-pub(crate) const FIRST: [u32; CLASSES + 1] = {
-    let mut first = [0; CLASSES + 1];
+/// [`size_of`] without its branches, which requests of many sizes would mispredict.
+static SIZES: [u64; CLASSES] = {
+    let mut sizes = [0; CLASSES];
     let mut class = 0;
     while class < CLASSES {
-        first[class + 1] = first[class] + cached(class) as u32;
+        sizes[class] = size_of(class);
         class += 1;
     }
-    first
+    sizes
 };
 
-/// As [`cached`], to be looked up.
-pub(crate) const CACHED: [u16; CLASSES] = {
-    let mut most = [0; CLASSES];
-    let mut class = 0;
-    while class < CLASSES {
-        most[class] = cached(class) as u16;
-        class += 1;
-    }
-    most
-};
+/// Bytes of a block of a class, looked up.
+#[inline(always)]
+pub(crate) fn granted(class: usize) -> u64 {
+    SIZES[class]
+}
 
 #[cfg(test)]
 mod tests {
@@ -119,6 +116,7 @@ mod tests {
             let class = class_of(len).unwrap();
             assert!(size_of(class) >= len, "{len}");
             assert!(class == 0 || size_of(class - 1) < len.max(1), "{len} class {class}");
+            assert_eq!(granted(class), size_of(class));
         }
         assert_eq!(class_of((1 << 40) + 1), None);
     }
@@ -131,5 +129,15 @@ mod tests {
         }
         assert_eq!(size_of(SLAB_CLASSES - 1), SLAB_LIMIT);
         assert_eq!(size_of(CLASSES - 1), 1 << 40);
+    }
+
+    #[test]
+    fn a_thread_keeps_fewer_blocks_that_have_memory() {
+        let extent = 2 << 20;
+        let kept = |class: usize| cached_warm(class, extent) as u64 * size_of(class);
+        for class in 0..CLASSES {
+            assert!(cached_warm(class, extent) <= cached(class), "class {class}");
+            assert!(kept(class) <= 8 << 20 && (kept(class) == 0) == (size_of(class) >= extent));
+        }
     }
 }

@@ -6,11 +6,14 @@
 //! the thread sees the closed gate or the pauser sees it busy (an asymmetric Dekker protocol).
 //! Where the system call is refused each operation pays for a barrier of its own.
 //!
-//! A gate stays closed until its thread has passed the write barrier for its cache again: one flag
-//! says both "somebody publishes" and "your cache may be frozen".
+//! A gate stays closed until its thread has passed the write barrier for its cache again. One word
+//! says everything that an operation must know: the key of the heap that the cache belongs to, or
+//! zero. So "is this my heap's cache", "does somebody publish" and "may the cache be frozen" are
+//! one comparison.
 
+use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
 
 /// Rounds of spinning for a busy thread before the processor is given away.
 const SPINS: u32 = 1000;
@@ -33,30 +36,55 @@ pub(crate) fn asymmetric() -> bool {
     })
 }
 
-/// The gate of one thread.
+/// In the word of an open gate: the thread must pass a barrier of its own.
+const HEAVY: usize = 1;
+
+/// The gate of one thread's cache.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Gate {
+    /// The key of the heap while the owner may use the cache, else zero.
+    open: AtomicUsize,
     busy: AtomicU32,
-    closed: AtomicU32,
-    heavy: AtomicBool,
+    /// Where the cache is mapped; null for the gate of nobody.
+    cache: AtomicPtr<u8>,
 }
 
 impl Gate {
-    pub(crate) fn new() -> Self {
-        let heavy = !asymmetric();
-        Gate { busy: AtomicU32::new(0), closed: AtomicU32::new(1), heavy: AtomicBool::new(heavy) }
+    /// A closed gate before a cache.
+    pub(crate) fn new(cache: NonNull<u8>) -> Self {
+        let gate = Gate::nobody();
+        gate.cache.store(cache.as_ptr(), Ordering::Relaxed);
+        gate
     }
 
-    /// True if the owner may work until [`Gate::leave`]; the owner's thread only.
-    #[inline(always)]
-    pub(crate) fn enter(&self) -> bool {
-        self.busy.store(1, Ordering::Relaxed);
-        if self.heavy.load(Ordering::Relaxed) {
-            fence(Ordering::SeqCst);
+    /// A gate that is never opened: of threads that have no cache.
+    pub(crate) const fn nobody() -> Self {
+        Gate {
+            open: AtomicUsize::new(0),
+            busy: AtomicU32::new(0),
+            cache: AtomicPtr::new(null_mut()),
         }
+    }
+
+    /// The cache, if the owner may work on it until [`Gate::leave`]; the owner's thread only.
+    #[inline(always)]
+    pub(crate) fn enter(&self, key: usize) -> Option<NonNull<u8>> {
+        self.busy.store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        if self.closed.load(Ordering::Acquire) == 0 {
+        if self.open.load(Ordering::Acquire) == key || self.enter_heavily(key) {
+            // SAFETY: only a gate with a cache is ever opened (`open`).
+            return Some(unsafe { NonNull::new_unchecked(self.cache.load(Ordering::Relaxed)) });
+        }
+        None
+    }
+
+    /// The same where nobody passes a barrier for us.
+    #[cold]
+    #[inline(never)]
+    fn enter_heavily(&self, key: usize) -> bool {
+        fence(Ordering::SeqCst);
+        if self.open.load(Ordering::SeqCst) == key | HEAVY {
             return true;
         }
         self.leave();
@@ -69,17 +97,26 @@ impl Gate {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) != 0
+        self.open.load(Ordering::Relaxed) == 0
     }
 
     /// By the owner under the central lock, when its cache is writable.
-    pub(crate) fn open(&self) {
-        self.closed.store(0, Ordering::Relaxed);
+    pub(crate) fn open(&self, key: usize) {
+        assert!(!self.cache.load(Ordering::Relaxed).is_null(), "a gate is before a cache");
+        assert!(key != 0 && key & HEAVY == 0, "a key is an address");
+        self.open.store(if asymmetric() { key } else { key | HEAVY }, Ordering::Relaxed);
+    }
+
+    /// By the owner under the central lock, before it changes the cache by other ways; or by
+    /// whoever knows that the owner does nothing.
+    pub(crate) fn close(&self) {
+        debug_assert_eq!(self.busy.load(Ordering::Relaxed), 0, "nobody is inside");
+        self.open.store(0, Ordering::Relaxed);
     }
 
     /// Closes all gates and waits until nobody is inside; under the central lock.
     pub(crate) fn close_all<'a>(gates: impl Iterator<Item = &'a Gate> + Clone) {
-        gates.clone().for_each(|gate| gate.closed.store(1, Ordering::SeqCst));
+        gates.clone().for_each(|gate| gate.open.store(0, Ordering::SeqCst));
         fence(Ordering::SeqCst);
         if asymmetric() {
             let done = membarrier(PRIVATE_EXPEDITED);
@@ -94,6 +131,69 @@ impl Gate {
                 }
                 std::hint::spin_loop();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    const KEY: usize = 64;
+
+    fn cache() -> NonNull<u8> {
+        NonNull::from(Box::leak(Box::new(0_u8)))
+    }
+
+    #[test]
+    fn only_the_heap_that_opened_a_gate_passes_it() {
+        let gate = Gate::new(cache());
+        assert!(gate.is_closed() && gate.enter(KEY).is_none());
+        gate.open(KEY);
+        assert!(!gate.is_closed() && gate.enter(KEY + 64).is_none());
+        assert_eq!(
+            gate.enter(KEY).map(|cache| cache.as_ptr()),
+            Some(gate.cache.load(Ordering::Relaxed))
+        );
+        gate.leave();
+        Gate::close_all([&gate].into_iter());
+        assert!(gate.enter(KEY).is_none() && gate.busy.load(Ordering::SeqCst) == 0);
+        assert!(Gate::nobody().enter(KEY).is_none());
+    }
+
+    /// The owner adds to two numbers inside the gate; whoever closes it must see them equal.
+    fn numbers_agree(heavy: bool) {
+        let (gate, stop) = (Gate::new(cache()), AtomicBool::new(false));
+        let numbers = [AtomicU64::new(0), AtomicU64::new(0)];
+        let opened = KEY | if heavy { HEAVY } else { 0 };
+        gate.open.store(opened, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    if gate.enter(KEY).is_some() {
+                        for number in &numbers {
+                            number.store(number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                        }
+                        gate.leave();
+                    }
+                }
+            });
+            for _ in 0..2000 {
+                Gate::close_all([&gate].into_iter());
+                let [a, b] = [0, 1].map(|i: usize| numbers[i].load(Ordering::Relaxed));
+                assert_eq!(a, b, "INV-MALLOC-5");
+                gate.open.store(opened, Ordering::SeqCst);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn whoever_closes_a_gate_sees_no_half_operation() {
+        numbers_agree(true);
+        if asymmetric() {
+            numbers_agree(false);
         }
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! # How
 //! Each thread has a *cache*: for each of 65 classes a short stack of free blocks. An allocation
-//! takes one off, a free puts one on: no lock, no atomic read-modify-write, no touch of the block.
+//! takes one off, a free puts one on: no lock, no atomic read-modify-write, no touch of the block,
+//! some 20 instructions with a branch for the thread's gate and one for the stack's end.
 //! Behind the caches are *slabs* (blocks of one class up to 32 KiB with a bit each) and the buddy
 //! part of the [`Heap`], under one lock that is taken once for many operations.
 //!
@@ -21,14 +22,17 @@
 //! follow. Free blocks are never stored to.
 //!
 //! # Memory
-//! A thread keeps at most 128 blocks of a class up to 1 KiB, 32 up to 32 KiB, 16 to 128
-//! KiB, 8 to 1 MiB; of blocks of an extent or more it keeps only those that have no memory.
+//! A thread keeps at most 128 blocks of a class up to 1 KiB, 32 of each larger class. Above 32 KiB
+//! that is for blocks without memory, which cost address space only; of those that have some it
+//! keeps 16 to 128 KiB, 8 to 1 MiB, and none that fills extents by itself.
 //!
 //! # Limits
 //! A free of an address that is no block is found out for most, not for all addresses: the fast
 //! path looks at the class of the 16 KiB around it. The checker finds a block that was freed twice.
 
 mod api;
+mod cache;
+mod caches;
 mod central;
 mod check;
 mod class;
@@ -43,15 +47,16 @@ pub use check::MallocReport;
 use crate::error::{AllocError, FreeError, HeapError};
 use crate::heap::{Grant, Heap, Pause};
 use crate::memory::Memory;
+use cache::{Cache, held, pop, push};
 use central::{Central, Tools};
-use class::{CACHED, CLASSES, FIRST, SLAB_CLASSES, class_of, size_of};
+use class::{CLASSES, SLAB_CLASSES, cached, cached_warm, class_of, granted};
 use gate::Gate;
 use map::Map;
 use parking_lot::{Mutex, MutexGuard};
-use record::{CACHE_BYTES, ENTRIES_AT, Words};
+use record::Words;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use swing::{Area, AreaOffset, ByteLen};
+use swing::{Area, AreaOffset, ByteLen, WriteError};
 use thread::{Local, Owner};
 
 /// The fast allocator of one area; see the [module](self). Clones share it.
@@ -116,7 +121,25 @@ impl<M: Memory + 'static> Malloc<M> {
             Some(offset) => offset,
             None => self.allocate_slowly(class)?,
         };
-        Ok(Grant { offset: AreaOffset(offset), len: ByteLen(size_of(class)) })
+        Ok(Grant { offset: AreaOffset(offset), len: ByteLen(granted(class)) })
+    }
+
+    /// As [`Malloc::allocate`], from this thread's cache only: takes no lock, calls nothing, and
+    /// may be used where a call of an allocator from inside this one would be wrong. `None` says
+    /// nothing about what [`Malloc::allocate`] would find.
+    #[inline(always)]
+    pub fn allocate_cached(&self, len: ByteLen) -> Option<Grant> {
+        let class = class_of(len.0)?;
+        let offset = self.pop(class)?;
+        Some(Grant { offset: AreaOffset(offset), len: ByteLen(granted(class)) })
+    }
+
+    /// Frees a block into this thread's cache if that is all there is to do; see
+    /// [`Malloc::allocate_cached`].
+    #[inline(always)]
+    pub fn free_cached(&self, offset: AreaOffset) -> bool {
+        let class = self.inner.map.class(offset.0);
+        class.is_some_and(|class| class < SLAB_CLASSES && self.push(class, offset.0))
     }
 
     /// Frees a block.
@@ -125,10 +148,7 @@ impl<M: Memory + 'static> Malloc<M> {
     /// [`FreeError::NotAllocated`] where it can be told that no block begins there.
     #[inline(always)]
     pub fn free(&self, offset: AreaOffset) -> Result<(), FreeError> {
-        match self.inner.map.class(offset.0) {
-            Some(class) if class < SLAB_CLASSES && self.push(class, offset.0) => Ok(()),
-            _ => self.free_otherwise(offset.0),
-        }
+        if self.free_cached(offset) { Ok(()) } else { self.free_otherwise(offset.0) }
     }
 
     /// Large blocks, and whatever the fast path does not do.
@@ -136,8 +156,7 @@ impl<M: Memory + 'static> Malloc<M> {
     fn free_otherwise(&self, offset: u64) -> Result<(), FreeError> {
         if let Some(class) = self.inner.map.class(offset)
             && class >= SLAB_CLASSES
-            && !self.has_memory(offset, class)
-            && self.push(class, offset)
+            && self.push_below(class, offset, self.inner.keeps(offset, class))
         {
             return Ok(());
         }
@@ -149,10 +168,10 @@ impl<M: Memory + 'static> Malloc<M> {
     #[inline]
     pub fn usable_size(&self, offset: AreaOffset) -> Option<ByteLen> {
         match self.inner.map.class(offset.0) {
-            Some(class) => Some(ByteLen(size_of(class))),
+            Some(class) => Some(ByteLen(granted(class))),
             None => {
                 let _central = self.inner.central.lock();
-                self.inner.learn(offset.0).map(|class| ByteLen(size_of(class)))
+                self.inner.learn(offset.0).map(|class| ByteLen(granted(class)))
             }
         }
     }
@@ -160,126 +179,118 @@ impl<M: Memory + 'static> Malloc<M> {
     /// Takes a block off the thread's cache.
     #[inline(always)]
     fn pop(&self, class: usize) -> Option<u64> {
-        let local = thread::current(self.inner.id)?;
-        if !local.gate.enter() {
-            return None;
-        }
-        // SAFETY: the gate is open, so the cache (32 KiB of this thread) is writable and no publish
-        // falls in between until `leave`; `class` is below `CLASSES`, and the count was checked
-        // against its capacity when the cache was taken over.
-        let taken = unsafe {
-            let count_at = local.cache.cast::<u16>().add(class);
-            let count = *count_at;
-            if count == 0 {
-                None
-            } else {
-                *count_at = count - 1;
-                let entries = local.cache.add(ENTRIES_AT as usize).cast::<u64>();
-                Some(*entries.add(FIRST[class] as usize + count as usize - 1))
-            }
-        };
-        local.gate.leave();
+        let gate = thread::gate();
+        let cache = gate.enter(self.key())?;
+        // SAFETY: the gate is open to this heap, so the cache, whose shape was checked when it was
+        // taken over, is writable and this thread's until `leave` (INV-MALLOC-5); `class` came from
+        // `class_of` or the map, which hold nothing above `CLASSES`.
+        let taken = unsafe { pop(cache, class) };
+        gate.leave();
         taken
     }
 
     /// Puts a block on the thread's cache; false when it is full or closed.
     #[inline(always)]
     fn push(&self, class: usize, offset: u64) -> bool {
-        let Some(local) = thread::current(self.inner.id) else { return false };
-        if !local.gate.enter() {
-            return false;
-        }
-        // SAFETY: as in `pop`. The entry is written before the count, so that at every instant the
-        // entries below the count are blocks.
-        let room = unsafe {
-            let count_at = local.cache.cast::<u16>().add(class);
-            let count = *count_at;
-            let room = count < CACHED[class];
-            if room {
-                let entries = local.cache.add(ENTRIES_AT as usize).cast::<u64>();
-                *entries.add(FIRST[class] as usize + count as usize) = offset;
-                std::sync::atomic::compiler_fence(Ordering::Release);
-                *count_at = count + 1;
-            }
-            room
-        };
-        local.gate.leave();
-        room
+        let gate = thread::gate();
+        let Some(cache) = gate.enter(self.key()) else { return false };
+        // SAFETY: as in `pop`.
+        let done = unsafe { push(cache, class, offset) };
+        gate.leave();
+        done
     }
 
-    /// Whether freeing a block gives memory back to the system.
-    fn has_memory(&self, offset: u64, class: usize) -> bool {
-        let mem = &**self.inner.heap.area();
-        let (size, extent) = (size_of(class), mem.space().data_extent);
-        size >= extent && mem.any_present(offset..offset + size)
+    /// As `push`, when the cache holds fewer than `most` of the class.
+    fn push_below(&self, class: usize, offset: u64, most: usize) -> bool {
+        let gate = thread::gate();
+        let Some(cache) = gate.enter(self.key()) else { return false };
+        // SAFETY: as in `pop`.
+        let done = unsafe { held(cache, class) < most && push(cache, class, offset) };
+        gate.leave();
+        done
+    }
+
+    /// What this heap's gates open to: an address that nothing else has while it lives.
+    #[inline(always)]
+    fn key(&self) -> usize {
+        self.inner.key()
     }
 
     #[cold]
     fn allocate_slowly(&self, class: usize) -> Result<u64, AllocError> {
         let inner = &*self.inner;
+        // The thread may have used another heap meanwhile.
+        let mut local = thread::known(inner.id);
+        if local.is_some()
+            && let Some(offset) = self.pop(class)
+        {
+            return Ok(offset);
+        }
         inner.heap.area().check_writer()?;
         let _storing = inner.heap.area().storing();
-        let local = self.local()?;
+        if local.is_none() {
+            local = self.attach()?;
+        }
         let mut central = inner.central.lock();
         let tools = inner.tools();
-        let Some((slot, gate)) = local else {
+        let Some(local) = local else {
             return inner.retry(&mut central, |central| central.take_one(&tools, class));
         };
-        let cache = central.cache(&tools.words, slot);
-        inner.open_cache(&gate, cache)?;
-        let count_at = cache + 2 * class as u64;
-        if tools.words.get16(count_at) == 0 {
-            inner.retry(&mut central, |central| central.refill(&tools, cache, class))?;
+        let slot = local.slot;
+        inner.closed_cache(&tools, &central, &local)?;
+        if central.cache(&tools.words, slot).held(class) == 0 {
+            inner.retry(&mut central, |central| {
+                central.refill(&tools, &central.cache(&tools.words, slot), class)
+            })?;
         }
-        let count = tools.words.get16(count_at) - 1;
-        tools.words.set16(count_at, count);
-        let entry = ENTRIES_AT + 8 * (u64::from(FIRST[class]) + u64::from(count));
-        Ok(tools.words.get64(cache + entry))
+        let block = central.cache(&tools.words, slot).pop(class);
+        local.gate.open(inner.key());
+        block.ok_or_else(|| AllocError::Exhausted { len: granted(class), largest: 0 })
     }
 
     #[cold]
     fn free_slowly(&self, offset: u64) -> Result<(), FreeError> {
         let inner = &*self.inner;
+        let mut local = thread::known(inner.id);
+        if local.is_some() && self.free_cached(AreaOffset(offset)) {
+            return Ok(());
+        }
         inner.heap.area().check_writer()?;
         let _storing = inner.heap.area().storing();
-        // Without a cache the block goes straight back.
-        let local = self.local().unwrap_or(None);
+        if local.is_none() {
+            // Without a cache the block goes straight back.
+            local = self.attach().unwrap_or(None);
+        }
         let central = inner.central.lock();
         let tools = inner.tools();
         let class = inner.learn(offset).ok_or(FreeError::NotAllocated { offset })?;
-        let Some((slot, gate)) = local else { return central.put_one(&tools, offset) };
-        let cache = central.cache(&tools.words, slot);
-        inner.open_cache(&gate, cache)?;
-        if class >= SLAB_CLASSES && self.has_memory(offset, class) {
-            return central.put_one(&tools, offset);
-        }
-        let count_at = cache + 2 * class as u64;
-        if tools.words.get16(count_at) == CACHED[class] {
-            central.flush(&tools, cache, class, CACHED[class] as usize / 2)?;
-        }
-        let count = tools.words.get16(count_at);
-        let entry = ENTRIES_AT + 8 * (u64::from(FIRST[class]) + u64::from(count));
-        tools.words.set64(cache + entry, offset);
-        tools.words.set16(count_at, count + 1);
-        Ok(())
+        let Some(local) = local else { return central.put_one(&tools, offset) };
+        let cache = inner.closed_cache(&tools, &central, &local)?;
+        let most = inner.keeps(offset, class);
+        let freed = if most == 0 {
+            central.put_one(&tools, offset)
+        } else {
+            let over = cache.held(class) + 1;
+            let flushed = if over > most {
+                central.flush(&tools, &cache, class, over - most.div_ceil(2))
+            } else {
+                Ok(())
+            };
+            flushed.map(|()| cache.push(class, offset))
+        };
+        local.gate.open(inner.key());
+        freed
     }
 
-    /// The thread's cache, taken over or made when it has none.
-    fn local(&self) -> Result<Option<(u32, Arc<Gate>)>, AllocError> {
-        if let Some(found) = thread::known(self.inner.id) {
-            return Ok(Some(found));
-        }
+    /// A cache for this thread, which has none; `None` when there are too many.
+    fn attach(&self) -> Result<Option<Local>, AllocError> {
         let inner = &self.inner;
         let mut central = inner.central.lock();
-        let tools = inner.tools();
-        let Some((slot, gate)) = central.attach(&tools)? else { return Ok(None) };
-        let cache = central.cache(&tools.words, slot);
+        let Some((slot, gate)) = central.attach(&inner.tools())? else { return Ok(None) };
         drop(central);
-        // SAFETY: the cache is a block of the area's small zone (checked when it was found).
-        let cache = unsafe { inner.heap.area().base().as_ptr().add(cache as usize) };
         let owner: Arc<dyn Owner> = inner.clone();
-        let local = Local { id: inner.id, slot, gate: gate.clone(), cache };
-        Ok(thread::keep(local, Arc::downgrade(&owner)).then_some((slot, gate)))
+        let local = Local { id: inner.id, slot, gate };
+        Ok(thread::keep(local.clone(), Arc::downgrade(&owner)).then_some(local))
     }
 
     /// Stops every thread's operations until the guard is dropped: to be held while the area is
@@ -317,13 +328,38 @@ impl<M: Memory + 'static> Inner<M> {
         Tools { heap: &self.heap, map: &self.map, words: Words::new(&**self.heap.area()) }
     }
 
-    /// Makes a cache writable and opens its thread's gate; under the central lock.
-    fn open_cache(&self, gate: &Gate, cache: u64) -> Result<(), swing::WriteError> {
-        if gate.is_closed() {
-            self.tools().words.open(cache..cache + CACHE_BYTES)?;
-            gate.open();
+    #[inline(always)]
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// A thread's cache, writable, its gate closed: what the work on it asks the system for is not
+    /// served from it meanwhile. Under the central lock; the caller opens the gate again.
+    fn closed_cache<'a>(
+        &self,
+        tools: &'a Tools<'a, M>,
+        central: &Central,
+        local: &Local,
+    ) -> Result<Cache<'a, M>, WriteError> {
+        let cache = central.cache(&tools.words, local.slot);
+        if local.gate.is_closed() {
+            cache.open()?;
         }
-        Ok(())
+        local.gate.close();
+        Ok(cache)
+    }
+
+    /// How many blocks of this block's kind a thread keeps.
+    fn keeps(&self, offset: u64, class: usize) -> usize {
+        if class < SLAB_CLASSES {
+            return cached(class);
+        }
+        let mem = &**self.heap.area();
+        if mem.any_present(offset..offset + granted(class)) {
+            cached_warm(class, mem.space().data_extent)
+        } else {
+            cached(class)
+        }
     }
 
     /// The class of the block at `offset`, also of one that an earlier process allocated.
@@ -361,6 +397,15 @@ impl<M: Memory + 'static> Inner<M> {
                 work(central)
             }
             other => other,
+        }
+    }
+}
+
+impl<M: Memory + 'static> Drop for Inner<M> {
+    fn drop(&mut self) {
+        // Threads may still have a gate of it at hand, and the next heap may get the same address.
+        for gate in self.central.get_mut().gates.iter().flatten() {
+            gate.close();
         }
     }
 }

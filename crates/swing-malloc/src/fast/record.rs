@@ -8,7 +8,7 @@
 //! chunk (32 KiB)      next chunk 8 | reserved 8 | 170 records of 192 B from 64 on
 //! record of a slab    offset 8 (0: unused) | class 4 | free blocks 4 | next 4 | previous 4 |
 //!                     at 64: 1024 bits, 1 = free
-//! cache (32 KiB)      65 counts of 2 B | from 256 on: offsets of blocks, 8 each
+//! cache (64 KiB)      see [`super::cache`]
 //! ```
 //!
 //! Record numbers are stored plus one, zero is none. All numbers are little-endian.
@@ -17,15 +17,15 @@
 //! extent of 2 MiB for each block that is freed, and the first frees after a publish would copy
 //! them all; one chunk of records serves 10 MiB of blocks.
 
-use super::class::{CLASSES, FIRST, SLAB_CLASSES};
+use super::class::SLAB_CLASSES;
 use crate::memory::{Memory, barrier};
 use std::ops::Range;
+use std::ptr::NonNull;
 use swing::{ExtentState, WriteError};
 
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SWNGFAST");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SWNGFAS2");
 pub(crate) const DIRECTORY_BYTES: u64 = 8 << 10;
 pub(crate) const CHUNK_BYTES: u64 = 32 << 10;
-pub(crate) const CACHE_BYTES: u64 = 32 << 10;
 pub(crate) const RECORD_BYTES: u64 = 192;
 const RECORDS_AT: u64 = 64;
 pub(crate) const RECORDS: u32 = ((CHUNK_BYTES - RECORDS_AT) / RECORD_BYTES) as u32;
@@ -33,12 +33,9 @@ const HEADS_AT: u64 = 64;
 const CACHES_AT: u64 = 512;
 /// Most threads that have a cache at the same time; further ones share the central part.
 pub(crate) const MAX_CACHES: u32 = ((DIRECTORY_BYTES - CACHES_AT) / 8) as u32;
-pub(crate) const ENTRIES_AT: u64 = 256;
 pub(crate) const WORDS: u64 = 16;
 
 const _: () = assert!(HEADS_AT + 4 * SLAB_CLASSES as u64 <= CACHES_AT);
-const _: () = assert!(2 * CLASSES as u64 <= ENTRIES_AT);
-const _: () = assert!(ENTRIES_AT + 8 * FIRST[CLASSES] as u64 <= CACHE_BYTES);
 
 /// Fields of the directory.
 pub(crate) const DIR_RECORDS: u64 = 8;
@@ -84,6 +81,12 @@ impl<'a, M: Memory> Words<'a, M> {
         assert!(offset + len <= self.end, "INV-HEAP-1: metadata lies in the small zone");
         // SAFETY: inside the reserved range.
         unsafe { self.mem.base().as_ptr().add(offset as usize) }
+    }
+
+    /// Where an offset is mapped.
+    pub(crate) fn address(&self, offset: u64, len: u64) -> NonNull<u8> {
+        // SAFETY: inside the reserved range, which is not at the null address.
+        unsafe { NonNull::new_unchecked(self.at(offset, len)) }
     }
 
     pub(crate) fn get64(&self, offset: u64) -> u64 {
