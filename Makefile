@@ -48,7 +48,7 @@ check: ## Formatting, layers, style
 
 .PHONY: lint
 lint: ## Clippy, warnings are errors, for the memory layers
-	cargo clippy --release --locked -p swing -p swing-malloc -p swing-capi --all-targets -- -D warnings
+	cargo clippy --release --locked -p swing -p swing-malloc -p swing-capi -p libswing --all-targets -- -D warnings
 
 .PHONY: lint-all
 lint-all: ## Clippy for every crate (compiles the query engine's metadata first)
@@ -126,6 +126,12 @@ bench-fig8: build ## Handing 1-8 GB to another process: hook, FIFO, pipe, socket
 .PHONY: install
 install: build ## The command line, and libswing with headers and pkg-config files, into PREFIX
 	install -D -m 755 $(BIN)/swingdb $(PREFIX)/bin/swingdb
+	tools/install_c.sh $(BIN) $(PREFIX)
+
+.PHONY: install-c
+install-c: ## libswing alone, with headers and pkg-config files, into PREFIX; no query engine needed
+	@tools/ensure_rust.sh
+	cargo build --release --locked -p libswing
 	tools/install_c.sh $(BIN) $(PREFIX)
 
 .PHONY: uninstall

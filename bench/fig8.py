@@ -22,7 +22,7 @@ def build(release: Path, out: Path) -> Path:
     program = out / "fig8"
     source, include = common.ROOT / "bench/figures/fig8.c", common.ROOT / "include"
     command = ["gcc", "-O2", "-std=gnu11", f"-I{include}", source, "-o", program]
-    libraries = [release / "libswing_capi.a", "-lpthread", "-ldl", "-lm"]
+    libraries = [release / "libswing_c.a", "-lpthread", "-ldl", "-lm"]
     subprocess.run([*command, *libraries], check=True)
     return program
 

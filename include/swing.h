@@ -12,8 +12,10 @@
  * An area ends with its process, however that ends; those who have hooked it keep their memory. A
  * child of fork() has a private copy of the memory and no areas.
  *
- * A system call that stores into an area (read, recv ...) fails with EFAULT where a plain store
- * would have copied: call swing_writable() on the buffer before.
+ * System calls may store into areas and load from them as plain stores and loads may: a program that
+ * is linked with this library gets its read, recv, write and so on, which see to that. Where such a
+ * call is made in another way (syscall(), io_uring, a library opened by dlopen() in a program that
+ * is not linked with this one), it fails with EFAULT: call swing_writable() on the buffer before.
  *
  * Build: cc program.c $(pkg-config --cflags --libs swing) */
 #ifndef SWINGDB_SWING_H

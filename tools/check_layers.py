@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "swing-tier": {"swing"},
     "swing-preload": {"swing", "swing-malloc"},
     "swing-capi": {"swing", "swing-malloc", "swing-tier"},
+    "libswing": {"swing", "swing-capi"},
     "swingdb": {"swing", "swing-malloc", "swing-tier"},
     "swingdb-cli": {"swingdb"},
     "swingdb-python": {"swingdb", "swing-capi"},
@@ -29,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "swingdb-bench": {"swingdb", "swing", "swing-malloc"},
     "swingdb-processes": {"swingdb", "swing", "swing-malloc"},
 }
-MEMORY_LAYERS = ("swing", "swing-malloc", "swing-tier")
+MEMORY_LAYERS = ("swing", "swing-malloc", "swing-tier", "swing-capi", "libswing", "swing-preload")
 FORBIDDEN_BELOW = ("arrow", "parquet", "datafusion", "tokio", "pyo3", "object_store", "futures")
 
 

@@ -33,6 +33,7 @@ UNSAFE_ALLOWED = (
     "crates/swing-preload/",
     "crates/swing-tier/",
     "crates/swing-capi/",
+    "crates/libswing/",
     "crates/swingdb/src/store/raw.rs",
     "crates/swingdb-python/src/",
 )

@@ -2,7 +2,9 @@
 # Installs the C interface: install_c.sh BUILD_DIRECTORY PREFIX; with --remove, takes it away.
 set -euo pipefail
 
-built=$1 prefix=$2
+built=$1
+mkdir -p "$2"
+prefix=$(cd "$2" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/Cargo.toml" | head -n 1)
 lib=$prefix/lib include=$prefix/include/swing
@@ -18,10 +20,10 @@ fi
 install -D -m 644 "$here/include/swing.h" "$include/swing.h"
 install -D -m 644 "$here/include/swing_compat.h" "$include/swing_compat.h"
 install -D -m 644 "$here/include/original/swing.h" "$include/original/swing.h"
-install -D -m 755 "$built/libswing_capi.so" "$lib/libswing.so.$version"
+install -D -m 755 "$built/libswing_c.so" "$lib/libswing.so.$version"
 ln -sf "libswing.so.$version" "$lib/libswing.so.0"
 ln -sf libswing.so.0 "$lib/libswing.so"
-install -D -m 644 "$built/libswing_capi.a" "$lib/libswing.a"
+install -D -m 644 "$built/libswing_c.a" "$lib/libswing.a"
 
 # pc FILE NAME HEADERS
 pc() {

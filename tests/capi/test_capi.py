@@ -6,76 +6,9 @@ import os
 import re
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-BUILT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
-C99, CPP = ["gcc", "-std=c99", *STRICT], ["g++", "-std=c++17", *STRICT]
-
-
-@pytest.fixture(scope="session")
-def prefix(tmp_path_factory):
-    where = tmp_path_factory.mktemp("prefix")
-    subprocess.run([ROOT / "tools/install_c.sh", BUILT, where], check=True)
-    return where
-
-
-@pytest.fixture
-def env(tmp_path, prefix):
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    return {**os.environ, "SWINGDB_HOME": str(home), "LD_LIBRARY_PATH": str(prefix / "lib")}
-
-
-@pytest.fixture(scope="session")
-def build(prefix, tmp_path_factory):
-    out = tmp_path_factory.mktemp("bin")
-
-    def pkg_config(*arguments):
-        env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
-        command = ["pkg-config", *arguments]
-        found = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
-        return found.stdout.split()
-
-    def build(compiler, source, package="swing", extra=(), static=False):
-        source = Path(source)
-        program = out / f"{source.name}-{package}-{compiler[0]}{'-static' if static else ''}"
-        libs = pkg_config("--libs", package)
-        if static:
-            libs = [str(prefix / "lib/libswing.a"), "-lpthread", "-ldl", "-lm"]
-        command = [*compiler, *extra, *pkg_config("--cflags", package), str(source), "-o", program]
-        subprocess.run([*command, *libs], check=True)
-        return program
-
-    return build
-
-
-class Program:
-    """A running program that is told lines and answers by lines."""
-
-    def __init__(self, command, env):
-        self.process = subprocess.Popen(
-            [str(part) for part in command],
-            env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-        )
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        assert line.endswith("\n"), "the program has ended"
-        return line.strip()
-
-    def tell(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        return self.process.wait()
+from installed import BUILT, C99, CPP, ROOT, STRICT, Program
 
 
 def test_a_list_goes_from_process_to_process_to_process(build, env):

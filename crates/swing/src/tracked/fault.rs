@@ -82,6 +82,12 @@ pub fn prepare(address: *const u8, len: usize) -> bool {
     true
 }
 
+/// Whether an address lies in a tracked area of this process. Async-signal-safe; by the time the
+/// answer is used another thread may have closed the area.
+pub fn is_tracked(address: *const u8) -> bool {
+    table::find(address as usize).is_some()
+}
+
 /// A version made where nobody sees it.
 enum Version {
     /// Mapped at this address.

@@ -60,7 +60,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-pub use fault::{ShortageHandler, StoreShortage, on_shortage, prepare};
+pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
 pub(crate) use gate::Closed;
 use gate::Gate;
 pub use signal::rearm;

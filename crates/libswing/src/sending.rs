@@ -1,0 +1,116 @@
+//! Functions that have the kernel load from the program's memory. Where an area was never stored to
+//! it has no memory yet: a load is trapped and gives zeros, but the kernel's own is not, and fails
+//! with `EFAULT`. So one byte of each extent is loaded before.
+
+use libc::*;
+
+use crate::bounce::touches_area;
+use crate::calls::name;
+use crate::next::Next;
+
+/// No extent is shorter.
+const LEAST_EXTENT: usize = swing::geometry::MIN_DATA_EXTENT.0 as usize;
+const _: () = assert!(swing::geometry::SMALL_EXTENT.0 as usize >= LEAST_EXTENT);
+
+/// Loads from each extent of a buffer that lies in an area.
+#[inline]
+fn touch(at: *const c_void, len: usize) {
+    if touches_area(at.cast(), len) {
+        load(at.cast(), len);
+    }
+}
+
+fn load(at: *const u8, len: usize) {
+    debug_assert!(len > 0 && LEAST_EXTENT.is_power_of_two());
+    let end = (at as usize).saturating_add(len);
+    let mut from = at as usize;
+    while from < end {
+        if swing::tracked::is_tracked(from as *const u8) {
+            // SAFETY: an address in an area of this process can be loaded from; the program uses
+            // the area in this call, so it does not release it.
+            unsafe { std::ptr::read_volatile(from as *const u8) };
+        }
+        from = (from & !(LEAST_EXTENT - 1)).saturating_add(LEAST_EXTENT);
+    }
+}
+
+/// # Safety
+/// `vectors` points to `count` of them, or the call will fail as well.
+unsafe fn touch_vectors(vectors: *const iovec, count: usize) {
+    if vectors.is_null() || count > crate::bounce::MAX_VECTORS {
+        return;
+    }
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        let vector = unsafe { vectors.add(i).read() };
+        touch(vector.iov_base, vector.iov_len);
+    }
+}
+
+/// Defines functions: after the signature, what is done before the C library's one is called.
+macro_rules! senders {
+    ($($name:ident($($arg:ident: $kind:ty),*) -> $result:ty { $before:expr })*) => {$(
+        /// The C library's function of this name; what it loads may lie in areas.
+        ///
+        /// # Safety
+        /// As the function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($arg: $kind),*) -> $result {
+            static NEXT: Next = Next::new(name!($name));
+            type Call = unsafe extern "C-unwind" fn($($kind),*) -> $result;
+            // SAFETY: the C library's function of this name has this signature.
+            let call = unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) };
+            $before;
+            // SAFETY: the caller promised what the function asks for.
+            unsafe { call($($arg),*) }
+        }
+    )*};
+}
+
+senders! {
+    write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t { touch(from, len) }
+    pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t { touch(from, len) }
+    pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off64_t) -> ssize_t {
+        touch(from, len)
+    }
+    send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t { touch(from, len) }
+    sendto(
+        fd: c_int, from: *const c_void, len: size_t, flags: c_int, to: *const sockaddr,
+        to_len: socklen_t
+    ) -> ssize_t { touch(from, len) }
+    mq_send(queue: mqd_t, from: *const c_char, len: size_t, priority: c_uint) -> c_int {
+        touch(from.cast(), len)
+    }
+    msgsnd(queue: c_int, from: *const c_void, len: size_t, flags: c_int) -> c_int {
+        touch(from, len.saturating_add(size_of::<c_long>()))
+    }
+    fwrite(from: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t {
+        touch(from, size.saturating_mul(count))
+    }
+    fwrite_unlocked(from: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t {
+        touch(from, size.saturating_mul(count))
+    }
+    writev(fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
+        // SAFETY: the function asks for as many as it is told.
+        unsafe { touch_vectors(vectors, count.max(0) as usize) }
+    }
+    pwritev(fd: c_int, vectors: *const iovec, count: c_int, at: off_t) -> ssize_t {
+        // SAFETY: as above.
+        unsafe { touch_vectors(vectors, count.max(0) as usize) }
+    }
+    pwritev64(fd: c_int, vectors: *const iovec, count: c_int, at: off64_t) -> ssize_t {
+        // SAFETY: as above.
+        unsafe { touch_vectors(vectors, count.max(0) as usize) }
+    }
+    pwritev2(fd: c_int, vectors: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+        // SAFETY: as above.
+        unsafe { touch_vectors(vectors, count.max(0) as usize) }
+    }
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: null, or a message, which has as many vectors as it says.
+        if let Some(message) = unsafe { message.as_ref() } {
+            // SAFETY: as above.
+            unsafe { touch_vectors(message.msg_iov, message.msg_iovlen) }
+        }
+    }
+}
