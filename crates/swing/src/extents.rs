@@ -68,34 +68,62 @@ pub(crate) fn plane_bits(plane: u32) -> u32 {
 /// One word an extent: its state, and in a tracked area what the fault handler must know to make a
 /// new version without any lock. Zero, an absent extent whose first version goes to plane 0, is
 /// what fresh memory says.
+///
+/// How many extents of each group have memory is counted, so that looking at an unused range of
+/// many gigabytes reads some words.
 #[derive(Debug)]
-pub(crate) struct States(Box<[AtomicU32]>);
+pub(crate) struct States {
+    words: Box<[AtomicU32]>,
+    /// A count a group of [`GROUP`] extents. It follows the words; between the two a thread that
+    /// races may read one too few or, for a moment, wrapped below zero.
+    present: Box<[AtomicU32]>,
+}
+
+/// Extents that are counted together.
+const GROUP: u32 = 1024;
+
+fn zeros(len: u32) -> Box<[AtomicU32]> {
+    let zeros = vec![0u32; len as usize].into_boxed_slice();
+    // SAFETY: `AtomicU32` has the size, alignment and validity of `u32`; zeroed pages stay
+    // untouched this way, which matters for areas that reserve hundreds of gigabytes.
+    unsafe { Box::from_raw(Box::into_raw(zeros) as *mut [AtomicU32]) }
+}
 
 impl States {
     pub(crate) fn new(extents: u32) -> Self {
-        let zeros = vec![0u32; extents as usize].into_boxed_slice();
-        // SAFETY: `AtomicU32` has the size, alignment and validity of `u32`; zeroed pages stay
-        // untouched this way, which matters for areas that reserve hundreds of gigabytes.
-        Self(unsafe { Box::from_raw(Box::into_raw(zeros) as *mut [AtomicU32]) })
+        States { words: zeros(extents), present: zeros(extents.div_ceil(GROUP)) }
+    }
+
+    /// Counts a change of an extent's word.
+    #[inline]
+    fn count(&self, extent: ExtentId, old: u32, new: u32) {
+        let group = &self.present[(extent.0 / GROUP) as usize];
+        match (state_of(old) == ABSENT, state_of(new) == ABSENT) {
+            (true, false) => drop(group.fetch_add(1, Ordering::Relaxed)),
+            (false, true) => drop(group.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
     }
 
     #[inline]
     pub(crate) fn get(&self, extent: ExtentId) -> u32 {
-        state_of(self.0[extent.0 as usize].load(Ordering::Acquire))
+        state_of(self.words[extent.0 as usize].load(Ordering::Acquire))
     }
 
     /// The whole word.
     #[inline]
     pub(crate) fn word(&self, extent: ExtentId) -> u32 {
-        self.0[extent.0 as usize].load(Ordering::Acquire)
+        self.words[extent.0 as usize].load(Ordering::Acquire)
     }
 
     /// Sets the word and wakes who waits for a change of it.
     #[inline]
     pub(crate) fn set(&self, extent: ExtentId, word: u32) {
         debug_assert!(state_of(word) <= FAULTING && word & WAITERS == 0);
-        let cell = &self.0[extent.0 as usize];
-        if cell.swap(word, Ordering::AcqRel) & WAITERS != 0 {
+        let cell = &self.words[extent.0 as usize];
+        let old = cell.swap(word, Ordering::AcqRel);
+        self.count(extent, old, word);
+        if old & WAITERS != 0 {
             futex::wake_all(cell);
         }
     }
@@ -105,15 +133,22 @@ impl States {
     pub(crate) fn replace(&self, extent: ExtentId, seen: u32, word: u32) -> bool {
         debug_assert!(state_of(word) <= FAULTING);
         let word = word & !WAITERS | seen & WAITERS;
-        let cell = &self.0[extent.0 as usize];
-        cell.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let cell = &self.words[extent.0 as usize];
+        let done = cell.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if done {
+            self.count(extent, seen, word);
+        }
+        done
     }
 
     /// As `replace`, and wakes who waits.
     pub(crate) fn exchange(&self, extent: ExtentId, seen: u32, word: u32) -> bool {
         debug_assert!(word & WAITERS == 0);
-        let cell = &self.0[extent.0 as usize];
+        let cell = &self.words[extent.0 as usize];
         let done = cell.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if done {
+            self.count(extent, seen, word);
+        }
         if done && seen & WAITERS != 0 {
             futex::wake_all(cell);
         }
@@ -122,7 +157,7 @@ impl States {
 
     /// Sleeps until the word is no longer `seen`; may return early.
     pub(crate) fn wait(&self, extent: ExtentId, seen: u32) {
-        let cell = &self.0[extent.0 as usize];
+        let cell = &self.words[extent.0 as usize];
         let marked = seen | WAITERS;
         let unchanged = seen == marked
             || cell.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Acquire).is_ok();
@@ -135,15 +170,30 @@ impl States {
     #[inline]
     pub(crate) fn all_private(&self, extents: std::ops::Range<u32>) -> bool {
         debug_assert!(extents.start <= extents.end && extents.end <= self.len());
-        self.0[extents.start as usize..extents.end as usize]
+        self.words[extents.start as usize..extents.end as usize]
             .iter()
             .all(|s| state_of(s.load(Ordering::Acquire)) == PRIVATE)
     }
 
     /// Whether any of a range of extents has memory.
     pub(crate) fn any_present(&self, extents: std::ops::Range<u32>) -> bool {
-        debug_assert!(extents.start <= extents.end && extents.end <= self.len());
-        let states = &self.0[extents.start as usize..extents.end as usize];
+        assert!(extents.start <= extents.end && extents.end <= self.len());
+        let mut at = extents.start;
+        while at < extents.end {
+            let end = (at / GROUP + 1).saturating_mul(GROUP).min(extents.end);
+            if self.present[(at / GROUP) as usize].load(Ordering::Relaxed) != 0
+                && self.any_of(at..end)
+            {
+                return true;
+            }
+            at = end;
+        }
+        false
+    }
+
+    /// As `any_present`, without a look at the counts.
+    fn any_of(&self, extents: std::ops::Range<u32>) -> bool {
+        let states = &self.words[extents.start as usize..extents.end as usize];
         // SAFETY: both are atomics at addresses that `align_to` finds aligned; that a pair is read
         // while one of its words changes only means that the change may not be seen yet.
         let (before, pairs, after) = unsafe { states.align_to::<AtomicU64>() };
@@ -159,7 +209,7 @@ impl States {
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.0.len() as u32
+        self.words.len() as u32
     }
 }
 
@@ -220,6 +270,36 @@ mod tests {
         assert!(s.all_private(3..5) && !s.all_private(3..6) && s.all_private(7..7));
         s.set(ExtentId(4), FROZEN);
         assert!(!s.all_private(3..5));
+    }
+
+    #[test]
+    fn counts_of_groups_follow_the_words() {
+        let len = 3 * GROUP + 100;
+        let (s, mut model) = (States::new(len), vec![ABSENT; len as usize]);
+        let mut seed = 88_172_645_463_325_252_u64;
+        let mut random = |below: u32| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed % u64::from(below)) as u32
+        };
+        for step in 0..4000 {
+            // Few of them, so that whole groups become absent again.
+            let e = ExtentId(random(8) * (len / 8) + random(2));
+            let (old, new) = (s.word(e), random(FAULTING + 1) * (step % 2));
+            match step % 3 {
+                0 => s.set(e, new),
+                1 => assert!(s.replace(e, old, new)),
+                _ => assert!(s.exchange(e, old, new) && !s.exchange(e, new ^ SPARE, FROZEN)),
+            }
+            model[e.0 as usize] = new;
+            let (a, b) = (random(len), random(len));
+            let range = a.min(b)..a.max(b) + 1;
+            let expected = model[range.start as usize..range.end as usize].iter().any(|w| *w != 0);
+            assert_eq!(s.any_present(range.clone()), expected, "{step} {range:?}");
+        }
+        (0..len).for_each(|e| s.set(ExtentId(e), ABSENT | SPARE));
+        assert!(s.present.iter().all(|count| count.load(Ordering::Relaxed) == 0));
     }
 
     #[test]
