@@ -113,13 +113,17 @@ def test_arrays_can_be_read_in_the_child(taxi):
     snap = swingdb.snapshot("taxi")
     arrow, array = snap.table("trips").arrow(), snap.table("trips").fetchnumpy()["a"]
     private = taxi.table("trips").arrow()
+    unread = taxi.table("trips")
 
     def work():
+        with pytest.raises(swingdb.ForkedError):
+            unread.fetchone()
         assert array.sum() == 20_000_100_000
         assert arrow["a"][199_999].as_py() == 200_000
         assert private["a"][0].as_py() == 1
 
     in_child(work)
+    assert unread.fetchone() == (1,)
 
 
 def test_a_child_that_lives_on_does_not_hold_the_parents_lock(taxi):

@@ -53,6 +53,34 @@ def test_arrays_outlive_statements_connection_and_database():
     assert relation.fetchmany(2) == [(0, "text number 0"), (1, "text number 1")]
 
 
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_table_may_be_read_first_when_everything_is_closed(snapshot):
+    with swingdb.connect("big") as con:
+        for _ in range(3):
+            if con.sql("SHOW TABLES").fetchall():
+                con.append("t", {"a": np.arange(ROWS), "s": ["x" * 20] * ROWS})
+            else:
+                fill(con)
+        con.share()
+    # Nothing of the table has been read in this handle.
+    con = swingdb.snapshot("big") if snapshot else swingdb.connect("big")
+    relation, again = con.table("t"), con.table("t")
+    assert relation.shape == (3 * ROWS, 2)
+    if not snapshot:
+        con.execute("DELETE FROM t WHERE a % 2 = 0")
+        con.execute("DROP TABLE t")
+        overwrite(con)
+    con.close()
+    swingdb.drop("big")
+    swingdb.gc()
+    with swingdb.connect("big") as new:
+        overwrite(new)
+    arrow = relation.arrow()
+    assert is_intact(arrow.slice(0, ROWS))
+    assert arrow["s"].slice(ROWS).unique().to_pylist() == ["x" * 20]
+    assert again.pl()["a"].sum() == 3 * (ROWS * (ROWS - 1) // 2)
+
+
 def test_arrays_outlive_their_snapshot():
     con = swingdb.connect("big")
     fill(con)

@@ -2,11 +2,16 @@
 //!
 //! The arrays share the engine's memory, and keep it: they may outlive the connection, the snapshot
 //! and the database they came from.
+//!
+//! A table's rows are described when somebody first asks for them: until then a table of any size
+//! costs the same. The version of the table is fixed from the start.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
+use swingdb::TableScan;
 use swingdb::arrow::array::cast::AsArray;
 use swingdb::arrow::array::types::{Date32Type, Date64Type};
 use swingdb::arrow::array::{
@@ -19,33 +24,71 @@ use swingdb::arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use crate::capsule::{schema_capsule, stream_capsule};
 use crate::fork::Owned;
 use crate::types::{self, Column};
-use crate::{errors, rows, views};
+use crate::{blocking, errors, rows, views};
 
-/// Materialised rows.
+/// Rows that can be read any number of times.
 #[pyclass(frozen, module = "swingdb._internal")]
 pub struct Batches {
     schema: SchemaRef,
-    // Arrays are plain memory, so a forked child may read them; it must not let go of them.
-    batches: Arc<Vec<RecordBatch>>,
-    _kept: Owned<Arc<Vec<RecordBatch>>>,
+    /// Where the rows come from when they are not there yet.
+    scan: Option<Owned<TableScan>>,
+    rows: OnceLock<Rows>,
     #[pyo3(get)]
     num_rows: usize,
+}
+
+/// Arrays are plain memory, so a forked child may read them; it must not let go of them.
+struct Rows {
+    batches: Arc<Vec<RecordBatch>>,
+    _kept: Owned<Arc<Vec<RecordBatch>>>,
+}
+
+impl Rows {
+    fn new(batches: Vec<RecordBatch>) -> Self {
+        let batches = Arc::new(batches);
+        Self { _kept: Owned::new("result", Arc::clone(&batches)), batches }
+    }
 }
 
 impl Batches {
     /// The rows of `batches`, which have the schema `schema`.
     pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         let num_rows = batches.iter().map(RecordBatch::num_rows).sum();
-        let batches = Arc::new(batches);
-        Self { schema, _kept: Owned::new("result", Arc::clone(&batches)), batches, num_rows }
+        Self { schema, scan: None, rows: OnceLock::from(Rows::new(batches)), num_rows }
+    }
+
+    /// The rows of a table as they are now.
+    pub fn of_table(scan: TableScan) -> Self {
+        let (schema, num_rows) = (scan.schema(), scan.row_count() as usize);
+        let scan = Some(Owned::new("table", scan));
+        Self { schema, scan, rows: OnceLock::new(), num_rows }
+    }
+
+    /// All rows; Ctrl-C ends the first call.
+    fn batches(&self, py: Python<'_>) -> PyResult<&Arc<Vec<RecordBatch>>> {
+        if let Some(rows) = self.rows.get() {
+            return Ok(&rows.batches);
+        }
+        let missing = || swingdb::Error::internal("rows that come from nowhere");
+        let scan = self.scan.as_ref().ok_or_else(|| errors::raise(&missing()))?.get()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let read = move || {
+            let going_on = scan.take_while(|_| !stopped.load(Ordering::Relaxed));
+            going_on.collect::<swingdb::Result<Vec<_>>>()
+        };
+        let read = blocking::run(py, || stop.store(true, Ordering::Relaxed), read)?;
+        let batches = read.map_err(|error| errors::raise(&error))?;
+        // Whoever comes first wins.
+        Ok(&self.rows.get_or_init(|| Rows::new(batches)).batches)
     }
 
     /// All values of a column in one array: the column itself if it is in one piece.
-    fn column(&self, index: usize) -> PyResult<ArrayRef> {
+    fn column(&self, batches: &[RecordBatch], index: usize) -> PyResult<ArrayRef> {
         if index >= self.schema.fields().len() {
             return Err(pyo3::exceptions::PyIndexError::new_err("no such column"));
         }
-        match self.batches.as_slice() {
+        match batches {
             [] => Ok(new_empty_array(self.schema.field(index).data_type())),
             [only] => Ok(Arc::clone(only.column(index))),
             many => {
@@ -74,7 +117,7 @@ impl Batches {
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let (mut skip, mut left) = (offset, count.unwrap_or(usize::MAX));
         let mut out = Vec::new();
-        for batch in self.batches.iter() {
+        for batch in self.batches(py)?.iter() {
             if left == 0 {
                 break;
             }
@@ -98,7 +141,8 @@ impl Batches {
         py: Python<'py>,
         index: usize,
     ) -> PyResult<(Bound<'py, PyAny>, Option<NumpyColumn>)> {
-        let array = py.detach(|| self.column(index))?;
+        let batches = self.batches(py)?;
+        let array = py.detach(|| self.column(batches, index))?;
         let mask = (array.null_count() > 0).then(|| NumpyColumn::mask(array.as_ref()));
         let values = match NumpyColumn::new(&array) {
             Some(column) => column.into_pyobject(py)?.into_any(),
@@ -112,8 +156,9 @@ impl Batches {
 
     /// The same rows without string views, which not all libraries work with.
     fn without_views(&self, py: Python<'_>) -> PyResult<Batches> {
+        let batches = self.batches(py)?;
         let (schema, batches) = py
-            .detach(|| views::without_views(&self.schema, &self.batches))
+            .detach(|| views::without_views(&self.schema, batches))
             .map_err(errors::raise_arrow)?;
         Ok(Batches::new(schema, batches))
     }
@@ -124,7 +169,7 @@ impl Batches {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let batches: Vec<_> = self.batches.iter().cloned().map(Ok).collect();
+        let batches: Vec<_> = self.batches(py)?.iter().cloned().map(Ok).collect();
         let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
         stream_capsule(py, Box::new(reader), requested_schema)
     }

@@ -62,13 +62,12 @@ impl Session {
         self.call(py, move |connection| connection.append(&table, reader))
     }
 
-    /// The rows of a table over the database's memory.
+    /// The rows of a table over the database's memory; they are read when they are asked for, so
+    /// this takes microseconds and no worker thread.
     fn table(&self, py: Python<'_>, name: String) -> PyResult<Batches> {
-        let (schema, batches) = self.call(py, move |connection| {
-            let scan = connection.table(&name)?;
-            Ok((scan.schema(), scan.collect::<swingdb::Result<Vec<_>>>()?))
-        })?;
-        Ok(Batches::new(schema, batches))
+        let connection = self.inner.get()?;
+        let scan = py.detach(|| connection.table(&name)).map_err(|error| errors::raise(&error))?;
+        Ok(Batches::of_table(scan))
     }
 
     fn begin(&self, py: Python<'_>) -> PyResult<()> {

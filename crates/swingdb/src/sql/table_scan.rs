@@ -15,19 +15,19 @@ use crate::store::{Segment, Table};
 ///
 /// A batch is a whole segment (up to 131 072 rows) and shares its memory with the database; only a
 /// segment with deleted rows is copied without them. The scan keeps the version of the table it was
-/// made on, and the arrays stay valid as long as anybody holds them.
+/// made on, and the arrays stay valid as long as anybody holds them. Nothing is read before it is
+/// asked for, so making a scan costs the same for any size of the table.
 #[derive(Clone)]
 pub struct TableScan {
     table: Arc<Table>,
-    segments: Arc<[Arc<Segment>]>,
-    next: usize,
+    page: usize,
+    /// Of the page.
+    segment: usize,
 }
 
 impl TableScan {
     pub(crate) fn new(session: &Session, name: &str) -> Result<Self> {
-        let table = session.table(name)?;
-        let segments = table.segments()?;
-        Ok(Self { table, segments, next: 0 })
+        Ok(Self { table: session.table(name)?, page: 0, segment: 0 })
     }
 
     /// Names and types of the columns.
@@ -40,6 +40,27 @@ impl TableScan {
         self.table.row_count()
     }
 
+    /// The next segment that has rows; pages are read as they come up.
+    fn next_segment(&mut self) -> Option<Result<Arc<Segment>>> {
+        loop {
+            let page = self.table.page(self.page)?;
+            let segments = match page.named_segments() {
+                Ok(segments) => segments,
+                Err(error) => {
+                    // What follows a page that cannot be read is not handed out either.
+                    self.page = usize::MAX;
+                    return Some(Err(error));
+                }
+            };
+            let mut rest = segments.iter().enumerate().skip(self.segment);
+            if let Some((at, segment)) = rest.find(|(_, segment)| segment.live_rows() > 0) {
+                self.segment = at + 1;
+                return Some(Ok(Arc::clone(segment)));
+            }
+            (self.page, self.segment) = (self.page + 1, 0);
+        }
+    }
+
     /// The same rows as a reader of the Arrow libraries.
     pub fn into_reader(self) -> impl RecordBatchReader + Send + 'static {
         Reader(self)
@@ -50,14 +71,7 @@ impl Iterator for TableScan {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let segment = self.segments.get(self.next)?;
-            self.next += 1;
-            if segment.live_rows() == 0 {
-                continue;
-            }
-            return Some(read(segment));
-        }
+        self.next_segment().map(|segment| segment.and_then(|segment| read(&segment)))
     }
 }
 

@@ -9,11 +9,11 @@
 //! derived area) can free what this process could not.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
-use swing::{Area, AreaOffset, ByteLen, ExtentId, ExtentState, Mapping, Snapshot, WriteError};
+use swing::{Area, AreaOffset, ByteLen, Mapping, Presence, Snapshot, WriteError};
 use swing_malloc::{AllocError, Heap};
 
 use super::raw::{self, Fresh, Loc, Memory};
@@ -206,7 +206,8 @@ impl Drop for Foreign {
 #[derive(Debug)]
 enum Reach {
     Snapshot(Snapshot),
-    Area(Weak<Area>),
+    /// Can be asked after the area was closed: whoever reads goes on.
+    Area(Presence),
 }
 
 /// The memory of one open store, shared by everything that reads it.
@@ -235,7 +236,7 @@ impl Space {
     /// The memory of an area open for writing.
     pub fn of_area(area: &Arc<Area>) -> Arc<Self> {
         let name = area.name().map_or("(unnamed)", |n| n.as_str());
-        Self::with(name, area.mapping().clone(), Reach::Area(Arc::downgrade(area)))
+        Self::with(name, area.mapping().clone(), Reach::Area(area.presence()))
     }
 
     fn with(name: &str, mapping: Arc<Mapping>, reach: Reach) -> Arc<Self> {
@@ -261,17 +262,14 @@ impl Space {
         let range = AreaOffset(loc.offset)..AreaOffset(end);
         let mapped = match &*self.reach.read() {
             Reach::Snapshot(snapshot) => snapshot.is_mapped(&range),
-            Reach::Area(area) => area.upgrade().is_some_and(|area| {
-                let mut extents = area.geometry().covering(&range);
-                extents.all(|e| area.extent_state(ExtentId(e)) != ExtentState::Absent)
-            }),
+            Reach::Area(presence) => presence.covers(&range),
         };
         if mapped { Ok(()) } else { Err(corrupt(format!("{loc:?} has no memory"))) }
     }
 
     /// From now on `area`, derived from the snapshot this is the memory of, knows what has memory.
     pub fn derived(&self, area: &Arc<Area>) {
-        *self.reach.write() = Reach::Area(Arc::downgrade(area));
+        *self.reach.write() = Reach::Area(area.presence());
     }
 
     /// That a range is inside the area (it may have no memory).

@@ -394,6 +394,11 @@ impl Table {
         })
     }
 
+    /// Page number `index`.
+    pub(crate) fn page(&self, index: usize) -> Option<&Arc<Page>> {
+        self.pages.get(index)
+    }
+
     /// Index of a column.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns().iter().position(|c| c.name == name)
