@@ -11,22 +11,24 @@ use crate::errors;
 
 /// The options of `Connection.import_file`.
 pub fn import_options(given: &Bound<'_, PyDict>) -> PyResult<ImportOptions> {
-    let mut options = ImportOptions::default();
-    options.format = format(given)?;
-    options.header = option(given, "header")?;
-    options.delimiter = delimiter(given)?;
-    options.null = option(given, "null")?;
-    Ok(options)
+    Ok(ImportOptions {
+        format: format(given)?,
+        header: option(given, "header")?,
+        delimiter: delimiter(given)?,
+        null: option(given, "null")?,
+        ..ImportOptions::default()
+    })
 }
 
 /// The options of `Connection.export`.
 pub fn export_options(given: &Bound<'_, PyDict>) -> PyResult<ExportOptions> {
-    let mut options = ExportOptions::default();
-    options.format = format(given)?;
-    options.header = option(given, "header")?;
-    options.delimiter = delimiter(given)?;
-    options.compression = option(given, "compression")?;
-    Ok(options)
+    Ok(ExportOptions {
+        format: format(given)?,
+        header: option(given, "header")?,
+        delimiter: delimiter(given)?,
+        compression: option(given, "compression")?,
+        ..ExportOptions::default()
+    })
 }
 
 fn option<'py, T>(given: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>

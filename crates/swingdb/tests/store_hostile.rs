@@ -61,6 +61,7 @@ fn victim(namespace: &Namespace) {
     store.share().unwrap();
 }
 
+#[expect(clippy::mut_from_ref, reason = "the memory is the area's, not the handle's")]
 fn slice(area: &Area, at: u64, len: usize) -> &mut [u8] {
     let base = area.base();
     // SAFETY: the caller stays inside extents that have memory; this test is the only user of the

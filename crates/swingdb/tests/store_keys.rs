@@ -194,9 +194,9 @@ fn random_changes_agree_with_a_set() {
         let (result, fits) = change(&mut txn, &mut rng);
         assert_eq!(result.is_ok(), fits, "step {step}: {result:?}");
         if rng.u8(..) < 200 {
-            drop(txn.commit().unwrap())
+            txn.commit().unwrap();
         } else {
-            txn.rollback()
+            txn.rollback();
         }
         live(&store);
         if rng.u8(..) < 5 {

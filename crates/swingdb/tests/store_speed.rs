@@ -92,9 +92,9 @@ fn append(store: &Store, source: &[RecordBatch], rounds: usize, what: &str) {
     );
 }
 
-fn change(store: &Store, work: impl FnOnce(&mut swingdb::store::WriteTxn)) {
+fn change(store: &Store, work: impl FnOnce(&mut swingdb::store::WriteTxn) -> u64) {
     let mut txn = store.begin().unwrap();
-    work(&mut txn);
+    assert_eq!(work(&mut txn), 1);
     txn.commit().unwrap();
 }
 
@@ -105,7 +105,7 @@ fn one_row(store: &Store) {
     for i in 0..50 {
         let (one, new) = (batch(i, 1), batch(5, 1).project(&[1]).unwrap());
         let start = Instant::now();
-        change(store, |txn| drop(txn.append("main", "t", &[one]).unwrap()));
+        change(store, |txn| txn.append("main", "t", &[one]).unwrap());
         insert.push(start.elapsed());
         let second = Instant::now();
         store.share().unwrap();
@@ -113,11 +113,11 @@ fn one_row(store: &Store) {
         both.push(start.elapsed());
         let row = |segment| RowIds::new(vec![RowId::new(segment, i as u32 * 7)]);
         let start = Instant::now();
-        change(store, |txn| drop(txn.delete_rows("main", "t", &row(3)).unwrap()));
+        change(store, |txn| txn.delete_rows("main", "t", &row(3)).unwrap());
         store.share().unwrap();
         delete.push(start.elapsed());
         let start = Instant::now();
-        change(store, |txn| drop(txn.update_rows("main", "t", &row(2), &[1], &[new]).unwrap()));
+        change(store, |txn| txn.update_rows("main", "t", &row(2), &[1], &[new]).unwrap());
         store.share().unwrap();
         update.push(start.elapsed());
     }

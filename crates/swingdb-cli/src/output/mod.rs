@@ -79,19 +79,19 @@ impl Printer {
     pub fn stdout(mode: Mode, max_rows: usize, timer: bool, talkative: bool) -> Self {
         let mut printer =
             Printer { mode, max_rows, timer, talkative, width: None, sink: Box::new(io::sink()) };
-        printer.to_stdout();
+        printer.use_stdout();
         printer
     }
 
     /// Sends what follows to the standard output.
-    pub fn to_stdout(&mut self) {
+    pub fn use_stdout(&mut self) {
         let terminal = io::stdout().is_terminal();
         self.width = terminal.then(|| usize::from(console::Term::stdout().size().1));
         self.sink = Box::new(BufWriter::new(io::stdout()));
     }
 
     /// Sends what follows to a new file.
-    pub fn to_file(&mut self, path: &Path) -> Outcome {
+    pub fn use_file(&mut self, path: &Path) -> Outcome {
         let file = File::create(path).map_err(|error| {
             crate::failure::Failure::message(format!("{}: {error}", path.display()))
         })?;

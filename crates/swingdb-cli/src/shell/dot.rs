@@ -76,10 +76,10 @@ pub fn run(runner: &mut Runner<'_>, line: &str) -> Outcome {
         (".import", [file, table]) => import(runner, file, table),
         (".read", [file]) => runner.file(file),
         (".output", []) => {
-            runner.printer.to_stdout();
+            runner.printer.use_stdout();
             Ok(())
         }
-        (".output", [file]) => runner.printer.to_file(Path::new(file)),
+        (".output", [file]) => runner.printer.use_file(Path::new(file)),
         (".mode", []) => {
             let name = runner.printer.mode.name();
             runner.printer.line(name)

@@ -180,7 +180,7 @@ impl Planner {
         let second = self.any_spot(&mut home);
         let key = hash(u64::from(taxi), block);
         let mut random = Sequence::new(self.seed ^ STREAM_ANCHOR ^ 1, key);
-        let spot = if random.bits() % 3 == 0 { second } else { first };
+        let spot = if random.bits().is_multiple_of(3) { second } else { first };
         self.around(spot, &mut random)
     }
 

@@ -124,7 +124,7 @@ impl<'a> Planner<'a> {
                 stored.name
             )));
         }
-        let inside = self.view.from_inside(source);
+        let inside = self.view.inside(source);
         let planner = Planner { view: &inside, state: self.state, depth: self.depth + 1 };
         let mut query = statement::parse_query(&stored.sql)?;
         planner.prepare(&mut query)?;
@@ -282,7 +282,7 @@ impl CatalogProviderList for Catalogs {
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
         let main = name == self.view.main.name;
         let source = if main { &self.view.main } else { self.view.attached.get(name)? };
-        let (view, state) = (self.view.from_inside(source), self.state.clone());
+        let (view, state) = (self.view.inside(source), self.state.clone());
         Some(Arc::new(OneCatalog { view, state, registered: main }))
     }
 }

@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_panic_is_an_error() {
         let mut task = spawn(async { panic!("no luck") }).unwrap();
-        let error = block_on(task.join()).map(|()| ()).unwrap_err();
+        let error = block_on(task.join()).unwrap_err();
         assert!(matches!(&error, Error::Internal { message } if message.contains("no luck")));
     }
 

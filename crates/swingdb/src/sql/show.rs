@@ -186,11 +186,14 @@ fn describe(session: &Session, name: &ObjectName) -> Result<QueryResult> {
     description(&schema, keys, defaults)
 }
 
+/// How `DESCRIBE` names the constraint a column belongs to.
+type Key = Option<&'static str>;
+
 fn keys_and_defaults(
     view: &View,
     name: &TableReference,
     columns: usize,
-) -> Result<(Vec<Option<&'static str>>, Vec<Option<String>>)> {
+) -> Result<(Vec<Key>, Vec<Option<String>>)> {
     let mut keys = vec![None; columns];
     let mut defaults = vec![None; columns];
     if let Some(Found::Table { table, .. }) = view.find(name)? {
@@ -210,7 +213,7 @@ fn keys_and_defaults(
 
 fn description(
     schema: &Schema,
-    keys: Vec<Option<&'static str>>,
+    keys: Vec<Key>,
     defaults: Vec<Option<String>>,
 ) -> Result<QueryResult> {
     let fields = schema.fields();

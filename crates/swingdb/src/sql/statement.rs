@@ -271,9 +271,8 @@ pub(crate) fn execute_sql(
     mut statement: Statement,
     params: &Params,
 ) -> Result<QueryResult> {
-    match &statement {
-        Statement::Set(set) => return settings::set(session, set),
-        _ => {}
+    if let Statement::Set(set) = &statement {
+        return settings::set(session, set);
     }
     if let Some(result) = show::execute(session, &statement)? {
         return Ok(result);

@@ -154,7 +154,7 @@ impl View {
     }
 
     /// The same, as seen from inside a view of `source`: its unqualified names are `source`'s own.
-    pub(crate) fn from_inside(&self, source: &Source) -> Self {
+    pub(crate) fn inside(&self, source: &Source) -> Self {
         Self { main: source.clone(), ..self.clone() }
     }
 }

@@ -90,7 +90,8 @@ impl WriteTxn {
         if name == MAIN {
             return Err(Error::plan("the schema \"main\" cannot be dropped"));
         }
-        if !cascade && !(node.tables.is_empty() && node.views.is_empty()) {
+        let empty = node.tables.is_empty() && node.views.is_empty();
+        if !cascade && !empty {
             let message =
                 format!("schema {name:?} is not empty; use CASCADE to drop what is in it");
             return Err(Error::plan(message));

@@ -345,10 +345,10 @@ impl Store {
     /// A snapshot of the present state of its memory, to clone from.
     pub(super) fn view(&self) -> Result<Snapshot> {
         let slot = self.inner.slot.lock();
-        let area = slot.writer.as_ref().and_then(|w| match &w.ground {
-            Some(ground) => Some(ground.area().clone()),
-            None => None,
-        });
+        let area = slot
+            .writer
+            .as_ref()
+            .and_then(|w| w.ground.as_ref().map(|ground| ground.area().clone()));
         if slot.writer.is_none() {
             let name = self.name().unwrap_or("(unnamed)").to_owned();
             return Err(Error::Busy { name, pid: None, command: None });

@@ -256,7 +256,7 @@ impl Space {
         let Some(end) = end.filter(|_| loc.len > 0) else {
             return Err(corrupt(format!("{loc:?} lies outside the area")));
         };
-        if loc.offset % raw::BUFFER_ALIGN != 0 {
+        if !loc.offset.is_multiple_of(raw::BUFFER_ALIGN) {
             return Err(corrupt(format!("{loc:?} is not aligned")));
         }
         let range = AreaOffset(loc.offset)..AreaOffset(end);

@@ -36,7 +36,7 @@ fn missing_files_directories_and_empty_ones() {
 fn a_file_that_must_not_be_read() {
     let place = Place::new();
     let path = place.file("f.csv", "a\n1\n");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser may read everything.
     if std::fs::read(&path).is_err() {
         let error = place.import("f.csv", "t", ImportOptions::default()).unwrap_err();

@@ -11,7 +11,7 @@ use swingdb::{Connection, Database, Error};
 /// A private database and a directory for files; both vanish at the end.
 pub struct Place {
     pub con: Connection,
-    pub database: Database,
+    _database: Database,
     pub directory: tempfile::TempDir,
     _home: tempfile::TempDir,
 }
@@ -21,7 +21,7 @@ impl Place {
         let home = tempfile::tempdir_in("/dev/shm").unwrap();
         let database = Database::private_in(home.path()).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        Self { con: database.connect(), database, directory, _home: home }
+        Self { con: database.connect(), _database: database, directory, _home: home }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -81,7 +81,7 @@ impl Place {
 
 pub fn text_rows(batch: &RecordBatch) -> Vec<Vec<String>> {
     let options = FormatOptions::default().with_null("NULL");
-    let columns: Vec<ArrayFormatter> = batch
+    let columns: Vec<ArrayFormatter<'_>> = batch
         .columns()
         .iter()
         .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap())

@@ -56,8 +56,11 @@ fn load(f: &Fixture, rows: &[Row]) {
     assert_eq!(f.con.append("t", reader).unwrap(), rows.len() as u64);
 }
 
+/// Whether a row fulfils a condition.
+type Meaning = Box<dyn Fn(&Row) -> bool>;
+
 /// A random condition: its SQL and what it means.
-fn condition(random: &mut fastrand::Rng, span: i64) -> (String, Box<dyn Fn(&Row) -> bool>) {
+fn condition(random: &mut fastrand::Rng, span: i64) -> (String, Meaning) {
     let a = random.i64(0..span.max(1));
     let b = a + random.i64(0..span / 4 + 1);
     let g = random.i64(-60..60);

@@ -146,6 +146,13 @@ struct Piece {
     block: Block,
 }
 
+/// The file whose blocks are handed out.
+struct Opened {
+    number: usize,
+    layout: Layout,
+    splitter: Splitter<Box<dyn Read + Send>>,
+}
+
 /// Hands out the blocks of all files in order.
 struct Feed<'a> {
     scan: &'a CsvScan,
@@ -153,7 +160,7 @@ struct Feed<'a> {
     run: &'a Run<'a>,
     layout: &'a Layout,
     next_file: usize,
-    open: Option<(usize, Layout, Splitter<Box<dyn Read + Send>>)>,
+    open: Option<Opened>,
     block_bytes: usize,
     next_index: u64,
 }
@@ -165,7 +172,7 @@ impl Feed<'_> {
             if self.open.is_none() && !self.open_next()? {
                 return Ok(None);
             }
-            let Some((number, layout, splitter)) = &mut self.open else { return Ok(None) };
+            let Some(Opened { number, layout, splitter }) = &mut self.open else { return Ok(None) };
             let file = &self.files[*number];
             let block = splitter.next_block(recycled).map_err(|error| split_error(file, error))?;
             self.next_index = splitter.next_index();
@@ -191,7 +198,7 @@ impl Feed<'_> {
         };
         let splitter = Splitter::new(reader, dialect.clone(), self.block_bytes, lines + 1)
             .first_index(self.next_index);
-        self.open = Some((self.next_file, layout, splitter));
+        self.open = Some(Opened { number: self.next_file, layout, splitter });
         self.next_file += 1;
         Ok(true)
     }

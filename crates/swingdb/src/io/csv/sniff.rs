@@ -120,6 +120,9 @@ pub fn first_record(text: &[u8], dialect: &Dialect) -> Option<Record> {
     records(text, dialect, 1).into_iter().next()
 }
 
+/// How well records agree: larger is better.
+type Score = (usize, usize, usize);
+
 /// The candidate whose records agree best.
 fn best_dialect(
     sample: &[u8],
@@ -134,7 +137,7 @@ fn best_dialect(
         None if memchr::memchr(b'"', sample).is_some() => vec![Some(b'"')],
         None => vec![Some(b'"'), Some(b'\'')],
     };
-    let mut best: Option<((usize, usize, usize), Dialect, Vec<Record>)> = None;
+    let mut best: Option<(Score, Dialect, Vec<Record>)> = None;
     for quote in quotes {
         for escape in escapes(sample, quote, hints) {
             for delimiter in &delimiters {

@@ -144,7 +144,8 @@ impl Scan {
     /// Looks at all of `text` that is new.
     fn advance(&mut self, text: &[u8], dialect: &Dialect) {
         let Some(quote) = dialect.quote else {
-            self.plain = vec![0..text.len()];
+            self.plain.clear();
+            self.plain.push(0..text.len());
             self.position = text.len();
             return;
         };

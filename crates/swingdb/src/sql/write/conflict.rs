@@ -51,7 +51,7 @@ pub(crate) struct Rule {
 
 enum Action {
     Nothing,
-    Update { sets: Vec<Set>, selection: Option<Expr> },
+    Update { sets: Vec<Set>, selection: Option<Box<Expr>> },
 }
 
 impl Rule {
@@ -99,8 +99,8 @@ impl Action {
     fn update(named: &Named, update: &DoUpdate) -> Result<Self> {
         let table = &named.target.table;
         let mut sets = sets(table, &update.assignments, &named.names())?;
-        let mut selection = update.selection.clone();
-        for expr in sets.iter_mut().map(|set| &mut set.value).chain(&mut selection) {
+        let mut selection = update.selection.clone().map(Box::new);
+        for expr in sets.iter_mut().map(|set| &mut set.value).chain(selection.as_deref_mut()) {
             rename_excluded(table, expr);
             ast::shorten_qualifiers(expr, &named.target.schema, &named.target.name, &named.alias);
         }
@@ -207,7 +207,8 @@ pub(crate) fn apply(
     if let Action::Update { sets, selection } = &rule.action
         && !meeting.is_empty()
     {
-        let ids = update_existing(session, txn, named, sets, selection.as_ref(), &meeting, params)?;
+        let ids =
+            update_existing(session, txn, named, sets, selection.as_deref(), &meeting, params)?;
         rows += ids.len() as u64;
         changed.push(Changed::rows(&txn.view(), &named.target, &ids)?);
     }
