@@ -47,12 +47,12 @@ check: ## Formatting, layers, style
 	python3 tools/check_style.py
 
 .PHONY: lint
-lint: ## Clippy, warnings are errors, for the memory layers
-	cargo clippy --release --locked -p swing -p swing-malloc -p swing-capi -p libswing --all-targets -- -D warnings
-
-.PHONY: lint-all
-lint-all: ## Clippy for every crate (compiles the query engine's metadata first)
+lint: ## Clippy for every crate, warnings are errors
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+
+.PHONY: lint-memory
+lint-memory: ## Clippy for the memory layers alone, in seconds
+	cargo clippy --release --locked -p swing -p swing-malloc -p swing-capi -p libswing --all-targets -- -D warnings
 
 .PHONY: test
 test: build ## All tests: Rust, documentation, Python, across processes
