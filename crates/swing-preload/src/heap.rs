@@ -121,7 +121,7 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     let heap = Box::into_raw(Box::new(malloc));
     ANY.store(heap, Ordering::SeqCst);
     HEAP.store(heap, Ordering::SeqCst);
-    crate::calls::own_standard_input();
+    crate::calls::begin();
     Ok(())
 }
 

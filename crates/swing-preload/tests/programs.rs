@@ -1,40 +1,15 @@
 //! Programs that know nothing of areas, started with the library, while this process hooks their
 //! heaps at any moment. Programs that are not installed are left out, loudly.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use swing::{AreaName, Namespace, Snapshot};
 use swing_malloc::{Heap, Malloc};
 
-/// The library, built beside the tests.
-fn library() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    let folder = program.parent().unwrap().parent().unwrap();
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--locked", "-p", "swing-preload", "--lib"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(built.unwrap().success());
-    folder.join("libswingmalloc_preload.so")
-}
-
-fn installed(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    let found = found.is_ok_and(|output| output.status.success());
-    if !found {
-        println!("{program} is not installed: not tested");
-    }
-    found
-}
-
-fn start(home: &Path, program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.env("LD_PRELOAD", library()).env("SWINGDB_HOME", home);
-    command.env("SWING_PRELOAD_NAME", "program").env("SWING_PRELOAD_GIB", "8");
-    command
-}
+mod common;
+use common::{Ended, installed, start};
 
 /// The heap of the snapshot is whole, and its new owner goes on allocating in it.
 fn whole(snapshot: Snapshot) -> u64 {
@@ -64,13 +39,126 @@ fn holds(snapshot: &Snapshot, text: &[u8]) -> bool {
     })
 }
 
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// What a program prints that gets these pieces of input; `between` runs after each.
+fn fed(mut command: Command, pieces: &[String], mut between: impl FnMut(usize)) -> String {
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Ended(child);
+    let (mut input, mut output) = (child.0.stdin.take().unwrap(), child.0.stdout.take().unwrap());
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        text
+    });
+    for (i, piece) in pieces.iter().enumerate() {
+        input.write_all(piece.as_bytes()).unwrap();
+        between(i);
     }
+    drop(input);
+    let text = reader.join().unwrap();
+    assert!(child.0.wait().unwrap().success(), "{text}");
+    text
+}
+
+/// A program prints the same whether its heap is hooked all the time or is an ordinary one.
+fn same_when_hooked(program: &str, arguments: &[&str], pieces: &[String]) {
+    if !installed(program) {
+        return;
+    }
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut plain = Command::new(program);
+    plain.args(arguments);
+    let expected = fed(plain, pieces, |_| {});
+    let namespace = Namespace::open(home.path()).unwrap();
+    let name = AreaName::new("program").unwrap();
+    let mut command = start(home.path(), program);
+    command.args(arguments);
+    let (mut hooks, mut blocks) = (0, 0);
+    let got = fed(command, pieces, |i| {
+        let begun = Instant::now();
+        // At first the program may not have come to its heap.
+        let snapshot = loop {
+            match namespace.hook_live(&name) {
+                Ok(snapshot) => break snapshot,
+                Err(e) => assert!(begun.elapsed() < Duration::from_secs(60), "{e}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        hooks += 1;
+        if i % 8 == 7 {
+            blocks = whole(snapshot);
+        }
+    });
+    assert_eq!(got, expected);
+    assert!(hooks == pieces.len() && blocks > 10, "{hooks} hooks, {blocks} blocks");
+}
+
+/// Lines of numbers, in pieces.
+fn numbers(pieces: u32, lines: u32, show: impl Fn(u32) -> String) -> Vec<String> {
+    let mix = |n: u32| n.wrapping_mul(2_654_435_761);
+    let piece = |p| (0..lines).map(|i| show(mix(p * lines + i))).collect();
+    (0..pieces).map(piece).collect()
+}
+
+#[test]
+fn sort_sorts() {
+    let lines = numbers(16, 4000, |n| format!("{n} {}\n", n % 77));
+    same_when_hooked("sort", &["-n", "-S", "4M"], &lines);
+}
+
+#[test]
+fn perl_reads_forks_and_sorts() {
+    let code = "
+chomp; $h{$_ % 1000} .= \"$_,\"; push @a, $_;
+END {
+    defined($p = fork) or die; if (!$p) { exit 3 } waitpid $p, 0; print $? >> 8, qq(\\n);
+    open F, '/proc/self/stat' or die; $l = <F>; print length $l > 0 ? 'read' : 'not', qq(\\n);
+    opendir D, '/' or die; print scalar(grep { /^proc$/ } readdir D), qq(\\n);
+    print scalar(@a), ' ', join(';', map { $h{$_} } sort keys %h), qq(\\n);
+    $x = `echo inner`; print $x;
+}";
+    same_when_hooked("perl", &["-ne", code], &numbers(16, 2000, |n| format!("{n}\n")));
+}
+
+#[test]
+fn bash_reads_and_runs_programs() {
+    let code = "
+while read -r n; do ((a[n % 100] += n)); done
+for i in 1 2 3; do echo \"$(printf %s \"${a[i]}\")\"; done
+printf '%s\\n' \"${a[@]}\" | sort -n | tail -3
+mapfile -t lines < <(seq 1 5000); echo \"${#lines[@]} ${lines[4999]}\"";
+    same_when_hooked("bash", &["-c", code], &numbers(16, 300, |n| format!("{n}\n")));
+}
+
+#[test]
+fn sqlite_keeps_a_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("base");
+    let begin = "DROP TABLE IF EXISTS t; CREATE TABLE t(a INTEGER, b TEXT); CREATE INDEX i ON t(a);
+        BEGIN;\n";
+    let end = "COMMIT; SELECT count(*), sum(a), sum(length(b)) FROM t; PRAGMA integrity_check;
+        SELECT b FROM t ORDER BY a LIMIT 5; SELECT a % 7, count(*) FROM t GROUP BY 1 ORDER BY 1;\n";
+    let row = |n| format!("INSERT INTO t VALUES({n}, printf('%.*c', {}, 'x') || {n});\n", n % 200);
+    let mut pieces = numbers(16, 600, row);
+    pieces[0].insert_str(0, begin);
+    pieces[15].push_str(end);
+    same_when_hooked("sqlite3", &[file.to_str().unwrap()], &pieces);
+    same_when_hooked("sqlite3", &[":memory:"], &pieces);
+}
+
+#[test]
+fn python_reads_and_keeps_objects() {
+    let code = "
+import hashlib, json, os, subprocess, sys, time
+d, lines = {}, []
+for line in sys.stdin:
+    d.setdefault(int(line) % 500, []).append({'n': int(line), 't': line * 3})
+    lines.append(line)
+print(len(lines), hashlib.sha256(json.dumps(d, sort_keys=True).encode()).hexdigest())
+print(hashlib.sha256(open(sys.executable, 'rb').read()).hexdigest())
+print(sorted(os.listdir('/proc'))[-1], time.localtime(9).tm_year)
+print(subprocess.run(['echo', 'inner'], capture_output=True, text=True).stdout)
+";
+    same_when_hooked("python3", &["-c", code], &numbers(16, 2000, |n| format!("{n}\n")));
 }
 
 #[test]
@@ -115,7 +203,7 @@ print('whole')
     }
     let mut printed = String::new();
     let mut out = child.0.stdout.take().unwrap();
-    std::io::Read::read_to_string(&mut out, &mut printed).unwrap();
+    out.read_to_string(&mut printed).unwrap();
     assert_eq!(printed, "whole\n");
     assert!(hooks > 0 && most > 1000, "hooked {hooks} times, {most} blocks");
 }

@@ -1,0 +1,127 @@
+//! Functions of the C library that allocate memory and fill it by system calls of their own, which
+//! nobody can intercept: what they allocate comes from outside of the heap. A program frees that as
+//! it frees everything.
+
+use libc::*;
+use std::sync::atomic::AtomicUsize;
+
+use super::{in_heap, next};
+use crate::heap;
+
+unsafe extern "C" {
+    static stdin: *mut FILE;
+}
+
+/// Gives a stream its buffer now, from outside the heap.
+fn buffer(stream: usize) -> usize {
+    let file = stream as *mut FILE;
+    if !file.is_null() {
+        set_buffer(file, std::ptr::null_mut(), _IOFBF, BUFSIZ as size_t);
+    }
+    stream
+}
+
+/// The stream of standard input exists before the heap.
+pub(super) fn own_standard_input() {
+    // SAFETY: the C library initialises its streams before any constructor runs.
+    buffer(unsafe { stdin } as usize);
+}
+
+/// Sets the buffer of a stream; one in the heap is not used, as the C library may.
+fn set_buffer(stream: *mut FILE, room: *mut c_char, mode: c_int, len: size_t) -> c_int {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    type Call = unsafe extern "C" fn(*mut FILE, *mut c_char, c_int, size_t) -> c_int;
+    let room = if in_heap(room) { std::ptr::null_mut() } else { room };
+    // SAFETY: the C library's function of this name has this signature; the caller's stream.
+    heap::outside(|| unsafe {
+        std::mem::transmute::<usize, Call>(next(&NEXT, "setvbuf\0"))(stream, room, mode, len)
+    })
+}
+
+/// Sets the buffer of a stream.
+///
+/// # Safety
+/// As the function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setvbuf(
+    stream: *mut FILE,
+    room: *mut c_char,
+    mode: c_int,
+    len: size_t,
+) -> c_int {
+    set_buffer(stream, room, mode, len)
+}
+
+/// As [`setvbuf`].
+///
+/// # Safety
+/// As the function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setbuffer(stream: *mut FILE, room: *mut c_char, len: size_t) {
+    set_buffer(stream, room, if room.is_null() { _IONBF } else { _IOFBF }, len);
+}
+
+/// As [`setvbuf`].
+///
+/// # Safety
+/// As the function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setbuf(stream: *mut FILE, room: *mut c_char) {
+    // SAFETY: the caller's promise.
+    unsafe { setbuffer(stream, room, BUFSIZ as size_t) };
+}
+
+/// Eight words are all the arguments that any of these has; which of them count, and what comes
+/// back, is the C library's business.
+type Call = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> usize;
+
+macro_rules! inner {
+    ($after:path; $($name:ident)*) => {$(
+        /// Has what the C library allocates for this outside of the heap.
+        ///
+        /// # Safety
+        /// As the function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize
+        ) -> usize {
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            let next = next(&NEXT, concat!(stringify!($name), "\0"));
+            // SAFETY: the C library's function of this name gets every argument it was given, in
+            // the place where it was given, all of them integers and pointers.
+            let result = heap::outside(|| unsafe {
+                std::mem::transmute::<usize, Call>(next)(a, b, c, d, e, f, g, h)
+            });
+            $after(result)
+        }
+    )*};
+}
+
+// Streams, whose buffers are filled by `read`.
+inner! { buffer; fopen fopen64 fdopen freopen freopen64 tmpfile tmpfile64 popen setmntent }
+
+// Directories, paths.
+inner! {
+    std::convert::identity;
+    opendir fdopendir scandir scandir64 scandirat scandirat64 glob glob64 ftw ftw64 nftw nftw64
+    fts_open fts_read fts_children fts64_open fts64_read fts64_children
+    realpath __realpath_chk canonicalize_file_name ttyname getlogin
+}
+
+// Names of hosts, services, users: files and connections that the C library opens for itself.
+inner! {
+    std::convert::identity;
+    getaddrinfo getnameinfo gethostbyname gethostbyname2 gethostbyaddr
+    gethostbyname_r gethostbyname2_r gethostbyaddr_r
+    getservbyname getservbyport getservbyname_r getservbyport_r getservent
+    getprotobyname getprotobynumber getprotobyname_r getprotobynumber_r
+    getpwnam getpwuid getpwent getpwnam_r getpwuid_r getpwent_r
+    getgrnam getgrgid getgrent getgrnam_r getgrgid_r getgrent_r getgrouplist initgroups
+    getspnam getspnam_r
+}
+
+// Times of zones and languages of places come from files.
+inner! {
+    std::convert::identity;
+    tzset localtime localtime_r mktime ctime ctime_r setlocale newlocale
+}

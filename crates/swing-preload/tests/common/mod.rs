@@ -1,0 +1,48 @@
+//! What the tests of programs share.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+
+/// The library, built beside the tests.
+pub fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        let folder = program.parent().unwrap().parent().unwrap();
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--locked", "-p", "swing-preload", "--lib"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(built.unwrap().success());
+        folder.join("libswingmalloc_preload.so")
+    })
+}
+
+/// Whether a program is there; says so if not.
+pub fn installed(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        println!("{program} is not installed: not tested");
+    }
+    found
+}
+
+/// The program with its heap in an area `program` of the namespace.
+pub fn start(home: &Path, program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", library()).env("SWINGDB_HOME", home);
+    command.env("SWING_PRELOAD_NAME", "program").env("SWING_PRELOAD_GIB", "8");
+    command
+}
+
+/// Killed at the latest when it is dropped.
+pub struct Ended(pub Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
