@@ -12,18 +12,21 @@ use std::fs::File;
 use std::sync::Arc;
 
 use crate::area::{Area, Core, MEMORY, Memory, PARENTS, Source, Start, State};
+use crate::backing::Backing;
 use crate::error::{Context, Fault, OpenError, Result};
 use crate::extents::Own;
 use crate::inventory::Inventory;
 use crate::lease::Lease;
 use crate::manifest::{Kind, Manifest, SourceEntry};
 use crate::mapping::{Mapping, mapping_fault};
+use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
 use crate::publish::{parent_memory_name, pin_name};
 use crate::runs::RunMap;
 use crate::snapshot::check_memory;
 use crate::sys::file::{self, Folder};
+use crate::sys::memfd;
 use crate::units::{AreaOffset, Epoch, ExtentId};
 
 /// How often a lock that a collector may hold for a moment is tried, a millisecond apart.
@@ -51,7 +54,12 @@ impl Namespace {
             other => other?,
         };
         inventory.sweep(&folder)?;
-        adopt(self, name, folder, lock, inventory)
+        let path = folder.path().to_owned();
+        let mut lock = Some(lock);
+        adopt(self, name, folder, &mut lock, inventory).inspect_err(|_| {
+            // Nobody is to be told that this process is the owner.
+            lock.into_iter().for_each(|lock| lock.give_up(&path));
+        })
     }
 
     /// Opens a named folder and takes its owner lock.
@@ -86,11 +94,16 @@ fn adopt(
     ns: &Namespace,
     name: &AreaName,
     folder: Folder,
-    lock: OwnerLock,
+    lock: &mut Option<OwnerLock>,
     inventory: Inventory,
 ) -> Result<Area> {
     let manifest = &inventory.committed;
     let memory = open_memory(&folder, &inventory)?;
+    let backing = match &memory {
+        Some(memory) if memfd::is_one(&memory.file) => Backing::Memfd,
+        Some(_) => Backing::File,
+        None => ns.choose_backing(Backing::Auto)?.backing,
+    };
     let mut sources = vec![None];
     let mut files: BTreeMap<u64, Arc<File>> = BTreeMap::new();
     for entry in &manifest.sources[1..] {
@@ -114,7 +127,7 @@ fn adopt(
     let mapping = Mapping::reserve(ns, manifest.geometry, Some(manifest.base as usize))?;
     mapping.claim_writer();
     for source in sources.iter().flatten() {
-        mapping.keep(source.lease.clone());
+        mapping.keep(source.lease.clone(), Some(source.file.clone()));
     }
     for run in &manifest.runs {
         let file = match run.source {
@@ -125,6 +138,7 @@ fn adopt(
         let file = file.ok_or_else(missing)?;
         mapping.map_run(run, file, false).map_err(|e| mapping_fault(e, folder.path()))?;
     }
+    let lock = lock.take().ok_or(Fault::Closed)?;
     let area = Area::start(Start {
         ns: ns.clone(),
         folder,
@@ -132,6 +146,7 @@ fn adopt(
         id: manifest.id,
         name: Some(name.clone()),
         cow_threshold: None,
+        backing,
         mapping,
         runs: RunMap::from_runs(manifest.runs.iter().copied()),
         sources,
@@ -142,12 +157,15 @@ fn adopt(
         state.memory = memory;
         rebuild(&area.core, &mut state, &inventory)?;
     }
+    memory::release(area.core.id);
     Ok(area)
 }
 
 fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>> {
     let path = folder.join(MEMORY);
-    let file = match folder.open_write(MEMORY) {
+    let own = &inventory.committed.sources[0];
+    let identity = inventory.committed.own_identity();
+    let file = match memory::open(folder, MEMORY, own.area, identity, Access::Write) {
         Err(Fault::NotFound) => return Ok(None),
         other => other?,
     };
@@ -158,6 +176,7 @@ fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>>
             check_memory(manifest, 0, &facts, &path)?;
         }
     }
+    memory::take_name(folder, &file, MEMORY)?;
     Ok(Some(Memory { file: Arc::new(file), linked: true, len: facts.len }))
 }
 
@@ -172,7 +191,12 @@ fn open_source(
     let path = parents.join(&name);
     let file = match files.get(&entry.area.0) {
         Some(file) => file.clone(),
-        None => Arc::new(parents.open_read(&name)?),
+        None => {
+            let identity = Some((entry.dev, entry.ino));
+            let file = memory::open(&parents, &name, entry.area, identity, Access::Read)?;
+            memory::take_name(&parents, &file, &name)?;
+            Arc::new(file)
+        }
     };
     let index = manifest.sources.iter().position(|s| s == entry).unwrap_or(0);
     check_memory(manifest, index, &file::facts(&file, &path)?, &path)?;

@@ -19,6 +19,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::backing::Backing;
 use crate::departure::Departure;
 use crate::error::{Fault, Result};
 use crate::extents::{self, ExtentState, OwnTable, States};
@@ -31,7 +32,7 @@ use crate::namespace::{Namespace, OwnerLock};
 use crate::runs::RunMap;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
-use crate::sys::process;
+use crate::sys::{memfd, process, room};
 use crate::tracked::Tracked;
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::versions::Versions;
@@ -58,6 +59,8 @@ pub struct AreaOptions {
     /// Where to map the area if these addresses are free, e.g. because raw pointers stored in it
     /// must stay valid.
     pub base_hint: Option<usize>,
+    /// What its memory is made of.
+    pub backing: Backing,
     /// When this much memory is held only for snapshots (old versions of what has been overwritten
     /// since), new hooks are refused until some of it is given back. `None`: never.
     pub cow_threshold: Option<ByteLen>,
@@ -69,7 +72,14 @@ impl AreaOptions {
         let data = crate::geometry::DATA_EXTENT.0;
         let small_zone = ByteLen((reserve.0 / 64).next_multiple_of(data).min(reserve.0));
         let extent = crate::geometry::DATA_EXTENT;
-        Self { reserve, small_zone, extent, base_hint: None, cow_threshold: None }
+        Self {
+            reserve,
+            small_zone,
+            extent,
+            base_hint: None,
+            backing: Backing::Auto,
+            cow_threshold: None,
+        }
     }
 
     /// For databases: a power of two of at least four times the machine's memory, and at least 64
@@ -177,6 +187,10 @@ pub(crate) struct Core {
     pub states: Arc<States>,
     /// What the fault handler uses, once the area is tracked.
     pub tracked: OnceLock<Tracked>,
+    /// What its memory is, or will be, made of; never `Auto`.
+    pub backing: Backing,
+    /// Its memory is the machine's, not a disk's.
+    pub in_memory: bool,
     /// Who answers live hooks.
     pub live: Mutex<Live>,
     pub generation: u64,
@@ -288,6 +302,7 @@ pub(crate) struct Start {
     pub id: AreaId,
     pub name: Option<AreaName>,
     pub cow_threshold: Option<ByteLen>,
+    pub backing: Backing,
     pub mapping: Arc<Mapping>,
     pub runs: RunMap,
     pub sources: Vec<Option<Source>>,
@@ -328,6 +343,11 @@ impl Area {
             closed: false,
         };
         let departure = start.mapping.departure().clone();
+        assert_ne!(start.backing, Backing::Auto, "decided when the area is made");
+        let in_memory = start.backing == Backing::Memfd || file::is_tmpfs(start.ns.path());
+        if in_memory {
+            room::prepare();
+        }
         let core = Arc::new(Core {
             _departure: departure,
             ns: start.ns,
@@ -338,6 +358,8 @@ impl Area {
             mapping: start.mapping,
             states: Arc::new(states),
             tracked: OnceLock::new(),
+            backing: start.backing,
+            in_memory,
             live: Mutex::new(Live::default()),
             generation: process::fork_generation(),
             state: Mutex::new(state),
@@ -522,11 +544,7 @@ impl Core {
         if state.memory.is_none() {
             // Without a name it vanishes with the process, however that ends, until a publish needs
             // it to stay.
-            let (file, linked) = match self.folder.create_nameless() {
-                Ok(file) => (file, false),
-                Err(Fault::Io(_)) => (self.folder.create_new(MEMORY)?, true),
-                Err(e) => return Err(e),
-            };
+            let (file, linked) = self.make_memory()?;
             if let Some(lock) = state.lock.as_ref().filter(|_| !linked) {
                 lock.note_memory(&file);
             }
@@ -545,10 +563,22 @@ impl Core {
         Ok(memory.file.clone())
     }
 
+    /// New memory, and whether it has a name.
+    fn make_memory(&self) -> Result<(File, bool)> {
+        if self.backing == Backing::Memfd {
+            return Ok((memfd::create(self.id, self.folder.path())?, false));
+        }
+        match self.folder.create_nameless() {
+            Ok(file) => Ok((file, false)),
+            Err(Fault::Io(_)) => Ok((self.folder.create_new(MEMORY)?, true)),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Gives the own memory file a name, so that others can open it and an adopter finds it.
     pub(crate) fn link_memory(&self, state: &mut State) -> Result<()> {
         if let Some(memory) = state.memory.as_mut().filter(|m| !m.linked) {
-            self.folder.link_file(&memory.file, MEMORY)?;
+            crate::memory::give_name(&self.folder, &memory.file, MEMORY)?;
             memory.linked = true;
         }
         Ok(())

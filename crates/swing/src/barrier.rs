@@ -29,6 +29,7 @@ use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::sys::file;
 use crate::sys::mem::{SPAN_ALIGN, Span};
+use crate::sys::room;
 use crate::units::{AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::versions::visible;
 
@@ -147,10 +148,12 @@ impl Core {
             self.plan(&mut state, range, extents, intent)?
         };
         let Some(file) = file else { return Ok(()) };
-        let mut failure = None;
+        let taken = steps.iter().filter(|step| step.way != Way::InPlace).map(|step| step.len);
+        let mut failure = self.take_room(taken.sum()).err();
+        let begun = failure.is_none();
         let mut done = 0;
         let mut replaced = 0;
-        for step in &steps {
+        for step in steps.iter().filter(|_| begun) {
             replaced = 0;
             if let Err(fault) = self.perform(step, &file, &mut replaced) {
                 failure = Some(fault);
@@ -166,7 +169,7 @@ impl Core {
                 written += step.len;
             } else {
                 let replaced = if i == done { replaced } else { 0 };
-                self.undo(&mut state, step, &file, i == done, replaced);
+                self.undo(&mut state, step, &file, begun && i == done, replaced);
             }
         }
         let claimed: u32 = steps.iter().map(|s| s.count).sum();
@@ -176,6 +179,18 @@ impl Core {
         let punched = self.punch_after_writing(&mut state, written);
         drop(state);
         failure.map_or(punched, Err)
+    }
+
+    /// Before memory is taken: whether there is so much in all, whatever the file system allows.
+    pub(crate) fn take_room(&self, len: u64) -> Result<()> {
+        if !self.in_memory || len == 0 {
+            return Ok(());
+        }
+        room::take(len).map_err(|shortage| Fault::OutOfMemory {
+            needed: ByteLen(len),
+            file_system: shortage.limit.to_owned(),
+            free: shortage.free,
+        })
     }
 
     /// Copying costs far more than looking whether the readers for whom it would be done are still

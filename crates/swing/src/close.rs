@@ -39,7 +39,7 @@ impl Core {
         let linked = state.memory.as_ref().is_some_and(|m| m.linked);
         if others_map && linked {
             match self.publish_view(&mut state) {
-                Ok((_, lease)) => self.mapping.keep(Arc::new(lease)),
+                Ok((_, lease)) => self.mapping.keep(Arc::new(lease), None),
                 Err(fault) => {
                     // Without the lease a new owner could change what others here still read: the
                     // area stays owned.
@@ -52,6 +52,7 @@ impl Core {
         }
         let stays = self.name.is_some() && state.committed.is_some();
         if stays {
+            crate::memory::retain(&self.folder, self.id, &state);
             lock.give_up(self.folder.path());
             return Ok(());
         }

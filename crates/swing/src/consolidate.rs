@@ -145,6 +145,7 @@ impl Core {
     /// Copies a run into a plane and shows it from there.
     fn move_run(&self, state: &mut State, run: &Run, plane: u32) -> Result<()> {
         assert!(self.is_free(state, run, plane), "INV-AREA-1: nobody sees what is overwritten");
+        self.take_room(run.len)?;
         let range = AreaOffset(run.start)..AreaOffset(run.end());
         let extents = self.geometry.covering(&range);
         let len = u64::from(plane + 1) * self.geometry.reserve().0;

@@ -35,6 +35,7 @@ pub(crate) enum Fault {
     Owned { pid: u32, command: String },
     Corrupt { path: PathBuf, detail: String },
     OutOfMemory { needed: ByteLen, file_system: PathBuf, free: ByteLen },
+    MemoryGone { path: PathBuf },
     AddressSpace { len: ByteLen },
     AddressTaken { address: usize, len: ByteLen },
     TooManyMappings,
@@ -160,15 +161,36 @@ macro_rules! operation_error {
             $($($rest)*)?);
     };
     (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        MemoryGone $(, $($rest:tt)*)?) => {
+        operation_error!(@build [$($doc)*] $name [$($def)*
+            /// The area's memory (or that of an area it depends on) was a memfd, because the file
+            /// system of the namespace is small or somebody asked for it, and every process that
+            /// held it is gone. What it held cannot be had any more.
+            #[error("the memory of {name:?} went with the last process that held it: it was no \
+                     file but a memfd (see swingdb doctor). Remove it, or make it anew; keep a \
+                     process open that writes or reads it, or enlarge the file system of {}, or \
+                     set SWINGDB_BACKING=file", path.display())]
+            MemoryGone {
+                /// The area's name.
+                name: String,
+                /// The link that named a holder.
+                path: PathBuf,
+            },
+        ] [$($arm)* (Fault::MemoryGone { path }, ctx) =>
+            $name::MemoryGone { name: ctx.name(), path },]
+            $($($rest)*)?);
+    };
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
         OutOfMemory $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
-            /// The memory file system is full. The area is as it was before the call.
-            #[error("{} is full: {needed} needed, {free} free; drop areas, or enlarge it \
-                     (mount -o remount,size=...)", file_system.display())]
+            /// The memory file system, the machine's memory or that of the control group (the
+            /// container) is used up. The area is as it was before the call.
+            #[error("{}", full_text(file_system, *needed, *free))]
             OutOfMemory {
                 /// What the call needed.
                 needed: ByteLen,
-                /// A directory on the full file system.
+                /// A directory on the full file system; or the file that says how much memory there
+                /// is, in `/proc` or `/sys/fs/cgroup`.
                 file_system: PathBuf,
                 /// What was free at that moment.
                 free: ByteLen,
@@ -307,17 +329,33 @@ impl<'a> Context<'a> {
     }
 }
 
+/// What is full, and what to do about it.
+fn full_text(place: &Path, needed: ByteLen, free: ByteLen) -> String {
+    let place_text = place.display();
+    let sizes = format!("{needed} needed, {free} free; drop areas, or");
+    if place.starts_with("/proc") {
+        format!("this machine's memory ({place_text}) is full: {sizes} end other programs")
+    } else if place.starts_with("/sys") {
+        format!("this container's memory ({place_text}) is full: {sizes} raise its limit")
+    } else {
+        format!(
+            "{place_text} is full: {sizes} enlarge it (mount -o remount,size=...), or set \
+             SWINGDB_BACKING=memfd"
+        )
+    }
+}
+
 operation_error!(
     /// Why an area could not be created.
     CreateError { AlreadyExists, Owned, OutOfMemory, AddressSpace, Range, Writer }
 );
 operation_error!(
     /// Why an existing area could not be opened for writing.
-    OpenError { NotFound, Owned, Corrupt, OutOfMemory, AddressSpace, Writer }
+    OpenError { NotFound, Owned, Corrupt, MemoryGone, OutOfMemory, AddressSpace, Writer }
 );
 operation_error!(
     /// Why a shared state could not be hooked.
-    HookError { NotFound, NotShared, Corrupt, AddressSpace, Address }
+    HookError { NotFound, NotShared, Corrupt, MemoryGone, AddressSpace, Address }
 );
 operation_error!(
     /// Why a snapshot could not become a writable area.

@@ -148,7 +148,7 @@ impl Core {
             state.sources.push(None);
         }
         assert!(slot > 0 && state.sources[slot].is_none(), "slot 0 is the area itself");
-        self.mapping.keep(held.lease.clone());
+        self.mapping.keep(held.lease.clone(), held.file.clone());
         state.sources[slot] = Some(source);
         Ok(slot as u32)
     }

@@ -28,6 +28,7 @@ use std::sync::{Arc, Once, Weak};
 use crate::area::{Core, State};
 use crate::extents::PRIVATE;
 use crate::lease::Lease;
+use crate::memory::RetainedLock;
 use crate::publish::manifest_name;
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::process;
@@ -49,6 +50,7 @@ unsafe impl Sync for ForkSlot {}
 struct InFork {
     // Field order is drop order: areas are unlocked before the registry.
     _tracking: Locks,
+    _retained: RetainedLock,
     areas: Vec<Held>,
     _open: MutexGuard<'static, Vec<Weak<Core>>>,
 }
@@ -90,8 +92,15 @@ extern "C" fn prepare() {
         let lease = core.lease_for_child(&mut state);
         areas.push(Held { state, lease, core });
     }
+    // After the areas' locks, as when one is closed.
+    let fork = InFork {
+        _retained: crate::memory::lock_retained(),
+        _tracking: Locks::take(),
+        areas,
+        _open: open,
+    };
     // SAFETY: see `ForkSlot`.
-    unsafe { *IN_FORK.0.get() = Some(InFork { _tracking: Locks::take(), areas, _open: open }) };
+    unsafe { *IN_FORK.0.get() = Some(fork) };
 }
 
 extern "C" fn in_parent() {

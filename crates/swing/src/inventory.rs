@@ -12,6 +12,7 @@ use crate::area::{MEMORY, PARENTS};
 use crate::error::{Fault, Result};
 use crate::lease::{self, Probe};
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest};
+use crate::memory::{self, Access};
 use crate::namespace::OwnerLock;
 use crate::publish::{
     COMMITTED, SHARED, UNSHARED, manifest_epoch, manifest_name, parent_memory_name, pin_name,
@@ -95,9 +96,11 @@ impl Inventory {
 
     /// Gives back the memory that no live manifest shows, and the pins that none needs.
     pub(crate) fn sweep(&self, folder: &Folder) -> Result<ByteLen> {
-        let freed = match folder.open_write(MEMORY) {
+        let own = &self.committed.sources[0];
+        let identity = self.committed.own_identity();
+        let freed = match memory::open(folder, MEMORY, own.area, identity, Access::Write) {
             Ok(file) => punch_except(&file, folder, self.live.values())?,
-            Err(Fault::NotFound) => ByteLen(0),
+            Err(Fault::NotFound | Fault::MemoryGone { .. }) => ByteLen(0),
             Err(fault) => return Err(fault),
         };
         let parents = match folder.open_folder(PARENTS) {

@@ -128,6 +128,20 @@ pub(crate) fn probe(folder: &Folder, name: &str) -> Result<Probe> {
     Ok(Probe::Retired)
 }
 
+/// Whether a manifest is leased, or has more than the `links` names its area gives it. Only the
+/// holder of the owner lock may call this.
+pub(crate) fn is_held(folder: &Folder, name: &str, links: u64) -> Result<bool> {
+    let path = folder.join(name);
+    let file = match folder.open_read(name) {
+        Ok(file) => file,
+        Err(Fault::NotFound) => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    debug_assert!(links > 0, "its own name is one");
+    let leased = !file::try_lock(&file, true, &path)?;
+    Ok(leased || file::facts(&file, &path)?.links > links)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

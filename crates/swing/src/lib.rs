@@ -43,6 +43,7 @@ compile_error!("areas are built on Linux system calls and need a 64-bit address 
 
 mod adopt;
 mod area;
+mod backing;
 mod barrier;
 mod close;
 mod consolidate;
@@ -60,6 +61,7 @@ mod list;
 mod live;
 mod manifest;
 mod mapping;
+mod memory;
 mod name;
 mod namespace;
 mod presence;
@@ -76,6 +78,7 @@ mod versions;
 mod wait;
 
 pub use area::{Area, AreaOptions, AreaStats, Storing, WriteSession};
+pub use backing::{BACKING_VARIABLE, Backing, BackingChoice, MIN_SHARE};
 pub use barrier::WriteIntent;
 pub use error::{
     CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, OpenError,

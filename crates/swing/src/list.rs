@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use crate::area::MEMORY;
-use crate::error::{Context, NamespaceError, Result};
+use crate::error::{Context, Fault, NamespaceError, Result};
 use crate::info::Info;
 use crate::inventory::read_manifest;
 use crate::manifest::Manifest;
+use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, noted_memory, read_owner};
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
@@ -38,6 +39,8 @@ pub struct AreaInfo {
     pub committed_epoch: Option<Epoch>,
     /// Processes that hold a lease on one of its states (of this pid namespace), ascending.
     pub readers: Vec<u32>,
+    /// Its memory was a memfd and went with the last process that held it.
+    pub lost: bool,
     /// When it was created, in nanoseconds since 1970.
     pub created_ns: u64,
     /// When its newest shared state was published, in nanoseconds since 1970.
@@ -97,14 +100,16 @@ fn describe(
     let owner = lock.as_ref().and_then(read_owner);
     let committed = read_manifest(folder, COMMITTED).ok();
     let shared = read_manifest(folder, SHARED).or_else(|_| read_manifest(folder, UNSHARED)).ok();
-    let own = folder
-        .open_read(MEMORY)
+    let newest = committed.as_ref().or(shared.as_ref());
+    let identity = newest.and_then(Manifest::own_identity);
+    let memory = memory::open(folder, MEMORY, info.id, identity, Access::Read);
+    let lost = matches!(memory, Err(Fault::MemoryGone { .. })) && owner.is_none();
+    let own = memory
         .and_then(|f| file::facts(&f, &folder.join(MEMORY)))
         .map(|f| f.allocated)
         .ok()
         .or_else(|| noted_memory(lock.as_ref()?, owner.as_ref()?))
         .unwrap_or(0);
-    let newest = committed.as_ref().or(shared.as_ref());
     let sum = |m: &Manifest, own: bool| -> u64 {
         m.runs.iter().filter(|r| (r.source == 0) == own).map(|r| r.len).sum()
     };
@@ -121,6 +126,7 @@ fn describe(
         shared_epoch: shared.as_ref().map(|m| m.epoch),
         committed_epoch: committed.as_ref().map(|m| m.epoch),
         readers: readers(folder, locks),
+        lost,
         created_ns: info.created_ns,
         shared_ns: shared.as_ref().map(|m| m.published_ns),
         parents: parents

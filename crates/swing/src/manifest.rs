@@ -103,6 +103,12 @@ fn fingerprint() -> u64 {
 }
 
 impl Manifest {
+    /// Device and inode of the area's own memory, if it has any.
+    pub(crate) fn own_identity(&self) -> Option<(u64, u64)> {
+        let own = &self.sources[0];
+        Some((own.dev, own.ino)).filter(|id| *id != (0, 0))
+    }
+
     /// The bytes of a manifest. The caller has made sure of the limits.
     pub(crate) fn encode(&self) -> Vec<u8> {
         assert!(self.payload.len() <= MAX_PAYLOAD_BYTES && self.runs.len() <= MAX_RUNS);

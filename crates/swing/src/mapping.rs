@@ -26,9 +26,17 @@ pub struct Mapping {
     // Field order is drop order: the addresses go before the leases that keep what they show.
     span: Span,
     geometry: Geometry,
-    leases: Mutex<Vec<Arc<Lease>>>,
+    leases: Mutex<Vec<Kept>>,
     has_writer: AtomicBool,
     departure: Arc<Departure>,
+}
+
+/// What is kept as long as the addresses are mapped: a lease, and the memory it is on, since
+/// others may need to open a memfd through this process.
+#[derive(Debug)]
+struct Kept {
+    lease: Arc<Lease>,
+    _memory: Option<Arc<std::fs::File>>,
 }
 
 impl Mapping {
@@ -96,14 +104,16 @@ impl Mapping {
     }
 
     /// Keeps a lease as long as the addresses are mapped.
-    pub(crate) fn keep(&self, lease: Arc<Lease>) {
+    pub(crate) fn keep(&self, lease: Arc<Lease>, memory: Option<Arc<std::fs::File>>) {
         self.departure.note(lease.area());
-        self.leases.lock().push(lease);
+        let memory = memory.filter(|file| crate::sys::memfd::is_one(file));
+        self.leases.lock().push(Kept { lease, _memory: memory });
     }
 
     /// Gives up the lease on one manifest that no address of this range shows any more.
     pub(crate) fn release(&self, area: AreaId, epoch: Epoch) {
-        self.leases.lock().retain(|l| !(l.area() == area && l.epoch() == epoch));
+        let meant = |l: &Lease| l.area() == area && l.epoch() == epoch;
+        self.leases.lock().retain(|kept| !meant(&kept.lease));
     }
 
     /// Maps a run of a file, with huge pages in the data zone.

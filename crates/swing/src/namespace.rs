@@ -13,8 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::area::{Area, AreaOptions, Start};
+use crate::backing::{Backing, BackingChoice};
 use crate::error::{Context, CreateError, Fault, NamespaceError, Result};
 use crate::info::{Info, Lineage};
+use crate::inventory::Inventory;
 use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::publish::{COMMITTED, now_ns};
@@ -40,6 +42,7 @@ const MAX_OWNER_BYTES: u64 = 4096;
 #[derive(Clone, Debug)]
 pub struct Namespace {
     folder: Arc<Folder>,
+    backing: Backing,
 }
 
 /// The held lock of an area's owner; given up when dropped.
@@ -101,12 +104,30 @@ impl Namespace {
         if mode & 0o022 != 0 {
             return refuse("other users may write to it; chmod 700 it");
         }
-        Ok(Self { folder: Arc::new(folder) })
+        Ok(Self { folder: Arc::new(folder), backing: Backing::Auto })
     }
 
     /// The directory.
     pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The same directory; areas made or derived through this handle, whose options leave it open,
+    /// are made of `backing`.
+    #[must_use]
+    pub fn with_backing(mut self, backing: Backing) -> Self {
+        self.backing = backing;
+        self
+    }
+
+    /// What new areas are made of when their options leave it open, and why.
+    pub fn backing(&self) -> Result<BackingChoice, NamespaceError> {
+        let ctx = Context::path(self.path());
+        self.choose_backing(Backing::Auto).map_err(|f| NamespaceError::from_fault(f, &ctx))
+    }
+
+    pub(crate) fn choose_backing(&self, wish: Backing) -> Result<BackingChoice> {
+        crate::backing::choose(self.path(), [wish, self.backing])
     }
 
     pub(crate) fn folder(&self) -> &Folder {
@@ -127,6 +148,7 @@ impl Namespace {
 
     fn create_inner(&self, name: Option<&AreaName>, opts: &AreaOptions) -> Result<Area> {
         let geometry = opts.geometry()?;
+        let backing = self.choose_backing(opts.backing)?.backing;
         let id = AreaId(process::random_id());
         let mapping = Mapping::reserve(self, geometry, opts.base_hint)?;
         mapping.claim_writer();
@@ -138,6 +160,7 @@ impl Namespace {
             id,
             name: name.cloned(),
             cow_threshold: opts.cow_threshold,
+            backing,
             mapping,
             runs: RunMap::default(),
             sources: vec![None],
@@ -221,7 +244,12 @@ impl Namespace {
             return Ok(());
         }
         if folder.exists(COMMITTED) {
-            return Err(Fault::AlreadyExists);
+            // Memory that went with its last holder is no reason to refuse the name.
+            let lost = || crate::memory::is_lost(&folder, &Inventory::take(&folder, &lock)?);
+            if !crate::memory::has_links(&folder) || !lost().unwrap_or(false) {
+                lock.give_up(folder.path());
+                return Err(Fault::AlreadyExists);
+            }
         }
         crate::remove::dismantle(self, &folder, target, &lock).map(|_| ())
     }
@@ -275,9 +303,13 @@ pub(crate) fn noted_memory(file: &File, owner: &Owner) -> Option<u64> {
     let len = file.read_at(&mut bytes, 0).ok()?;
     let text = String::from_utf8_lossy(&bytes[..len]).into_owned();
     let fd: u32 = text.lines().rev().find_map(|l| l.strip_prefix("memory "))?.parse().ok()?;
-    let facts = std::fs::metadata(format!("/proc/{}/fd/{fd}", owner.pid)).ok()?;
+    let path = format!("/proc/{}/fd/{fd}", owner.pid);
+    let facts = std::fs::metadata(&path).ok()?;
     // The descriptor may mean something else by now; a memory file lies beside its lock.
-    (facts.is_file() && facts.dev() == file.metadata().ok()?.dev()).then(|| facts.blocks() * 512)
+    let target = std::fs::read_link(&path).unwrap_or_default();
+    let ours = facts.dev() == file.metadata().ok()?.dev()
+        || target.to_str().is_some_and(|t| t.starts_with("/memfd:swing-"));
+    (facts.is_file() && ours).then(|| facts.blocks() * 512)
 }
 
 /// Who an owner file names, if that process still lives.

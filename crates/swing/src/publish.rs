@@ -285,7 +285,7 @@ impl Core {
                 None => folder.insert(self.parents_folder()?),
             };
             folder.link_file(source.lease.file(), &pin_name(source.area, source.epoch))?;
-            folder.link_file(&source.file, &parent_memory_name(source.area))?;
+            crate::memory::give_name(folder, &source.file, &parent_memory_name(source.area))?;
             debug_assert!(source.area != self.id || source.epoch < state.next_epoch);
             source.pinned = true;
             source.via = None;

@@ -213,9 +213,12 @@ impl Core {
             if source.pinned {
                 let folder = self.parents_folder()?;
                 folder.unlink(&pin_name(source.area, source.epoch))?;
-                let others = state.sources.iter().flatten().any(|s| s.area == source.area);
-                if !others {
-                    folder.unlink(&parent_memory_name(source.area))?;
+                let mut others = state.sources.iter().flatten().filter(|s| s.area == source.area);
+                let name = parent_memory_name(source.area);
+                match others.find(|s| s.pinned) {
+                    // The link of a memfd must not name a descriptor that is closed next.
+                    Some(other) => crate::memory::take_name(&folder, &other.file, &name)?,
+                    None => folder.unlink(&name)?,
                 }
             }
         }

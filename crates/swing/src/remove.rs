@@ -11,6 +11,8 @@ use crate::error::{Context, Fault, NamespaceError, RemoveError, Result};
 use crate::info::Info;
 use crate::inventory::{Inventory, punch_except, read_manifest};
 use crate::lease::{self, Probe};
+use crate::manifest::Manifest;
+use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
@@ -73,6 +75,7 @@ impl Namespace {
     /// Looks at a few of the folders without a name, so that what dead processes left does not pile
     /// up where nobody ever calls `gc`; best effort.
     pub(crate) fn collect_a_little(&self) {
+        memory::release_removed();
         let Ok(mut names) = self.folder().names() else { return };
         names.retain(|n| n.starts_with(UNNAMED) || n.starts_with(REMOVED));
         let from = process::random_id() as usize % names.len().max(1);
@@ -123,6 +126,11 @@ impl Namespace {
             return Ok(());
         }
         let inventory = Inventory::take(&folder, &lock)?;
+        if memory::is_lost(&folder, &inventory)? {
+            dismantle(self, &folder, name, &lock)?;
+            report.removed += 1;
+            return Ok(());
+        }
         report.freed = report.freed + inventory.sweep(&folder)?;
         report.swept += 1;
         lock.give_up(folder.path());
@@ -151,6 +159,7 @@ pub(crate) fn dismantle(
     if grave != name {
         ns.folder().rename(name, &grave)?;
     }
+    let committed = read_manifest(folder, COMMITTED).ok();
     for link in [SHARED, UNSHARED, COMMITTED] {
         folder.unlink(link)?;
     }
@@ -172,12 +181,14 @@ pub(crate) fn dismantle(
         leased |= probe == Probe::Leased;
     }
     let mut report = RemoveReport::default();
-    if let Ok(file) = folder.open_write(MEMORY) {
+    let identity = kept.iter().chain(&committed).find_map(Manifest::own_identity);
+    if let Ok(file) = memory::open(folder, MEMORY, id, identity, Access::Write) {
         if !opaque {
             report.freed = punch_except(&file, folder, kept.iter())?;
         }
         report.kept = ByteLen(file::facts(&file, &folder.join(MEMORY))?.allocated);
     }
+    memory::release(id);
     // Without memory and pins there is nothing a lease could still need.
     if !leased || !(folder.exists(MEMORY) || folder.exists(PARENTS)) {
         delete_folder(ns.folder(), &grave, folder)?;

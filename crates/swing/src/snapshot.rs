@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::area::{Area, AreaOptions, Source, Start};
+use crate::backing::Backing;
 use crate::departure::Departure;
 use crate::error::{Context, DeriveError, Fault, Result};
 use crate::geometry::Geometry;
@@ -24,6 +25,7 @@ use crate::info::Lineage;
 use crate::lease::Lease;
 use crate::manifest::Manifest;
 use crate::mapping::{Mapping, mapping_fault};
+use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::runs::RunMap;
@@ -168,6 +170,7 @@ impl Snapshot {
             let (address, len) = (manifest.base as usize, manifest.geometry.reserve());
             return Err(Fault::AddressTaken { address, len });
         }
+        let backing = ns.choose_backing(Backing::Auto)?.backing;
         let id = AreaId(process::random_id());
         let lineage = self.lineage();
         let made = ns.make_area_folder(name, id, &lineage)?;
@@ -202,6 +205,7 @@ impl Snapshot {
             id,
             name: name.cloned(),
             cow_threshold: None,
+            backing,
             mapping,
             runs: RunMap::from_runs(runs),
             sources,
@@ -224,6 +228,7 @@ impl Snapshot {
             small_zone: geometry.small_zone(),
             extent: geometry.data_extent(),
             base_hint: None,
+            backing: Backing::Auto,
             cow_threshold: None,
         }
     }
@@ -243,7 +248,7 @@ fn map_manifest(
     };
     map_runs(&mapping, manifest, held, ns.path())?;
     for source in held {
-        mapping.keep(source.lease.clone());
+        mapping.keep(source.lease.clone(), source.file.clone());
     }
     Ok(mapping)
 }
@@ -299,7 +304,8 @@ pub(crate) fn hold_sources(
         None
     } else {
         let path = folder.join(crate::area::MEMORY);
-        let file = folder.open_read(crate::area::MEMORY)?;
+        let identity = Some((entry.dev, entry.ino));
+        let file = memory::open(folder, crate::area::MEMORY, entry.area, identity, Access::Read)?;
         check_memory(manifest, 0, &file::facts(&file, &path)?, &path)?;
         Some(Arc::new(file))
     };
@@ -314,7 +320,8 @@ pub(crate) fn hold_sources(
         let lease = Lease::take(&parents, &pin, source.area, source.epoch)?;
         let name = crate::publish::parent_memory_name(source.area);
         let path = parents.join(&name);
-        let file = parents.open_read(&name)?;
+        let identity = Some((source.dev, source.ino));
+        let file = memory::open(&parents, &name, source.area, identity, Access::Read)?;
         check_memory(manifest, i, &file::facts(&file, &path)?, &path)?;
         let (file, lease) = (Some(Arc::new(file)), Arc::new(lease));
         held.push(HeldSource { file, lease, via: Some(own.clone()) });

@@ -140,6 +140,28 @@ impl Folder {
         self.rename(temporary, name)
     }
 
+    /// Where a symbolic link in this folder points to, without following it.
+    pub(crate) fn read_link(&self, name: &str) -> Result<String> {
+        let text = fs::readlinkat(&self.dir, name, Vec::new())
+            .map_err(|e| self.fault(e, "read the link", name))?;
+        // What is not UTF-8 leads nowhere.
+        Ok(text.into_string().unwrap_or_default())
+    }
+
+    /// Makes `name` a symbolic link, replacing what it was in one step.
+    pub(crate) fn place_link(&self, target: &str, temporary: &str, name: &str) -> Result<()> {
+        let link = || fs::symlinkat(target, &self.dir, temporary);
+        match link() {
+            Err(Errno::EXIST) => {
+                // A crash left the temporary name behind.
+                self.unlink(temporary)?;
+                link().map_err(|e| self.fault(e, "link", temporary))?;
+            }
+            other => other.map_err(|e| self.fault(e, "link", temporary))?,
+        }
+        self.rename(temporary, name)
+    }
+
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         fs::renameat(&self.dir, from, &self.dir, to).map_err(|e| self.fault(e, "rename", from))
     }
@@ -351,6 +373,12 @@ pub fn room_of(path: &Path) -> Option<Room> {
     let block = u64::try_from(st.f_bsize).ok()?;
     let bytes = |blocks: u64| ByteLen(blocks.saturating_mul(block));
     Some(Room { free: bytes(st.f_bavail), size: bytes(st.f_blocks) })
+}
+
+/// Whether a path lies on a file system in memory.
+pub(crate) fn is_tmpfs(path: &Path) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    fs::statfs(path).is_ok_and(|st| st.f_type == TMPFS)
 }
 
 /// Owner and permission bits of a directory.

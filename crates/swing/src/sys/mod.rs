@@ -5,4 +5,6 @@
 pub(crate) mod file;
 pub(crate) mod futex;
 pub(crate) mod mem;
+pub(crate) mod memfd;
 pub(crate) mod process;
+pub(crate) mod room;

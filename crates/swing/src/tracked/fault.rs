@@ -18,7 +18,7 @@ use super::{Tracked, keeper, table};
 use crate::extents::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
-use crate::sys::{futex, mem};
+use crate::sys::{futex, mem, room};
 use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
 
 /// What a fault was about.
@@ -211,6 +211,9 @@ impl Tracked {
         let (at, len) = self.span_of(extent);
         let offset = self.file_offset(extent, next);
         let absent = extents::state_of(next) == ABSENT;
+        if self.in_memory && room::take(len as u64).is_err() {
+            return Err(Errno::NOSPC);
+        }
         if !self.geometry.is_huge(extent) {
             self.fill_file(at, len, offset, absent, next & SPARE != 0)?;
             return Ok(Version::InFile);

@@ -82,6 +82,7 @@ pub(crate) struct Tracked {
     geometry: Geometry,
     states: Arc<States>,
     fd: RawFd,
+    in_memory: bool,
     generation: u64,
     pub gate: Gate,
     /// The log: extents made private by the handler, each pointing to the next; numbers are one
@@ -177,6 +178,7 @@ impl Core {
             geometry: self.geometry,
             states: self.states.clone(),
             fd: file.as_raw_fd(),
+            in_memory: self.in_memory,
             generation: self.generation,
             gate: Gate::default(),
             head: AtomicU32::new(0),

@@ -1,0 +1,225 @@
+//! Finding and keeping the memory of areas, whatever it is made of.
+//!
+//! A file is in the area's folder under the name `memory`, and by a hard link in `parents` of the
+//! areas that depend on it. For a memfd a symbolic link of the same name says where it is open:
+//! `/proc/<pid>/fd/<n>` of the area's owner, or of the owner of the area that depends on it. The
+//! link is read, never followed blindly; see [`crate::sys::memfd`].
+//!
+//! **Who holds it.** The owner, everybody who has a snapshot, and the owners and readers of derived
+//! areas have it open. When the process that the link names is gone, whoever wants the memory looks
+//! for another holder; an adopter then sets the link to itself. A process that closes a named area
+//! in an orderly way keeps it open ([`retain`]) as long as it lives, so that the rule is simple:
+//! such an area lives as long as a process that wrote it or reads it.
+//!
+//! **When nobody holds it** the area is lost: opening it is [`Fault::MemoryGone`], and a collector,
+//! or whoever makes an area of that name, removes what is left. That it is lost is concluded from
+//! locks, which reach into other containers, not only from what `/proc` shows: no owner's lock, no
+//! lease and no pin on any of its manifests, and no lock on the file `holders`.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::area::{MEMORY, PARENTS, State};
+use crate::error::{Fault, Result};
+use crate::info::Info;
+use crate::inventory::Inventory;
+use crate::lease;
+use crate::manifest::Manifest;
+use crate::publish::{manifest_name, parent_memory_name};
+use crate::sync::{Mutex, MutexGuard};
+use crate::sys::file::{self, Folder};
+use crate::sys::memfd::{self, Place};
+use crate::units::AreaId;
+
+/// Locked shared by processes that keep the memory of a closed area.
+pub(crate) const HOLDERS: &str = "holders";
+/// The temporary name of a link.
+const NEW_LINK: &str = "t.memory";
+
+/// How memory is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// Opens the memory of `area` by its name in a folder. `identity` is the device and inode that a
+/// manifest names; they are compared here only to tell holders apart.
+pub(crate) fn open(
+    folder: &Folder,
+    name: &str,
+    area: AreaId,
+    identity: Option<(u64, u64)>,
+    access: Access,
+) -> Result<File> {
+    let opened = match access {
+        Access::Read => folder.open_read(name),
+        Access::Write => folder.open_write(name),
+    };
+    match opened {
+        Err(Fault::Io(failure)) if failure.source.raw_os_error() == Some(libc::ELOOP) => {
+            open_held(folder, name, area, identity, access == Access::Write)
+        }
+        other => other,
+    }
+}
+
+/// Opens a memfd through the process that the link names, else through any that has it open.
+fn open_held(
+    folder: &Folder,
+    name: &str,
+    area: AreaId,
+    identity: Option<(u64, u64)>,
+    writable: bool,
+) -> Result<File> {
+    // A search finds memory wherever it is held, also that of another area than this folder's.
+    if name == MEMORY && Info::read(folder).is_some_and(|info| info.id != area) {
+        return Err(Fault::corrupt(folder.path(), "a manifest of another area"));
+    }
+    let place = Place::parse(&folder.read_link(name)?);
+    let named = place.map_or(Ok(None), |place| place.open(area, writable));
+    let fits = |file: &File| {
+        let known = |(dev, ino)| {
+            file::facts(file, folder.path()).is_ok_and(|f| (f.dev, f.ino) == (dev, ino))
+        };
+        identity.is_none_or(known)
+    };
+    if let Ok(Some(file)) = named
+        && fits(&file)
+    {
+        return Ok(file);
+    }
+    if let Some(file) = memfd::search(area, identity, writable) {
+        return Ok(file);
+    }
+    // A process that is there but may not be asked is another matter than one that is gone.
+    place.map_or(Ok(None), |place| place.open(area, writable))?;
+    Err(Fault::MemoryGone { path: folder.join(name) })
+}
+
+/// Gives open memory a name in a folder: a hard link for a file, else where it is open.
+pub(crate) fn give_name(folder: &Folder, file: &File, name: &str) -> Result<()> {
+    if memfd::is_one(file) {
+        return folder.place_link(&Place::own(file).path(), NEW_LINK, name);
+    }
+    folder.link_file(file, name).map(|_| ())
+}
+
+/// After an adoption: the link names this process, which has just opened the memory itself.
+pub(crate) fn take_name(folder: &Folder, file: &File, name: &str) -> Result<()> {
+    if memfd::is_one(file) { give_name(folder, file, name) } else { Ok(()) }
+}
+
+/// The memory files that manifests need: folder, name, area and identity of each.
+fn needed<'a>(
+    manifests: impl Iterator<Item = &'a Manifest>,
+) -> Vec<(bool, String, AreaId, (u64, u64))> {
+    let mut out: Vec<(bool, String, AreaId, (u64, u64))> = Vec::new();
+    for manifest in manifests {
+        let mut used = vec![false; manifest.sources.len()];
+        manifest.runs.iter().for_each(|run| used[run.source as usize] = true);
+        for (i, entry) in manifest.sources.iter().enumerate().filter(|(i, _)| used[*i]) {
+            let name = if i == 0 { MEMORY.to_owned() } else { parent_memory_name(entry.area) };
+            let one = (i > 0, name, entry.area, (entry.dev, entry.ino));
+            if !out.contains(&one) {
+                out.push(one);
+            }
+        }
+    }
+    out
+}
+
+/// Whether any memory of an area is a memfd, as far as names tell.
+pub(crate) fn has_links(folder: &Folder) -> bool {
+    folder.read_link(MEMORY).is_ok() || folder.exists(PARENTS)
+}
+
+/// Whether an area whose owner's lock is held by the caller has lost memory that its committed
+/// state shows, for good.
+pub(crate) fn is_lost(folder: &Folder, inventory: &Inventory) -> Result<bool> {
+    let parents = folder.open_folder(PARENTS);
+    let gone = |(of_parent, name, area, identity): &(bool, String, AreaId, (u64, u64))| {
+        let place = match (of_parent, &parents) {
+            (false, _) => folder,
+            (true, Ok(parents)) => parents,
+            (true, Err(_)) => return false,
+        };
+        let found = open(place, name, *area, Some(*identity), Access::Read);
+        matches!(found, Err(Fault::MemoryGone { .. }))
+    };
+    if !needed(std::iter::once(&inventory.committed)).iter().any(gone) {
+        return Ok(false);
+    }
+    // What `/proc` does not show may be held all the same, in another container.
+    match folder.open_write(HOLDERS) {
+        Ok(file) if !file::try_lock(&file, true, &folder.join(HOLDERS))? => return Ok(false),
+        Ok(_) | Err(Fault::NotFound) => {}
+        Err(fault) => return Err(fault),
+    }
+    for manifest in inventory.live.values() {
+        let current = manifest.epoch == inventory.committed.epoch;
+        let links = 1 + u64::from(current) + u64::from(inventory.shared == Some(manifest.epoch));
+        if lease::is_held(folder, &manifest_name(manifest.epoch), links)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What this process keeps open of an area it has closed.
+#[derive(Debug)]
+struct Retained {
+    area: AreaId,
+    /// Its own memory and that of the areas it depends on.
+    _memory: Vec<Arc<File>>,
+    /// Locked shared; without a name when the area has been removed.
+    holders: Option<File>,
+}
+
+/// See [`lock_retained`].
+pub(crate) struct RetainedLock {
+    _guard: MutexGuard<'static, Vec<Retained>>,
+}
+
+static RETAINED: Mutex<Vec<Retained>> = Mutex::new(Vec::new());
+
+/// Held over a fork, so that the child finds the list in order.
+pub(crate) fn lock_retained() -> RetainedLock {
+    RetainedLock { _guard: RETAINED.lock() }
+}
+
+/// Keeps the memfds of a closed area open as long as this process lives, or until it is opened
+/// again or removed.
+pub(crate) fn retain(folder: &Folder, area: AreaId, state: &State) {
+    let own = state.memory.as_ref().map(|m| &m.file);
+    let sources = state.sources.iter().flatten().map(|s| &s.file);
+    let memory: Vec<Arc<File>> =
+        own.into_iter().chain(sources).filter(|f| memfd::is_one(f)).cloned().collect();
+    if memory.is_empty() {
+        return;
+    }
+    let holders = folder.open_write(HOLDERS).or_else(|_| folder.create_new(HOLDERS));
+    // Without the lock a collector in another container may take the area for lost: only then.
+    let locked = |file: &File| file::try_lock(file, false, &folder.join(HOLDERS)).unwrap_or(false);
+    let holders = holders.ok().filter(locked);
+    let mut list = RETAINED.lock();
+    prune(&mut list);
+    list.retain(|r| r.area != area);
+    list.push(Retained { area, _memory: memory, holders });
+}
+
+/// The area is open again, or gone.
+pub(crate) fn release(area: AreaId) {
+    RETAINED.lock().retain(|r| r.area != area);
+}
+
+/// Lets go of areas that others have removed.
+pub(crate) fn release_removed() {
+    prune(&mut RETAINED.lock());
+}
+
+fn prune(list: &mut MutexGuard<'_, Vec<Retained>>) {
+    let removed =
+        |file: &File| file.metadata().is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) == 0);
+    list.retain(|r| !r.holders.as_ref().is_some_and(removed));
+}
