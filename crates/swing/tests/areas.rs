@@ -1,5 +1,6 @@
 //! One process, several handles: what publish, hook and derive promise.
 
+#[macro_use]
 mod common;
 
 use common::*;
@@ -7,7 +8,6 @@ use swing::{ExtentState, Publish, WriteIntent};
 
 /// INV-AREA-1, the first regression: the reader has not touched the page before the owner writes
 /// again. A MAP_PRIVATE mapping of the owner's live file would now show the later write.
-#[test]
 fn an_untouched_page_of_a_snapshot_does_not_show_later_writes() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -31,7 +31,6 @@ fn an_untouched_page_of_a_snapshot_does_not_show_later_writes() {
     assert!(newer.epoch() > snapshot.epoch());
 }
 
-#[test]
 fn states_of_extents() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -49,7 +48,6 @@ fn states_of_extents() {
     assert!(read(&area, data_at(1), DATA).iter().all(|b| *b == 0));
 }
 
-#[test]
 fn a_derived_area_keeps_addresses_and_hides_its_writes() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -79,7 +77,6 @@ fn a_derived_area_keeps_addresses_and_hides_its_writes() {
     assert!(bytes.iter().enumerate().all(|(i, b)| *b == if i == 5 { 3 } else { 1 }));
 }
 
-#[test]
 fn reopening_returns_to_what_was_committed() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -98,7 +95,6 @@ fn reopening_returns_to_what_was_committed() {
 }
 
 /// Ranges of a snapshot against what its writer says of each extent.
-#[test]
 fn is_mapped_agrees_with_the_writer() {
     let h = home();
     let seed = fastrand::u64(..);
@@ -134,7 +130,6 @@ fn is_mapped_agrees_with_the_writer() {
 }
 
 /// What a failed or refused call leaves: nothing.
-#[test]
 fn committed_states_are_invisible_until_shared() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -156,4 +151,13 @@ fn committed_states_are_invisible_until_shared() {
     area.reclaim().unwrap();
     let stats = area.stats();
     assert_eq!((stats.live_manifests, stats.retired.get()), (2, SMALL));
+}
+
+over_both_back_ends! {
+    an_untouched_page_of_a_snapshot_does_not_show_later_writes,
+    states_of_extents,
+    a_derived_area_keeps_addresses_and_hides_its_writes,
+    reopening_returns_to_what_was_committed,
+    is_mapped_agrees_with_the_writer,
+    committed_states_are_invisible_until_shared,
 }

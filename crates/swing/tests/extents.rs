@@ -1,5 +1,6 @@
 //! Areas with data extents of every size: the same suite for each, barrier calls and plain stores.
 
+#[macro_use]
 mod common;
 
 use common::*;
@@ -25,7 +26,6 @@ fn put(area: &Area, at: u64, byte: u8, plain: bool) {
     unsafe { area.base().add(at as usize).write_volatile(byte) }
 }
 
-#[test]
 fn impossible_sizes_are_refused() {
     let h = home();
     for extent in [0, 1, 4096, 32 << 10, 96 << 10, 3 << 20, 64 << 20] {
@@ -34,7 +34,6 @@ fn impossible_sizes_are_refused() {
     }
 }
 
-#[test]
 fn exactly_the_extents_stored_to_are_copied() {
     for (extent, plain) in sizes().flat_map(|e| [(e, false), (e, true)]) {
         let h = home();
@@ -86,7 +85,6 @@ fn exactly_the_extents_stored_to_are_copied() {
     }
 }
 
-#[test]
 fn extents_of_different_sizes_do_not_mix() {
     let h = home();
     let other = h.ns.create(&name("a"), &sized(ByteLen::kib(64))).unwrap();
@@ -99,4 +97,10 @@ fn extents_of_different_sizes_do_not_mix() {
     let same = h.ns.create(&name("c"), &sized(ByteLen::kib(64))).unwrap();
     same.map_foreign(&view, range((2 << 20) + SMALL, 3 * SMALL), at).unwrap();
     assert_eq!(read(&same, 4 << 20, 3 * SMALL), vec![1; 3 * SMALL as usize]);
+}
+
+over_both_back_ends! {
+    impossible_sizes_are_refused,
+    exactly_the_extents_stored_to_are_copied,
+    extents_of_different_sizes_do_not_mix,
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::*;
 use swing::{
-    Area, AreaOptions, ByteLen, CreateError, Namespace, Publish, PublishError, WriteError,
+    Area, AreaOptions, Backing, ByteLen, CreateError, Namespace, Publish, PublishError, WriteError,
     WriteIntent,
 };
 
@@ -30,7 +30,7 @@ impl Small {
             println!("skipped: mounting a tmpfs needs root and a mount program");
             return None;
         }
-        let ns = Namespace::open(dir.path().join("home")).unwrap();
+        let ns = Namespace::open(dir.path().join("home")).unwrap().with_backing(Backing::File);
         Some(Self { dir, ns })
     }
 }

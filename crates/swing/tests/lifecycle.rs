@@ -1,5 +1,6 @@
 //! Ownership, removal, pins, waiting, listing, thresholds: areas over their whole life.
 
+#[macro_use]
 mod common;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,7 +17,6 @@ fn allocated(h: &Home, file: &str) -> u64 {
     std::fs::metadata(h.dir.path().join(file)).unwrap().blocks() * 512
 }
 
-#[test]
 fn memory_is_given_back_when_the_last_lease_ends() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -42,7 +42,6 @@ fn memory_is_given_back_when_the_last_lease_ends() {
     assert!(stats.retired.get() == 0 && stats.spare <= ByteLen::mib(16), "{stats:?}");
 }
 
-#[test]
 fn a_namespace_that_was_deleted_is_an_error_of_its_own() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -63,7 +62,6 @@ fn a_namespace_that_was_deleted_is_an_error_of_its_own() {
 }
 
 /// INV-AREA-2: an extent nobody shares any more is written in place, without a copy.
-#[test]
 fn unshared_extents_are_written_in_place() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -78,7 +76,6 @@ fn unshared_extents_are_written_in_place() {
     assert_eq!(after.in_place.get() - before.in_place.get(), 4 * DATA);
 }
 
-#[test]
 fn a_reader_cannot_make_its_mapping_writable() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -95,7 +92,6 @@ fn a_reader_cannot_make_its_mapping_writable() {
     }
 }
 
-#[test]
 fn a_derived_area_survives_its_parents_name_owner_and_memory() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -129,7 +125,6 @@ fn a_derived_area_survives_its_parents_name_owner_and_memory() {
     assert_eq!(info[1].parents.len(), 1, "the lineage stays");
 }
 
-#[test]
 fn a_removed_area_stays_for_its_readers_and_goes_with_the_last() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -154,7 +149,6 @@ fn a_removed_area_stays_for_its_readers_and_goes_with_the_last() {
 }
 
 /// Addresses outlive the handles: a next owner must not take their memory away.
-#[test]
 fn addresses_stay_valid_after_their_area_is_closed() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -177,7 +171,6 @@ fn addresses_stay_valid_after_their_area_is_closed() {
     assert_eq!(allocated(&h, "a/memory"), 2 * DATA);
 }
 
-#[test]
 fn unnamed_and_unpublished_areas_leave_nothing() {
     let h = home();
     let unnamed = h.ns.create_unnamed(&options()).unwrap();
@@ -199,7 +192,6 @@ fn unnamed_and_unpublished_areas_leave_nothing() {
     assert_eq!(std::fs::read_dir(h.dir.path()).unwrap().count(), 0);
 }
 
-#[test]
 fn one_owner_of_many_that_try() {
     let h = home();
     for round in 0..20 {
@@ -236,7 +228,6 @@ fn one_owner_of_many_that_try() {
     }
 }
 
-#[test]
 fn waiting_for_a_newer_state() {
     let h = home();
     let missing = h.ns.wait_newer(&name("x"), Epoch(0), Duration::ZERO);
@@ -274,7 +265,6 @@ fn waiting_for_a_newer_state() {
     });
 }
 
-#[test]
 fn listing_shows_sizes_owner_readers_and_lineage() {
     let h = home();
     let area = h.ns.create(&name("a/b c"), &options()).unwrap();
@@ -304,7 +294,6 @@ fn listing_shows_sizes_owner_readers_and_lineage() {
     assert!(list.iter().all(|i| i.owner.is_none()));
 }
 
-#[test]
 fn hooks_can_be_refused_and_allowed_again() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -325,7 +314,6 @@ fn hooks_can_be_refused_and_allowed_again() {
 }
 
 /// The paper's threshold on memory consumed by copy-on-write.
-#[test]
 fn hooks_are_refused_above_the_threshold() {
     let h = home();
     let mut options = options();
@@ -349,7 +337,6 @@ fn hooks_are_refused_above_the_threshold() {
     drop(h.ns.hook(&name("a")).unwrap());
 }
 
-#[test]
 fn what_the_dead_left_does_not_pile_up() {
     let h = home();
     for i in 0..20u64 {
@@ -363,7 +350,6 @@ fn what_the_dead_left_does_not_pile_up() {
     assert_eq!(std::fs::read_dir(h.dir.path()).unwrap().count(), 0);
 }
 
-#[test]
 fn parts_of_several_areas_are_mapped_into_one() {
     let h = home();
     let make = |text: &str, byte| {
@@ -411,7 +397,6 @@ fn parts_of_several_areas_are_mapped_into_one() {
     }
 }
 
-#[test]
 fn a_namespace_others_may_write_to_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
@@ -425,7 +410,6 @@ fn a_namespace_others_may_write_to_is_refused() {
     assert_eq!(std::fs::metadata(made.path()).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
-#[test]
 fn many_threads_make_memory_at_once() {
     let h = home();
     let area = h.ns.create_unnamed(&options()).unwrap();
@@ -456,7 +440,6 @@ fn many_threads_make_memory_at_once() {
     assert_eq!((stats.mapped.get(), stats.runs, stats.populated.get()), (64 * DATA, 1, 64 * DATA));
 }
 
-#[test]
 fn an_area_is_mapped_where_it_was_when_that_is_free() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -474,7 +457,6 @@ fn an_area_is_mapped_where_it_was_when_that_is_free() {
     assert_eq!(other.base().as_ptr() as usize, hint);
 }
 
-#[test]
 fn bad_ranges_and_options_are_errors() {
     let h = home();
     let area = h.ns.create_unnamed(&options()).unwrap();
@@ -489,4 +471,26 @@ fn bad_ranges_and_options_are_errors() {
     assert!(matches!(h.ns.create_unnamed(&odd), Err(CreateError::OutOfRange { .. })));
     assert!(AreaName::new("").is_err());
     assert!(AreaOptions::default_database().reserve >= ByteLen::gib(64));
+}
+
+over_both_back_ends! {
+    memory_is_given_back_when_the_last_lease_ends,
+    a_namespace_that_was_deleted_is_an_error_of_its_own,
+    unshared_extents_are_written_in_place,
+    a_reader_cannot_make_its_mapping_writable,
+    a_derived_area_survives_its_parents_name_owner_and_memory,
+    a_removed_area_stays_for_its_readers_and_goes_with_the_last,
+    addresses_stay_valid_after_their_area_is_closed,
+    unnamed_and_unpublished_areas_leave_nothing,
+    one_owner_of_many_that_try,
+    waiting_for_a_newer_state,
+    listing_shows_sizes_owner_readers_and_lineage,
+    hooks_can_be_refused_and_allowed_again,
+    hooks_are_refused_above_the_threshold,
+    what_the_dead_left_does_not_pile_up,
+    parts_of_several_areas_are_mapped_into_one,
+    a_namespace_others_may_write_to_is_refused,
+    many_threads_make_memory_at_once,
+    an_area_is_mapped_where_it_was_when_that_is_free,
+    bad_ranges_and_options_are_errors,
 }

@@ -1,5 +1,6 @@
 //! Live hooks: other processes hook the state of any moment while the owner goes on storing.
 
+#[macro_use]
 mod common;
 
 use std::io::{Read, Write};
@@ -31,7 +32,6 @@ fn get(snapshot: &Snapshot, at: u64) -> u64 {
 
 /// Each hook sees everything stored before it asked, and a prefix of what each thread stores:
 /// threads write ascending numbers to three extents in turn.
-#[test]
 fn a_live_hook_sees_its_moment() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -68,7 +68,6 @@ fn a_live_hook_sees_its_moment() {
     });
 }
 
-#[test]
 fn refusing_and_allowing_again() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -91,7 +90,6 @@ fn refusing_and_allowing_again() {
     assert_eq!(get(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 3);
 }
 
-#[test]
 fn over_the_threshold_hooks_are_refused_until_memory_comes_back() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -117,7 +115,6 @@ fn over_the_threshold_hooks_are_refused_until_memory_comes_back() {
 }
 
 /// A lock of the program keeps a structure whole in every snapshot.
-#[test]
 fn a_guard_makes_moments_consistent() {
     let h = home();
     let area = Arc::new(h.ns.create(&name("a"), &options()).unwrap());
@@ -155,7 +152,6 @@ fn a_guard_makes_moments_consistent() {
 }
 
 /// What comes through the socket is hostile; honest hookers are served all the same.
-#[test]
 fn hostile_clients_change_nothing() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
@@ -215,7 +211,6 @@ impl Drop for Child {
 }
 
 /// A real other process: hooked while it stores, then stopped, then killed.
-#[test]
 fn busy_and_dead_owners_leave_their_last_state() {
     let h = home();
     let path = h.dir.path().to_owned();
@@ -259,7 +254,6 @@ fn busy_and_dead_owners_leave_their_last_state() {
 }
 
 /// A chain: hooked, written by plain stores, hooked from there.
-#[test]
 fn hooked_areas_are_hooked_again() {
     let h = home();
     let first = h.ns.create(&name("n0"), &options()).unwrap();
@@ -281,4 +275,14 @@ fn hooked_areas_are_hooked_again() {
             assert_eq!(get(&s, data_at(i)), expected, "area {n} extent {i}");
         }
     }
+}
+
+over_both_back_ends! {
+    a_live_hook_sees_its_moment,
+    refusing_and_allowing_again,
+    over_the_threshold_hooks_are_refused_until_memory_comes_back,
+    a_guard_makes_moments_consistent,
+    hostile_clients_change_nothing,
+    busy_and_dead_owners_leave_their_last_state,
+    hooked_areas_are_hooked_again,
 }

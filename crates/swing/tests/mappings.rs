@@ -1,5 +1,6 @@
 //! A process that has run out of mappings gets an error and its area is as it was (INV-AREA-8).
 
+#[macro_use]
 mod common;
 
 use common::*;
@@ -39,7 +40,6 @@ impl Drop for Exhausted {
     }
 }
 
-#[test]
 fn out_of_mappings() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -74,4 +74,8 @@ fn out_of_mappings() {
     area.publish(Publish::Shared, b"").unwrap();
     let snapshot = h.ns.hook(&name("a")).unwrap();
     assert_eq!(read_snapshot(&snapshot, data_at(2), 9), [2, 2, 2, 2, 2, 2, 2, 2, 1]);
+}
+
+over_both_back_ends! {
+    out_of_mappings,
 }

@@ -5,6 +5,7 @@
 //! and now and then all of them, are compared with the bytes. `SWING_SEED` replays a run,
 //! `SWING_STEPS` makes it longer.
 
+#[macro_use]
 mod common;
 
 use std::collections::BTreeMap;
@@ -417,7 +418,6 @@ fn run(seed: u64, steps: usize) {
 }
 
 /// INV-AREA-1 to INV-AREA-5 under random use.
-#[test]
 fn random_operations_agree_with_the_model() {
     let steps = std::env::var("SWING_STEPS").ok().and_then(|s| s.parse().ok()).unwrap_or(1500);
     if let Some(seed) = std::env::var("SWING_SEED").ok().and_then(|s| s.parse().ok()) {
@@ -426,4 +426,8 @@ fn random_operations_agree_with_the_model() {
     for _ in 0..3 {
         run(fastrand::u64(..), steps);
     }
+}
+
+over_both_back_ends! {
+    random_operations_agree_with_the_model,
 }

@@ -2,13 +2,14 @@
 //! changes its copies and shares the result with D and E, which change theirs. Nobody sees
 //! anybody's later writes, and nothing is copied that nobody writes.
 
+#[macro_use]
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use common::*;
-use swing::{AreaOffset, Namespace, Publish, Snapshot, WriteIntent};
+use swing::{AreaOffset, BACKING_VARIABLE, Backing, Namespace, Publish, Snapshot, WriteIntent};
 
 const ROLE: &str = "SWING_PROCESS_ROLE";
 const PLACE: &str = "SWING_PROCESS_PLACE";
@@ -31,6 +32,7 @@ impl Stage {
             .args(["child_entry", "--exact", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(PLACE, h.dir.path())
+            .env(BACKING_VARIABLE, backing_text())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -145,7 +147,11 @@ fn consume(ns: &Namespace, text: &str, byte: u8) {
     wait_for_go();
 }
 
-#[test]
+/// A memfd lives as long as somebody holds it.
+fn held(h: &Home, text: &str) -> Option<Snapshot> {
+    (backing() == Backing::Memfd).then(|| h.ns.hook(&name(text)).unwrap())
+}
+
 fn two_sources_one_combiner_two_consumers() {
     let h = home();
     let (mut a, mut b) = (Stage::start("A", &h), Stage::start("B", &h));
@@ -158,6 +164,7 @@ fn two_sources_one_combiner_two_consumers() {
     assert_eq!((a.answer(), b.answer()), (2, 2));
     c.go();
     assert_eq!(c.answer(), 2);
+    let held_c = held(&h, "C");
     c.finish();
     // C's process is gone; A's and B's names go, too.
     a.go();
@@ -176,6 +183,7 @@ fn two_sources_one_combiner_two_consumers() {
         info.parents.iter().map(|p| p.name.clone().unwrap().to_string()).collect::<Vec<_>>()
     };
     assert_eq!((parents("C"), parents("D")), (vec!["A".into(), "B".into()], vec!["C".to_owned()]));
+    let held = (held_c, held(&h, "D"), held(&h, "E"));
     d.finish();
     e.finish();
     check_combined(&h.ns.hook(&name("C")).unwrap());
@@ -184,10 +192,11 @@ fn two_sources_one_combiner_two_consumers() {
         assert!(snapshot_is(&snapshot, data_at(0), DATA, byte));
         assert!(snapshot_is(&snapshot, data_at(SHARED), DATA, 2));
     }
+    drop(held);
     for text in ["C", "D", "E"] {
         h.ns.remove(&name(text)).unwrap();
     }
-    assert_eq!(std::fs::read_dir(h.dir.path()).unwrap().count(), 0);
+    nothing_is_left(&h);
 }
 
 /// Reads everything, then says how much memory of the area is counted for this process alone.
@@ -213,7 +222,6 @@ fn proportional_kib() -> u64 {
 }
 
 /// N readers together use the data once.
-#[test]
 fn many_readers_share_one_copy() {
     let h = home();
     let area = h.ns.create(&name("wide"), &options()).unwrap();
@@ -235,4 +243,9 @@ fn many_readers_share_one_copy() {
     let after = std::fs::metadata(h.dir.path().join("wide/memory")).unwrap();
     let blocks = std::os::unix::fs::MetadataExt::blocks;
     assert_eq!(blocks(&before), blocks(&after), "reading allocates nothing (INV-AREA-9)");
+}
+
+over_both_back_ends! {
+    two_sources_one_combiner_two_consumers,
+    many_readers_share_one_copy,
 }

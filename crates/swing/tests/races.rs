@@ -1,5 +1,6 @@
 //! Many at once: hooks against publishes, collections against everything.
 
+#[macro_use]
 mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,7 +39,6 @@ fn state_of(snapshot: &Snapshot) -> u64 {
 
 /// The lease protocol: a hook at any moment gets one whole state, the newest or one that was newest
 /// just now.
-#[test]
 fn hooks_race_with_publishes() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -120,7 +120,6 @@ fn one_life(ns: &Namespace, rng: &mut fastrand::Rng) {
     }
 }
 
-#[test]
 fn collections_race_with_everything() {
     let h = home();
     let seed = fastrand::u64(..);
@@ -153,4 +152,9 @@ fn collections_race_with_everything() {
     h.ns.gc().unwrap();
     let left: Vec<_> = std::fs::read_dir(h.dir.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+over_both_back_ends! {
+    hooks_race_with_publishes,
+    collections_race_with_everything,
 }

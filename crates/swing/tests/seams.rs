@@ -1,5 +1,6 @@
 //! The number of mappings stays bounded however many commits there are (INV-AREA-11).
 
+#[macro_use]
 mod common;
 
 use std::collections::{HashMap, VecDeque};
@@ -97,17 +98,14 @@ fn many_commits(seed: u64, commits: u64, data_extents: u64, readers: usize) {
     }
 }
 
-#[test]
 fn thousands_of_commits() {
     many_commits(fastrand::u64(..), 4_000, 0, 0);
 }
 
-#[test]
 fn with_readers_of_old_states() {
     many_commits(fastrand::u64(..), 1_500, 24, 12);
 }
 
-#[test]
 fn single_writes_all_over_the_small_zone() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -129,7 +127,6 @@ fn single_writes_all_over_the_small_zone() {
     model.check(snapshot.base().as_ptr());
 }
 
-#[test]
 fn a_derived_area_keeps_the_bound_and_its_origin() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -154,7 +151,6 @@ fn a_derived_area_keeps_the_bound_and_its_origin() {
     origin.check(area.base().as_ptr());
 }
 
-#[test]
 fn an_area_of_small_extents_only() {
     let h = home();
     let all = ByteLen::mib(64);
@@ -176,7 +172,6 @@ fn seeded_rng(test: &str) -> Rng {
     Rng::with_seed(seed)
 }
 
-#[test]
 fn tracked_areas_are_left_alone() {
     const EXTENTS: u64 = 120;
     const THREADS: u64 = 2;
@@ -231,4 +226,13 @@ fn put_plainly(area: &Area, at: u64, value: u64) {
     // SAFETY: the area is tracked: stores without a barrier are what it is for, and only one thread
     // stores into an extent.
     unsafe { area.base().as_ptr().add(at as usize).cast::<u64>().write_volatile(value) };
+}
+
+over_both_back_ends! {
+    thousands_of_commits,
+    with_readers_of_old_states,
+    single_writes_all_over_the_small_zone,
+    a_derived_area_keeps_the_bound_and_its_origin,
+    an_area_of_small_extents_only,
+    tracked_areas_are_left_alone,
 }

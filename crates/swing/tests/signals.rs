@@ -3,6 +3,7 @@
 //! Everything happens in forked children, each with its own namespace: handlers belong to a whole
 //! process.
 
+#[macro_use]
 mod common;
 
 use std::io::{Read, Seek};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use common::*;
 use libc::{c_int, c_void, siginfo_t};
-use swing::{Area, Namespace, Publish};
+use swing::{Area, Backing, Namespace, Publish};
 
 /// A fork concerns the whole process: one test at a time.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -135,7 +136,6 @@ fn install(handler: usize, flags: c_int) {
     }
 }
 
-#[test]
 fn crashes_are_crashes() {
     let crashes: [fn(&Area); 4] = [
         |_| crash(),
@@ -167,7 +167,6 @@ fn crashes_are_crashes() {
     }
 }
 
-#[test]
 fn a_handler_before_and_after_gets_only_its_own_faults() {
     for after in [false, true] {
         let (code, text) = run(|| {
@@ -192,7 +191,6 @@ fn a_handler_before_and_after_gets_only_its_own_faults() {
     }
 }
 
-#[test]
 fn a_publish_puts_the_handler_in_front_again() {
     let (code, text) = run(|| {
         let h = home();
@@ -209,7 +207,6 @@ fn a_publish_puts_the_handler_in_front_again() {
 }
 
 /// Without that, the newcomer gets the faults: that is what the documentation says.
-#[test]
 fn a_replaced_handler_does_not_see_first_touches() {
     let (code, _) = run(|| {
         let h = home();
@@ -224,7 +221,6 @@ fn a_replaced_handler_does_not_see_first_touches() {
 
 /// Python's faulthandler, enabled before or after, with and without SA_NODEFER: a crash is
 /// reported once, and ends the process by the same signal.
-#[test]
 fn fault_handlers_that_raise_again() {
     for (after, flags) in
         [(false, 0), (false, libc::SA_NODEFER), (true, 0), (true, libc::SA_NODEFER)]
@@ -248,7 +244,6 @@ fn fault_handlers_that_raise_again() {
     }
 }
 
-#[test]
 fn an_ignored_signal_is_ignored_and_a_fault_is_not() {
     let (code, text) = run(|| {
         let h = home();
@@ -267,7 +262,6 @@ fn an_ignored_signal_is_ignored_and_a_fault_is_not() {
 
 /// A forked child has the state of the fork as private memory, may write it, and its parent does
 /// not notice; also while other threads of the parent store.
-#[test]
 fn forked_children_have_memory_of_their_own() {
     let (code, text) = run(|| {
         let h = home();
@@ -354,7 +348,7 @@ fn a_full_file_system_is_said_and_is_no_bus_error() {
     let Some(dir) = small() else { return };
     let path = dir.path().join("home");
     let (code, text) = run(|| {
-        let ns = Namespace::open(&path).unwrap();
+        let ns = Namespace::open(&path).unwrap().with_backing(Backing::File);
         let area = ns.create(&name("a"), &options()).unwrap();
         area.track().unwrap();
         (0..40).for_each(|e| store(&area, data_at(e), e));
@@ -371,7 +365,7 @@ fn memory_is_found_before_a_store_dies() {
     let Some(dir) = small() else { return };
     let path = dir.path().join("home");
     let (code, text) = run(|| {
-        let ns = Namespace::open(&path).unwrap();
+        let ns = Namespace::open(&path).unwrap().with_backing(Backing::File);
         let area = ns.create(&name("a"), &options()).unwrap();
         area.track().unwrap();
         // Three versions of six extents would not fit; two do, and the keeper finds them.
@@ -395,4 +389,14 @@ fn memory_is_found_before_a_store_dies() {
     });
     unmount(&dir);
     assert_eq!((code, text.as_str()), (0, ""));
+}
+
+over_both_back_ends! {
+    crashes_are_crashes,
+    a_handler_before_and_after_gets_only_its_own_faults,
+    a_publish_puts_the_handler_in_front_again,
+    a_replaced_handler_does_not_see_first_touches,
+    fault_handlers_that_raise_again,
+    an_ignored_signal_is_ignored_and_a_fault_is_not,
+    forked_children_have_memory_of_their_own,
 }

@@ -1,5 +1,6 @@
 //! Plain stores into tracked areas: copy-on-write without a call (INV-AREA-12).
 
+#[macro_use]
 mod common;
 
 use std::sync::Barrier;
@@ -36,7 +37,6 @@ fn tracked(h: &Home, text: &str) -> Area {
     area
 }
 
-#[test]
 fn first_touch_is_zero_and_stores_stay_private() {
     let h = home();
     let area = tracked(&h, "a");
@@ -65,7 +65,6 @@ fn first_touch_is_zero_and_stores_stay_private() {
 }
 
 /// What C's memset and memcpy and vectorised loops do: stores of any width, over extents' borders.
-#[test]
 fn bulk_stores_cross_extents() {
     let h = home();
     let area = tracked(&h, "a");
@@ -98,7 +97,6 @@ fn bulk_stores_cross_extents() {
 }
 
 /// Exactly one thread copies; no store of any is lost.
-#[test]
 fn threads_race_for_one_extent() {
     const THREADS: u64 = 8;
     let h = home();
@@ -133,7 +131,6 @@ fn threads_race_for_one_extent() {
 /// Each publish is one moment: threads write ascending numbers to many extents in turn; the state
 /// they see of any thread is a prefix of its stores, and if B copied what it saw of A, then A's
 /// store is there.
-#[test]
 fn a_publish_is_one_moment() {
     const SLOTS: u64 = 12;
     let h = home();
@@ -195,7 +192,6 @@ fn a_publish_is_one_moment() {
     });
 }
 
-#[test]
 fn holding_stops_everybody_but_the_holder() {
     let h = home();
     let area = tracked(&h, "a");
@@ -232,7 +228,6 @@ fn holding_stops_everybody_but_the_holder() {
 }
 
 /// Without a publish in between, a hold costs no copies: what it protected is written in place.
-#[test]
 fn what_nobody_shows_is_written_in_place() {
     let h = home();
     let area = tracked(&h, "a");
@@ -257,7 +252,6 @@ fn what_nobody_shows_is_written_in_place() {
 
 /// Barrier calls, discards, reclaiming and plain stores of several threads beside each other,
 /// against a model.
-#[test]
 fn agrees_with_a_model() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
@@ -318,7 +312,6 @@ fn agrees_with_a_model() {
 }
 
 /// A system call does not fault but fails; `prepare` is the way.
-#[test]
 fn system_calls_need_prepared_buffers() {
     let h = home();
     let area = tracked(&h, "a");
@@ -342,7 +335,6 @@ fn system_calls_need_prepared_buffers() {
     assert_eq!(read(&area, data_at(0), 8), b"12345678");
 }
 
-#[test]
 fn pointers_stay_valid_at_the_origins_address() {
     let h = home();
     let area = tracked(&h, "a");
@@ -373,7 +365,6 @@ fn pointers_stay_valid_at_the_origins_address() {
     assert!(snapshot.derive_at_origin(None).is_err(), "the addresses are the first one's");
 }
 
-#[test]
 fn many_areas_come_and_go() {
     let h = home();
     for round in 0..40 {
@@ -389,4 +380,17 @@ fn many_areas_come_and_go() {
         assert!(areas.iter().all(|a| load(a, DATA) == round));
     }
     assert_eq!(std::fs::read_dir(h.dir.path()).unwrap().count(), 0);
+}
+
+over_both_back_ends! {
+    first_touch_is_zero_and_stores_stay_private,
+    bulk_stores_cross_extents,
+    threads_race_for_one_extent,
+    a_publish_is_one_moment,
+    holding_stops_everybody_but_the_holder,
+    what_nobody_shows_is_written_in_place,
+    agrees_with_a_model,
+    system_calls_need_prepared_buffers,
+    pointers_stay_valid_at_the_origins_address,
+    many_areas_come_and_go,
 }

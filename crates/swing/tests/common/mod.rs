@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use swing::{Area, AreaName, AreaOffset, AreaOptions, ByteLen, Namespace, Snapshot, WriteIntent};
+use swing::{
+    Area, AreaName, AreaOffset, AreaOptions, Backing, ByteLen, Namespace, Snapshot, WriteIntent,
+};
 
 /// Bytes of an extent of the data zone.
 pub const DATA: u64 = swing::geometry::DATA_EXTENT.0;
@@ -22,7 +24,7 @@ pub fn home() -> Home {
         .tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap();
-    let ns = Namespace::open(dir.path()).unwrap();
+    let ns = Namespace::open(dir.path()).unwrap().with_backing(backing());
     Home { dir, ns }
 }
 
@@ -72,4 +74,62 @@ pub fn read_snapshot(snapshot: &Snapshot, start: u64, len: u64) -> Vec<u8> {
 /// Whether all of a range of a snapshot holds one byte.
 pub fn snapshot_is(snapshot: &Snapshot, start: u64, len: u64, byte: u8) -> bool {
     read_snapshot(snapshot, start, len).iter().all(|b| *b == byte)
+}
+
+/// Nothing is left of all areas, at the latest when programs that other tests are just starting
+/// have let go of the descriptors they inherited for a moment.
+pub fn nothing_is_left(h: &Home) {
+    let mut left: Vec<_> = Vec::new();
+    for _ in 0..200 {
+        h.ns.gc().unwrap();
+        left = std::fs::read_dir(h.dir.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        if left.is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{left:?}");
+}
+
+// The conformance suite: the tests of these files say what an area is, whatever its memory is made
+// of, so each runs over every back end.
+
+thread_local! {
+    static BACKING: std::cell::Cell<Option<Backing>> = const { std::cell::Cell::new(None) };
+}
+
+/// The back end that the running test is about.
+pub fn backing() -> Backing {
+    BACKING.get().unwrap_or(Backing::File)
+}
+
+/// What tells a process that a test starts the same; see [`swing::BACKING_VARIABLE`].
+pub fn backing_text() -> &'static str {
+    if backing() == Backing::Memfd { "memfd" } else { "file" }
+}
+
+/// Whether the running test is one of two that are about different back ends.
+pub fn is_over_one() -> bool {
+    BACKING.get().is_some()
+}
+
+/// Runs a test over one back end.
+pub fn over(backing: Backing, test: fn()) {
+    BACKING.set(Some(backing));
+    println!("over {}", backing_text());
+    test();
+}
+
+/// Makes two tests of each function: `file::name` and `memfd::name`. A function that is not listed
+/// would be an unused one, which is a warning.
+#[macro_export]
+macro_rules! over_both_back_ends {
+    ($($test:ident),* $(,)?) => {
+        mod file {
+            $(#[test] fn $test() { super::common::over(swing::Backing::File, super::$test); })*
+        }
+        mod memfd {
+            $(#[test] fn $test() { super::common::over(swing::Backing::Memfd, super::$test); })*
+        }
+    };
 }
