@@ -1,7 +1,10 @@
-"""Allocator operations, without touching memory: SWING's figures 11 to 14.
+"""Allocator operations, without touching memory: SWING's figures 11 to 14, and threads.
 
-Below 1 KB, 1 KB to 64 MB, 64 MB to 16 GB, and growing arrays, at one and at eight threads, against
-glibc, jemalloc, mimalloc and tcmalloc as far as they are installed. Medians of five processes.
+Below 1 KB, 1 KB to 64 MB, 64 MB to 16 GB, growing arrays as the paper describes them, and what two
+imports of ours were recorded to allocate (bench/record_malloc.py), against glibc, jemalloc,
+mimalloc and tcmalloc as far as they are installed, with one thread and with eight; then how many
+operations a second 1, 2, 4 and 8 threads do together. Each run is a process of its own; allocators
+take turns; medians.
 """
 
 from __future__ import annotations
@@ -19,8 +22,20 @@ LIBRARIES = {
     "mimalloc": "libmimalloc.so.2",
     "tcmalloc": "libtcmalloc_minimal.so.4",
 }
-FIGURES = {"small": "11", "medium": "12", "large": "13", "growing": "14"}
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+TRACES = common.ROOT / "bench/traces"
+# What a job is called in the results: the paper's figure, the words of its command.
+JOBS: dict[str, tuple[str, list[str]]] = {
+    "small": ("11", ["small"]),
+    "medium": ("12", ["medium"]),
+    "large": ("13", ["large"]),
+    "growing": ("14", ["growing"]),
+    "import-parquet": ("14", ["trace", str(TRACES / "import-parquet.trace")]),
+    "import-csv": ("14", ["trace", str(TRACES / "import-csv.trace")]),
+}
+SCALING = ("small", "medium")
+THREADS = (1, 2, 4, 8)
+Peers = dict[str, tuple[str, Path | None]]
 
 
 def libraries() -> dict[str, Path]:
@@ -32,15 +47,38 @@ def libraries() -> dict[str, Path]:
     return found
 
 
-def run(program: Path, kind: str, job: str, threads: int, preload: Path | None) -> float:
-    """Nanoseconds an operation in a process of its own."""
+def run(program: Path, kind: str, words: list[str], threads: int, preload: Path | None) -> dict:
+    """One run in a process of its own."""
     environment = dict(os.environ)
     environment.pop("LD_PRELOAD", None)
     if preload:
         environment["LD_PRELOAD"] = str(preload)
-    command = [program, kind, job, str(threads)]
+    command = [program, kind, words[0], str(threads), *words[1:]]
     output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(output.stdout)["ns"]
+    return json.loads(output.stdout)
+
+
+def turns(program: Path, peers: Peers, words: list[str], threads: int, repeats: int) -> dict:
+    """All runs of one job, by allocator. Turn by turn, so that a noisy moment meets everybody."""
+    raw: dict[str, list[dict]] = {name: [] for name in peers}
+    for _ in range(repeats):
+        for name, (kind, preload) in peers.items():
+            raw[name].append(run(program, kind, words, threads, preload))
+    return raw
+
+
+def compared(raw: dict[str, list[dict]], key: str) -> dict:
+    """Medians and quartiles by allocator, and ours against the best of the others."""
+    times = {name: common.summary([r[key] for r in runs]) for name, runs in raw.items()}
+    others = {name: time["median"] for name, time in times.items() if name != "swing"}
+    ours = times["swing"]["median"]
+    if key == "ns":
+        best = min(others, key=others.__getitem__)
+        ratio = others[best] / ours
+    else:
+        best = max(others, key=others.__getitem__)
+        ratio = ours / others[best]
+    return {key: times, "best_other": best, "times_faster": round(ratio, 2)}
 
 
 def main() -> None:
@@ -53,30 +91,24 @@ def main() -> None:
     build = "cargo build --release --locked -p swing-malloc --example compare".split()
     subprocess.run(build, check=True, cwd=common.ROOT)
     program = Path(arguments.bin) / "examples/compare"
-    peers: dict[str, tuple[str, Path | None]] = {"swing": ("swing", None)}
-    peers["glibc"] = ("process", None)
+    peers: Peers = {"swing": ("swing", None), "glibc": ("process", None)}
     peers.update({name: ("process", path) for name, path in libraries().items()})
-    figures = {}
-    for job, figure in FIGURES.items():
+    figures, scaling = {}, {}
+    for job, (figure, words) in JOBS.items():
         for threads in (1, 8):
-            raw: dict[str, list[float]] = {name: [] for name in peers}
-            # Turn by turn, so that a noisy moment meets everybody.
-            for _ in range(arguments.repeats):
-                for name, (kind, preload) in peers.items():
-                    raw[name].append(run(program, kind, job, threads, preload))
-            times = {name: common.summary(values) for name, values in raw.items()}
-            fastest = min((n for n in times if n != "swing"), key=lambda n: times[n]["median"])
-            ratio = times[fastest]["median"] / times["swing"]["median"]
-            figures[f"{job}-{threads}"] = {
-                "figure": figure,
-                "threads": threads,
-                "nanoseconds": times,
-                "fastest_other": fastest,
-                "times_faster": round(ratio, 2),
-            }
-            shown = ", ".join(f"{n} {t['median']:.1f}" for n, t in times.items())
-            print(f"Fig. {figure}, {job}, {threads} threads, ns: {shown}; {ratio:.2f} x {fastest}")
-    common.write("malloc", {"figures": figures})
+            repeats = arguments.repeats if threads == 1 else max(1, arguments.repeats // 2)
+            raw = turns(program, peers, words, threads, repeats)
+            key = "ns" if threads == 1 else "per_second"
+            result = {"figure": figure, "threads": threads, **compared(raw, key)}
+            figures[f"{job}-{threads}"] = result
+            shown = ", ".join(f"{n} {t['median']:.4g}" for n, t in result[key].items())
+            best = f"{result['times_faster']:.2f} x {result['best_other']}"
+            print(f"Fig. {figure}, {job}, {threads} threads, {key}: {shown}; {best}", flush=True)
+    for job in SCALING:
+        for threads in THREADS:
+            raw = turns(program, peers, JOBS[job][1], threads, 3)
+            scaling[f"{job}-{threads}"] = {"threads": threads, **compared(raw, "per_second")}
+    common.write("malloc", {"figures": figures, "scaling": scaling})
 
 
 if __name__ == "__main__":
