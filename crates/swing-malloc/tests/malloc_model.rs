@@ -3,126 +3,12 @@
 
 mod common;
 
+use common::world::{World, session};
 use common::{TestMemory, seed};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use swing::{AreaOffset, ByteLen};
 use swing_malloc::{AllocError, BlockTable, FreeError, Heap, HeapOptions, Malloc, Memory};
-
-struct World {
-    memory: Arc<TestMemory>,
-    malloc: Malloc<TestMemory>,
-    /// Offset to length granted.
-    model: BTreeMap<u64, u64>,
-}
-
-impl World {
-    fn new(reserve: u64) -> World {
-        let memory = TestMemory::new(reserve);
-        let heap = Heap::create(memory.clone(), HeapOptions::default()).unwrap();
-        World { memory, malloc: Malloc::open(heap).unwrap(), model: BTreeMap::new() }
-    }
-
-    fn publish(&self) {
-        let _pause = self.malloc.pause();
-        self.memory.publish();
-    }
-
-    fn derive(&self) -> World {
-        let memory = {
-            let _pause = self.malloc.pause();
-            self.memory.publish();
-            self.memory.derive()
-        };
-        let heap = Heap::open(memory.clone()).unwrap();
-        World { memory, malloc: Malloc::open(heap).unwrap(), model: self.model.clone() }
-    }
-
-    fn granted(&mut self, offset: u64, len: u64, asked: u64, align: u64) {
-        assert!(len >= asked && offset.is_multiple_of(align), "{offset} {len} {asked} {align}");
-        assert!(offset + len <= self.memory.space().reserve);
-        if let Some((before, size)) = self.model.range(..offset + len).next_back() {
-            assert!(before + size <= offset, "overlaps the block at {before}");
-        }
-        self.model.insert(offset, len);
-    }
-
-    fn allocate(&mut self, rng: &mut fastrand::Rng) {
-        let len = length(rng);
-        let align = if rng.u8(..6) == 0 { 1 << rng.u32(0..13) } else { 16 };
-        let found = if align == 16 {
-            self.malloc.allocate(ByteLen(len))
-        } else {
-            self.malloc.allocate_aligned(ByteLen(len), ByteLen(align))
-        };
-        match found {
-            Ok(grant) => {
-                self.granted(grant.offset.0, grant.len.0, len, align);
-                let (at, end) = (grant.offset.0, grant.offset.0 + grant.len.0.min(4 << 20));
-                if rng.bool() && self.memory.make_writable(at..end).is_ok() {
-                    self.stamp(at, grant.len.0);
-                }
-            }
-            Err(AllocError::Exhausted { .. } | AllocError::Write(_)) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// Stores over the whole block what would damage metadata if it lay there.
-    fn stamp(&self, at: u64, len: u64) {
-        // SAFETY: the block is the test's own and inside the memory.
-        unsafe {
-            self.memory.base().as_ptr().add(at as usize).write_bytes(0xA5, len.min(4096) as usize)
-        }
-    }
-
-    fn pick(&self, rng: &mut fastrand::Rng) -> Option<u64> {
-        self.model.keys().nth(rng.usize(..self.model.len().max(1))).copied()
-    }
-
-    fn free(&mut self, rng: &mut fastrand::Rng) {
-        let Some(offset) = self.pick(rng) else { return };
-        match self.malloc.free(AreaOffset(offset)) {
-            Ok(()) => drop(self.model.remove(&offset)),
-            Err(FreeError::Write(_)) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    fn reallocate(&mut self, rng: &mut fastrand::Rng) {
-        let Some(offset) = self.pick(rng) else { return };
-        let len = length(rng);
-        assert_eq!(self.malloc.usable_size(AreaOffset(offset)).unwrap().0, self.model[&offset]);
-        match self.malloc.reallocate(AreaOffset(offset), ByteLen(len)) {
-            Ok(grant) => {
-                // On failing barriers the old block may stay allocated.
-                self.model.remove(&offset);
-                self.granted(grant.offset.0, grant.len.0, len, 16);
-            }
-            Err(AllocError::Exhausted { .. } | AllocError::Write(_)) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    fn verify(&self) {
-        self.memory.assert_frozen_is_intact();
-        let blocks = self.malloc.blocks().unwrap_or_else(|error| panic!("{error}"));
-        let found: BTreeMap<u64, u64> = blocks.iter().map(|g| (g.offset.0, g.len.0)).collect();
-        assert_eq!(found, self.model);
-    }
-
-    fn empty(mut self) {
-        self.memory.fail_after(None);
-        for offset in std::mem::take(&mut self.model).into_keys() {
-            self.malloc.free(AreaOffset(offset)).unwrap();
-        }
-        self.verify();
-        self.malloc.drain().unwrap();
-        let report = self.malloc.check().unwrap();
-        assert_eq!((report.blocks, report.bytes, report.cached), (0, 0, 0));
-    }
-}
 
 fn length(rng: &mut fastrand::Rng) -> u64 {
     let shift = match rng.u8(..10) {
@@ -156,11 +42,14 @@ fn run(mut world: World, seed: u64, steps: u32) {
                 let _ = target.malloc.drain();
             }
             11..20 => {
-                target.memory.fail_after(None);
-                target.reallocate(&mut rng);
+                let len = length(&mut rng);
+                target.reallocate(rng.usize(..1 << 16), len);
             }
-            n if (n < 70) == growing => target.allocate(&mut rng),
-            _ => target.free(&mut rng),
+            n if (n < 70) == growing => {
+                let align = if rng.u8(..6) == 0 { 1 << rng.u32(0..13) } else { 16 };
+                target.allocate(length(&mut rng), align, rng.bool());
+            }
+            _ => target.free(rng.usize(..1 << 16)),
         }
         if step % 97 == 0 {
             world.verify();
@@ -177,6 +66,16 @@ fn random_operations_agree_with_the_model() {
     let seed = seed("random_operations_agree_with_the_model");
     for (i, reserve) in [64 << 20, 256 << 20].into_iter().enumerate() {
         run(World::new(reserve), seed + i as u64, 1200);
+    }
+}
+
+/// The same as the fuzz target `malloc`, from random bytes.
+#[test]
+fn sessions_made_from_bytes_agree_with_the_model() {
+    let mut rng = fastrand::Rng::with_seed(seed("sessions_made_from_bytes_agree_with_the_model"));
+    for _ in 0..16 {
+        let bytes: Vec<u8> = (0..rng.usize(1..2000)).map(|_| rng.u8(..)).collect();
+        session(&bytes);
     }
 }
 

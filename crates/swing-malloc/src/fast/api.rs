@@ -1,7 +1,7 @@
 //! The interface of Rust's allocators, on the stable compiler, and blocks that grow.
 
 use super::Malloc;
-use super::class::{SLAB_LIMIT, class_of, size_of};
+use super::class::{SLAB_LIMIT, class_of, large_class, size_of};
 use crate::error::AllocError;
 use crate::heap::Grant;
 use crate::memory::Memory;
@@ -93,7 +93,7 @@ impl<M: Memory + 'static> Malloc<M> {
         }
         let _central = self.inner.central.lock();
         let grown = self.heap().grow(offset, len).ok()??;
-        let class = class_of(grown.0)?;
+        let class = large_class(grown.0)?;
         self.inner.map.add_block(offset.0, class);
         Some(ByteLen(size_of(class)))
     }

@@ -5,9 +5,10 @@
 //! stack of a class                    0 | offsets of blocks | free words | u64::MAX
 //! ```
 //!
-//! A top is the number of the first free word of its stack, counted from the cache's start. The
-//! words at both ends are no blocks, so that an operation finds out that a stack is empty or full
-//! from the word that it touches anyway, without knowing where the stack begins or ends.
+//! A top is the number of its stack's last block, counted from the cache's start in words; without
+//! blocks it is that of the stack's first word. The words at both ends are no blocks, so that an
+//! operation finds out that a stack is empty or full from the word that it touches anyway, without
+//! knowing where the stack begins or ends.
 //!
 //! # Concurrency
 //! [`pop`] and [`push`] are for the thread whose gate is open, everything else is for whoever holds
@@ -54,15 +55,15 @@ const _: () = assert!(8 * FLOORS[CLASSES] as u64 <= CACHE_BYTES);
 #[inline(always)]
 pub(crate) unsafe fn pop(cache: NonNull<u8>, class: usize) -> Option<u64> {
     debug_assert!(class < CLASSES);
-    // SAFETY: a top is above its stack's lowest word (INV-MALLOC-6), so the word below is its own.
+    // SAFETY: a top is a word of its stack, and if it is not the lowest a block (INV-MALLOC-6).
     unsafe {
         let top_at = cache.cast::<u16>().add(class);
-        let top = top_at.read() - 1;
+        let top = top_at.read();
         let block = cache.cast::<u64>().add(top as usize).read();
         if block == FLOOR {
             return None;
         }
-        top_at.write(top);
+        top_at.write(top - 1);
         Some(block)
     }
 }
@@ -74,12 +75,12 @@ pub(crate) unsafe fn pop(cache: NonNull<u8>, class: usize) -> Option<u64> {
 #[inline(always)]
 pub(crate) unsafe fn push(cache: NonNull<u8>, class: usize, block: u64) -> bool {
     debug_assert!(class < CLASSES && block != FLOOR && block != CEILING);
-    // SAFETY: a top is at most its stack's highest word (INV-MALLOC-6), which is never written. The
+    // SAFETY: a top is below its stack's highest word (INV-MALLOC-6), which is never written. The
     // block is written before the top, so that at every instant what lies below the top are blocks.
     unsafe {
         let top_at = cache.cast::<u16>().add(class);
         let top = top_at.read();
-        let free = cache.cast::<u64>().add(top as usize);
+        let free = cache.cast::<u64>().add(top as usize + 1);
         if free.read() == CEILING {
             return false;
         }
@@ -98,7 +99,7 @@ pub(crate) unsafe fn held(cache: NonNull<u8>, class: usize) -> usize {
     debug_assert!(class < CLASSES);
     // SAFETY: the tops lie at the cache's start.
     let top = unsafe { cache.cast::<u16>().add(class).read() };
-    (top - FLOORS[class] - 1) as usize
+    (top - FLOORS[class]) as usize
 }
 
 /// A cache seen by whoever holds the central lock.
@@ -134,7 +135,7 @@ impl<'a, M: Memory> Cache<'a, M> {
             let top_at = self.at + 2 * class as u64;
             let top = self.words.get16(top_at);
             let rule = "a stack's top is inside, and its ends are no blocks";
-            if top <= FLOORS[class] || top >= FLOORS[class + 1] {
+            if top < FLOORS[class] || top >= FLOORS[class + 1] - 1 {
                 return Err(Corruption { at: top_at, found: top.into(), rule });
             }
             for (at, expected) in [(floor, FLOOR), (ceiling, CEILING)] {
@@ -156,14 +157,14 @@ impl<'a, M: Memory> Cache<'a, M> {
     /// Blocks on the stack of a class.
     pub(crate) fn held(&self, class: usize) -> usize {
         let top = self.words.get16(self.at + 2 * class as u64);
-        let held = top.wrapping_sub(FLOORS[class] + 1) as usize;
+        let held = top.wrapping_sub(FLOORS[class]) as usize;
         debug_assert!(held <= cached(class), "INV-MALLOC-6: looked at after `shape`");
         held
     }
 
     pub(crate) fn set_held(&self, class: usize, held: usize) {
         debug_assert!(held <= cached(class));
-        self.words.set16(self.at + 2 * class as u64, FLOORS[class] + 1 + held as u16);
+        self.words.set16(self.at + 2 * class as u64, FLOORS[class] + held as u16);
     }
 
     /// Where the `i`-th block of a stack is noted, counted from the oldest.

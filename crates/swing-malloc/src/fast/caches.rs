@@ -21,10 +21,7 @@ impl Central {
         class: usize,
     ) -> Result<(), AllocError> {
         assert_eq!(cache.held(class), 0, "what a stack holds is not overwritten");
-        if class >= SLAB_CLASSES {
-            cache.push(class, self.take_one(tools, class)?);
-            return Ok(());
-        }
+        assert!(class < SLAB_CLASSES, "only slabs give many blocks at once");
         let mut count = 0;
         let taken = self.take(tools, class, cached(class) / 2, |block| {
             cache.set_entry(class, count, block);

@@ -2,7 +2,7 @@
 //! Everything here runs under the central lock.
 
 use super::cache::{CACHE_BYTES, Cache};
-use super::class::{SLAB_CLASSES, size_of, slab_blocks, slab_bytes};
+use super::class::{SLAB_CLASSES, large_class, size_of, slab_blocks, slab_bytes};
 use super::gate::Gate;
 use super::map::Map;
 use super::record::*;
@@ -332,6 +332,7 @@ impl Central {
     ) -> Result<u64, AllocError> {
         if class >= SLAB_CLASSES {
             let grant = tools.heap.allocate(ByteLen(size_of(class)))?;
+            let class = large_class(grant.len.0).unwrap_or(class);
             tools.map.add_block(grant.offset.0, class);
             return Ok(grant.offset.0);
         }

@@ -57,6 +57,13 @@ pub(crate) const fn size_of(class: usize) -> u64 {
     1 << (16 + class - SLAB_CLASSES)
 }
 
+/// The class without slabs that a block of the heap of so many bytes belongs to, if there is one.
+pub(crate) fn large_class(len: u64) -> Option<usize> {
+    let power = len.checked_ilog2().filter(|power| *power >= 16)?;
+    let class = SLAB_CLASSES + power as usize - 16;
+    (class < CLASSES).then_some(class)
+}
+
 /// Bytes of a slab of a class: a power of two from 16 KiB to 256 KiB.
 pub(crate) const fn slab_bytes(class: usize) -> u64 {
     match size_of(class) {
@@ -88,8 +95,8 @@ pub(crate) fn cached_warm(class: usize, extent: u64) -> usize {
 }
 
 /// [`size_of`] without its branches, which requests of many sizes would mispredict.
-static SIZES: [u64; CLASSES] = {
-    let mut sizes = [0; CLASSES];
+static SIZES: [u64; CLASSES.next_power_of_two()] = {
+    let mut sizes = [0; CLASSES.next_power_of_two()];
     let mut class = 0;
     while class < CLASSES {
         sizes[class] = size_of(class);
@@ -101,7 +108,9 @@ static SIZES: [u64; CLASSES] = {
 /// Bytes of a block of a class, looked up.
 #[inline(always)]
 pub(crate) fn granted(class: usize) -> u64 {
-    SIZES[class]
+    debug_assert!(class < CLASSES);
+    // The mask is there instead of a check of the bounds.
+    SIZES[class & (SIZES.len() - 1)]
 }
 
 #[cfg(test)]
@@ -119,6 +128,15 @@ mod tests {
             assert_eq!(granted(class), size_of(class));
         }
         assert_eq!(class_of((1 << 40) + 1), None);
+    }
+
+    #[test]
+    fn blocks_of_the_heap_have_the_largest_class_that_they_hold() {
+        for len in (16..41).flat_map(|shift| [1_u64 << shift, (1 << shift) + (1 << (shift - 1))]) {
+            let class = large_class(len).unwrap();
+            assert!(class >= SLAB_CLASSES && size_of(class) <= len && size_of(class) * 2 > len);
+        }
+        assert_eq!([0, 1 << 15, 1 << 41].map(large_class), [None; 3]);
     }
 
     #[test]

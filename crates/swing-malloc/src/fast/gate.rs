@@ -68,27 +68,29 @@ impl Gate {
     }
 
     /// The cache, if the owner may work on it until [`Gate::leave`]; the owner's thread only.
+    /// `None` also where nobody passes a barrier for us: that is [`Gate::enter_heavily`].
     #[inline(always)]
     pub(crate) fn enter(&self, key: usize) -> Option<NonNull<u8>> {
         self.busy.store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        if self.open.load(Ordering::Acquire) == key || self.enter_heavily(key) {
-            // SAFETY: only a gate with a cache is ever opened (`open`).
-            return Some(unsafe { NonNull::new_unchecked(self.cache.load(Ordering::Relaxed)) });
+        if self.open.load(Ordering::Acquire) != key {
+            self.leave();
+            return None;
         }
-        None
+        // SAFETY: only a gate with a cache is ever opened (`open`).
+        Some(unsafe { NonNull::new_unchecked(self.cache.load(Ordering::Relaxed)) })
     }
 
-    /// The same where nobody passes a barrier for us.
-    #[cold]
-    #[inline(never)]
-    fn enter_heavily(&self, key: usize) -> bool {
+    /// As [`Gate::enter`], of a gate that was opened where there is no `membarrier`.
+    pub(crate) fn enter_heavily(&self, key: usize) -> Option<NonNull<u8>> {
+        self.busy.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if self.open.load(Ordering::SeqCst) == key | HEAVY {
-            return true;
+        if self.open.load(Ordering::SeqCst) != key | HEAVY {
+            self.leave();
+            return None;
         }
-        self.leave();
-        false
+        // SAFETY: only a gate with a cache is ever opened (`open`).
+        Some(unsafe { NonNull::new_unchecked(self.cache.load(Ordering::Relaxed)) })
     }
 
     #[inline(always)]
@@ -171,7 +173,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    if gate.enter(KEY).is_some() {
+                    if gate.enter(KEY).or_else(|| gate.enter_heavily(KEY)).is_some() {
                         for number in &numbers {
                             number.store(number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                         }

@@ -37,6 +37,15 @@ impl Map {
         (entry.load(Ordering::Relaxed) as usize).checked_sub(1)
     }
 
+    /// The class of the block at `offset`, if it is one with slabs.
+    #[inline(always)]
+    pub(crate) fn small_class(&self, offset: u64) -> Option<usize> {
+        let entry = self.classes.get((offset >> GRANULE_SHIFT) as usize)?;
+        // One comparison: nothing known becomes the largest number.
+        let class = entry.load(Ordering::Relaxed).wrapping_sub(1) as usize;
+        (class < SLAB_CLASSES).then_some(class)
+    }
+
     /// The record of the slab that contains `offset`.
     pub(crate) fn record(&self, offset: u64) -> Option<u32> {
         let class = self.class(offset)?;

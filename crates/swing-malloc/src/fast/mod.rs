@@ -12,9 +12,10 @@
 //! Caches, slabs and their bits lie in the area. A block in a cache is allocated as far as its slab
 //! or the heap knows, and free as far as its thread knows; whoever opens a published state finds
 //! both and goes on: a thread that needs a cache takes over one that nobody uses, with what is in
-//! it, and before an allocation fails all such caches are emptied. So nothing is lost with a
-//! process, and [`Malloc::check`] holds in every published state. A publish must not fall into an
-//! operation: hold [`Malloc::pause`], which stops every thread at the gate of its cache.
+//! it, and before an allocation fails all caches are emptied, other threads' too. So nothing is
+//! lost with a process, and [`Malloc::check`] holds in every published state. A publish must not
+//! fall into an operation: hold [`Malloc::pause`], which stops every thread at the gate of its
+//! cache.
 //!
 //! # Cost after a publish
 //! The first operation of a thread copies the 64 KiB extent of its cache. Only when the cache is
@@ -39,17 +40,19 @@ mod class;
 mod gate;
 mod map;
 mod record;
+mod stats;
 mod thread;
 
 pub use api::AreaAlloc;
 pub use check::MallocReport;
+pub use stats::MallocStats;
 
 use crate::error::{AllocError, FreeError, HeapError};
 use crate::heap::{Grant, Heap, Pause};
 use crate::memory::Memory;
 use cache::{Cache, held, pop, push};
 use central::{Central, Tools};
-use class::{CLASSES, SLAB_CLASSES, cached, cached_warm, class_of, granted};
+use class::{SLAB_CLASSES, cached, cached_warm, class_of, granted, large_class};
 use gate::Gate;
 use map::Map;
 use parking_lot::{Mutex, MutexGuard};
@@ -117,11 +120,10 @@ impl<M: Memory + 'static> Malloc<M> {
         let Some(class) = class_of(len.0) else {
             return Err(AllocError::Length { len: len.0 });
         };
-        let offset = match self.pop(class) {
-            Some(offset) => offset,
-            None => self.allocate_slowly(class)?,
-        };
-        Ok(Grant { offset: AreaOffset(offset), len: ByteLen(granted(class)) })
+        match self.pop(class) {
+            Some(offset) => Ok(grant(class, offset)),
+            None => self.allocate_slowly(class),
+        }
     }
 
     /// As [`Malloc::allocate`], from this thread's cache only: takes no lock, calls nothing, and
@@ -130,16 +132,16 @@ impl<M: Memory + 'static> Malloc<M> {
     #[inline(always)]
     pub fn allocate_cached(&self, len: ByteLen) -> Option<Grant> {
         let class = class_of(len.0)?;
-        let offset = self.pop(class)?;
-        Some(Grant { offset: AreaOffset(offset), len: ByteLen(granted(class)) })
+        let offset = self.pop(class).or_else(|| self.pop_heavily(class))?;
+        Some(grant(class, offset))
     }
 
     /// Frees a block into this thread's cache if that is all there is to do; see
     /// [`Malloc::allocate_cached`].
     #[inline(always)]
     pub fn free_cached(&self, offset: AreaOffset) -> bool {
-        let class = self.inner.map.class(offset.0);
-        class.is_some_and(|class| class < SLAB_CLASSES && self.push(class, offset.0))
+        let Some(class) = self.inner.map.small_class(offset.0) else { return false };
+        self.push(class, offset.0) || self.push_heavily(class, offset.0)
     }
 
     /// Frees a block.
@@ -148,7 +150,12 @@ impl<M: Memory + 'static> Malloc<M> {
     /// [`FreeError::NotAllocated`] where it can be told that no block begins there.
     #[inline(always)]
     pub fn free(&self, offset: AreaOffset) -> Result<(), FreeError> {
-        if self.free_cached(offset) { Ok(()) } else { self.free_otherwise(offset.0) }
+        if let Some(class) = self.inner.map.small_class(offset.0)
+            && self.push(class, offset.0)
+        {
+            return Ok(());
+        }
+        self.free_otherwise(offset.0)
     }
 
     /// Large blocks, and whatever the fast path does not do.
@@ -158,6 +165,10 @@ impl<M: Memory + 'static> Malloc<M> {
             && class >= SLAB_CLASSES
             && self.push_below(class, offset, self.inner.keeps(offset, class))
         {
+            return Ok(());
+        }
+        // The thread may have used another heap meanwhile.
+        if thread::known(self.inner.id).is_some() && self.free_cached(AreaOffset(offset)) {
             return Ok(());
         }
         self.free_slowly(offset)
@@ -176,7 +187,8 @@ impl<M: Memory + 'static> Malloc<M> {
         }
     }
 
-    /// Takes a block off the thread's cache.
+    /// Takes a block off the thread's cache; `None` also where each operation needs a barrier of
+    /// its own ([`Malloc::pop_heavily`]).
     #[inline(always)]
     fn pop(&self, class: usize) -> Option<u64> {
         let gate = thread::gate();
@@ -189,7 +201,7 @@ impl<M: Memory + 'static> Malloc<M> {
         taken
     }
 
-    /// Puts a block on the thread's cache; false when it is full or closed.
+    /// Puts a block on the thread's cache; false when it is full or closed, and as for `pop`.
     #[inline(always)]
     fn push(&self, class: usize, offset: u64) -> bool {
         let gate = thread::gate();
@@ -200,10 +212,36 @@ impl<M: Memory + 'static> Malloc<M> {
         done
     }
 
+    /// `pop` where nobody passes a barrier for us.
+    #[cold]
+    #[inline(never)]
+    fn pop_heavily(&self, class: usize) -> Option<u64> {
+        let gate = thread::gate();
+        let cache = gate.enter_heavily(self.key())?;
+        // SAFETY: as in `pop`.
+        let taken = unsafe { pop(cache, class) };
+        gate.leave();
+        taken
+    }
+
+    /// `push` where nobody passes a barrier for us.
+    #[cold]
+    #[inline(never)]
+    fn push_heavily(&self, class: usize, offset: u64) -> bool {
+        let gate = thread::gate();
+        let Some(cache) = gate.enter_heavily(self.key()) else { return false };
+        // SAFETY: as in `pop`.
+        let done = unsafe { push(cache, class, offset) };
+        gate.leave();
+        done
+    }
+
     /// As `push`, when the cache holds fewer than `most` of the class.
     fn push_below(&self, class: usize, offset: u64, most: usize) -> bool {
-        let gate = thread::gate();
-        let Some(cache) = gate.enter(self.key()) else { return false };
+        let (gate, key) = (thread::gate(), self.key());
+        let Some(cache) = gate.enter(key).or_else(|| gate.enter_heavily(key)) else {
+            return false;
+        };
         // SAFETY: as in `pop`.
         let done = unsafe { held(cache, class) < most && push(cache, class, offset) };
         gate.leave();
@@ -217,15 +255,23 @@ impl<M: Memory + 'static> Malloc<M> {
     }
 
     #[cold]
-    fn allocate_slowly(&self, class: usize) -> Result<u64, AllocError> {
-        let inner = &*self.inner;
+    #[inline(never)]
+    fn allocate_slowly(&self, class: usize) -> Result<Grant, AllocError> {
         // The thread may have used another heap meanwhile.
-        let mut local = thread::known(inner.id);
+        let local = thread::known(self.inner.id);
         if local.is_some()
-            && let Some(offset) = self.pop(class)
+            && let Some(offset) = self.pop(class).or_else(|| self.pop_heavily(class))
         {
-            return Ok(offset);
+            return Ok(grant(class, offset));
         }
+        let offset = self.allocate_locked(class, local)?;
+        // A request for a large block may have got a larger one.
+        Ok(grant(self.inner.map.class(offset).unwrap_or(class), offset))
+    }
+
+    /// With a cache that is empty, or closed, or not there yet.
+    fn allocate_locked(&self, class: usize, known: Option<Local>) -> Result<u64, AllocError> {
+        let (inner, mut local) = (&*self.inner, known);
         inner.heap.area().check_writer()?;
         let _storing = inner.heap.area().storing();
         if local.is_none() {
@@ -237,24 +283,27 @@ impl<M: Memory + 'static> Malloc<M> {
             return inner.retry(&mut central, |central| central.take_one(&tools, class));
         };
         let slot = local.slot;
-        inner.closed_cache(&tools, &central, &local)?;
-        if central.cache(&tools.words, slot).held(class) == 0 {
-            inner.retry(&mut central, |central| {
-                central.refill(&tools, &central.cache(&tools.words, slot), class)
-            })?;
-        }
-        let block = central.cache(&tools.words, slot).pop(class);
+        let cache = inner.closed_cache(&tools, &central, &local)?;
+        let block = match cache.pop(class) {
+            Some(block) => Ok(block),
+            None if class >= SLAB_CLASSES => {
+                inner.retry(&mut central, |central| central.take_one(&tools, class))
+            }
+            None => inner.retry(&mut central, |central| {
+                let cache = central.cache(&tools.words, slot);
+                central.refill(&tools, &cache, class)?;
+                let none = || AllocError::Exhausted { len: granted(class), largest: 0 };
+                cache.pop(class).ok_or_else(none)
+            }),
+        };
         local.gate.open(inner.key());
-        block.ok_or_else(|| AllocError::Exhausted { len: granted(class), largest: 0 })
+        block
     }
 
     #[cold]
     fn free_slowly(&self, offset: u64) -> Result<(), FreeError> {
         let inner = &*self.inner;
         let mut local = thread::known(inner.id);
-        if local.is_some() && self.free_cached(AreaOffset(offset)) {
-            return Ok(());
-        }
         inner.heap.area().check_writer()?;
         let _storing = inner.heap.area().storing();
         if local.is_none() {
@@ -323,6 +372,11 @@ impl<M: Memory + 'static> Malloc<M> {
     }
 }
 
+#[inline(always)]
+fn grant(class: usize, offset: u64) -> Grant {
+    Grant { offset: AreaOffset(offset), len: ByteLen(granted(class)) }
+}
+
 impl<M: Memory + 'static> Inner<M> {
     fn tools(&self) -> Tools<'_, M> {
         Tools { heap: &self.heap, map: &self.map, words: Words::new(&**self.heap.area()) }
@@ -369,35 +423,30 @@ impl<M: Memory + 'static> Inner<M> {
         }
         let usable = self.heap.usable_size(AreaOffset(offset)).ok()??;
         // What is smaller belongs to somebody who uses the heap itself.
-        let power = usable.0.checked_ilog2().filter(|power| *power >= 16)?;
-        let class = SLAB_CLASSES + power as usize - 16;
-        (class < CLASSES).then(|| self.map.add_block(offset, class))?;
+        let class = large_class(usable.0)?;
+        self.map.add_block(offset, class);
         Some(class)
     }
 
-    /// Tries, and tries again after emptying the caches that no thread uses.
+    /// Tries, and tries again after emptying all caches, of other threads and of nobody.
     fn retry<R>(
         &self,
         central: &mut Central,
         mut work: impl FnMut(&mut Central) -> Result<R, AllocError>,
     ) -> Result<R, AllocError> {
-        match work(central) {
-            Err(AllocError::Exhausted { len, largest }) => {
-                let unused = |slot: &u32| central.gates[*slot as usize].is_none();
-                for slot in (0..central.gates.len() as u32).filter(unused) {
-                    let tools = self.tools();
-                    let drained = central
-                        .check_cache(&tools, slot)
-                        .is_ok()
-                        .then(|| central.drain(&tools, slot));
-                    if !matches!(drained, Some(Ok(()))) {
-                        return Err(AllocError::Exhausted { len, largest });
-                    }
-                }
-                work(central)
+        let (len, largest) = match work(central) {
+            Err(AllocError::Exhausted { len, largest }) => (len, largest),
+            other => return other,
+        };
+        let tools = self.tools();
+        Gate::close_all(central.gates.iter().flatten().map(|gate| &**gate));
+        for slot in 0..central.gates.len() as u32 {
+            let sound = central.check_cache(&tools, slot).is_ok();
+            if !sound || central.drain(&tools, slot).is_err() {
+                return Err(AllocError::Exhausted { len, largest });
             }
-            other => other,
         }
+        work(central)
     }
 }
 

@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use swing::{ExtentState, WriteError};
 
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SWNGFAS2");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SWNGFAS3");
 pub(crate) const DIRECTORY_BYTES: u64 = 8 << 10;
 pub(crate) const CHUNK_BYTES: u64 = 32 << 10;
 pub(crate) const RECORD_BYTES: u64 = 192;

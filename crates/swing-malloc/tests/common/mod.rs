@@ -2,6 +2,8 @@
 //! and a copy of everything that was published, to see that nobody writes to it.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod world;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ops::Range;
