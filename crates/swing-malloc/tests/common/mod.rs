@@ -4,7 +4,6 @@
 
 pub mod world;
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -44,9 +43,13 @@ impl TestMemory {
     }
 
     pub fn with(space: Space) -> Arc<Self> {
-        let layout = Layout::from_size_align(space.reserve as usize, 4096).unwrap();
-        // SAFETY: the size is not zero.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let len = space.reserve as usize;
+        // SAFETY: a new mapping at any address; its pages stay untouched until they are used.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
+        assert_ne!(base, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+        let base = NonNull::new(base.cast()).unwrap();
         let extents = space.small_zone / space.small_extent
             + (space.reserve - space.small_zone) / space.data_extent;
         Arc::new(TestMemory {
@@ -159,9 +162,9 @@ impl TestMemory {
 
 impl Drop for TestMemory {
     fn drop(&mut self) {
-        let layout = Layout::from_size_align(self.space.reserve as usize, 4096).unwrap();
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(self.base.as_ptr(), layout) }
+        // SAFETY: mapped with this length, and nobody uses it any more.
+        let done = unsafe { libc::munmap(self.base.as_ptr().cast(), self.space.reserve as usize) };
+        assert_eq!(done, 0);
     }
 }
 
