@@ -90,7 +90,7 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn derive(space: Space, options: &HeapOptions) -> Result<Layout, HeapError> {
         check_space(&space)?;
-        let classes = options.classes(space.reserve);
+        let classes = options.classes(&space);
         check_classes(&classes, &space)?;
         let limit = options.limit(space.reserve);
         if limit < SMALL_LIMIT {

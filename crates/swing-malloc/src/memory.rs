@@ -171,7 +171,7 @@ unsafe impl Memory for Area {
             reserve: geometry.reserve().0,
             small_zone: geometry.small_zone().0,
             small_extent: swing::geometry::SMALL_EXTENT.0,
-            data_extent: swing::geometry::DATA_EXTENT.0,
+            data_extent: geometry.data_extent().0,
         }
     }
 

@@ -58,12 +58,19 @@ impl HeapOptions {
         self.reserved_len.unwrap_or((space.reserve / 1024).min(space.small_zone / 8))
     }
 
-    pub(crate) fn classes(&self, reserve: u64) -> Vec<BlockClass> {
+    pub(crate) fn classes(&self, space: &Space) -> Vec<BlockClass> {
+        let reserve = space.reserve;
+        // Both are powers of two; blocks shorter than an extent are for the buddy part.
+        let scaled = |budget| {
+            let mut classes = scaled(reserve, budget);
+            classes.retain(|class| class.size >= space.data_extent);
+            classes
+        };
         match &self.blocks {
             BlockTable::None => Vec::new(),
             BlockTable::Custom(classes) => classes.clone(),
-            BlockTable::Paper => scaled(reserve, reserve / 8),
-            BlockTable::Standard => scaled(reserve, reserve / 16),
+            BlockTable::Paper => scaled(reserve / 8),
+            BlockTable::Standard => scaled(reserve / 16),
         }
     }
 }
@@ -91,8 +98,16 @@ mod tests {
     #[test]
     fn tables_scale_and_small_areas_have_none() {
         let options = HeapOptions::default();
-        assert!(options.classes(64 << 20).is_empty());
-        let standard = options.classes(128 << 30);
+        let space = |reserve: u64, data_extent: u64| Space {
+            reserve,
+            small_zone: reserve / 64,
+            small_extent: 64 << 10,
+            data_extent,
+        };
+        assert!(options.classes(&space(64 << 20, 2 << 20)).is_empty());
+        let long = options.classes(&space(4 << 30, 32 << 20));
+        assert_eq!(long.first(), Some(&BlockClass { size: 32 << 20, count: 8 }));
+        let standard = options.classes(&space(128 << 30, 2 << 20));
         assert_eq!(standard.first(), Some(&BlockClass { size: 256 << 20, count: 32 }));
         assert_eq!(standard.last(), Some(&BlockClass { size: 8 << 30, count: 1 }));
         let bytes: u64 = standard.iter().map(|c| c.size * u64::from(c.count)).sum();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use swing::{Area, WriteIntent};
 use swing::{AreaName, AreaOffset, AreaOptions, ByteLen, ExtentState, Namespace, Publish};
-use swing_malloc::{Heap, HeapError, HeapOptions};
+use swing_malloc::{Heap, HeapError, HeapOptions, Malloc, Memory};
 use tempfile::TempDir;
 
 fn namespace() -> (TempDir, Namespace) {
@@ -169,4 +169,34 @@ fn threads_allocate_store_and_free_in_a_real_area() {
         }
     });
     heap.check().unwrap();
+}
+
+#[test]
+fn extents_of_any_size_are_given_back_when_they_are_free() {
+    let (_dir, namespace) = namespace();
+    for extent in [ByteLen::kib(64), ByteLen::kib(512), ByteLen::mib(2), ByteLen::mib(32)] {
+        let options = AreaOptions { extent, ..options() };
+        let area = Arc::new(namespace.create_unnamed(&options).unwrap());
+        assert_eq!(area.space().data_extent, extent.0);
+        let malloc =
+            Malloc::open(Heap::create(area.clone(), HeapOptions::default()).unwrap()).unwrap();
+        let before = area.stats().own;
+        let blocks: Vec<_> = [100, 5000, 40_000, 300_000, 1 << 20, 70 << 20]
+            .into_iter()
+            .map(|len| {
+                let grant = malloc.allocate(ByteLen(len)).unwrap();
+                let end = grant.offset + ByteLen(len);
+                area.make_writable(grant.offset..end, WriteIntent::Overwrite).unwrap();
+                grant.offset
+            })
+            .collect();
+        malloc.check().unwrap();
+        assert!(area.stats().own.0 > before.0 + (71 << 20));
+        blocks.into_iter().for_each(|block| malloc.free(block).unwrap());
+        malloc.drain().unwrap();
+        malloc.check().unwrap();
+        // What is left is metadata, and one slab of each class that was used.
+        let left = area.stats().own.0 - before.0;
+        assert!(left < (2 << 20) + 8 * extent.0, "{extent}: {left} bytes");
+    }
 }

@@ -7,7 +7,7 @@ mod common;
 use common::{TestMemory, heap, seed};
 use std::sync::Arc;
 use swing::{AreaOffset, ByteLen};
-use swing_malloc::{FreeError, Heap, HeapError, Memory, RESERVED_OFFSET};
+use swing_malloc::{FreeError, Heap, HeapError, Malloc, Memory, RESERVED_OFFSET};
 
 /// Uses a heap whose bytes may be anything; what it grants must lie behind the metadata.
 fn exercise(heap: &Heap<TestMemory>, rng: &mut fastrand::Rng) {
@@ -91,6 +91,90 @@ fn metadata_of_random_bytes_is_survived() {
         assert!(heap.check().is_err());
         exercise(&heap, &mut rng);
     }
+}
+
+/// The metadata of the fast part: its directory, chunks of records, and caches.
+fn fast_metadata(memory: &TestMemory) -> Vec<(u64, u64)> {
+    let number = |at: u64, len: u64| {
+        (0..len).rev().fold(0, |all, byte| all << 8 | u64::from(memory.peek(at + byte)))
+    };
+    let directory = number(544, 8);
+    let mut found = vec![(directory, 8 << 10)];
+    let mut chunk = number(directory + 24, 8);
+    for _ in 0..number(directory + 12, 4) {
+        found.push((chunk, 32 << 10));
+        chunk = number(chunk, 8);
+    }
+    for slot in 0..number(directory + 20, 4) {
+        found.push((number(directory + 512 + 8 * slot, 8), 64 << 10));
+    }
+    found
+}
+
+/// Uses an allocator whose bytes may be anything; what it grants must lie behind the metadata.
+fn exercise_fast(malloc: &Malloc<TestMemory>, rng: &mut fastrand::Rng) {
+    let space = malloc.heap().area().space();
+    let mut blocks = Vec::new();
+    for _ in 0..100 {
+        let shift = rng.u32(1..22);
+        let len = rng.u64(1..=1 << shift);
+        match rng.u8(..8) {
+            0 => drop(malloc.free(AreaOffset(rng.u64(0..space.reserve) / 16 * 16))),
+            1 => drop(malloc.usable_size(AreaOffset(rng.u64(..)))),
+            2 if !blocks.is_empty() => {
+                let (offset, _) = blocks.swap_remove(rng.usize(..blocks.len()));
+                drop(malloc.free(offset));
+            }
+            3 => drop(malloc.grow(AreaOffset(rng.u64(0..space.reserve)), ByteLen(len))),
+            4 if rng.u8(..10) == 0 => drop(malloc.drain()),
+            _ => {
+                if let Ok(grant) = malloc.allocate(ByteLen(len)) {
+                    blocks.push((grant.offset, grant.len));
+                }
+            }
+        }
+    }
+    for (offset, len) in blocks {
+        let reserved = malloc.heap().reserved();
+        assert!(offset >= reserved.end && offset.0 + len.0 <= space.reserve, "{offset} {len}");
+    }
+    let _ = (malloc.check(), malloc.blocks(), malloc.stats());
+}
+
+#[test]
+fn damage_in_the_fast_part_never_leads_outside() {
+    let seed = seed("damage_in_the_fast_part_never_leads_outside");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut opened = 0;
+    for round in 0..400 {
+        let (memory, heap) = heap(64 << 20);
+        let malloc = Malloc::open(heap).unwrap();
+        let mut blocks: Vec<AreaOffset> = (0..200)
+            .map(|_| malloc.allocate(ByteLen(1 << rng.u32(0..18))).unwrap().offset)
+            .collect();
+        for _ in 0..100 {
+            malloc.free(blocks.swap_remove(rng.usize(..blocks.len()))).unwrap();
+        }
+        memory.publish();
+        let child = memory.derive();
+        let places = fast_metadata(&child);
+        // Mostly a few bytes in what is used, sometimes all of it.
+        let damaged = if round % 10 == 0 { 20_000 } else { rng.u32(1..20) };
+        for _ in 0..damaged {
+            let (at, len) = places[rng.usize(..places.len())];
+            let within = if rng.bool() { len.min(1024) } else { len };
+            let value = if rng.bool() { rng.u8(..) } else { [0, 1, 127, 254, 255][rng.usize(..5)] };
+            child.make_writable(at..at + len).unwrap();
+            child.poke(at + rng.u64(..within), value);
+        }
+        if let Ok(malloc) = Malloc::open(Heap::open(child.clone()).unwrap()) {
+            opened += 1;
+            exercise_fast(&malloc, &mut rng);
+        }
+        child.assert_frozen_is_intact();
+        malloc.check().unwrap();
+    }
+    assert!(opened > 20, "damage that is not found at once was tried {opened} times");
 }
 
 #[test]

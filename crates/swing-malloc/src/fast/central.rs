@@ -64,7 +64,11 @@ impl Central {
         }
         let mut chunks = Vec::new();
         let mut at = words.get64(root + DIR_FIRST_CHUNK);
-        for _ in 0..words.get32(root + DIR_CHUNKS) {
+        let count = words.get32(root + DIR_CHUNKS);
+        if u64::from(count) > tools.heap.area().space().small_zone / CHUNK_BYTES {
+            return Err(corrupt(root, count.into(), "chunks lie in the small zone").into());
+        }
+        for _ in 0..count {
             if !words.sound(at, CHUNK_BYTES) {
                 return Err(corrupt(at, at, "a chunk of records is in the small zone").into());
             }
@@ -91,6 +95,7 @@ impl Central {
                 continue;
             }
             let inside = class < SLAB_CLASSES
+                && offset >= tools.heap.layout.payload_start
                 && offset.is_multiple_of(slab_bytes(class))
                 && offset
                     .checked_add(slab_bytes(class))

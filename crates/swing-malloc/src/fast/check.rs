@@ -118,6 +118,11 @@ impl<M: Memory + 'static> Malloc<M> {
             let mut next = words.get32(central.directory + dir_head(class));
             let mut previous = 0;
             while next > 0 {
+                let records = words.get32(central.directory + DIR_RECORDS);
+                if next > records {
+                    let at = central.directory + dir_head(class);
+                    return Err(broken("INV-MALLOC-3", at, next.into(), records.into()));
+                }
                 let record = central.record(next - 1);
                 let back = words.get32(record + REC_PREVIOUS);
                 if with_room.remove(&(next - 1)) != Some(class) || back != previous {

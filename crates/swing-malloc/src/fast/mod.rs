@@ -52,7 +52,7 @@ use crate::heap::{Grant, Heap, Pause};
 use crate::memory::Memory;
 use cache::{Cache, held, pop, push};
 use central::{Central, Tools};
-use class::{SLAB_CLASSES, cached, cached_warm, class_of, granted, large_class};
+use class::{CLASSES, SLAB_CLASSES, cached, cached_warm, class_of, granted, large_class};
 use gate::Gate;
 use map::Map;
 use parking_lot::{Mutex, MutexGuard};
@@ -79,6 +79,8 @@ pub(crate) struct Inner<M: Memory + 'static> {
     id: u64,
     heap: Heap<M>,
     map: Map,
+    /// Bytes of an extent where large blocks lie.
+    data_extent: u64,
     central: Mutex<Central>,
 }
 
@@ -106,7 +108,8 @@ impl<M: Memory + 'static> Malloc<M> {
             Central::open(&Tools { heap: &heap, map: &map, words }, root)?
         };
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Malloc { inner: Arc::new(Inner { id, heap, map, central: Mutex::new(central) }) })
+        let (data_extent, central) = (heap.area().space().data_extent, Mutex::new(central));
+        Ok(Malloc { inner: Arc::new(Inner { id, heap, map, data_extent, central }) })
     }
 
     /// A block of at least `len` bytes (1 when it is 0) at a multiple of 16; the grant says how
@@ -163,7 +166,7 @@ impl<M: Memory + 'static> Malloc<M> {
     fn free_otherwise(&self, offset: u64) -> Result<(), FreeError> {
         if let Some(class) = self.inner.map.class(offset)
             && class >= SLAB_CLASSES
-            && self.push_below(class, offset, self.inner.keeps(offset, class))
+            && self.push_large(class, offset)
         {
             return Ok(());
         }
@@ -236,14 +239,21 @@ impl<M: Memory + 'static> Malloc<M> {
         done
     }
 
-    /// As `push`, when the cache holds fewer than `most` of the class.
-    fn push_below(&self, class: usize, offset: u64, most: usize) -> bool {
+    /// As `push`, when the cache holds fewer blocks of the class than it keeps of this kind.
+    fn push_large(&self, class: usize, offset: u64) -> bool {
+        debug_assert!((SLAB_CLASSES..CLASSES).contains(&class));
         let (gate, key) = (thread::gate(), self.key());
         let Some(cache) = gate.enter(key).or_else(|| gate.enter_heavily(key)) else {
             return false;
         };
+        // Up to so many are kept whether they have memory or not.
+        let warm = cached_warm(class, self.inner.data_extent);
         // SAFETY: as in `pop`.
-        let done = unsafe { held(cache, class) < most && push(cache, class, offset) };
+        let done = unsafe {
+            let held = held(cache, class);
+            (held < warm || (held < cached(class) && !self.inner.has_memory(offset, class)))
+                && push(cache, class, offset)
+        };
         gate.leave();
         done
     }
@@ -408,12 +418,15 @@ impl<M: Memory + 'static> Inner<M> {
         if class < SLAB_CLASSES {
             return cached(class);
         }
-        let mem = &**self.heap.area();
-        if mem.any_present(offset..offset + granted(class)) {
-            cached_warm(class, mem.space().data_extent)
+        if self.has_memory(offset, class) {
+            cached_warm(class, self.data_extent)
         } else {
             cached(class)
         }
+    }
+
+    fn has_memory(&self, offset: u64, class: usize) -> bool {
+        self.heap.area().any_present(offset..offset + granted(class))
     }
 
     /// The class of the block at `offset`, also of one that an earlier process allocated.
