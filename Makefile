@@ -114,8 +114,13 @@ bench-import: build ## Import of Parquet and CSV against DuckDB
 	$(PY) bench/import.py --bin $(BIN)
 
 .PHONY: bench-malloc
-bench-malloc: ## The allocator against glibc, jemalloc, mimalloc, tcmalloc
+bench-malloc: tools ## The allocator against glibc, jemalloc, mimalloc, tcmalloc
 	$(PY) bench/malloc.py --bin $(BIN)
+	$(PY) bench/malloc_report.py
+
+.PHONY: bench-record-malloc
+bench-record-malloc: build ## Record what imports allocate, for the traces of bench-malloc
+	$(PY) bench/record_malloc.py --bin $(BIN)
 
 .PHONY: bench-fig8
 bench-fig8: build ## Handing 1-8 GB to another process: hook, FIFO, pipe, socket, shared memory
