@@ -52,7 +52,7 @@ lint: ## Clippy for every crate, warnings are errors
 
 .PHONY: lint-memory
 lint-memory: ## Clippy for the memory layers alone, in seconds
-	cargo clippy --release --locked -p swing -p swing-malloc -p swing-capi -p libswing --all-targets -- -D warnings
+	cargo clippy --release --locked -p swing -p swing-malloc -p swing-capi -p libswing -p swing-preload --all-targets -- -D warnings
 
 .PHONY: test
 test: build ## All tests: Rust, documentation, Python, across processes
@@ -123,8 +123,15 @@ bench-record-malloc: build ## Record what imports allocate, for the traces of be
 	$(PY) bench/record_malloc.py --bin $(BIN)
 
 .PHONY: bench-fig8
-bench-fig8: build ## Handing 1-8 GB to another process: hook, FIFO, pipe, socket, shared memory
+bench-fig8: tools ## Handing 1-8 GB to another process: hook, FIFO, pipe, socket, shared memory
 	$(PY) bench/fig8.py --bin $(BIN)
+	$(PY) bench/experiments.py fig8
+
+.PHONY: bench-fig10
+bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, shared memory
+	cargo build --release --locked -p swing-preload --lib --examples
+	$(PY) bench/fig10.py --bin $(BIN)
+	$(PY) bench/experiments.py fig10
 
 # ---- to use it -------------------------------------------------------------------------------------
 

@@ -1,9 +1,15 @@
 /* Figure 8 of the paper: a process hands `MIB` of filled memory to another one, which is there
- * already. Prints nanoseconds until the other has it: fig8 MODE MIB,
+ * already. Prints, a line for each time, nanoseconds until the other has it:
+ *
+ *   fig8 MODE MIB small|huge TIMES
+ *
  * MODE one of hook, again, pipe, fifo, socket, shm, memcpy, fork. `hook` comes right after the owner
- * has stored to all of it, `again` when it has stored nothing since a hook before. */
+ * has stored to all of it, and only once; `again` when it has stored nothing since a hook before.
+ * What is received is received into memory that is there. `huge`: also private memory has huge
+ * pages; what is shared has what the file system of $SWINGDB_HOME gives. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,10 +51,20 @@ static ssize_t put(int fd, void *at, size_t len) {
     return write(fd, at, len);
 }
 
+static int huge;
+
 static void *memory(int fd, size_t len, int fill) {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-    char *at = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
+    size_t room = len + ((size_t)2 << 20);
+    char *at = mmap(NULL, room, PROT_READ | PROT_WRITE, flags, fd, 0);
     need(at != MAP_FAILED, "mmap");
+    at += -(uintptr_t)at & (((size_t)2 << 20) - 1);
+    if (fd >= 0) {
+        /* At an address where the file's huge pages fit. */
+        at = mmap(at, len, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
+        need(at != MAP_FAILED, "mmap");
+    }
+    madvise(at, len, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     if (fill) {
         memset(at, fill, len);
     }
@@ -66,76 +82,96 @@ static void scan(const void *at, size_t len) {
     sink = sum;
 }
 
-/* The other process: says that it is ready, waits, takes, says how long it took (0: ask the clock
- * of the giver). */
+/* The other process: says that it is ready; takes each time that it is told to, and says how long
+ * that took (0: ask the clock of the giver). */
 static void taker(const char *mode, size_t len, int data, int from, int to, const char *path) {
     int token;
     long long took = 0;
     char *into = NULL;
-    if (data >= 0 && strcmp(mode, "shm") != 0) {
-        into = memory(-1, len, 1);
-    }
+    int hooks = strcmp(mode, "hook") == 0 || strcmp(mode, "again") == 0;
+    int shared = strcmp(mode, "shm") == 0;
     if (strcmp(mode, "fifo") == 0) {
         need((data = open(path, O_RDONLY)) >= 0, "fifo");
+    }
+    if (!hooks && !shared) {
         into = memory(-1, len, 1);
     }
     need(write(to, &took, sizeof took) == sizeof took, "ready");
-    need(read(from, &token, sizeof token) == sizeof token, "go");
-    if (strcmp(mode, "hook") == 0 || strcmp(mode, "again") == 0) {
+    while (read(from, &token, sizeof token) == sizeof token) {
         swing_area area;
-        if (strcmp(mode, "again") == 0) {
+        if (strcmp(mode, "again") == 0 && !took) {
             need(swing_hook(token, 0, &area) == 0, "hook");
         }
-        long long start = now();
-        need(swing_hook(token, 0, &area) == 0, "hook");
-        took = now() - start;
-        need(((char *)area.address)[len - 1] == 7, "contents");
-    } else if (strcmp(mode, "shm") == 0) {
-        need(flock(data, LOCK_SH) == 0, "lock");
-        scan(memory(data, len, 0), len);
-    } else {
-        all(read, data, into, len);
-        need(into[len - 1] == 7, "contents");
+        if (hooks) {
+            long long start = now();
+            need(swing_hook(token, 0, &area) == 0, "hook");
+            took = now() - start;
+            need(((char *)area.address)[len - 1] == 7, "contents");
+            need(swing_release(area.token) == 0, "release");
+        } else if (shared) {
+            need(flock(data, LOCK_SH) == 0, "lock");
+            void *at = memory(data, len, 0);
+            scan(at, len);
+            munmap(at, len);
+            need(flock(data, LOCK_UN) == 0, "unlock");
+        } else {
+            all(read, data, into, len);
+            need(into[len - 1] == 7, "contents");
+        }
+        need(write(to, &took, sizeof took) == sizeof took, "done");
     }
-    need(write(to, &took, sizeof took) == sizeof took, "done");
     _exit(0);
 }
 
-static long long local(const char *mode, size_t len) {
-    char *from = memory(-1, len, 7);
-    long long start;
-    if (strcmp(mode, "memcpy") == 0) {
-        char *to = memory(-1, len, 1);
-        start = now();
-        memcpy(to, from, len);
-        start = now() - start;
-        sink = (unsigned char)to[len - 1];
-        return start;
-    }
+static void local(const char *mode, size_t len, int times) {
+    char *from = memory(-1, len, 7), *to = NULL, byte = 1;
     int pipe_to[2];
-    char byte = 1;
-    need(pipe(pipe_to) == 0, "pipe");
-    start = now();
-    pid_t child = fork();
-    if (child == 0) {
-        _exit(write(pipe_to[1], &byte, 1) != 1);
+    if (strcmp(mode, "memcpy") == 0) {
+        to = memory(-1, len, 1);
     }
-    need(child > 0 && read(pipe_to[0], &byte, 1) == 1, "fork");
-    start = now() - start;
-    waitpid(child, NULL, 0);
-    return start;
+    need(pipe(pipe_to) == 0, "pipe");
+    while (times-- > 0) {
+        long long start = now();
+        if (to) {
+            memcpy(to, from, len);
+            printf("%lld\n", now() - start);
+            sink = (unsigned char)to[len - 1];
+            continue;
+        }
+        pid_t child = fork();
+        if (child == 0) {
+            _exit(write(pipe_to[1], &byte, 1) != 1);
+        }
+        need(child > 0 && read(pipe_to[0], &byte, 1) == 1, "fork");
+        printf("%lld\n", now() - start);
+        waitpid(child, NULL, 0);
+    }
+}
+
+/* The memory to hand over, filled. */
+static char *filled(const char *mode, size_t len, int file, int *token) {
+    if (strcmp(mode, "hook") != 0 && strcmp(mode, "again") != 0) {
+        return memory(file, len, 7);
+    }
+    /* Hooks are allowed first: a hook has to protect what was stored to since. */
+    swing_area area;
+    need(swing_create(len, &area) == 0, "create");
+    need(swing_allow_hooks(area.token, 1) == 0, "allow");
+    *token = area.token;
+    return memset(area.address, 7, len);
 }
 
 int main(int argc, char **argv) {
-    need(argc == 3, "usage: fig8 MODE MIB");
-    const char *mode = argv[1];
+    need(argc == 5, "usage: fig8 MODE MIB small|huge TIMES");
+    const char *mode = argv[1], *home = getenv("SWINGDB_HOME");
     size_t len = (size_t)atol(argv[2]) << 20;
+    huge = strcmp(argv[3], "huge") == 0;
+    int times = atoi(argv[4]), back[2], go[2], data[2] = {-1, -1}, token = 0, file = -1;
     if (strcmp(mode, "memcpy") == 0 || strcmp(mode, "fork") == 0) {
-        printf("%lld\n", local(mode, len));
+        local(mode, len, times);
         return 0;
     }
-    int back[2], go[2], data[2] = {-1, -1}, token = 0;
-    long long start, took;
+    long long took;
     char path[] = "/tmp/swing-fig8-XXXXXX";
     need(pipe(back) == 0 && pipe(go) == 0, "pipe");
     if (strcmp(mode, "pipe") == 0) {
@@ -143,8 +179,8 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "socket") == 0) {
         need(socketpair(AF_UNIX, SOCK_STREAM, 0, data) == 0, "socket");
     } else if (strcmp(mode, "shm") == 0) {
-        data[0] = data[1] = memfd_create("fig8", MFD_CLOEXEC);
-        need(ftruncate(data[0], (off_t)len) == 0, "memfd");
+        file = open(home ? home : "/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        need(file >= 0 && ftruncate(file, (off_t)len) == 0, "file");
     } else if (strcmp(mode, "fifo") == 0) {
         need(mkdtemp(path) != NULL, "directory");
     }
@@ -154,32 +190,24 @@ int main(int argc, char **argv) {
     pid_t child = fork();
     need(child >= 0, "fork");
     if (child == 0) {
-        taker(mode, len, data[0], go[0], back[1], fifo);
+        close(go[1]);
+        taker(mode, len, file >= 0 ? file : data[0], go[0], back[1], fifo);
     }
-    char *from;
-    if (strcmp(mode, "hook") == 0 || strcmp(mode, "again") == 0) {
-        swing_area area;
-        need(swing_create(len, &area) == 0, "create");
-        from = memset(area.address, 7, len);
-        token = area.token;
-        need(swing_allow_hooks(token, 1) == 0, "allow");
-        /* What the owner has stored to since the last hook is what a hook has to protect. */
-        memset(from, 7, len);
-    } else {
-        from = memory(strcmp(mode, "shm") == 0 ? data[1] : -1, len, 7);
-    }
+    char *from = filled(mode, len, file, &token);
     if (strcmp(mode, "fifo") == 0) {
         need((data[1] = open(fifo, O_WRONLY)) >= 0, "fifo");
         unlink(fifo);
         rmdir(path);
     }
     need(read(back[0], &took, sizeof took) == sizeof took, "ready");
-    start = now();
-    need(write(go[1], &token, sizeof token) == sizeof token, "go");
-    if (data[1] >= 0 && strcmp(mode, "shm") != 0) {
-        all(put, data[1], from, len);
+    while (times-- > 0) {
+        long long start = now();
+        need(write(go[1], &token, sizeof token) == sizeof token, "go");
+        if (data[1] >= 0) {
+            all(put, data[1], from, len);
+        }
+        need(read(back[0], &took, sizeof took) == sizeof took, "done");
+        printf("%lld\n", took ? took : now() - start);
     }
-    need(read(back[0], &took, sizeof took) == sizeof took, "done");
-    printf("%lld\n", took ? took : now() - start);
     return 0;
 }

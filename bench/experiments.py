@@ -1,0 +1,158 @@
+"""Draws the paper's experiments from their results: docs/pictures/fig8.svg, fig10.svg; and prints
+the tables of docs/experiments.md.
+
+    python bench/experiments.py [fig8] [fig10]
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+
+import common
+import matplotlib
+from report import INK, OURS, PICTURES, THEIRS, THIRD, load, table
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+
+# Way: what it is called, its colour and line.
+HANDING = {
+    "hook": ("hook, all stored to since the last", OURS, "-"),
+    "again": ("hook, nothing stored to since", OURS, ":"),
+    "fifo": ("FIFO", THEIRS, "-"),
+    "pipe": ("pipe", THEIRS, ":"),
+    "socket": ("Unix socket", THEIRS, "--"),
+    "shm": ("shared memory: map, lock, scan", THIRD, "-"),
+    "memcpy": ("memcpy in one process", THIRD, ":"),
+    "fork": ("fork", INK, "--"),
+}
+WAYS = {
+    "plain": ("plain Redis", INK),
+    "hook": ("hook every 8 s", OURS),
+    "hook4k": ("the same, 4 KiB pages", "#e39b92"),
+    "bgsave": ("BGSAVE every 8 s", THEIRS),
+    "fifo": ("FIFO every 8 s", "#8fb0cf"),
+    "shared": ("shared memory, stopped every 8 s", THIRD),
+}
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    """Writes a picture of the documentation."""
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}.svg"
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    print(f"wrote {path.relative_to(common.ROOT)}")
+
+
+def fig8(results: dict) -> None:
+    """Time against size, both logarithmic, for both sizes of pages."""
+    pages = {"huge": "pages of 2 MiB", "small": "pages of 4 KiB"}
+    pages = {name: title for name, title in pages.items() if name in results["ns"]}
+    figure, many = plt.subplots(1, len(pages), figsize=(5.2 * len(pages), 4.2), sharey=True)
+    for axes, (name, title) in zip(many if len(pages) > 1 else [many], pages.items(), strict=True):
+        found = results["ns"][name]
+        for mode, (label, colour, line) in HANDING.items():
+            medians = {int(s): statistics.median(of[mode]) for s, of in found.items() if mode in of}
+            points = sorted(medians.items())
+            taken = [ns / 1e9 for _, ns in points]
+            axes.plot([s for s, _ in points], taken, line, color=colour, marker="o", ms=3,
+                      label=label)
+        axes.set(title=title, xlabel="GB", xscale="log", yscale="log")
+        axes.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
+        axes.minorticks_off()
+    figure.axes[0].set_ylabel("seconds until the other process has it")
+    figure.axes[-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    save(figure, "fig8")
+
+
+def seconds(ns: float) -> str:
+    """A time with three digits and its unit."""
+    for unit, least in (("s", 1e9), ("ms", 1e6), ("us", 0)):
+        if ns >= least:
+            return f"{ns / (least or 1e3):.3g} {unit}"
+    return "0"
+
+
+def fig8_table(results: dict) -> str:
+    """Medians."""
+    rows = []
+    for pages, of in results["ns"].items():
+        sizes = sorted(of, key=int)
+        for mode, (label, *_) in HANDING.items():
+            medians = [statistics.median(of[s][mode]) if mode in of[s] else None for s in sizes]
+            shown = [seconds(m) if m is not None else "" for m in medians]
+            rows.append(["2 MiB" if pages == "huge" else "4 KiB", label, *shown])
+        heads = ["pages", "way", *(f"{s} GB" for s in sizes)]
+    return table(heads, rows)
+
+
+def fig10_table(results: dict) -> str:
+    """Throughput and p99, and how they are to plain Redis."""
+    rows = []
+    for workload, ways in results["compared"].items():
+        for way in [w for w in ("plain", "heap", *WAYS) if w in ways]:
+            of = ways[way]
+            taken = [
+                t.get("had_ns", t["all_ns"]) for p in results["points"]
+                if (p["workload"], p["way"]) == (workload, way) for t in p["taken"]
+            ]
+            rows.append([
+                workload, way, f"{of['throughput']:.0f}", f"{of['throughput_to_plain']:.2f}",
+                f"{of['p99_us']:.0f}", f"{of['p99_us_to_plain']:.2f}", f"{of['p99.9_us']:.0f}",
+                f"{of['most_us'] / 1e3:.0f}",
+                seconds(statistics.median(taken)) if taken else "",
+            ])
+    rows = list({tuple(row): row for row in rows}.values())
+    heads = ["", "way", "operations/s", "to plain", "p99, us", "to plain", "p99.9, us", "most, ms",
+             "handed over in"]
+    return table(heads, rows)
+
+
+def fig10(results: dict) -> None:
+    """Above: throughput and p99 of each workload; below: throughput over one period of A."""
+    compared = results["compared"]
+    figure = plt.figure(figsize=(11, 7.5))
+    grid = figure.add_gridspec(2, 2)
+    bars = [
+        (figure.add_subplot(grid[0, 0]), "throughput", "operations a second", 1),
+        (figure.add_subplot(grid[0, 1]), "p99_us", "p99 of an operation, ms", 1e-3),
+    ]
+    width = 0.8 / len(WAYS)
+    for axes, key, title, scale in bars:
+        for i, (way, (label, colour)) in enumerate(WAYS.items()):
+            heights = [ways.get(way, {}).get(key, 0) * scale for ways in compared.values()]
+            places = [n + (i - len(WAYS) / 2 + 0.5) * width for n in range(len(compared))]
+            axes.bar(places, heights, width=width, color=colour, label=label)
+        axes.set_xticks(range(len(compared)), list(compared))
+        axes.set(title=title, yscale="log" if key == "p99_us" else "linear")
+    below = figure.add_subplot(grid[1, :])
+    for way, (label, colour) in WAYS.items():
+        points = [p for p in results["points"] if p["workload"] == "A" and p["way"] == way]
+        if points:
+            tenths = [n * 10 for n in points[0]["tenths"]]
+            times = [i / 10 for i in range(len(tenths))]
+            below.plot(times, tenths, color=colour, label=label, lw=1.3)
+    below.set(title="workload A over time", xlabel="seconds", ylabel="operations a second")
+    below.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.tight_layout()
+    save(figure, "fig10")
+
+
+def main() -> None:
+    """Draws what was asked for and was measured."""
+    drawers = {"fig8": (fig8, fig8_table), "fig10": (fig10, fig10_table)}
+    for name in sys.argv[1:] or drawers:
+        results = load(name)
+        if results is None:
+            raise SystemExit(f"no results yet: run make bench-{name}")
+        draw, show = drawers[name]
+        draw(results)
+        print(show(results))
+
+
+if __name__ == "__main__":
+    main()
