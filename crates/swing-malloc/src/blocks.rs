@@ -17,6 +17,7 @@ pub(crate) struct LargeBlock {
 }
 
 fn block(class: &PlacedClass, index: u64) -> LargeBlock {
+    assert!(index < class.count);
     LargeBlock {
         offset: class.start + index * class.size,
         size: class.size,
@@ -51,6 +52,7 @@ pub(crate) fn find<M: Memory>(
     len: u64,
     align: u64,
 ) -> Result<Option<LargeBlock>, Corruption> {
+    debug_assert!(align.is_power_of_two());
     for candidate in all(layout) {
         if candidate.size >= len
             && candidate.offset.is_multiple_of(align)
@@ -78,6 +80,7 @@ pub(crate) fn set<M: Memory>(
     block: LargeBlock,
     used: bool,
 ) -> Result<(), Fault> {
+    assert!(block.state_at < HEADER_BYTES, "the states lie in the header");
     bytes.barrier(0..HEADER_BYTES)?;
     bytes.set(block.state_at, if used { USED } else { FREE });
     Ok(())

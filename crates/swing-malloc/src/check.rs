@@ -88,6 +88,7 @@ impl<M: Memory> Walk<'_, '_, M> {
                     self.used += len;
                     let extents = offset / tree.extent()..(offset + len).div_ceil(tree.extent());
                     let first = extents.start.max(counted.map_or(0, |last: u64| last + 1));
+                    debug_assert!(extents.end > extents.start);
                     self.occupied += extents.end.saturating_sub(first);
                     counted = Some(extents.end - 1);
                     self.zeros_below(node)?;

@@ -14,6 +14,7 @@ impl<M: Memory> Heap<M> {
         self.mem.check_writer()?;
         let _storing = self.mem.storing();
         let mut state = self.state.lock();
+        assert!(len.is_power_of_two(), "metadata lies at multiples of its length");
         let grant = self.in_zone(&self.layout.small, &mut state.small, len, len, true)?;
         match grant {
             Some(grant) => Ok(grant.offset.0),
@@ -36,6 +37,7 @@ impl<M: Memory> Heap<M> {
     pub(crate) fn set_fast_root(&self, directory: u64) -> Result<(), WriteError> {
         let _state = self.state.lock();
         let bytes = self.bytes();
+        assert!(directory >= self.layout.payload_start && directory < self.layout.space.small_zone);
         bytes.barrier(0..HEADER_BYTES)?;
         bytes.set_u64(FAST_ROOT_AT, directory);
         Ok(())
@@ -78,6 +80,7 @@ impl<M: Memory> Heap<M> {
         if tree.offset(node) < tree.start || tree.offset(node) + size > tree.end {
             return Ok(None);
         }
+        assert!(tree.offset(node) == offset && now < size, "it grows where it is");
         zone.give(&bytes, offset, now)?;
         if let Err(fault) = zone.take(&bytes, node, size) {
             // The metadata of the smaller block was written a moment ago, so this cannot fail.

@@ -41,6 +41,7 @@ const _: () = assert!(CLASSES_AT + MAX_CLASSES * 16 <= CHECKSUM_AT);
 
 /// The static fields of `layout`, encoded.
 pub(crate) fn encode(layout: &Layout) -> [u8; STATIC_BYTES] {
+    assert!(layout.classes.len() <= MAX_CLASSES);
     let mut bytes = [0; STATIC_BYTES];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
     put(0, &MAGIC.to_le_bytes());

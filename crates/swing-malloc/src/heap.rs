@@ -84,6 +84,7 @@ impl<M: Memory> Heap<M> {
     /// together, [`HeapError::Write`] if there is no memory for the first extents.
     pub fn create(area: Arc<M>, options: HeapOptions) -> Result<Self, HeapError> {
         let layout = Layout::derive(area.space(), &options)?;
+        assert!(layout.payload_start < layout.space.small_zone, "there is room for small blocks");
         let bytes = Bytes::new(&*area, layout.payload_start);
         bytes.barrier(0..HEADER_BYTES)?;
         for at in 0..HEADER_BYTES {
@@ -137,6 +138,11 @@ impl<M: Memory> Heap<M> {
     }
 
     fn with(mem: Arc<M>, layout: Layout) -> Self {
+        assert_eq!(
+            layout.space,
+            mem.space(),
+            "a heap is used with the area that it is laid out for"
+        );
         let state = State { small: Placement::new(), data: Placement::new(), freeing: Vec::new() };
         Heap { mem, layout, state: Mutex::new(state) }
     }
@@ -179,6 +185,7 @@ impl<M: Memory> Heap<M> {
         if len == 0 || len > self.layout.space.reserve {
             return Err(AllocError::Length { len });
         }
+        assert!(align.is_power_of_two());
         // Before the lock: in a forked child its holder may not exist.
         self.mem.check_writer()?;
         let _storing = self.mem.storing();
@@ -199,7 +206,13 @@ impl<M: Memory> Heap<M> {
         if grant.is_none() && len <= layout.limit {
             grant = self.in_table(len, align)?;
         }
-        grant.ok_or_else(|| AllocError::Exhausted { len, largest: self.largest(len) })
+        let grant =
+            grant.ok_or_else(|| AllocError::Exhausted { len, largest: self.largest(len) })?;
+        let (offset, end) = (grant.offset.0, grant.offset.0 + grant.len.0);
+        // Whatever the bytes of the trees say.
+        assert!(offset >= layout.payload_start && end <= layout.space.reserve, "INV-HEAP-5");
+        assert!(grant.len.0 >= len && offset.is_multiple_of(align));
+        Ok(grant)
     }
 
     pub(crate) fn in_zone(
@@ -220,6 +233,7 @@ impl<M: Memory> Heap<M> {
             return Ok(None);
         };
         let granted = if exact { len.next_multiple_of(tree.granule()) } else { size };
+        assert!((len..=size).contains(&granted), "the block found holds what is granted");
         zone.take(&bytes, node, granted)?;
         if granted < size {
             placement.trimmed(zone, tree.offset(node) + granted);
@@ -261,11 +275,14 @@ impl<M: Memory> Heap<M> {
         let whole = offset.next_multiple_of(extent)..(offset + len) / extent * extent;
         if whole.start < whole.end {
             // The block still belongs to nobody else, so its memory can go without the lock.
+            assert!(whole.start >= offset && whole.end <= offset + len, "only the block's own");
             state.freeing.push(offset);
             drop(state);
             let discarded = self.mem.discard(whole.clone());
             state = self.state.lock();
+            let before = state.freeing.len();
             state.freeing.retain(|other| *other != offset);
+            assert_eq!(state.freeing.len() + 1, before, "INV-HEAP-9: a block is freed once");
             discarded?;
         }
         match self.place_of(offset) {
@@ -285,6 +302,7 @@ impl<M: Memory> Heap<M> {
         discarded: Range<u64>,
     ) -> Result<(), FreeError> {
         let emptied = zone.give(&self.bytes(), offset, len)?;
+        assert!(discarded.start >= discarded.end || discarded.end <= offset + len);
         // What became wholly free beyond the block's own extents: the shared ones at its ends.
         let end = offset + len;
         let parts = if discarded.start < discarded.end {
@@ -314,6 +332,7 @@ impl<M: Memory> Heap<M> {
         exact: Option<u64>,
     ) -> Result<u64, FreeError> {
         let missing = FreeError::NotAllocated { offset };
+        debug_assert!(self.state.is_locked());
         if state.freeing.contains(&offset) {
             return Err(missing);
         }
@@ -324,6 +343,7 @@ impl<M: Memory> Heap<M> {
                 if !blocks::is_used(&self.bytes(), block)? {
                     return Err(missing);
                 }
+                assert!(block.offset == offset && block.size > 0);
                 return match exact {
                     Some(len) if len > block.size => Err(FreeError::Length { offset, len }),
                     _ => Ok(block.size),
@@ -368,7 +388,9 @@ impl<M: Memory> Heap<M> {
     /// The part of the area that belongs to the application: a fixed offset, the same in every
     /// heap.
     pub fn reserved(&self) -> Range<AreaOffset> {
-        AreaOffset(RESERVED_OFFSET)..AreaOffset(RESERVED_OFFSET + self.layout.reserved_len)
+        let end = RESERVED_OFFSET + self.layout.reserved_len;
+        assert!(end <= self.layout.payload_start, "metadata and blocks lie behind it");
+        AreaOffset(RESERVED_OFFSET)..AreaOffset(end)
     }
 
     /// The memory below.
@@ -409,6 +431,7 @@ impl<M: Memory> Heap<M> {
 
     fn extent_at(&self, offset: u64) -> u64 {
         let space = &self.layout.space;
+        debug_assert!(offset < space.reserve);
         if offset < space.small_zone { space.small_extent } else { space.data_extent }
     }
 

@@ -129,6 +129,8 @@ impl Layout {
             return Err(HeapError::ZoneTooSmall { needed, small_zone: space.small_zone });
         }
         small.start = payload_start;
+        assert!(data.start == space.small_zone && data.end == data_end);
+        assert!(small.top_at >= TOPS_AT && data.clusters_at >= small.clusters_at);
         Ok(Layout {
             space,
             reserved_len,
@@ -217,6 +219,7 @@ fn place_classes(classes: &[BlockClass], data_end: u64) -> Vec<PlacedClass> {
         start += class.size * count;
         states_at += count;
     }
+    assert!(states_at <= BLOCK_STATES_AT + MAX_BLOCKS, "the header has room for their states");
     placed
 }
 

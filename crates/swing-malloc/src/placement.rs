@@ -55,11 +55,13 @@ impl Placement {
         level: u32,
     ) -> Result<Option<Node>, Corruption> {
         let tree = &zone.tree;
+        assert!(level <= tree.depth, "blocks are at least a granule");
         if level <= tree.extent_level {
             // Whole extents: the free ones have no memory, so one is as good as another.
             return tree.find(bytes, Node::ROOT, level);
         }
         let slot = (level - tree.extent_level) as usize % HINTS;
+        assert!(self.len <= OPEN_EXTENTS && self.hand < OPEN_EXTENTS);
         if let Ok(Some(node)) = Self::look(mem, bytes, zone, self.hints[slot], level)? {
             return Ok(Some(node));
         }
@@ -80,6 +82,7 @@ impl Placement {
         }
         let node = self.open_another(bytes, zone, level)?;
         if let Some(node) = node {
+            assert_eq!(node.level, level);
             let extent = node.index >> (level - tree.extent_level);
             self.hints[slot] = extent;
             self.push(extent);
@@ -95,6 +98,7 @@ impl Placement {
         level: u32,
     ) -> Result<Option<Node>, Corruption> {
         let tree = &zone.tree;
+        assert!(level > tree.extent_level, "only blocks below an extent are placed");
         let extent = tree.extent();
         let used = zone.used(bytes);
         let holes = zone.occupied(bytes).saturating_mul(extent).saturating_sub(used);
@@ -137,6 +141,7 @@ impl Placement {
     /// Remembers an extent in which something was freed, if this process may write to it without a
     /// copy.
     pub(crate) fn freed<M: Memory>(&mut self, mem: &M, zone: &Zone, offset: u64) {
+        debug_assert!((zone.tree.start..zone.tree.end).contains(&offset));
         let extent = offset / zone.tree.extent();
         if mem.state(offset) == ExtentState::Private {
             self.push(extent);
@@ -146,12 +151,17 @@ impl Placement {
     /// Remembers the extent in which the trimmed rest of a block begins: whoever stores to the
     /// block opens it.
     pub(crate) fn trimmed(&mut self, zone: &Zone, rest: u64) {
+        assert!(
+            rest >= zone.tree.start && rest <= zone.tree.end,
+            "the rest of a block of the zone"
+        );
         if !rest.is_multiple_of(zone.tree.extent()) {
             self.push(rest / zone.tree.extent());
         }
     }
 
     fn push(&mut self, extent: u64) {
+        debug_assert_ne!(extent, NONE);
         if self.open[..self.len].contains(&extent) {
             return;
         }

@@ -236,6 +236,7 @@ impl Tree {
         from: Node,
         target: u32,
     ) -> Result<Option<Node>, Corruption> {
+        assert!(from.level <= target && target <= self.depth);
         let mut node = from;
         let mut value = self.get(mem, node)?;
         if !Self::fits(value, node.level, target) {
@@ -283,7 +284,12 @@ impl Tree {
         }
         loop {
             match self.get(mem, node)? {
-                USED => return Ok(Some(node)),
+                USED if offset + self.size(node) <= self.end => return Ok(Some(node)),
+                USED => {
+                    let at = self.at(node);
+                    let rule = "allocated blocks lie in the zone";
+                    return Err(Corruption { at, found: offset, rule });
+                }
                 FREE | UNAVAILABLE => return Ok(None),
                 _ if node.level == self.depth => return Ok(None),
                 _ => {}
@@ -343,6 +349,7 @@ impl Tree {
         node: Node,
         value: u8,
     ) -> Result<(), Corruption> {
+        debug_assert!(matches!(value, FREE | USED | UNAVAILABLE));
         mem.set(self.at(node), value);
         let mut child = node;
         while child.level > 0 {

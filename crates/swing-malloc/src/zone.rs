@@ -49,8 +49,9 @@ impl Zone {
         offset: u64,
         len: u64,
     ) -> Result<(), WriteError> {
-        mem.barrier(0..HEADER_BYTES)?;
         let tree = &self.tree;
+        assert!(len > 0 && offset >= tree.start && offset + len <= tree.end, "INV-HEAP-5");
+        mem.barrier(0..HEADER_BYTES)?;
         if tree.top_at >= HEADER_BYTES {
             mem.barrier(tree.top_at..tree.top_at + tree.top_bytes())?;
         }
@@ -65,6 +66,7 @@ impl Zone {
     }
 
     fn count<M: Memory>(&self, mem: &Bytes<'_, M>, used: i64, occupied: i64) {
+        debug_assert!(used != 0 && used.signum() * occupied.signum() >= 0);
         // A hostile header may hold any number; it is only a number, and the checker compares it.
         mem.set_u64(self.counters_at, self.used(mem).wrapping_add_signed(used));
         mem.set_u64(self.counters_at + 8, self.occupied(mem).wrapping_add_signed(occupied));
@@ -79,6 +81,7 @@ impl Zone {
     ) -> Result<(), Fault> {
         let tree = &self.tree;
         let offset = tree.offset(node);
+        assert!((1..=tree.size(node)).contains(&len) && len.is_multiple_of(tree.granule()));
         if offset < tree.start || offset + len > tree.end {
             // Only bytes that were damaged lead here: what lies outside is marked unavailable at
             // creation.
@@ -96,6 +99,7 @@ impl Zone {
             i64::from(tree.is_free(mem, around)?)
         };
         for piece in tree.pieces(offset, len) {
+            debug_assert!(tree.offset(piece) >= offset);
             tree.set(mem, piece, USED)?;
         }
         self.count(mem, len as i64, opened);
@@ -147,6 +151,7 @@ impl Zone {
             end -= 1;
         }
         let emptied = first.min(end)..end;
+        assert!(emptied.end * extent <= tree.end, "extents of the zone");
         self.count(mem, -(len as i64), -((emptied.end - emptied.start) as i64));
         Ok(emptied.start * extent..emptied.end * extent)
     }

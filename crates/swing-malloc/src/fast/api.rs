@@ -71,12 +71,14 @@ impl<M: Memory + 'static> Malloc<M> {
         while !size_of(class).is_multiple_of(align) {
             class += 1;
         }
+        assert!(size_of(class) <= SLAB_LIMIT, "the largest is a multiple of each alignment");
         self.allocate(ByteLen(size_of(class)))
     }
 
     /// A block of a power of two at an alignment that caches do not promise.
     fn allocate_placed(&self, size: u64, align: u64) -> Result<Grant, AllocError> {
         let class = class_of(size).ok_or(AllocError::Length { len: size })?;
+        debug_assert!(size.is_power_of_two() && align.is_power_of_two());
         let offset = self.heap().allocate_exact(ByteLen(size_of(class)), ByteLen(align))?;
         self.inner.map.add_block(offset.0, class);
         Ok(Grant { offset, len: ByteLen(size_of(class)) })
@@ -93,6 +95,7 @@ impl<M: Memory + 'static> Malloc<M> {
         }
         let _central = self.inner.central.lock();
         let grown = self.heap().grow(offset, len).ok()??;
+        assert!(grown >= len && grown >= usable, "it grows");
         let class = large_class(grown.0)?;
         self.inner.map.add_block(offset.0, class);
         Some(ByteLen(size_of(class)))
@@ -118,6 +121,7 @@ impl<M: Memory + 'static> Malloc<M> {
             return Ok(Grant { offset, len: grown });
         }
         let grant = self.allocate(len)?;
+        assert_ne!(grant.offset, offset, "the old block is still allocated");
         let kept = len.0.min(usable.0);
         if let Err(error) = self.copy(offset.0, grant.offset.0, kept) {
             let _ = self.free(grant.offset);
@@ -136,6 +140,7 @@ impl<M: Memory + 'static> Malloc<M> {
             let at = from + done;
             let extent = if at < space.small_zone { space.small_extent } else { space.data_extent };
             let piece = (len - done).min((at / extent + 1) * extent - at);
+            debug_assert!(piece > 0 && piece <= extent);
             if mem.any_present(at..at + 1) {
                 mem.make_writable(to + done..to + done + piece)?;
                 // SAFETY: both ranges lie in blocks of this area that the caller owns; the source

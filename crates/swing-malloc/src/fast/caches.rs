@@ -132,7 +132,8 @@ impl Central {
                         tools.map.add_block(offset, class);
                     }
                 }
-                if tools.map.class(offset) != Some(class) {
+                let allocated = class >= SLAB_CLASSES || self.is_allocated(tools, offset);
+                if tools.map.class(offset) != Some(class) || !allocated {
                     let at = cache.entry_at(class, i);
                     return Err(corrupt(at, offset, "a cache holds blocks of its classes"));
                 }

@@ -109,6 +109,7 @@ impl Central {
     }
 
     pub(crate) fn record(&self, index: u32) -> u64 {
+        assert!(((index / RECORDS) as usize) < self.chunks.len(), "INV-MALLOC-1: in a chunk");
         self.chunks[(index / RECORDS) as usize] + record_in_chunk(index)
     }
 
@@ -138,6 +139,7 @@ impl Central {
     /// Puts a slab at the head of its class's list; everything is open.
     fn list<M: Memory>(&self, words: &Words<'_, M>, index: u32) -> Result<(), FreeError> {
         let record = self.record(index);
+        debug_assert!((words.get32(record + REC_CLASS) as usize) < SLAB_CLASSES);
         let head = self.directory + dir_head(words.get32(record + REC_CLASS) as usize);
         let next = self.link(words, head)?;
         if let Some(next) = next {
@@ -214,6 +216,7 @@ impl Central {
         let index = self.unused_record(tools)?;
         let len = slab_bytes(class);
         let slab = tools.heap.allocate_aligned(len)?;
+        assert!(slab >= tools.heap.layout.payload_start && slab.is_multiple_of(len));
         let record = self.record(index);
         words.set32(self.directory + DIR_FREE_RECORD, words.get32(record + REC_NEXT));
         words.set64(record, slab);
@@ -242,6 +245,7 @@ impl Central {
         let words = &tools.words;
         let record = self.record(index);
         let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
+        assert!(slab != 0 && class < SLAB_CLASSES, "a record that is in use");
         tools.map.remove(slab, slab_bytes(class));
         let _ = tools.heap.free_exact(AreaOffset(slab), ByteLen(slab_bytes(class)));
         words.zero(record, RECORD_BYTES);
@@ -258,6 +262,7 @@ impl Central {
         mut keep: impl FnMut(u64),
     ) -> Result<(), AllocError> {
         let words = &tools.words;
+        assert!(class < SLAB_CLASSES && most > 0);
         self.open_directory(words)?;
         let mut left = most as u32;
         while left > 0 {
@@ -292,10 +297,24 @@ impl Central {
             if rest > 0 || free == 0 {
                 return Err(corrupt(record, free.into(), "a slab counts its free blocks").into());
             }
+            assert!(taken > 0 && taken <= free, "each slab on the list gives something");
             words.set32(record + REC_FREE, free - taken);
             left -= taken;
         }
         Ok(())
+    }
+
+    /// True if a block of a slab begins at `offset` and is not free.
+    pub(crate) fn is_allocated<M: Memory>(&self, tools: &Tools<'_, M>, offset: u64) -> bool {
+        let words = &tools.words;
+        let Some(record) = tools.map.record(offset).map(|index| self.record(index)) else {
+            return false;
+        };
+        let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
+        assert!((slab..slab + slab_bytes(class)).contains(&offset), "the map leads to its slab");
+        let (block, rest) = ((offset - slab) / size_of(class), (offset - slab) % size_of(class));
+        let bits = words.get64(record + REC_BITS + block / 64 * 8);
+        rest == 0 && block < slab_blocks(class) && bits >> (block % 64) & 1 == 0
     }
 
     /// Puts one block of a slab back.
@@ -305,6 +324,7 @@ impl Central {
         let index = tools.map.record(offset).ok_or(missing)?;
         let record = self.record(index);
         let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
+        assert!((slab..slab + slab_bytes(class)).contains(&offset), "the map leads to its slab");
         let (size, inside) = (size_of(class), offset - slab);
         let block = inside / size;
         let at = record + REC_BITS + block / 64 * 8;

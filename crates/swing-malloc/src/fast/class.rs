@@ -86,6 +86,7 @@ pub(crate) const fn cached(class: usize) -> usize {
 
 /// As [`cached`], of blocks that have memory: none of what fills extents by itself is kept.
 pub(crate) fn cached_warm(class: usize, extent: u64) -> usize {
+    debug_assert!(class < CLASSES && extent.is_power_of_two());
     match size_of(class) {
         size if size <= SLAB_LIMIT => cached(class),
         size if size >= extent => 0,

@@ -16,6 +16,7 @@ pub(crate) struct Map {
 
 impl Map {
     pub(crate) fn new(reserve: u64) -> Self {
+        assert!(reserve > 0 && reserve.is_multiple_of(1 << GRANULE_SHIFT));
         let len = (reserve >> GRANULE_SHIFT) as usize;
         let (bytes, numbers) = (vec![0_u8; len].into_boxed_slice(), vec![0_u32; len]);
         // SAFETY: the atomics have size, alignment and validity of the plain numbers; zeroed
@@ -54,7 +55,7 @@ impl Map {
     }
 
     pub(crate) fn add_slab(&self, offset: u64, len: u64, class: usize, record: u32) {
-        debug_assert!(class < SLAB_CLASSES);
+        assert!(class < SLAB_CLASSES && len >= 1 << GRANULE_SHIFT);
         for i in offset >> GRANULE_SHIFT..(offset + len) >> GRANULE_SHIFT {
             self.records[i as usize].store(record, Ordering::Relaxed);
             self.classes[i as usize].store(class as u8 + 1, Ordering::Relaxed);
@@ -67,6 +68,7 @@ impl Map {
     }
 
     pub(crate) fn remove(&self, offset: u64, len: u64) {
+        debug_assert!(len > 0);
         let end = ((offset + len - 1) >> GRANULE_SHIFT) + 1;
         for i in offset >> GRANULE_SHIFT..end {
             self.classes[i as usize].store(0, Ordering::Relaxed);

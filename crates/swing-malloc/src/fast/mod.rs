@@ -275,6 +275,7 @@ impl<M: Memory + 'static> Malloc<M> {
             return Ok(grant(class, offset));
         }
         let offset = self.allocate_locked(class, local)?;
+        assert!(offset != 0 && offset.is_multiple_of(16), "the header is no block");
         // A request for a large block may have got a larger one.
         Ok(grant(self.inner.map.class(offset).unwrap_or(class), offset))
     }
@@ -282,6 +283,7 @@ impl<M: Memory + 'static> Malloc<M> {
     /// With a cache that is empty, or closed, or not there yet.
     fn allocate_locked(&self, class: usize, known: Option<Local>) -> Result<u64, AllocError> {
         let (inner, mut local) = (&*self.inner, known);
+        assert!(class < CLASSES);
         inner.heap.area().check_writer()?;
         let _storing = inner.heap.area().storing();
         if local.is_none() {
@@ -294,6 +296,7 @@ impl<M: Memory + 'static> Malloc<M> {
         };
         let slot = local.slot;
         let cache = inner.closed_cache(&tools, &central, &local)?;
+        assert!(local.gate.is_closed(), "nothing is served from it meanwhile");
         let block = match cache.pop(class) {
             Some(block) => Ok(block),
             None if class >= SLAB_CLASSES => {
@@ -326,6 +329,7 @@ impl<M: Memory + 'static> Malloc<M> {
         let Some(local) = local else { return central.put_one(&tools, offset) };
         let cache = inner.closed_cache(&tools, &central, &local)?;
         let most = inner.keeps(offset, class);
+        assert!(class < CLASSES && most <= cached(class));
         let freed = if most == 0 {
             central.put_one(&tools, offset)
         } else {
@@ -406,6 +410,7 @@ impl<M: Memory + 'static> Inner<M> {
         local: &Local,
     ) -> Result<Cache<'a, M>, WriteError> {
         let cache = central.cache(&tools.words, local.slot);
+        debug_assert!(central.gates[local.slot as usize].is_some(), "the slot is taken");
         if local.gate.is_closed() {
             cache.open()?;
         }
@@ -479,6 +484,7 @@ impl<M: Memory + 'static> Owner for Inner<M> {
         }
         let _storing = self.heap.area().storing();
         let mut central = self.central.lock();
+        assert!(central.gates[slot as usize].is_some(), "a cache is left once");
         // What cannot be given back stays in the cache for the next thread.
         let _ = central.drain(&self.tools(), slot);
         central.gates[slot as usize] = None;

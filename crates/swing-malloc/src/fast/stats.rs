@@ -46,6 +46,7 @@ impl MallocStats {
             }
             // What another process left may say anything; it is only a number.
             let free = u64::from(words.get32(record + REC_FREE)).min(slab_blocks(class));
+            debug_assert!(slab_blocks(class) * size_of(class) <= slab_bytes(class));
             self.slabs += 1;
             self.slab_bytes += slab_bytes(class);
             self.slab_free += free * size_of(class);

@@ -65,6 +65,7 @@ pub(crate) fn known(id: u64) -> Option<Local> {
 /// Keeps a new cache until the thread ends; false when it is ending already, and the cache was
 /// given back.
 pub(crate) fn keep(local: Local, owner: Weak<dyn Owner>) -> bool {
+    assert!(local.gate.is_closed(), "a new cache's gate is opened by its first use");
     let mut new = Some(Kept { local, owner });
     let kept = KEPT.try_with(|kept| {
         let Ok(mut kept) = kept.try_borrow_mut() else { return false };
