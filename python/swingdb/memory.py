@@ -106,7 +106,7 @@ class Area:
     @property
     def token(self) -> int:
         """The number by which other processes hook the area."""
-        return self._live().token
+        return int(self._live().token)
 
     def __len__(self) -> int:
         return self._length
@@ -120,7 +120,7 @@ class Area:
     def buffer(self) -> memoryview:
         """All of the area as writable bytes. It keeps the memory, also after :meth:`release`."""
         area = self._live()
-        kind = type("_Bytes", (ctypes.c_ubyte * self._length,), {})
+        kind: Any = type("_Bytes", (ctypes.c_ubyte * self._length,), {})
         whole = kind.from_address(area.address)
         whole.mapping = self._mapping
         return memoryview(whole).cast("B")

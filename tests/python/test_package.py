@@ -152,7 +152,6 @@ def test_the_command_line_module(tmp_path):
 
 
 def test_types_check():
-    pytest.importorskip("mypy")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", str(PACKAGE)], capture_output=True, text=True
     )
