@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from . import _internal, _opened
 from .connection import Connection
+from .errors import NotFoundError, ProgrammingError
 
 
 class Parent(NamedTuple):
@@ -145,10 +146,20 @@ def drop(name: str, *, home: str | os.PathLike[str] | None = None) -> DropReport
 def discard_snapshot(name: str, *, home: str | os.PathLike[str] | None = None) -> DropReport:
     """Drops a named snapshot, after closing this process's connections to it.
 
-    Arrays and results read from it stay valid.
+    Arrays and results read from it stay valid. A database that is no snapshot of another one is
+    left alone: that takes :func:`swingdb.drop`.
     """
-    _opened.close_named(name, _path(home))
-    return DropReport(*_internal.discard_snapshot(name, _path(home)))
+    known = next((info for info in list_databases(home=home) if info.name == name), None)
+    if known is not None and not known.parents:
+        raise ProgrammingError(f"{name!r} is no snapshot of another database; use swingdb.drop")
+    closed = _opened.close_named(name, _path(home))
+    try:
+        return DropReport(*_internal.discard_snapshot(name, _path(home)))
+    except NotFoundError:
+        if not closed:
+            raise
+        # One that was neither written to nor shared ends when it is closed.
+        return DropReport(0, 0)
 
 
 def list_databases(*, home: str | os.PathLike[str] | None = None) -> list[DatabaseInfo]:

@@ -76,13 +76,14 @@ def hook(name: str, target: str | None, home: str | None) -> Opened:
         return opened
 
 
-def close_named(name: str, home: str | None) -> None:
-    """Closes this process's connections to a named database."""
+def close_named(name: str, home: str | None) -> bool:
+    """Closes this process's connections to a named database; whether there were any."""
     with _lock:
         opened = _named.get((_namespace(home), name))
         connections = [] if opened is None else list(opened.connections)
     for connection in connections:
         connection.close()
+    return bool(connections)
 
 
 def _namespace(home: str | None) -> str:

@@ -80,6 +80,21 @@ def test_named_snapshots_are_shared_on(taxi):
     assert [item.name for item in swingdb.list()] == ["taxi"]
 
 
+def test_only_snapshots_are_discarded(taxi):
+    with pytest.raises(swingdb.ProgrammingError, match="drop"):
+        swingdb.discard_snapshot("taxi")
+    assert count(taxi) == 1000
+    assert [item.name for item in swingdb.list()] == ["taxi"]
+    # One that was neither written to nor shared.
+    fresh = swingdb.get_snapshot("taxi", "fresh")
+    rows = fresh.table("trips").arrow()
+    assert swingdb.discard_snapshot("fresh").freed_bytes == 0
+    assert fresh.closed
+    assert rows.num_rows == 1000
+    with pytest.raises(swingdb.NotFoundError):
+        swingdb.discard_snapshot("fresh")
+
+
 def test_a_derived_database_outlives_its_origin(taxi):
     mine = swingdb.get_snapshot("taxi", "clean")
     mine.execute("UPDATE trips SET km = 1 WHERE id = 1")
