@@ -22,8 +22,9 @@ impl<'a> Bar<'a> {
         }
         let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
         let bar = ProgressBar::with_draw_target(None, target);
-        bar.set_prefix(label.to_string());
+        // The style first: everything else draws.
         bar.set_style(style(false, "rows"));
+        bar.set_prefix(label.to_string());
         connection.set_progress(Some(Arc::new(Report { bar: bar.clone() })));
         Bar { connection, bar: Some(bar) }
     }

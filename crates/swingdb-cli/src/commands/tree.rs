@@ -13,17 +13,24 @@ use std::io::{BufWriter, Write};
 use swingdb::LineageNode;
 
 pub fn run(home: &Home, args: &ListArgs) -> Outcome {
+    if !args.json {
+        return print(home);
+    }
     let nodes = home.lineage()?;
     let mut sink = BufWriter::new(std::io::stdout());
-    if args.json {
-        let values: Vec<_> = nodes.iter().map(json_of).collect();
-        serde_json::to_writer_pretty(&mut sink, &values).map_err(std::io::Error::from)?;
-        writeln!(sink)?;
-    } else {
-        let labelled: Vec<_> = nodes.iter().map(labelled).collect();
-        for line in draw(&labelled) {
-            writeln!(sink, "{line}")?;
-        }
+    let values: Vec<_> = nodes.iter().map(json_of).collect();
+    serde_json::to_writer_pretty(&mut sink, &values).map_err(std::io::Error::from)?;
+    writeln!(sink)?;
+    sink.flush()?;
+    Ok(())
+}
+
+/// Draws the forest.
+pub fn print(home: &Home) -> Outcome {
+    let mut sink = BufWriter::new(std::io::stdout());
+    let labelled: Vec<_> = home.lineage()?.iter().map(labelled).collect();
+    for line in draw(&labelled) {
+        writeln!(sink, "{line}")?;
     }
     sink.flush()?;
     Ok(())

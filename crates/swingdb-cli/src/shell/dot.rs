@@ -23,7 +23,7 @@ const HELP: &str = "\
 .refresh               move a snapshot to the newest shared state
 .schema [TABLE]        columns of a table, or of all
 .share                 make the committed state the one that new snapshots see
-.snapshots             list databases and snapshots with what they were taken from
+.snapshots             list databases and below them the snapshots taken from them
 .tables                list tables and views
 .timer on|off          print how long statements take
 SQL statements end with `;`. Ctrl-C interrupts a running statement. Tab completes names.";
@@ -63,7 +63,7 @@ pub fn run(runner: &mut Runner<'_>, line: &str) -> Outcome {
         }
         (".tables", _) => runner.statement("SHOW TABLES"),
         (".databases", _) => crate::commands::ls::print(runner.home, false),
-        (".snapshots", _) => runner.statement("SHOW SNAPSHOTS"),
+        (".snapshots", _) => crate::commands::tree::print(runner.home),
         (".schema", []) => all_schemas(runner),
         (".schema", [table]) => runner.statement(&format!("DESCRIBE {table}")),
         (".share", _) => share(runner),
