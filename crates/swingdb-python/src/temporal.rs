@@ -10,28 +10,14 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDate, PyDateTime, PyDelta, PyTime, PyTzInfo};
 
+use swingdb::civil_from_days;
+
 use crate::errors;
 
 /// Microseconds of a day.
 pub const DAY_US: i64 = 86_400_000_000;
 /// `date(1970, 1, 1).toordinal()`.
 const EPOCH_ORDINAL: i64 = 719_163;
-
-/// Year, month and day of a number of days since 1970-01-01.
-///
-/// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-fn civil_from_days(days: i64) -> (i64, u8, u8) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * month_index + 2) / 5 + 1) as u8;
-    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 } as u8;
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
 
 fn out_of_range(what: &str) -> PyErr {
     errors::new(

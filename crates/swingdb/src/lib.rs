@@ -14,6 +14,7 @@
 
 mod admin;
 mod area_errors;
+mod calendar;
 mod connection;
 mod database;
 pub mod error;
@@ -31,6 +32,7 @@ pub use admin::{
     Finding, LineageNode, discard_snapshot, discard_snapshot_in, doctor, doctor_in, drop, drop_in,
     gc, gc_in, lineage, lineage_in, list, list_in,
 };
+pub use calendar::civil_from_days;
 pub use connection::Connection;
 pub use database::{Database, DatabaseInfo};
 pub use error::{ConstraintKind, Error, ObjectKind, Result};

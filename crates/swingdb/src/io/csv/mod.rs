@@ -34,6 +34,7 @@ use crate::error::{Error, Result};
 
 pub(crate) use self::parse::shown;
 pub(crate) use self::split::Block;
+pub(crate) use self::write::timestamp_texts;
 
 /// Rows of a sample when the caller does not say.
 const SAMPLE_ROWS: u64 = 20_480;

@@ -7,6 +7,8 @@
 
 use arrow::datatypes::i256;
 
+use crate::calendar::days_from_civil;
+
 /// Order and separator of the parts of a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DateStyle {
@@ -254,25 +256,6 @@ impl Digits {
     fn iter(&self) -> std::slice::Iter<'_, u8> {
         self.bytes[..self.len].iter()
     }
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar (Hinnant, chrono-compatible low-level
-/// date algorithms, 2013).
-fn days_from_civil(year: i32, month: u32, day: u32) -> Option<i32> {
-    const DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    if !(1..=12).contains(&month) || day < 1 || day > DAYS[month as usize - 1] {
-        return None;
-    }
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    if month == 2 && day == 29 && !leap {
-        return None;
-    }
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let year_of_era = y.rem_euclid(400) as u32;
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    Some(era * 146_097 + day_of_era as i32 - 719_468)
 }
 
 /// One or two digits.

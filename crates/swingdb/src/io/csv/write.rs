@@ -3,7 +3,9 @@
 //! NULL is the empty field (or the caller's text for it), the empty string two quotes. Quotes go
 //! around whatever would be read differently without. Lists and structs are written as JSON.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
@@ -14,6 +16,7 @@ use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use crate::calendar::civil_from_days;
 use crate::error::Result;
 
 /// How CSV is written.
@@ -89,19 +92,7 @@ impl Format {
             }
             DataType::Date32 => date(array.as_primitive::<Date32Type>().value(row).into(), out),
             DataType::Timestamp(unit, zone) => {
-                let (value, per_second) = match unit {
-                    TimeUnit::Second => (array.as_primitive::<TimestampSecondType>().value(row), 1),
-                    TimeUnit::Millisecond => {
-                        (array.as_primitive::<TimestampMillisecondType>().value(row), 1_000)
-                    }
-                    TimeUnit::Microsecond => {
-                        (array.as_primitive::<TimestampMicrosecondType>().value(row), 1_000_000)
-                    }
-                    TimeUnit::Nanosecond => {
-                        (array.as_primitive::<TimestampNanosecondType>().value(row), 1_000_000_000)
-                    }
-                };
-                timestamp(value, per_second, out);
+                timestamp_at(array, *unit, row, out);
                 if zone.is_some() {
                     out.extend_from_slice(b"+00");
                 }
@@ -248,18 +239,9 @@ fn decimal(value: i128, scale: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The inverse of the reader's calendar (Hinnant 2013).
+/// The inverse of the reader's calendar.
 fn date(days: i64, out: &mut Vec<u8>) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil_from_days(days);
     match year {
         0..=9_999 => {}
         ..0 => out.push(b'-'),
@@ -267,9 +249,39 @@ fn date(days: i64, out: &mut Vec<u8>) {
     }
     padded(year.unsigned_abs(), 4, out);
     out.push(b'-');
-    padded(month as u64, 2, out);
+    padded(month.into(), 2, out);
     out.push(b'-');
-    padded(day as u64, 2, out);
+    padded(day.into(), 2, out);
+}
+
+fn timestamp_at(array: &dyn Array, unit: TimeUnit, row: usize, out: &mut Vec<u8>) {
+    let (value, per_second) = match unit {
+        TimeUnit::Second => (array.as_primitive::<TimestampSecondType>().value(row), 1),
+        TimeUnit::Millisecond => {
+            (array.as_primitive::<TimestampMillisecondType>().value(row), 1_000)
+        }
+        TimeUnit::Microsecond => {
+            (array.as_primitive::<TimestampMicrosecondType>().value(row), 1_000_000)
+        }
+        TimeUnit::Nanosecond => {
+            (array.as_primitive::<TimestampNanosecondType>().value(row), 1_000_000_000)
+        }
+    };
+    timestamp(value, per_second, out);
+}
+
+/// Timestamps without a zone as text: `2024-01-01 10:00:00.5`; `None` for another type.
+pub(crate) fn timestamp_texts(array: &ArrayRef) -> Option<ArrayRef> {
+    let DataType::Timestamp(unit, None) = array.data_type() else { return None };
+    let mut text = Vec::new();
+    let texts = (0..array.len()).map(|row| {
+        array.is_valid(row).then(|| {
+            text.clear();
+            timestamp_at(array, *unit, row, &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        })
+    });
+    Some(Arc::new(texts.collect::<StringArray>()))
 }
 
 fn timestamp(value: i64, per_second: i64, out: &mut Vec<u8>) {
