@@ -42,6 +42,7 @@ pub use sql::appender::Appender;
 pub use sql::interrupt::InterruptHandle;
 pub use sql::result::QueryResult;
 pub use sql::table_scan::TableScan;
+pub use sql::type_names::sql_name;
 pub use store::ShareInfo;
 pub use swing::{AreaInfo, GcReport, RemoveReport, exit_now};
 pub use value::Value;

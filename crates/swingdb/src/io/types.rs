@@ -5,7 +5,8 @@ use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
-use crate::sql::write::types::{arrow_type, sql_name};
+use crate::sql::type_names::sql_name;
+use crate::sql::write::types::arrow_type;
 
 /// The SQL name of `data_type`, with the form in which a field has to write it where that is
 /// special.

@@ -16,7 +16,7 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::optimizer::JoinOrder;
-use crate::sql::subqueries;
+use crate::sql::{subqueries, type_names};
 
 /// The name of the database's own catalog in fully qualified names.
 pub(crate) const CATALOG: &str = "swingdb";
@@ -92,10 +92,11 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// The engine's functions, and those of [`subqueries`].
+/// The engine's functions, and our own.
 fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = SessionStateDefaults::default_scalar_functions();
     functions.push(Arc::new(subqueries::only_element()));
+    functions.push(Arc::new(type_names::type_of()));
     functions
 }
 

@@ -29,6 +29,7 @@ pub(crate) mod statistics;
 pub(crate) mod stream;
 pub(crate) mod subqueries;
 pub(crate) mod table_scan;
+pub(crate) mod type_names;
 pub(crate) mod view;
 pub(crate) mod visit;
 pub(crate) mod write;

@@ -115,13 +115,13 @@ fn fails(place: &Place, name: &str, options: ImportOptions) -> Error {
 fn errors_name_the_true_line_in_every_chunk() {
     let mut random = seeded();
     let cases = [
-        ("x,1.5,z", "column 1 (\"a\"): \"x\" is not a BIGINT"),
-        ("1,one,z", "column 2 (\"b\"): \"one\" is not a DOUBLE"),
+        ("x,1.5,z", "column 1 (\"a\"): \"x\" is no BIGINT"),
+        ("1,one,z", "column 2 (\"b\"): \"one\" is no DOUBLE"),
         ("1,2.5", "2 fields where 3 are expected: \"1,2.5\""),
         ("1,2.5,z,4", "4 fields where 3 are expected"),
         ("1,2.5,\"z\"y", "goes on after its closing quote"),
         ("1,2.5,\"never closed", "is never closed"),
-        ("9223372036854775808,1,z", "is not a BIGINT"),
+        ("9223372036854775808,1,z", "is no BIGINT"),
     ];
     let place = Place::new();
     place.run("CREATE TABLE t (a BIGINT, b DOUBLE, c VARCHAR)");

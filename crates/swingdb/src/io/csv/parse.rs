@@ -198,7 +198,7 @@ impl Parser<'_> {
             _ => String::new(),
         };
         let message = format!(
-            "column {number} ({:?}): {} is not a {}{hint}",
+            "column {number} ({:?}): {} is no {}{hint}",
             field.name(),
             shown(&text),
             described(field.data_type()),

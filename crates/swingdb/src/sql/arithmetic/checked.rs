@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
 };
 
 use super::integers::{Integer, Side, compute};
+use crate::sql::type_names::sql_name;
 
 /// An operator on whole numbers of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -126,7 +127,7 @@ impl Checked {
             };
             if flag.is_set() {
                 let (sign, what) = self.operation.words();
-                let sql = sql_type(&T::DATA_TYPE);
+                let sql = sql_name(&T::DATA_TYPE);
                 return match self.operation {
                     Operation::Negate => exec_err!("overflow in {what} of {sql}: -({b:?})"),
                     _ => exec_err!("overflow in {what} of {sql}: {a:?} {sign} {b:?}"),
@@ -134,21 +135,6 @@ impl Checked {
             }
         }
         Ok(())
-    }
-}
-
-/// The name people know a type by.
-pub(super) fn sql_type(data_type: &DataType) -> &'static str {
-    match data_type {
-        DataType::Int8 => "TINYINT",
-        DataType::Int16 => "SMALLINT",
-        DataType::Int32 => "INTEGER",
-        DataType::Int64 => "BIGINT",
-        DataType::UInt8 => "UTINYINT",
-        DataType::UInt16 => "USMALLINT",
-        DataType::UInt32 => "UINTEGER",
-        DataType::UInt64 => "UBIGINT",
-        _ => "DECIMAL",
     }
 }
 

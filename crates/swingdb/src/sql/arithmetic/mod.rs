@@ -6,9 +6,10 @@
 //! stays in the plan and fails when (and only if) it is computed. [`sum`] adds up in 128 bits and
 //! fails only when the total does not fit.
 //!
-//! Not concerned: division and remainder, decimals, intervals, dates and casts, which the engine
-//! checks itself.
+//! [`casts`] makes casts round. Not concerned: division and remainder, decimals, intervals and
+//! dates, which the engine checks itself.
 
+mod casts;
 mod checked;
 mod integers;
 mod rule;

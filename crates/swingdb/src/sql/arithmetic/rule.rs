@@ -1,4 +1,5 @@
-//! Puts [`checked`](super::checked) functions where a plan computes with whole numbers.
+//! Puts [`checked`](super::checked) functions where a plan computes with whole numbers, and
+//! prepares what is cast.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,6 +12,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 
+use super::casts;
 use super::checked::{Checked, Operation};
 
 /// Runs after types are settled, so that both operands have the same, and before anything is
@@ -31,7 +33,7 @@ impl AnalyzerRule for CheckedArithmetic {
 fn check_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut computes = false;
     for expr in plan.expressions() {
-        computes |= expr.exists(|e| Ok(operation(e).is_some()))?;
+        computes |= expr.exists(|e| Ok(operation(e).is_some() || casts::is_cast(e)))?;
     }
     if !computes {
         return Ok(Transformed::no(plan));
@@ -63,6 +65,9 @@ fn operation(expr: &Expr) -> Option<Operation> {
 }
 
 fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Some(cast) = casts::wrapped(&expr, schema)? {
+        return Ok(Transformed::yes(cast));
+    }
     let Some(operation) = operation(&expr) else { return Ok(Transformed::no(expr)) };
     let whole = |e: &Expr| e.get_type(schema).is_ok_and(|t| t.is_integer());
     let args = match expr {

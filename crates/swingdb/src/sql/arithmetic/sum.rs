@@ -19,8 +19,8 @@ use datafusion::logical_expr::{
     Signature, StatisticsArgs,
 };
 
-use super::checked::sql_type;
 use super::sum_groups::SumGroups;
+use crate::sql::type_names::sql_name;
 
 /// The function.
 pub(crate) fn checked_sum() -> AggregateUDF {
@@ -52,7 +52,7 @@ pub(super) fn overflow<T>(total: &DataType) -> Result<T> {
         DataType::Decimal128(..) => exec_err!("the sum does not fit a DECIMAL of 38 digits"),
         _ => exec_err!(
             "the sum does not fit {}; sum(CAST(... AS DECIMAL(38, 0))) has room",
-            sql_type(total)
+            sql_name(total)
         ),
     }
 }

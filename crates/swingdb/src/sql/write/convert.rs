@@ -14,8 +14,9 @@ use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::types::sql_name;
 use crate::error::{Error, Result};
+use crate::io::timestamp_texts;
+use crate::sql::type_names::sql_name;
 
 /// Values longer than this are cut in messages.
 const MAX_SHOWN_CHARS: usize = 60;
@@ -70,7 +71,7 @@ pub(crate) fn convert_array(
         return Ok(arrow::array::new_null_array(to, array.len()));
     }
     check_assignable(from, to, column)?;
-    let rounded = round_fractions(array, to)?;
+    let rounded = prepared(array, to)?;
     let strict = CastOptions { safe: false, format_options: FormatOptions::default() };
     match cast_with_options(&rounded, to, &strict) {
         Ok(converted) => Ok(converted),
@@ -115,6 +116,25 @@ pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
     Arc::new(arrow::datatypes::Schema::new(
         schema.fields().iter().map(field).collect::<Vec<Field>>(),
     ))
+}
+
+/// Values as text that reads back as them.
+const TEXT_FORMAT: FormatOptions<'static> =
+    FormatOptions::new().with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
+
+/// What is to be cast to `to`: fractions are rounded, where a cast would cut them off, and
+/// timestamps become text that reads back.
+pub(crate) fn prepared(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if to.is_string() && matches!(array.data_type(), DataType::Timestamp(..)) {
+        return match timestamp_texts(array) {
+            Some(texts) => Ok(texts),
+            None => {
+                let options = CastOptions { safe: false, format_options: TEXT_FORMAT };
+                Ok(cast_with_options(array, &DataType::Utf8, &options)?)
+            }
+        };
+    }
+    round_fractions(array, to)
 }
 
 fn is_number(data_type: &DataType) -> bool {

@@ -307,45 +307,6 @@ fn custom(name: &str, modifiers: &[String]) -> Result<DataType> {
     })
 }
 
-/// The SQL name of an Arrow type, for messages; Arrow's own name where SQL has none.
-pub(crate) fn sql_name(data_type: &DataType) -> String {
-    let name = match data_type {
-        DataType::Boolean => "BOOLEAN",
-        DataType::Int8 => "TINYINT",
-        DataType::Int16 => "SMALLINT",
-        DataType::Int32 => "INTEGER",
-        DataType::Int64 => "BIGINT",
-        DataType::UInt8 => "UTINYINT",
-        DataType::UInt16 => "USMALLINT",
-        DataType::UInt32 => "UINTEGER",
-        DataType::UInt64 => "UBIGINT",
-        DataType::Float32 => "REAL",
-        DataType::Float64 => "DOUBLE",
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BLOB",
-        DataType::Date32 | DataType::Date64 => "DATE",
-        DataType::Time32(_) | DataType::Time64(_) => "TIME",
-        DataType::Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP",
-        DataType::Timestamp(TimeUnit::Second, None) => "TIMESTAMP_S",
-        DataType::Timestamp(TimeUnit::Millisecond, None) => "TIMESTAMP_MS",
-        DataType::Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP_NS",
-        DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
-        DataType::Interval(_) => "INTERVAL",
-        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
-            return format!("DECIMAL({precision}, {scale})");
-        }
-        DataType::List(field) | DataType::LargeList(field) => {
-            return format!("{}[]", sql_name(field.data_type()));
-        }
-        DataType::FixedSizeList(field, size) => {
-            return format!("{}[{size}]", sql_name(field.data_type()));
-        }
-        DataType::Dictionary(_, value) => return sql_name(value),
-        other => return other.to_string(),
-    };
-    name.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use datafusion::sql::sqlparser::dialect::{DuckDbDialect, GenericDialect};

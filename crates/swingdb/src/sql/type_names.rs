@@ -1,0 +1,128 @@
+//! What SQL calls Arrow types: in DESCRIBE, in `typeof`, in messages, in Python's descriptions.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+/// An Arrow type by the name SQL has for it; Arrow's own name where SQL has none.
+pub fn sql_name(data_type: &DataType) -> String {
+    use DataType as T;
+    match data_type {
+        T::Null => "NULL".into(),
+        T::Boolean => "BOOLEAN".into(),
+        T::Int8 => "TINYINT".into(),
+        T::Int16 => "SMALLINT".into(),
+        T::Int32 => "INTEGER".into(),
+        T::Int64 => "BIGINT".into(),
+        T::UInt8 => "UTINYINT".into(),
+        T::UInt16 => "USMALLINT".into(),
+        T::UInt32 => "UINTEGER".into(),
+        T::UInt64 => "UBIGINT".into(),
+        T::Float16 => "HALF".into(),
+        T::Float32 => "FLOAT".into(),
+        T::Float64 => "DOUBLE".into(),
+        T::Utf8 | T::LargeUtf8 | T::Utf8View => "VARCHAR".into(),
+        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => "BLOB".into(),
+        T::Date32 | T::Date64 => "DATE".into(),
+        T::Time32(_) | T::Time64(_) => "TIME".into(),
+        T::Timestamp(unit, zone) => {
+            let name = match unit {
+                TimeUnit::Second => "TIMESTAMP_S",
+                TimeUnit::Millisecond => "TIMESTAMP_MS",
+                TimeUnit::Microsecond => "TIMESTAMP",
+                TimeUnit::Nanosecond => "TIMESTAMP_NS",
+            };
+            match zone {
+                Some(_) => format!("{name} WITH TIME ZONE"),
+                None => name.into(),
+            }
+        }
+        T::Interval(_) | T::Duration(_) => "INTERVAL".into(),
+        T::Decimal32(p, s) | T::Decimal64(p, s) | T::Decimal128(p, s) | T::Decimal256(p, s) => {
+            format!("DECIMAL({p},{s})")
+        }
+        T::List(f) | T::LargeList(f) | T::ListView(f) | T::LargeListView(f) => {
+            format!("{}[]", sql_name(f.data_type()))
+        }
+        T::FixedSizeList(f, length) => format!("{}[{length}]", sql_name(f.data_type())),
+        T::Struct(fields) => {
+            let fields = fields.iter().map(|f| {
+                format!("\"{}\" {}", f.name().replace('"', "\"\""), sql_name(f.data_type()))
+            });
+            format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "))
+        }
+        T::Map(entries, _) => match entries.data_type() {
+            T::Struct(pair) if pair.len() == 2 => {
+                let (key, value) = (pair[0].data_type(), pair[1].data_type());
+                format!("MAP({}, {})", sql_name(key), sql_name(value))
+            }
+            other => sql_name(other),
+        },
+        T::Dictionary(_, values) => sql_name(values),
+        T::RunEndEncoded(_, values) => sql_name(values.data_type()),
+        T::Union(..) => "UNION".into(),
+    }
+}
+
+/// The function `typeof(x)`.
+pub(crate) fn type_of() -> ScalarUDF {
+    ScalarUDF::from(TypeOf { signature: Signature::any(1, Volatility::Immutable) })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TypeOf {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TypeOf {
+    fn name(&self) -> &str {
+        "typeof"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> DfResult<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        match args.args.as_slice() {
+            [value] => {
+                Ok(ColumnarValue::Scalar(ScalarValue::from(sql_name(&value.data_type()).as_str())))
+            }
+            _ => plan_err!("typeof takes one value"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    #[test]
+    fn plain_and_nested_types() {
+        let list = DataType::List(Arc::new(Field::new("item", DataType::Int32, true)));
+        let fields =
+            vec![Field::new("a", list.clone(), true), Field::new("b\"", DataType::Utf8, true)];
+        for (data_type, name) in [
+            (DataType::Float32, "FLOAT"),
+            (DataType::Decimal128(5, 2), "DECIMAL(5,2)"),
+            (
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+                "TIMESTAMP WITH TIME ZONE",
+            ),
+            (list, "INTEGER[]"),
+            (DataType::Struct(fields.into()), "STRUCT(\"a\" INTEGER[], \"b\"\"\" VARCHAR)"),
+        ] {
+            assert_eq!(sql_name(&data_type), name);
+        }
+    }
+}
