@@ -58,6 +58,11 @@ def test_constraints(con):
         con.execute("INSERT INTO t VALUES (3, NULL)")
     assert caught.value.kind == "NOT NULL"
     assert con.execute("SELECT count(*) FROM t").fetchone() == (1,)
+    con.execute("ALTER TABLE t ADD CONSTRAINT short CHECK (length(b) < 3)")
+    with pytest.raises(swingdb.IntegrityError) as caught:
+        con.append("t", {"a": [2], "b": ["long"]})
+    assert (caught.value.kind, caught.value.columns) == ("CHECK", ["b"])
+    assert "short" in caught.value.detail
 
 
 def test_conversions(con):

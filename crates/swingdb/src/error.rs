@@ -39,7 +39,11 @@ pub enum ObjectKind {
     File,
     /// A setting.
     Setting,
-    /// A savepoint, prepared statement, parameter or another named thing of a session.
+    /// A CHECK constraint.
+    Constraint,
+    /// A prepared statement.
+    Statement,
+    /// A savepoint, parameter or another named thing of a session.
     Other,
 }
 
@@ -54,6 +58,8 @@ impl fmt::Display for ObjectKind {
             Self::Function => "function",
             Self::File => "file",
             Self::Setting => "setting",
+            Self::Constraint => "constraint",
+            Self::Statement => "prepared statement",
             Self::Other => "object",
         })
     }
@@ -69,6 +75,8 @@ pub enum ConstraintKind {
     PrimaryKey,
     /// A second row with the same value of a UNIQUE constraint.
     Unique,
+    /// A row for which the condition of a CHECK constraint is false.
+    Check,
 }
 
 impl fmt::Display for ConstraintKind {
@@ -77,6 +85,7 @@ impl fmt::Display for ConstraintKind {
             Self::NotNull => "NOT NULL",
             Self::PrimaryKey => "PRIMARY KEY",
             Self::Unique => "UNIQUE",
+            Self::Check => "CHECK",
         })
     }
 }
@@ -397,7 +406,9 @@ impl From<DataFusionError> for Error {
             DataFusionError::SQL(parser, _) => parse_error(&parser.to_string()),
             DataFusionError::Plan(message) => plan_error(message),
             DataFusionError::SchemaError(inner, _) => from_schema_error(*inner),
-            DataFusionError::NotImplemented(message) => Self::Unsupported { message },
+            DataFusionError::NotImplemented(message) => {
+                Self::Unsupported { message: tidy(message) }
+            }
             DataFusionError::Execution(message) => Self::Execution { message },
             DataFusionError::IoError(source) => source.into(),
             DataFusionError::Internal(message) => Self::Internal { message },
@@ -451,6 +462,25 @@ fn exhausted(message: &str) -> Error {
     let needed = at("additional").and_then(|i| size(&words[i + 1..]));
     let free = at("remain").and_then(|i| size(&words[i.checked_sub(2)?..]));
     Error::OutOfMemory { needed: needed.unwrap_or(0), free: free.unwrap_or(0), file_system: None }
+}
+
+/// A message of the engine without syntax trees.
+fn tidy(message: String) -> String {
+    const CORRELATED: [&str; 3] =
+        ["OuterReferenceColumn(", "expression ScalarSubquery(", "expression InSubquery("];
+    if CORRELATED.iter().any(|node| message.contains(node)) {
+        return "this subquery (or LATERAL) that refers to the rows outside it: columns of both are \
+                to be compared with =, and the rest be free of them; or write a join"
+            .to_owned();
+    }
+    match message.find("Ident {").or_else(|| message.find("span: Span(")) {
+        Some(tree) => {
+            let begin = message[..tree].find(['(', '{']).unwrap_or(tree);
+            let begin = message[..begin].rfind(' ').filter(|_| begin < tree).unwrap_or(begin);
+            message[..begin].trim_end_matches([' ', ':']).to_owned()
+        }
+        None => message,
+    }
 }
 
 fn from_schema_error(error: SchemaError) -> Error {
@@ -549,6 +579,24 @@ mod tests {
         assert!(matches!(Error::from(there), Error::Interrupted));
         let there = DataFusionError::ArrowError(Box::new(ArrowError::from(Error::Forked)), None);
         assert!(matches!(Error::from(DataFusionError::Shared(Arc::new(there))), Error::Forked));
+    }
+
+    #[test]
+    fn syntax_trees_stay_out_of_messages() {
+        let unsupported = |message: &str| -> String {
+            Error::from(DataFusionError::NotImplemented(message.to_owned())).to_string()
+        };
+        let dots =
+            "Dot access not supported for non-string expr: Identifier(Ident { value: \"a\" })";
+        assert_eq!(
+            unsupported(dots),
+            "not supported: Dot access not supported for non-string expr"
+        );
+        let node =
+            "Unsupported ast node Pivot { table: Table { name: ObjectName([Identifier(Ident {";
+        assert_eq!(unsupported(node), "not supported: Unsupported ast node Pivot");
+        assert!(unsupported("... expression ScalarSubquery(<subquery>)").contains("a join"));
+        assert_eq!(unsupported("window (frames)"), "not supported: window (frames)");
     }
 
     #[test]

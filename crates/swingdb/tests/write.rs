@@ -7,6 +7,8 @@
 mod alter;
 #[path = "write/append.rs"]
 mod append;
+#[path = "write/check.rs"]
+mod check;
 #[path = "write/create.rs"]
 mod create;
 #[path = "write/delete.rs"]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, new_null_array};
 
 use super::catalog::{Catalog, MAIN, TableEntry, View};
+use super::checks::Check;
 use super::codec::check_type;
 use super::columns;
 use super::edit;
@@ -33,6 +34,11 @@ fn check_name(name: &str) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// The definition of a table with other columns.
+fn redefined(table: &Table, columns: Vec<ColumnDef>) -> Definition {
+    Definition::new(columns, table.constraints().to_vec(), table.checks().to_vec())
 }
 
 fn check_definition(columns: &[ColumnDef], constraints: &[Constraint]) -> Result<()> {
@@ -150,7 +156,7 @@ impl WriteTxn {
         if !self.make_room(&schema, &name, ObjectKind::Table, if_exists)? {
             return Ok(false);
         }
-        let definition = Arc::new(Definition::new(columns, constraints));
+        let definition = Arc::new(Definition::new(columns, constraints, Vec::new()));
         self.add_table(&schema, &name, definition, Vec::new());
         Ok(true)
     }
@@ -249,9 +255,9 @@ impl WriteTxn {
             columns::write(ground, &column.data_type, &[piece]).map(Arc::new)
         })?;
         let created: Vec<_> = chunks.iter().map(|c| c.blocks.clone()).collect();
-        let definition = Definition::new(all, table.constraints().to_vec());
+        let definition = redefined(&table, all);
         let mut next = chunks.into_iter();
-        self.redefine(&table, definition, |segment| {
+        self.redefine_with(&table, definition, |segment| {
             let mut all = segment.chunks()?;
             all.extend(next.next());
             Ok(all)
@@ -260,8 +266,13 @@ impl WriteTxn {
         Ok(())
     }
 
+    /// Gives a table another definition of the same columns.
+    pub(super) fn redefine(&mut self, table: &Table, definition: Definition) -> Result<()> {
+        self.redefine_with(table, definition, Segment::chunks)
+    }
+
     /// Gives a table another definition and its segments the chunks that `chunks` picks or adds.
-    fn redefine(
+    fn redefine_with(
         &mut self,
         table: &Table,
         definition: Definition,
@@ -293,6 +304,11 @@ impl WriteTxn {
             let message = format!("column {column:?} is part of a key and cannot be dropped");
             return Err(Error::plan(message));
         }
+        if let Some(check) = table.checks().iter().find(|check| check.columns.contains(&at)) {
+            let sql = &check.sql;
+            let message = format!("column {column:?} is part of CHECK ({sql}), cannot be dropped");
+            return Err(Error::plan(message));
+        }
         if all.is_empty() {
             return Err(Error::plan("the only column of a table cannot be dropped"));
         }
@@ -301,8 +317,12 @@ impl WriteTxn {
             Constraint::Primary(c) => Constraint::Primary(c.iter().map(moved).collect()),
             Constraint::Unique(c) => Constraint::Unique(c.iter().map(moved).collect()),
         });
-        let definition = Definition::new(all, constraints.collect());
-        self.redefine(&table, definition, |segment| {
+        let checks = table.checks().iter().map(|check| {
+            let columns = check.columns.iter().map(moved).collect();
+            Check { columns, ..check.clone() }
+        });
+        let definition = Definition::new(all, constraints.collect(), checks.collect());
+        self.redefine_with(&table, definition, |segment| {
             let mut chunks = segment.chunks()?;
             chunks.remove(at);
             Ok(chunks)
@@ -322,8 +342,8 @@ impl WriteTxn {
         let mut all = table.columns().to_vec();
         all[at].name = new_name.to_owned();
         check_definition(&all, table.constraints())?;
-        let definition = Definition::new(all, table.constraints().to_vec());
-        self.redefine(&table, definition, Segment::chunks)
+        let definition = redefined(&table, all);
+        self.redefine(&table, definition)
     }
 
     /// Changes default or nullability of a column (`None`: as it was; `Some(None)`: no default).
@@ -358,8 +378,8 @@ impl WriteTxn {
             }
             all[at].nullable = nullable;
         }
-        let definition = Definition::new(all, table.constraints().to_vec());
-        self.redefine(&table, definition, Segment::chunks)
+        let definition = redefined(&table, all);
+        self.redefine(&table, definition)
     }
 
     /// Creates a view; `false`: it existed and `if_exists` is `Skip`.

@@ -13,6 +13,7 @@
 mod alter;
 mod catalog;
 mod check;
+mod checks;
 mod clone;
 mod codec;
 mod columns;
@@ -35,6 +36,8 @@ mod writer;
 
 pub use catalog::{Catalog, View};
 pub use check::StoreReport;
+pub(crate) use checks::checked_schema;
+pub use checks::{Check, Checker, Test};
 pub use handle::{ShareInfo, Store, StoreKind};
 pub use info::{StoreInfo, TableInfo};
 pub use rowids::{RowId, RowIds};

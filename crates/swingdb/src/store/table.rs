@@ -12,6 +12,7 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
+use super::checks::Check;
 use super::codec::{Kind, Reader, Writer};
 use super::directory::{self, Directory};
 use super::raw::{self, Loc};
@@ -75,19 +76,20 @@ pub struct TableDef {
     pub constraints: Vec<Constraint>,
 }
 
-/// Columns and keys, shared by all versions of a table that have the same.
+/// Columns, keys and checks, shared by all versions of a table that have the same.
 #[derive(Debug)]
 pub(super) struct Definition {
     pub schema: SchemaRef,
     pub columns: Vec<ColumnDef>,
     pub constraints: Vec<Constraint>,
+    pub checks: Vec<Check>,
 }
 
 impl Definition {
-    pub fn new(columns: Vec<ColumnDef>, constraints: Vec<Constraint>) -> Self {
+    pub fn new(columns: Vec<ColumnDef>, constraints: Vec<Constraint>, checks: Vec<Check>) -> Self {
         let field = |c: &ColumnDef| Field::new(&c.name, c.data_type.clone(), c.nullable);
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
-        Self { schema, columns, constraints }
+        Self { schema, columns, constraints, checks }
     }
 
     fn write(&self, w: &mut Writer) {
@@ -101,6 +103,13 @@ impl Definition {
             w.bool(matches!(constraint, Constraint::Primary(_)));
             w.len(constraint.columns().len());
             constraint.columns().iter().for_each(|c| w.len(*c));
+        }
+        w.len(self.checks.len());
+        for check in &self.checks {
+            w.option(check.name.as_deref(), |w, name| w.text(name));
+            w.text(&check.sql);
+            w.len(check.columns.len());
+            check.columns.iter().for_each(|c| w.len(*c));
         }
     }
 
@@ -120,7 +129,13 @@ impl Definition {
             let columns = r.list(|r| r.bounded(last, "a column"))?;
             Ok(if primary { Constraint::Primary(columns) } else { Constraint::Unique(columns) })
         })?;
-        Ok(Self::new(columns, constraints))
+        let checks = r.list(|r| {
+            let name = r.option(|r| Ok(r.text()?.to_owned()))?;
+            let sql = r.text()?.to_owned();
+            let columns = r.list(|r| r.bounded(last, "a column"))?;
+            Ok(Check { name, sql, columns })
+        })?;
+        Ok(Self::new(columns, constraints, checks))
     }
 }
 
@@ -356,6 +371,11 @@ impl Table {
     /// Keys.
     pub fn constraints(&self) -> &[Constraint] {
         &self.definition.constraints
+    }
+
+    /// CHECK constraints.
+    pub fn checks(&self) -> &[Check] {
+        &self.definition.checks
     }
 
     /// Live rows, exactly.

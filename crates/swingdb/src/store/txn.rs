@@ -15,6 +15,7 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat_batches, interleave, take};
 
 use super::catalog::{Catalog, SchemaNode, TableEntry};
+use super::checks::Checker;
 use super::columns;
 use super::edit;
 use super::handle::{Store, Writer};
@@ -90,6 +91,8 @@ pub struct WriteTxn {
     thinned: BTreeSet<u64>,
     savepoints: Vec<u64>,
     next_savepoint: u64,
+    /// Decides CHECK constraints.
+    pub(super) checker: Option<&'static dyn Checker>,
 }
 
 impl WriteTxn {
@@ -106,6 +109,7 @@ impl WriteTxn {
             thinned: BTreeSet::new(),
             savepoints: Vec::new(),
             next_savepoint: 0,
+            checker: None,
         }
     }
 
@@ -194,7 +198,9 @@ impl WriteTxn {
     /// A writer for appending to a table from many threads. Nothing of it is in [`WriteTxn::view`]
     /// before [`WriteTxn::adopt`].
     pub fn writer(&self, schema: &str, table: &str) -> Result<TableWriter> {
-        Ok(TableWriter::new(self.ground.clone(), self.table_of(schema, table)?))
+        let table = self.table_of(schema, table)?;
+        let tests = self.tests(&table)?;
+        Ok(TableWriter::new(self.ground.clone(), table, tests))
     }
 
     /// Ends `writer` and appends what it wrote to its table; keys are checked. Returns the rows.
@@ -328,6 +334,7 @@ impl WriteTxn {
             return Ok(rows.len() as u64);
         }
         let values = self.update_values(&table, rows, columns, values)?;
+        self.tests(&table)?.changed(&table, rows, columns, &values)?;
         let segments = table.segments()?;
         let mut work = Vec::new();
         let mut first = 0;

@@ -362,14 +362,16 @@ fn confirm(
     Ok(())
 }
 
+/// A value for a message.
+pub(super) fn shown(column: &ArrayRef, row: usize) -> String {
+    let options = arrow::util::display::FormatOptions::default().with_null("NULL");
+    let formatted = arrow::util::display::ArrayFormatter::try_new(column.as_ref(), &options);
+    let text = formatted.map(|f| f.value(row).to_string()).unwrap_or_default();
+    if column.data_type().is_string() && column.is_valid(row) { format!("'{text}'") } else { text }
+}
+
 fn violation(table: &Table, constraint: &Constraint, columns: &[ArrayRef], row: usize) -> Error {
-    let value = |column: &ArrayRef| {
-        let options = arrow::util::display::FormatOptions::default();
-        let formatted = arrow::util::display::ArrayFormatter::try_new(column.as_ref(), &options);
-        let text = formatted.map(|f| f.value(row).to_string()).unwrap_or_default();
-        if column.data_type().is_string() { format!("'{text}'") } else { text }
-    };
-    let values: Vec<String> = columns.iter().map(value).collect();
+    let values: Vec<String> = columns.iter().map(|column| shown(column, row)).collect();
     let names = constraint.columns().iter().map(|c| table.columns()[*c].name.clone());
     Error::Constraint {
         table: table.name().to_owned(),

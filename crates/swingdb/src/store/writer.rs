@@ -15,6 +15,7 @@ use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
+use super::checks::Tests;
 use super::columns;
 use super::segment::{SEGMENT_ROWS, Segment};
 use super::space::Ground;
@@ -38,6 +39,7 @@ pub struct TableWriter {
 struct Shared {
     ground: Arc<Ground>,
     table: Arc<Table>,
+    tests: Tests,
     rows: AtomicU64,
     closed: AtomicBool,
     /// Ordered parts that are complete, and how many are not.
@@ -69,10 +71,11 @@ pub(super) struct Appended {
 }
 
 impl TableWriter {
-    pub(super) fn new(ground: Arc<Ground>, table: Arc<Table>) -> Self {
+    pub(super) fn new(ground: Arc<Ground>, table: Arc<Table>, tests: Tests) -> Self {
         let shared = Shared {
             ground,
             table,
+            tests,
             rows: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             parts: Mutex::default(),
@@ -152,6 +155,7 @@ impl Shared {
         self.check_open()?;
         let rows = batch.num_rows() as u64;
         let batch = conform(&self.table, batch)?;
+        self.tests.rows(&self.table, &batch)?;
         self.collect(part, [batch])?;
         self.rows.fetch_add(rows, Ordering::Relaxed);
         Ok(())

@@ -32,7 +32,7 @@ fn definitions_that_mean_nothing() {
     db.fails("CREATE TABLE t (a INT, UNIQUE (b))", &["column \"b\" does not exist"]);
     db.fails("CREATE TABLE t (a INT DEFAULT 'x')", &["column \"a\"", "'x'"]);
     db.fails("CREATE TABLE t (a INT DEFAULT b)", &["b"]);
-    db.fails("CREATE TABLE t (a INT CHECK (a > 0))", &["not supported", "CHECK"]);
+    db.fails("CREATE TABLE t (a INT CHECK (a > 0) NOT ENFORCED)", &["not supported", "CHECK"]);
     db.fails("CREATE TABLE t (a DECIMAL(99, 1))", &["precision"]);
     db.fails("CREATE TABLE nosuch.t (a INT)", &["schema \"nosuch\" does not exist"]);
     db.fails("CREATE TABLE information_schema.t (a INT)", &["information_schema"]);

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast::{
-    self as sql, AlterColumnOperation, AlterTable, AlterTableOperation, Expr, ObjectName, OrderBy,
-    OrderByExpr, OrderByKind, RenameTableNameKind,
+    self as sql, AlterColumnOperation, AlterTable, AlterTableOperation, Expr, Ident, ObjectName,
+    OrderBy, OrderByExpr, OrderByKind, RenameTableNameKind, TableConstraint,
 };
 
+use super::check::{self, Checks};
 use super::convert::{Origin, check_assignable, convert_batch, relabel};
-use super::create::{Keys, column_def, find_columns, key_columns};
+use super::create::{Keys, column_def, create_checked, find_columns, key_columns};
 use super::defaults::{self, DefaultValue};
 use super::insert::append_stream;
 use super::rowset::collect_ids;
@@ -26,7 +27,7 @@ use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::session::Session;
-use crate::store::{ColumnDef, Constraint, IfExists, TableDef, WriteTxn};
+use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, WriteTxn};
 
 /// The name of a table that is being rewritten; no identifier a person writes contains a control
 /// character.
@@ -87,15 +88,12 @@ impl Step<'_> {
                 self.alter_column(&column_name.value, op)?;
             }
             AlterTableOperation::AddConstraint { constraint, .. } => {
-                let (primary, names) = key_columns(constraint)?;
-                let mut columns = self.target.table.columns().to_vec();
-                let mut keys = Keys::of(self.target.table.constraints());
-                keys.add(primary, find_columns(&columns, &names)?)?;
-                let constraints = keys.finish(&mut columns);
-                let values = self.plain_values();
-                self.rewrite(columns, constraints, values)?;
+                self.add_constraint(constraint)?;
             }
             AlterTableOperation::DropPrimaryKey { .. } => self.drop_primary_key()?,
+            AlterTableOperation::DropConstraint { name, if_exists, .. } => {
+                self.drop_check(&name.value, *if_exists)?;
+            }
             other => return Err(Error::unsupported(format!("ALTER TABLE ... {other}"))),
         }
         Ok(None)
@@ -107,6 +105,11 @@ impl Step<'_> {
             let name = wanted.name.value.clone();
             let taken = Error::AlreadyExists { kind: ObjectKind::Column, name };
             return if if_not_exists { Ok(()) } else { Err(taken) };
+        }
+        if wanted.options.iter().any(|o| matches!(o.option, sql::ColumnOption::Check(_))) {
+            return Err(Error::unsupported(
+                "CHECK with ADD COLUMN; use ALTER TABLE ... ADD CHECK (...) afterwards",
+            ));
         }
         let added = column_def(self.session, wanted, |_| {
             Err(Error::unsupported("a key with ADD COLUMN; use ALTER TABLE ... ADD UNIQUE (...)"))
@@ -169,7 +172,13 @@ impl Step<'_> {
             let name = new.to_string();
             return Err(Error::AlreadyExists { kind: ObjectKind::Column, name });
         }
-        self.txn.rename_column(schema, name, &table.columns()[index].name, new)
+        let old = &table.columns()[index].name;
+        let checks = check::renamed(table.checks(), index, old, new)?;
+        self.txn.rename_column(schema, name, old, new)?;
+        if checks.as_slice() != table.checks() {
+            self.txn.set_checks(schema, name, checks)?;
+        }
+        Ok(())
     }
 
     fn rename(&mut self, name: &ObjectName) -> Result<ObjectName> {
@@ -235,9 +244,41 @@ impl Step<'_> {
                 if let Some(using) = using {
                     values[index] = using.clone();
                 }
-                self.rewrite(columns, table.constraints().to_vec(), values)
+                let checks = self.checks_for(&columns)?;
+                self.rewrite(columns, table.constraints().to_vec(), checks, values)
             }
             other => Err(Error::unsupported(format!("ALTER COLUMN ... {other}"))),
+        }
+    }
+
+    fn add_constraint(&mut self, constraint: &TableConstraint) -> Result<()> {
+        let table = Arc::clone(&self.target.table);
+        let mut columns = table.columns().to_vec();
+        let mut checks = Checks::of(self.session, table.name(), table.checks());
+        let mut keys = Keys::of(table.constraints());
+        if !checks.add_constraint(constraint, &columns)? {
+            let (primary, names) = key_columns(constraint)?;
+            keys.add(primary, find_columns(&columns, &names)?)?;
+        }
+        let constraints = keys.finish(&mut columns);
+        // All rows go through the store once more, and so are tested.
+        let values = self.plain_values();
+        self.rewrite(columns, constraints, checks.list, values)
+    }
+
+    fn drop_check(&mut self, name: &str, if_exists: bool) -> Result<()> {
+        let Target { schema, name: table_name, table } = &self.target;
+        let mut checks = Checks::of(self.session, table.name(), table.checks());
+        match checks.find(name) {
+            Some(index) => {
+                checks.list.remove(index);
+                self.txn.set_checks(schema, table_name, checks.list)
+            }
+            None if if_exists => Ok(()),
+            None => {
+                let known = checks.list.iter().filter_map(|check| check.name.as_deref());
+                Err(Error::not_found(ObjectKind::Constraint, name, known))
+            }
         }
     }
 
@@ -249,7 +290,18 @@ impl Step<'_> {
             return Err(Error::plan(format!("table {:?} has no PRIMARY KEY", table.name())));
         }
         let values = self.plain_values();
-        self.rewrite(table.columns().to_vec(), rest, values)
+        self.rewrite(table.columns().to_vec(), rest, table.checks().to_vec(), values)
+    }
+
+    /// The table's checks, which must mean something for other columns too.
+    fn checks_for(&self, columns: &[ColumnDef]) -> Result<Vec<Check>> {
+        let table = &self.target.table;
+        let mut checks = Checks::of(self.session, table.name(), &[]);
+        for check in table.checks() {
+            let name = check.name.as_ref().map(Ident::new);
+            checks.add(name.as_ref(), &ast::parse_expr(&check.sql)?, columns)?;
+        }
+        Ok(checks.list)
     }
 
     /// Each column as it is.
@@ -265,6 +317,7 @@ impl Step<'_> {
         &mut self,
         columns: Vec<ColumnDef>,
         constraints: Vec<Constraint>,
+        checks: Vec<Check>,
         values: Vec<Expr>,
     ) -> Result<()> {
         self.require_first("changing a type or a key")?;
@@ -277,13 +330,18 @@ impl Step<'_> {
         }
         let definition =
             TableDef { schema: schema.clone(), name: REWRITTEN.to_string(), columns, constraints };
-        self.txn.create_table(definition, IfExists::Fail)?;
+        create_checked(self.txn, definition, checks, IfExists::Fail)?;
         let batches = rows.map(|batch| -> Result<RecordBatch> {
             let batch = batch?;
             let values: Vec<usize> = (1..batch.num_columns()).collect();
             convert_batch(&batch.project(&values)?, &stored, Origin::UNNUMBERED)
         });
-        append_stream(self.txn, &schema, REWRITTEN, batches)?;
+        append_stream(self.txn, &schema, REWRITTEN, batches).map_err(|error| match error {
+            Error::Constraint { kind, columns, detail, .. } => {
+                Error::Constraint { table: name.clone(), kind, columns, detail }
+            }
+            other => other,
+        })?;
         self.txn.drop_table(&schema, &name)?;
         self.txn.rename_table(&schema, REWRITTEN, &name)
     }

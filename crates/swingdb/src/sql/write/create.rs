@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, Query, SchemaName, TableConstraint,
 };
 
+use super::check::Checks;
 use super::convert::{Origin, check_assignable, convert_batch};
 use super::insert::append_stream;
 use super::target::{DEFAULT_SCHEMA, Place, find_name, parts, place, target};
@@ -21,7 +22,7 @@ use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::sql::view::Found;
-use crate::store::{ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
+use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
 
 /// Columns a table may have.
 const MAX_COLUMNS: usize = 10_000;
@@ -50,15 +51,31 @@ pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) ->
                     columns: source.columns().to_vec(),
                     constraints: source.constraints().to_vec(),
                 };
-                txn.create_table(definition, if_exists)?;
+                create_checked(txn, definition, source.checks().to_vec(), if_exists)?;
                 Ok(Outcome::done("CREATE TABLE"))
             }
             (None, None) => {
-                txn.create_table(definition(session, place, create)?, if_exists)?;
+                let (definition, checks) = definition(session, place, create)?;
+                create_checked(txn, definition, checks, if_exists)?;
                 Ok(Outcome::done("CREATE TABLE"))
             }
         }
     })
+}
+
+/// Creates a table that did not exist, or is to be replaced.
+pub(crate) fn create_checked(
+    txn: &mut WriteTxn,
+    definition: TableDef,
+    checks: Vec<Check>,
+    if_exists: IfExists,
+) -> Result<()> {
+    let (schema, name) = (definition.schema.clone(), definition.name.clone());
+    txn.create_table(definition, if_exists)?;
+    if checks.is_empty() {
+        return Ok(());
+    }
+    txn.set_checks(&schema, &name, checks)
 }
 
 fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExists> {
@@ -122,19 +139,33 @@ fn skipped(
 }
 
 /// The definition a CREATE TABLE with a list of columns describes.
-fn definition(session: &Session, place: Place, create: &CreateTable) -> Result<TableDef> {
+fn definition(
+    session: &Session,
+    place: Place,
+    create: &CreateTable,
+) -> Result<(TableDef, Vec<Check>)> {
     let mut keys = Keys::default();
     let mut columns = Vec::with_capacity(create.columns.len());
     for (index, column) in create.columns.iter().enumerate() {
         columns.push(column_def(session, column, |primary| keys.add(primary, vec![index]))?);
     }
     check_columns(&columns)?;
+    let mut checks = Checks::of(session, &place.name, &[]);
+    for option in create.columns.iter().flat_map(|column| &column.options) {
+        if let ColumnOption::Check(check) = &option.option {
+            let name = check.name.as_ref().or(option.name.as_ref());
+            checks.add(name, &check.expr, &columns)?;
+        }
+    }
     for constraint in &create.constraints {
-        let (primary, names) = key_columns(constraint)?;
-        keys.add(primary, find_columns(&columns, &names)?)?;
+        if !checks.add_constraint(constraint, &columns)? {
+            let (primary, names) = key_columns(constraint)?;
+            keys.add(primary, find_columns(&columns, &names)?)?;
+        }
     }
     let constraints = keys.finish(&mut columns);
-    Ok(TableDef { schema: place.schema, name: place.name, columns, constraints })
+    let checks = checks.list;
+    Ok((TableDef { schema: place.schema, name: place.name, columns, constraints }, checks))
 }
 
 /// A column's definition; `key` is called for PRIMARY KEY (`true`) and UNIQUE.
@@ -162,6 +193,14 @@ pub(crate) fn column_def(
             }
             ColumnOption::PrimaryKey(_) => key(true)?,
             ColumnOption::Unique(_) => key(false)?,
+            // Conditions may read any column; whoever defines the table looks at them.
+            ColumnOption::Check(check) if check.enforced != Some(false) => {}
+            ColumnOption::ForeignKey(_) => {
+                return Err(Error::unsupported(format!(
+                    "column {name:?}: REFERENCES; a MERGE or an anti join finds rows without a \
+                     partner"
+                )));
+            }
             other => {
                 return Err(Error::unsupported(format!("column {name:?}: {other}")));
             }

@@ -18,6 +18,7 @@
 pub(crate) mod alter;
 pub(crate) mod assign;
 pub(crate) mod ast;
+pub(crate) mod check;
 pub(crate) mod conflict;
 pub(crate) mod convert;
 pub(crate) mod create;

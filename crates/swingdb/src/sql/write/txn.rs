@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::check::SqlChecker;
 use crate::error::{Error, ObjectKind, Result};
 use crate::store::{Catalog, Savepoint, Store, WriteTxn};
 
@@ -74,7 +75,7 @@ impl TxnState {
         }
         self.savepoints.clear();
         self.phase = if immediate {
-            Phase::Writing(Box::new(store.begin()?))
+            Phase::Writing(Box::new(begin(store)?))
         } else {
             Phase::Reading(store.latest())
         };
@@ -152,7 +153,7 @@ impl TxnState {
     /// Takes the write transaction for one statement.
     fn lend(&mut self, store: &Store) -> Result<WriteTxn> {
         let (txn, open) = match std::mem::take(&mut self.phase) {
-            Phase::Idle => (store.begin()?, false),
+            Phase::Idle => (begin(store)?, false),
             Phase::Writing(txn) => (*txn, true),
             Phase::Reading(catalog) => match upgrade(store, &catalog) {
                 Ok(mut txn) => {
@@ -174,9 +175,16 @@ impl TxnState {
     }
 }
 
+/// A write transaction that knows what CHECK constraints mean.
+fn begin(store: &Store) -> Result<WriteTxn> {
+    let mut txn = store.begin()?;
+    txn.enforce(&SqlChecker);
+    Ok(txn)
+}
+
 /// From the pinned state to a write transaction that starts from the very same state.
 fn upgrade(store: &Store, pinned: &Arc<Catalog>) -> Result<WriteTxn> {
-    let txn = store.begin()?;
+    let txn = begin(store)?;
     if txn.base().version() == pinned.version() {
         return Ok(txn);
     }
