@@ -4,6 +4,8 @@
 
 #[path = "sql/common.rs"]
 mod common;
+#[path = "sql/forms.rs"]
+mod forms;
 #[path = "sql/functions.rs"]
 mod functions;
 #[path = "sql/identifiers.rs"]

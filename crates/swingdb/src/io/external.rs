@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{
@@ -232,7 +232,8 @@ pub(crate) fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     ]
 }
 
-/// `read_x('path')`, with options as further pairs of arguments: `read_csv('path', 'delim', ';')`.
+/// `read_x('path')`, with options `read_csv('path', delim = ';')`, which arrive as further
+/// pairs of arguments.
 #[derive(Debug)]
 struct ReadFunction {
     name: &'static str,
@@ -247,7 +248,7 @@ impl TableFunctionImpl for ReadFunction {
         let outside = |error: Error| DataFusionError::External(Box::new(error));
         let usage = || {
             let text = format!(
-                "{0} takes a file name, then options in pairs: {0}('file', 'option', value ...)",
+                "{0} takes a file name or pattern, then options: {0}('*.csv', option = value ...)",
                 self.name
             );
             outside(Error::plan(text))
@@ -280,6 +281,15 @@ fn literal(expr: &Expr) -> Option<OptionValue> {
         | ScalarValue::LargeUtf8(Some(text))
         | ScalarValue::Utf8View(Some(text)) => Some(OptionValue::Text(text.clone())),
         ScalarValue::Boolean(Some(flag)) => Some(OptionValue::Text(flag.to_string())),
+        ScalarValue::Struct(fields) => {
+            let text = |column: &ArrayRef| match ScalarValue::try_from_array(column, 0) {
+                Ok(value) => value.try_as_str().flatten().map(str::to_string),
+                Err(_) => None,
+            };
+            let pairs = fields.fields().iter().zip(fields.columns());
+            let pairs = pairs.map(|(field, column)| Some((field.name().clone(), text(column)?)));
+            Some(OptionValue::Map(pairs.collect::<Option<Vec<_>>>()?))
+        }
         number if number.data_type().is_numeric() && !number.is_null() => {
             Some(OptionValue::Number(number.to_string()))
         }

@@ -1,10 +1,12 @@
 //! The SQL that is understood: DataFusion's permissive dialect, which takes in most of DuckDB's and
-//! PostgreSQL's forms (`FROM t` alone, `* EXCLUDE`, brackets for arrays, `QUALIFY`, lambdas aside),
-//! and what it leaves out of PostgreSQL's `ALTER TABLE`.
+//! PostgreSQL's forms (`FROM t` alone, `* EXCLUDE`, brackets for arrays, `QUALIFY`),
+//! and what it leaves out of them: lambdas, `ORDER BY ALL`, `1_000`, PostgreSQL's `ALTER TABLE`.
 
 use std::any::TypeId;
 
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// The dialect of all statements.
 pub(crate) const DIALECT: SwingDialect = SwingDialect;
@@ -23,6 +25,18 @@ macro_rules! as_generic {
     )*};
 }
 
+/// Has what the generic dialect lacks.
+macro_rules! also {
+    ($($question:ident)*) => {$(
+        fn $question(&self) -> bool {
+            true
+        }
+    )*};
+}
+
+/// How strongly `^`, the power, binds: more than `*`, less than a cast.
+const POWER: u8 = 45;
+
 impl Dialect for SwingDialect {
     fn dialect(&self) -> TypeId {
         TypeId::of::<GenericDialect>()
@@ -40,8 +54,16 @@ impl Dialect for SwingDialect {
         GenericDialect.is_identifier_part(ch)
     }
 
-    fn supports_alter_column_type_using(&self) -> bool {
-        true
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        (parser.peek_token_ref().token == Token::Caret).then_some(Ok(POWER))
+    }
+
+    also! {
+        supports_alter_column_type_using
+        supports_lambda_functions
+        supports_numeric_literal_underscores
+        supports_order_by_all
+        supports_notnull_operator
     }
 
     as_generic! {
@@ -118,8 +140,6 @@ impl Dialect for SwingDialect {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::parser::Parser;
-
     use super::*;
 
     #[test]
@@ -130,6 +150,9 @@ mod tests {
             "SELECT {'a': 1}, [1, 2], MAP {'k': 1}",
             "CREATE TABLE t (m MAP(VARCHAR, INT))",
             "ALTER TABLE t ALTER COLUMN a TYPE INT USING a + 1",
+            "SELECT list_transform([1], x -> x + 1), list_filter([1], lambda x: x > 0)",
+            "SELECT 1_000 FROM t ORDER BY ALL DESC",
+            "SELECT a NOTNULL FROM t",
         ] {
             assert!(Parser::parse_sql(&DIALECT, sql).is_ok(), "{sql}");
         }

@@ -21,18 +21,20 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::{Error, Result};
+use crate::sql::aliases::{self, Names};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 
 /// Replaces identifiers that differ from what they mean only in case, and names unnamed columns.
 pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
-    let mut collector = Collector { planner, known: Known::default(), failed: None };
+    let (known, names) = (Known::default(), Names::default());
+    let mut collector = Collector { planner, known, names, failed: None };
     // The collector breaks only with an error, which it keeps.
     let _ = Visit::visit(statement, &mut collector);
     if let Some(error) = collector.failed {
         return Err(error);
     }
-    let _ = walk_mut(statement, &mut Fixer { known: collector.known });
+    let _ = walk_mut(statement, &mut Fixer { known: collector.known, names: collector.names });
     Ok(())
 }
 
@@ -88,6 +90,7 @@ impl Known {
 struct Collector<'a> {
     planner: &'a Planner<'a>,
     known: Known,
+    names: Names,
     failed: Option<Error>,
 }
 
@@ -106,6 +109,7 @@ impl Collector<'_> {
                 part.into_iter().for_each(|name| self.known.add(name));
             }
             self.known.add_fields(schema.fields());
+            schema.fields().iter().for_each(|field| self.names.add_column(field.name()));
         }
         Ok(())
     }
@@ -120,7 +124,10 @@ impl Visitor for Collector<'_> {
             self.known.add(name);
             let queries = self.known.queries.entry(name.to_lowercase()).or_default();
             queries.insert(name.clone());
-            cte.alias.columns.iter().for_each(|c| self.known.add(&c.name.value));
+            for column in &cte.alias.columns {
+                self.known.add(&column.name.value);
+                self.names.add_column(&column.name.value);
+            }
         }
         ControlFlow::Continue(())
     }
@@ -129,6 +136,7 @@ impl Visitor for Collector<'_> {
         for item in &select.projection {
             if let SelectItem::ExprWithAlias { alias, .. } = item {
                 self.known.add(&alias.value);
+                self.names.add_alias(&alias.value);
             }
         }
         for window in &select.named_window {
@@ -147,9 +155,18 @@ impl Visitor for Collector<'_> {
             | TableFactor::NestedJoin { alias, .. } => alias,
             _ => &None,
         };
+        self.names.open |= !matches!(
+            factor,
+            TableFactor::Table { args: None, .. }
+                | TableFactor::Derived { .. }
+                | TableFactor::NestedJoin { .. }
+        );
         if let Some(alias) = alias {
             self.known.add(&alias.name.value);
-            alias.columns.iter().for_each(|c| self.known.add(&c.name.value));
+            for column in &alias.columns {
+                self.known.add(&column.name.value);
+                self.names.add_column(&column.name.value);
+            }
         }
         ControlFlow::Continue(())
     }
@@ -174,6 +191,7 @@ impl Visitor for Collector<'_> {
 
 struct Fixer {
     known: Known,
+    names: Names,
 }
 
 impl Fixer {
@@ -227,6 +245,7 @@ impl VisitorMut for Fixer {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        aliases::expand(select, &self.names);
         name_columns(&mut select.projection);
         ControlFlow::Continue(())
     }
@@ -279,7 +298,12 @@ fn name_columns(items: &mut [SelectItem]) {
     for item in items.iter_mut() {
         match item {
             SelectItem::ExprWithAlias { alias, .. } => {
-                taken.insert(alias.value.clone());
+                let base = alias.value.clone();
+                let mut number = 0;
+                while !taken.insert(alias.value.clone()) {
+                    number += 1;
+                    alias.value = format!("{base}_{number}");
+                }
             }
             SelectItem::UnnamedExpr(expr) => {
                 let name = match expr {

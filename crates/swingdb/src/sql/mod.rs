@@ -5,17 +5,22 @@
 //! through [`stream`] as a [`result::QueryResult`]. Tables are read by [`provider`] and [`scan`]
 //! straight from the segments. Statements that change something live in [`write`].
 
+mod aliases;
 pub(crate) mod append;
 pub(crate) mod appender;
 pub(crate) mod arithmetic;
 pub(crate) mod dialect;
 pub(crate) mod engine;
+pub(crate) mod foreign;
+pub(crate) mod forms;
 pub(crate) mod functions;
 pub(crate) mod idents;
+pub(crate) mod information;
 pub(crate) mod interrupt;
 pub(crate) mod optimizer;
 pub(crate) mod params;
 pub(crate) mod planner;
+pub(crate) mod prepared;
 pub(crate) mod provider;
 pub(crate) mod pruning;
 pub(crate) mod result;
@@ -24,6 +29,7 @@ pub(crate) mod scan;
 pub(crate) mod session;
 pub(crate) mod settings;
 pub(crate) mod show;
+pub(crate) mod show_create;
 pub(crate) mod statement;
 pub(crate) mod statistics;
 pub(crate) mod stream;

@@ -25,6 +25,11 @@ impl Params {
         Self { positional: values.iter().map(Value::to_scalar).collect(), named: BTreeMap::new() }
     }
 
+    /// The same, of values that are the engine's already.
+    pub(crate) fn of_scalars(values: Vec<ScalarValue>) -> Self {
+        Self { positional: values, named: BTreeMap::new() }
+    }
+
     /// Values for `$name`.
     pub(crate) fn named<S: AsRef<str>>(values: &[(S, Value)]) -> Self {
         let values = values.iter();

@@ -31,7 +31,7 @@ use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
-use crate::sql::{functions, idents, statement, subqueries};
+use crate::sql::{forms, functions, idents, information, statement, subqueries};
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -52,6 +52,7 @@ impl<'a> Planner<'a> {
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         idents::resolve(self, statement)?;
+        forms::rewrite(statement)?;
         let state = self.state;
         functions::rewrite(statement, &|name| {
             state.scalar_functions().contains_key(name)
@@ -142,6 +143,11 @@ impl<'a> Planner<'a> {
         let catalogs = Arc::new(Catalogs { view: self.view.clone(), state: self.state.clone() });
         let provider = InformationSchemaProvider::new(catalogs);
         let found = crate::sql::runtime::block_on(provider.table(table))?;
+        if table == "columns"
+            && let Some(engines) = &found
+        {
+            return information::columns(self.view, self.state, &engines.schema());
+        }
         found.ok_or_else(|| {
             let name = format!("{INFORMATION_SCHEMA}.{table}");
             let known = provider.table_names().into_iter();

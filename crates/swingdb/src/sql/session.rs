@@ -26,6 +26,7 @@ use crate::sql::engine::{self, CATALOG};
 use crate::sql::interrupt::{CancelToken, InterruptHandle, Running};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
+use crate::sql::prepared::Prepared;
 use crate::sql::result::QueryResult;
 use crate::sql::runtime;
 use crate::sql::statement;
@@ -43,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) txn: Mutex<TxnState>,
     state: Mutex<State>,
     running: Arc<Running>,
+    /// Statements that PREPARE has given names.
+    pub(crate) prepared: Mutex<Prepared>,
 }
 
 struct State {
@@ -69,6 +72,7 @@ impl Session {
             txn: Mutex::new(TxnState::default()),
             state: Mutex::new(state),
             running: Arc::default(),
+            prepared: Mutex::default(),
         }
     }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
 };
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::datatypes::{Field, Schema};
 use datafusion::common::TableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    DescribeAlias, Ident, ObjectName, ShowStatementIn, ShowStatementOptions, Statement,
+    DescribeAlias, Ident, ObjectName, ShowCreateObject, ShowStatementIn, ShowStatementOptions,
+    Statement,
 };
 
 use swing::AreaInfo;
@@ -19,8 +20,9 @@ use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
+use crate::sql::type_names::sql_name;
 use crate::sql::view::{Found, View};
-use crate::sql::{settings, statement};
+use crate::sql::{settings, show_create, statement};
 use crate::store::Constraint;
 
 /// Runs `statement` when it is one of those that tell what is there.
@@ -39,6 +41,10 @@ pub(crate) fn execute(
             Some(table) => describe(session, &table)?,
             None => return Err(Error::plan("SHOW COLUMNS FROM which table?")),
         },
+        Statement::ShowCreate {
+            obj_type: ShowCreateObject::Table | ShowCreateObject::View,
+            obj_name,
+        } => create_text(session, obj_name)?,
         Statement::ShowFunctions { .. } => functions(session)?,
         Statement::ShowVariable { variable } => show_variable(session, variable)?,
         Statement::ExplainTable { table_name, describe_alias, .. } => match describe_alias {
@@ -81,6 +87,12 @@ fn result(columns: Vec<(&str, ArrayRef)>, tag: &'static str) -> Result<QueryResu
 fn strings(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
     let values = values.into_iter().map(Into::into).collect::<Vec<String>>();
     Arc::new(StringArray::from(values))
+}
+
+fn create_text(session: &Session, name: &ObjectName) -> Result<QueryResult> {
+    let reference = object_name_to_table_reference(name.clone(), false)?;
+    let text = show_create::text(&session.view()?, &reference)?;
+    result(vec![("sql", strings([text]))], "SHOW")
 }
 
 fn tables(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
@@ -221,7 +233,7 @@ fn description(
     result(
         vec![
             ("column_name", strings(fields.iter().map(|f| f.name().clone()))),
-            ("column_type", strings(fields.iter().map(|f| type_name(f.data_type())))),
+            ("column_type", strings(fields.iter().map(|f| sql_name(f.data_type())))),
             ("null", strings(nullable)),
             ("key", Arc::new(StringArray::from(keys))),
             ("default", Arc::new(StringArray::from(defaults))),
@@ -240,65 +252,6 @@ fn describe_query(session: &Session, query: &Statement) -> Result<QueryResult> {
     let schema = engine.optimize(&plan)?.schema().as_arrow().clone();
     let columns = schema.fields().len();
     description(&schema, vec![None; columns], vec![None; columns])
-}
-
-/// An Arrow type by the name SQL has for it.
-pub(crate) fn type_name(data_type: &DataType) -> String {
-    use DataType as T;
-    match data_type {
-        T::Boolean => "BOOLEAN".into(),
-        T::Int8 => "TINYINT".into(),
-        T::Int16 => "SMALLINT".into(),
-        T::Int32 => "INTEGER".into(),
-        T::Int64 => "BIGINT".into(),
-        T::UInt8 => "UTINYINT".into(),
-        T::UInt16 => "USMALLINT".into(),
-        T::UInt32 => "UINTEGER".into(),
-        T::UInt64 => "UBIGINT".into(),
-        T::Float16 => "HALF".into(),
-        T::Float32 => "FLOAT".into(),
-        T::Float64 => "DOUBLE".into(),
-        T::Utf8 | T::LargeUtf8 | T::Utf8View => "VARCHAR".into(),
-        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => "BLOB".into(),
-        T::Date32 | T::Date64 => "DATE".into(),
-        T::Time32(_) | T::Time64(_) => "TIME".into(),
-        T::Timestamp(unit, zone) => {
-            let name = match unit {
-                TimeUnit::Second => "TIMESTAMP_S",
-                TimeUnit::Millisecond => "TIMESTAMP_MS",
-                TimeUnit::Microsecond => "TIMESTAMP",
-                TimeUnit::Nanosecond => "TIMESTAMP_NS",
-            };
-            match zone {
-                Some(_) => format!("{name} WITH TIME ZONE"),
-                None => name.into(),
-            }
-        }
-        T::Interval(_) | T::Duration(_) => "INTERVAL".into(),
-        T::Decimal32(p, s) | T::Decimal64(p, s) | T::Decimal128(p, s) | T::Decimal256(p, s) => {
-            format!("DECIMAL({p},{s})")
-        }
-        T::List(f) | T::LargeList(f) | T::ListView(f) | T::LargeListView(f) => {
-            format!("{}[]", type_name(f.data_type()))
-        }
-        T::FixedSizeList(f, length) => format!("{}[{length}]", type_name(f.data_type())),
-        T::Struct(fields) => {
-            let fields = fields.iter().map(|f| {
-                format!("\"{}\" {}", f.name().replace('"', "\"\""), type_name(f.data_type()))
-            });
-            format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "))
-        }
-        T::Map(entries, _) => match entries.data_type() {
-            T::Struct(pair) if pair.len() == 2 => {
-                let (key, value) = (pair[0].data_type(), pair[1].data_type());
-                format!("MAP({}, {})", type_name(key), type_name(value))
-            }
-            other => type_name(other),
-        },
-        T::Dictionary(_, values) => type_name(values),
-        T::RunEndEncoded(_, values) => type_name(values.data_type()),
-        other => other.to_string(),
-    }
 }
 
 /// The databases and named snapshots of the session's namespace.
@@ -343,14 +296,15 @@ pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<Que
     for (position, field) in schema.fields().iter().enumerate() {
         let column = format!("\"{}\"", field.name().replace('"', "\"\""));
         let text = field.name().replace('\'', "''");
-        let kind = type_name(field.data_type()).replace('\'', "''");
+        let kind = sql_name(field.data_type()).replace('\'', "''");
         let ordered = !field.data_type().is_nested();
         let bound = |f: &str| match ordered {
             true => format!("CAST({f}({column}) AS VARCHAR)"),
             false => "CAST(NULL AS VARCHAR)".to_string(),
         };
         let distinct = match ordered {
-            true => format!("approx_distinct({column})"),
+            // The engine's sketch does not know all types; as text, all have one.
+            true => format!("approx_distinct(CAST({column} AS VARCHAR))"),
             false => "CAST(NULL AS BIGINT UNSIGNED)".to_string(),
         };
         let average = match field.data_type().is_numeric() {

@@ -27,7 +27,7 @@ use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
-use crate::sql::{idents, settings, show, write};
+use crate::sql::{foreign, idents, prepared, settings, show, write};
 
 /// One statement of a text.
 #[derive(Debug)]
@@ -119,6 +119,7 @@ fn parser(sql: &str) -> Result<DFParser<'static>> {
         line: Some(error.location.line),
         column: Some(error.location.column),
     })?;
+    foreign::refuse_asof(&tokens)?;
     let tokens = write::tokens::rewrite(tokens);
     let builder = DFParserBuilder::new(tokens).with_dialect(&DIALECT);
     Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)
@@ -140,6 +141,9 @@ fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
     if next_word(parser, 0, "copy") {
         let copy = crate::io::parse_copy(&mut parser.parser)?;
         return Ok(Parsed::Copy(Box::new(copy)));
+    }
+    if let Some(error) = foreign::unknown(parser) {
+        return Err(error);
     }
     Ok(match parser.parse_statement()? {
         DfStatement::Statement(statement) => Parsed::Sql(statement),
@@ -238,6 +242,8 @@ fn number_all(statements: &mut VecDeque<Parsed>, params: Params) -> Result<Param
 
 fn number(statement: &mut Parsed, next: &mut usize, names: &mut Vec<String>) -> Result<()> {
     match statement {
+        // Its parameters get their values from EXECUTE.
+        Parsed::Sql(statement) if matches!(**statement, Statement::Prepare { .. }) => Ok(()),
         Parsed::Sql(statement) => idents::number_parameters(statement.as_mut(), next, names),
         Parsed::Explain(explain) => match explain.statement.as_mut() {
             DfStatement::Statement(inner) => idents::number_parameters(inner.as_mut(), next, names),
@@ -271,8 +277,12 @@ pub(crate) fn execute_sql(
     mut statement: Statement,
     params: &Params,
 ) -> Result<QueryResult> {
-    if let Statement::Set(set) = &statement {
-        return settings::set(session, set);
+    match statement {
+        Statement::Set(set) => return settings::set(session, &set),
+        Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate { .. } => {
+            return prepared::run(session, statement, params);
+        }
+        _ => {}
     }
     if let Some(result) = show::execute(session, &statement)? {
         return Ok(result);
@@ -290,9 +300,7 @@ pub(crate) fn execute_sql(
         return Ok(result.with_rows_changed(outcome.rows_changed));
     }
     if !matches!(statement, Statement::Query(_)) {
-        let words = statement.to_string();
-        let words = words.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
-        return Err(Error::unsupported(format!("{words} ...")));
+        return Err(foreign::refused(&statement));
     }
     let plan = planner.plan(statement, params)?;
     start(session, &engine, plan, "SELECT")

@@ -60,6 +60,14 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("strptime", 2, "to_timestamp($1, $2)"),
     ("last_day", 1, LAST_DAY),
     ("date_add", 2, "$1 + $2"),
+    ("make_timestamp", 6, MAKE_TIMESTAMP),
+    ("to_years", 1, "CAST(CAST($1 AS VARCHAR) || ' years' AS INTERVAL)"),
+    ("to_months", 1, "CAST(CAST($1 AS VARCHAR) || ' months' AS INTERVAL)"),
+    ("to_weeks", 1, "CAST(CAST($1 AS VARCHAR) || ' weeks' AS INTERVAL)"),
+    ("to_days", 1, "CAST(CAST($1 AS VARCHAR) || ' days' AS INTERVAL)"),
+    ("to_hours", 1, "CAST(CAST($1 AS VARCHAR) || ' hours' AS INTERVAL)"),
+    ("to_minutes", 1, "CAST(CAST($1 AS VARCHAR) || ' minutes' AS INTERVAL)"),
+    ("to_seconds", 1, "CAST(CAST($1 AS VARCHAR) || ' seconds' AS INTERVAL)"),
     ("time_bucket", 2, "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')"),
     ("time_bucket", 3, "date_bin($1, $2, $3)"),
     ("len", 1, "length($1)"),
@@ -67,7 +75,21 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("suffix", 2, "ends_with($1, $2)"),
     ("string_split", 2, "string_to_array($1, $2)"),
     ("str_split", 2, "string_to_array($1, $2)"),
+    ("split", 2, "string_to_array($1, $2)"),
+    ("strlen", 1, "octet_length($1)"),
+    ("unicode", 1, "ascii($1)"),
+    ("ord", 1, "ascii($1)"),
+    ("from_hex", 1, "decode($1, 'hex')"),
+    ("unhex", 1, "decode($1, 'hex')"),
+    ("base64", 1, "encode($1, 'base64pad')"),
+    ("to_base64", 1, "encode($1, 'base64pad')"),
+    ("from_base64", 1, "decode($1, 'base64pad')"),
     ("regexp_matches", 2, "regexp_like($1, $2)"),
+    ("regexp_matches", 3, "regexp_like($1, $2, $3)"),
+    ("struct_extract", 2, "get_field($1, $2)"),
+    ("fdiv", 2, "CAST($1 AS DOUBLE) / $2"),
+    ("list_count", 1, "array_length($1)"),
+    ("regexp_full_match", 2, "regexp_like($1, '^(?:' || $2 || ')\\z')"),
     ("regexp_extract", 2, "coalesce(array_element(regexp_match($1, '(' || $2 || ')'), 1), '')"),
     (
         "regexp_extract",
@@ -76,12 +98,20 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ),
     ("list_unique", 1, "array_length(array_distinct($1))"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    ("iif", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("ifnull", 2, "coalesce($1, $2)"),
     ("mod", 2, "$1 % $2"),
+    ("sign", 1, "CASE WHEN $1 > 0 THEN 1 WHEN $1 < 0 THEN -1 WHEN $1 = 0 THEN 0 END"),
+    ("variance", 1, "var_samp($1)"),
+    ("approx_count_distinct", 1, "approx_distinct($1)"),
+    ("isfinite", 1, "NOT (isnan($1) OR abs($1) = CAST('Infinity' AS DOUBLE))"),
     ("fmod", 2, "$1 % $2"),
     ("isinf", 1, "abs($1) = CAST('Infinity' AS DOUBLE)"),
-    ("typeof", 1, "arrow_typeof($1)"),
     ("gen_random_uuid", 0, "uuid()"),
+    ("current_schema", 0, "'main'"),
+    ("current_database", 0, "'swingdb'"),
+    ("list_min", 1, "array_min($1)"),
+    ("list_avg", 1, "array_avg($1)"),
     ("version", 0, VERSION),
 ];
 
@@ -98,6 +128,9 @@ const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1
      CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
 /// Ours, not the query engine's.
 const VERSION: &str = concat!("'SwingDB ", env!("CARGO_PKG_VERSION"), "'");
+const MAKE_TIMESTAMP: &str = "CAST(make_date($1, $2, $3) AS TIMESTAMP) \
+     + CAST(CAST($4 AS VARCHAR) || ' hours ' || CAST($5 AS VARCHAR) || ' minutes ' \
+     || CAST($6 AS VARCHAR) || ' seconds' AS INTERVAL)";
 const LAST_DAY: &str =
     "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)";
 

@@ -96,8 +96,8 @@ pub(crate) fn execute(
             create::schema(session, schema_name, *if_not_exists)
         }
         Statement::CreateIndex(_) => Err(Error::unsupported(
-            "CREATE INDEX; scans skip segments by their statistics, and PRIMARY KEY and UNIQUE are \
-             enforced without one",
+            "CREATE INDEX; scans skip segments by their statistics, and ALTER TABLE t ADD UNIQUE \
+             (a) is enforced without one",
         )),
         Statement::AlterTable(alter) => alter::table(session, alter),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => match object_type {

@@ -10,6 +10,10 @@
 //! | `MERGE ... WHEN NOT MATCHED THEN DO NOTHING` | `... THEN INSERT VALUES (#nothing)` |
 //! | `MERGE ... THEN UPDATE SET *` | `... THEN UPDATE SET #all = NULL` |
 //! | `MERGE ... THEN INSERT *` | `... THEN INSERT VALUES (#all)` |
+//! | `TABLE t`, `ABORT` as statements | `FROM t`, `ROLLBACK` |
+//! | `read_csv('a.csv', delim = ';')` | `read_csv('a.csv', 'delim', ';')` |
+//! | `WITH a AS MATERIALIZED (...)` | `WITH a AS (...)` |
+//! | `1_000` | `1000` |
 //!
 //! The marks written here as `#name` begin with a control character, which no identifier a person
 //! writes contains; the statements' own code takes them off again. Text that does not match one of
@@ -33,6 +37,7 @@ pub(crate) const ALL_MARK: &str = "\u{1}all";
 /// Applies all rewrites of the [module documentation](self).
 pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
+    pass.numbers();
     pass.structs();
     pass.statements();
     pass.tokens
@@ -82,6 +87,68 @@ impl Pass {
         self.words = significant(&self.tokens);
     }
 
+    /// Takes the underscores out of numbers.
+    fn numbers(&mut self) {
+        for TokenWithSpan { token, .. } in &mut self.tokens {
+            if let Token::Number(digits, _) = token
+                && digits.contains('_')
+            {
+                digits.retain(|c| c != '_');
+            }
+        }
+    }
+
+    /// The words a statement begins with.
+    fn beginning(&mut self, word: usize) {
+        let with = match self.keyword(word) {
+            Some(Keyword::TABLE) => "FROM",
+            Some(Keyword::ABORT) => "ROLLBACK",
+            _ => return,
+        };
+        self.set(word, Token::make_keyword(with));
+    }
+
+    /// `AS [NOT] MATERIALIZED (`: each query of a WITH is computed once for each use anyway.
+    fn materialized(&mut self, word: usize) {
+        let not = usize::from(self.is_word(word + 1, "NOT"));
+        if self.is_word(word, "AS")
+            && self.is_word(word + 1 + not, "MATERIALIZED")
+            && self.token(word + 2 + not) == Some(&Token::LParen)
+        {
+            (word + 1..=word + 1 + not).for_each(|extra| self.blank(extra));
+            self.words = significant(&self.tokens);
+        }
+    }
+
+    /// `read_...(path, option = value)`: the names of options become strings.
+    fn file_options(&mut self, function: usize) {
+        let named = matches!(self.token(function), Some(Token::Word(w)) if {
+            let name = w.value.to_ascii_lowercase();
+            name.starts_with("read_") || name == "parquet_scan"
+        });
+        if !named || self.token(function + 1) != Some(&Token::LParen) {
+            return;
+        }
+        let Some(close) = self.closing(function + 1) else { return };
+        let mut depth = 0usize;
+        for word in function + 2..close {
+            match self.token(word) {
+                Some(Token::LParen | Token::LBracket | Token::LBrace) => depth += 1,
+                Some(Token::RParen | Token::RBracket | Token::RBrace) => {
+                    depth = depth.saturating_sub(1);
+                }
+                Some(Token::Eq | Token::Assignment) if depth == 0 => {
+                    let Some(Token::Word(name)) = self.token(word - 1).cloned() else { continue };
+                    if self.token(word - 2) == Some(&Token::Comma) {
+                        self.set(word - 1, Token::SingleQuotedString(name.value));
+                        self.set(word, Token::Comma);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn structs(&mut self) {
         for word in 0..self.words.len() {
             if self.is_word(word, "STRUCT")
@@ -127,6 +194,11 @@ impl Pass {
         let mut matched = true;
         let mut word = 0;
         while word < self.words.len() {
+            if word == 0 || self.token(word - 1) == Some(&Token::SemiColon) {
+                self.beginning(word);
+            }
+            self.file_options(word);
+            self.materialized(word);
             match self.keyword(word) {
                 Some(Keyword::MERGE) => in_merge = true,
                 Some(Keyword::INSERT) => self.insert_target(word),
@@ -281,14 +353,14 @@ fn insert(what: &str) -> Vec<Token> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
     use datafusion::sql::sqlparser::parser::Parser;
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     use super::*;
+    use crate::sql::dialect::DIALECT;
 
     fn rewritten(sql: &str) -> String {
-        let dialect = GenericDialect {};
+        let dialect = DIALECT;
         let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location().unwrap();
         let statements = Parser::new(&dialect)
             .with_tokens_with_locations(rewrite(tokens))
@@ -316,6 +388,23 @@ mod tests {
         );
         let typed = "CREATE TABLE t (a INT) AS SELECT 1";
         assert_eq!(rewritten(typed), typed);
+    }
+
+    #[test]
+    fn beginnings_numbers_and_options() {
+        assert_eq!(rewritten("TABLE s.t; ABORT"), "FROM s.t; ROLLBACK");
+        assert_eq!(rewritten("DROP TABLE t"), "DROP TABLE t");
+        assert_eq!(rewritten("SELECT 1_000, 'a_1', b_1"), "SELECT 1000, 'a_1', b_1");
+        assert_eq!(
+            rewritten("SELECT * FROM read_csv('a', delim = ';', header := true) WHERE x = 1"),
+            "SELECT * FROM read_csv('a', 'delim', ';', 'header', true) WHERE x = 1"
+        );
+        assert_eq!(
+            rewritten("WITH a AS NOT MATERIALIZED (SELECT 1) SELECT * FROM a"),
+            "WITH a AS (SELECT 1) SELECT * FROM a"
+        );
+        let other = "SELECT count(a = 1) FROM f(g, b = 2)";
+        assert_eq!(rewritten(other), other);
     }
 
     #[test]

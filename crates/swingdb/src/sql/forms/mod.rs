@@ -1,0 +1,300 @@
+//! Forms of SQL that the query engine refuses, or takes for something else, rewritten in the syntax
+//! tree into forms it plans right.
+//!
+//! | this | becomes |
+//! |---|---|
+//! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
+//! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
+//! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
+//! | `2 ^ 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
+//! | `INTERVAL (n) DAY` | the interval that the text `n days` means |
+//! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
+//! | `ORDER BY ALL` | `ORDER BY 1, 2` |
+//! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
+//!
+//! What is refused here is what the engine would otherwise take for something else without a word.
+
+mod joins;
+mod quantified;
+mod sample;
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, LimitClause,
+    ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
+    TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
+};
+
+use crate::error::{Error, Result};
+use crate::sql::visit::walk_mut;
+use crate::sql::write::ast;
+
+/// Applies all rewrites of the [module documentation](self). Names must be resolved.
+pub(crate) fn rewrite(statement: &mut Statement) -> Result<()> {
+    // The values of an INSERT are converted to the types of their columns anyway.
+    let doubles = !matches!(statement, Statement::Insert(_));
+    let mut rewriter = Rewriter { doubles, failed: None };
+    // Breaks only with an error, which the rewriter keeps.
+    let _ = walk_mut(statement, &mut rewriter);
+    match rewriter.failed {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+struct Rewriter {
+    /// Whether numbers with an exponent become DOUBLE.
+    doubles: bool,
+    failed: Option<Error>,
+}
+
+impl Rewriter {
+    fn keep(&mut self, result: Result<()>) -> ControlFlow<()> {
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+impl VisitorMut for Rewriter {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        order_by_all(query);
+        let result = fetch(query).and_then(|()| joins::rewrite(query));
+        self.keep(result)
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let refused = match factor {
+            TableFactor::Pivot { .. } => "PIVOT; write sum(x) FILTER (WHERE ...) for each column",
+            TableFactor::Unpivot { .. } => "UNPIVOT; write a UNION ALL of the columns",
+            TableFactor::Table { alias: Some(alias), .. } if is_word(alias, "positional") => {
+                "POSITIONAL JOIN; join on row_number() OVER ()"
+            }
+            _ => {
+                let result = sample::rewrite(factor);
+                return self.keep(result);
+            }
+        };
+        self.keep(Err(Error::unsupported(refused)))
+    }
+
+    /// `-2 ^ 2` is 4: the sign belongs to the 2, though the parser reads the power first.
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: operand } = expr
+            && let Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } = operand.as_ref()
+        {
+            let negative = Expr::UnaryOp { op: UnaryOperator::Minus, expr: left.clone() };
+            *expr = Expr::BinaryOp {
+                left: Box::new(negative),
+                op: BinaryOperator::BitwiseXor,
+                right: right.clone(),
+            };
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let result = match expression(expr, self.doubles) {
+            Ok(Some(new)) => {
+                *expr = new;
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.keep(result)
+    }
+}
+
+/// Whether a word that the parser took for the alias of a table is one of a kind of join.
+fn is_word(alias: &TableAlias, word: &str) -> bool {
+    let name = &alias.name;
+    !alias.explicit && name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word)
+}
+
+fn expression(expr: &Expr, doubles: bool) -> Result<Option<Expr>> {
+    Ok(match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => {
+            Some(call("power", [left.as_ref().clone(), right.as_ref().clone()]))
+        }
+        Expr::BinaryOp {
+            op: BinaryOperator::DuckIntegerDivide | BinaryOperator::MyIntegerDivide,
+            ..
+        } => {
+            return Err(Error::unsupported(
+                "the operator //; / of whole numbers gives a whole number, of others use \
+                 trunc(a / b)",
+            ));
+        }
+        Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewritten(expr)?,
+        Expr::Value(value) if doubles => match &value.value {
+            Value::Number(digits, _) if digits.contains(['e', 'E']) => {
+                Some(cast(text(digits), DataType::Double(ExactNumberInfo::None)))
+            }
+            _ => None,
+        },
+        Expr::Interval(Interval { value, leading_field: Some(field), .. }) => {
+            match value.as_ref() {
+                // Bounds of window frames are understood as text only.
+                Expr::Value(number) => match &number.value {
+                    Value::Number(digits, _) => Some(Expr::Interval(Interval {
+                        value: Box::new(text(digits)),
+                        leading_field: Some(field.clone()),
+                        leading_precision: None,
+                        last_field: None,
+                        fractional_seconds_precision: None,
+                    })),
+                    _ => None,
+                },
+                Expr::Nested(number) => {
+                    let unit = text(&format!(" {}", field.to_string().to_lowercase()));
+                    let number = cast(number.as_ref().clone(), DataType::Varchar(None));
+                    let words = ast::binary(number, BinaryOperator::StringConcat, unit);
+                    let interval = DataType::Interval { fields: None, precision: None };
+                    Some(cast(words, interval))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    })
+}
+
+fn text(value: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(value.to_string()).with_empty_span())
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// `name(args)`.
+fn call(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
+    let arg = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.into_iter().map(arg).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// `ORDER BY ALL` is by the first column, the second ... The engine knows it of plain columns.
+fn order_by_all(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let plain = |item: &SelectItem| {
+        matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+    };
+    if !select.projection.iter().all(plain) {
+        return;
+    }
+    let columns = select.projection.len();
+    if let Some(OrderBy { kind, .. }) = &mut query.order_by
+        && let OrderByKind::All(options) = kind
+    {
+        let options = *options;
+        let by = |column| OrderByExpr { expr: ast::integer(column), options, with_fill: None };
+        *kind = OrderByKind::Expressions((1..=columns).map(by).collect());
+    }
+}
+
+/// `OFFSET 2 FETCH FIRST 3 ROWS ONLY` is `LIMIT 3 OFFSET 2`.
+fn fetch(query: &mut Query) -> Result<()> {
+    let Some(fetch) = query.fetch.take() else { return Ok(()) };
+    if fetch.with_ties || fetch.percent {
+        return Err(Error::unsupported("FETCH ... WITH TIES and FETCH ... PERCENT"));
+    }
+    let rows = fetch.quantity.unwrap_or_else(|| ast::integer(1));
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause = Some(LimitClause::LimitOffset {
+                limit: Some(rows),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+            Ok(())
+        }
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => {
+            *limit = Some(rows);
+            Ok(())
+        }
+        Some(_) => Err(Error::plan("a query has either LIMIT or FETCH, not both")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+    use crate::sql::dialect::DIALECT;
+
+    pub(super) fn rewritten(sql: &str) -> Result<String> {
+        let mut statements = Parser::parse_sql(&DIALECT, sql).unwrap();
+        rewrite(&mut statements[0])?;
+        Ok(statements[0].to_string())
+    }
+
+    #[test]
+    fn operators_and_intervals() {
+        assert_eq!(rewritten("SELECT 2 * 3 ^ 2").unwrap(), "SELECT 2 * power(3, 2)");
+        assert_eq!(rewritten("SELECT -2 ^ a ^ 2").unwrap(), "SELECT power(power(-2, a), 2)");
+        assert_eq!(rewritten("SELECT 1 << 2 + 1").unwrap(), "SELECT 1 << 2 + 1");
+        assert_eq!(rewritten("SELECT INTERVAL 3 DAY").unwrap(), "SELECT INTERVAL '3' DAY");
+        assert_eq!(
+            rewritten("SELECT INTERVAL (a + 1) HOUR FROM t").unwrap(),
+            "SELECT CAST((CAST(a + 1 AS VARCHAR)) || ' hour' AS INTERVAL) FROM t"
+        );
+        assert!(rewritten("SELECT 7 // 2").is_err());
+    }
+
+    #[test]
+    fn an_exponent_makes_a_double() {
+        let double = rewritten("SELECT 1e300, 15, 1.5").unwrap();
+        assert_eq!(double, "SELECT CAST('1e300' AS DOUBLE), 15, 1.5");
+        let insert = "INSERT INTO t VALUES (1e3)";
+        assert_eq!(rewritten(insert).unwrap(), insert);
+    }
+
+    #[test]
+    fn words_that_are_no_aliases() {
+        assert!(rewritten("SELECT * FROM t POSITIONAL JOIN s").is_err());
+        assert!(rewritten("SELECT * FROM t AS positional JOIN s ON true").is_ok());
+    }
+
+    #[test]
+    fn all_columns_in_their_order() {
+        assert_eq!(
+            rewritten("SELECT a, sum(b) AS c FROM t ORDER BY ALL DESC").unwrap(),
+            "SELECT a, sum(b) AS c FROM t ORDER BY 1 DESC, 2 DESC"
+        );
+        let stars = "SELECT * FROM t ORDER BY ALL";
+        assert_eq!(rewritten(stars).unwrap(), stars);
+    }
+
+    #[test]
+    fn fetch_is_limit() {
+        assert_eq!(
+            rewritten("SELECT 1 OFFSET 2 ROWS FETCH NEXT 3 ROWS ONLY").unwrap(),
+            "SELECT 1 LIMIT 3 OFFSET 2 ROWS"
+        );
+        assert_eq!(rewritten("SELECT 1 FETCH FIRST ROW ONLY").unwrap(), "SELECT 1 LIMIT 1");
+        assert!(rewritten("SELECT 1 FETCH FIRST 3 ROWS WITH TIES").is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! `x > ANY (SELECT ...)`, `x <= ALL (SELECT ...)` and the like.
+//!
+//! `x = ANY` is IN and `x <> ALL` is NOT IN. Any other comparison with ANY holds when it holds with
+//! the least element (`>`, `>=`), the greatest (`<`, `<=`) or one of the two (`<>`); when it does
+//! not, it is unknown if `x` or an element is NULL and false otherwise, and always false without
+//! elements. ALL is the opposite comparison with ANY, negated.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator as Op, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem,
+    SetExpr, TableAliasColumnDef, TableFactor, UnaryOperator,
+};
+
+use super::call;
+use crate::error::{Error, Result};
+use crate::sql::write::ast;
+
+/// The comparison in another form; `None` when it is one with a list, which the engine knows.
+pub(super) fn rewritten(expr: &Expr) -> Result<Option<Expr>> {
+    let (left, op, right, all) = match expr {
+        Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
+        Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
+        _ => return Ok(None),
+    };
+    let Some(query) = subquery(right) else { return Ok(None) };
+    let op = if all { opposite(op)? } else { op.clone() };
+    let any = match op {
+        Op::Eq => {
+            return Ok(Some(Expr::InSubquery {
+                expr: left.clone(),
+                subquery: Box::new(query.clone()),
+                negated: all,
+            }));
+        }
+        op => any(left, &op, query)?,
+    };
+    let whole = ast::nested(any);
+    Ok(Some(match all {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(whole) },
+        false => whole,
+    }))
+}
+
+fn subquery(right: &Expr) -> Option<&Query> {
+    match right {
+        Expr::Subquery(query) => Some(query),
+        Expr::Nested(inner) => subquery(inner),
+        _ => None,
+    }
+}
+
+fn opposite(op: &Op) -> Result<Op> {
+    Ok(match op {
+        Op::Eq => Op::NotEq,
+        Op::NotEq => Op::Eq,
+        Op::Lt => Op::GtEq,
+        Op::LtEq => Op::Gt,
+        Op::Gt => Op::LtEq,
+        Op::GtEq => Op::Lt,
+        other => return Err(unknown(other)),
+    })
+}
+
+fn unknown(op: &Op) -> Error {
+    Error::unsupported(format!("the operator {op} with ANY or ALL"))
+}
+
+fn any(left: &Expr, op: &Op, query: &Query) -> Result<Expr> {
+    let with = |bound: &str| -> Result<Expr> {
+        Ok(ast::binary(left.clone(), op.clone(), aggregate(query, |e| call(bound, [e]))?))
+    };
+    let holds = match op {
+        Op::Gt | Op::GtEq => with("min")?,
+        Op::Lt | Op::LtEq => with("max")?,
+        Op::NotEq => ast::binary(with("min")?, Op::Or, with("max")?),
+        other => return Err(unknown(other)),
+    };
+    let rows = aggregate(query, |_| call("count", [ast::integer(1)]))?;
+    let nulls = aggregate(query, |e| {
+        ast::binary(call("count", [ast::integer(1)]), Op::Minus, call("count", [e]))
+    })?;
+    let null = ast::binary(
+        Expr::IsNull(Box::new(ast::nested(left.clone()))),
+        Op::Or,
+        ast::binary(nulls, Op::Gt, ast::integer(0)),
+    );
+    Ok(ast::case(vec![
+        (holds, ast::boolean(true)),
+        (ast::binary(rows, Op::Eq, ast::integer(0)), ast::boolean(false)),
+        (null, ast::null()),
+        (ast::boolean(true), ast::boolean(false)),
+    ]))
+}
+
+/// The subquery with `of` its one column instead of the column. A query that is more than FROM and
+/// WHERE is put below another one.
+fn aggregate(query: &Query, of: impl FnOnce(Expr) -> Expr) -> Result<Expr> {
+    const NAME: &str = "quantified";
+    const COLUMN: &str = "element";
+    let mut whole = query.clone();
+    if let SetExpr::Select(select) = whole.body.as_mut()
+        && let Some(element) = plain(query, select)
+    {
+        select.projection = vec![SelectItem::UnnamedExpr(of(element))];
+        whole.order_by = None;
+        return Ok(Expr::Subquery(Box::new(whole)));
+    }
+    let name = Ident::new(NAME);
+    let mut alias = ast::alias(&name);
+    let column = Ident::new(COLUMN);
+    alias.columns = vec![TableAliasColumnDef { name: column, data_type: None }];
+    let inner = TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(whole),
+        alias: Some(alias),
+        sample: None,
+    };
+    let element = of(ast::field(&name, COLUMN));
+    let query = ast::select(vec![SelectItem::UnnamedExpr(element)], vec![ast::from(inner)], None)?;
+    Ok(Expr::Subquery(Box::new(query)))
+}
+
+/// The element of a SELECT of one expression that has neither aggregates nor anything behind WHERE.
+fn plain(query: &Query, select: &Select) -> Option<Expr> {
+    let sorted_only = query.limit_clause.is_none()
+        && !matches!(query.order_by.as_ref().map(|o| &o.kind), Some(OrderByKind::All(_)));
+    let ungrouped = matches!(&select.group_by,
+        GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty());
+    let bare = !select.from.is_empty()
+        && select.distinct.is_none()
+        && select.having.is_none()
+        && select.qualify.is_none();
+    let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] =
+        select.projection.as_slice()
+    else {
+        return None;
+    };
+    let mut calls = false;
+    ast::rewrite_exprs(&mut expr.clone(), |part| calls |= matches!(part, Expr::Function(_)));
+    (sorted_only && ungrouped && bare && !calls).then(|| expr.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::rewritten;
+
+    #[test]
+    fn equality_is_membership() {
+        assert_eq!(
+            rewritten("SELECT 1 FROM t WHERE a = ANY (SELECT b FROM s)").unwrap(),
+            "SELECT 1 FROM t WHERE a IN (SELECT b FROM s)"
+        );
+        assert_eq!(
+            rewritten("SELECT 1 FROM t WHERE a <> ALL (SELECT b FROM s)").unwrap(),
+            "SELECT 1 FROM t WHERE a NOT IN (SELECT b FROM s)"
+        );
+        let list = "SELECT 1 = ANY([1, 2])";
+        assert_eq!(rewritten(list).unwrap(), "SELECT 1 = ANY([1, 2])");
+    }
+
+    #[test]
+    fn bounds_stand_for_all_elements() {
+        let some = rewritten("SELECT a > ANY (SELECT b FROM s WHERE c)").unwrap();
+        assert!(some.contains("a > ((SELECT min(b) FROM s WHERE c))"), "{some}");
+        let all = rewritten("SELECT a >= ALL (SELECT b FROM s)").unwrap();
+        assert!(
+            all.starts_with("SELECT NOT (CASE WHEN a < ((SELECT min(b)")
+                || all.starts_with("SELECT NOT (CASE WHEN a < ((SELECT max(b)"),
+            "{all}"
+        );
+        assert!(all.contains("max(b)"), "{all}");
+        let grouped = rewritten("SELECT a < ANY (SELECT sum(b) FROM s GROUP BY c)").unwrap();
+        assert!(grouped.contains("FROM (SELECT sum(b) FROM s GROUP BY c) AS quantified"));
+    }
+}

@@ -1,0 +1,258 @@
+//! Forms of SQL that people know from DuckDB, PostgreSQL and SQLite; the answers are DuckDB's.
+
+use swingdb::{Error, Value};
+
+use super::common::{Fixture, fixture, rows};
+
+fn tables() -> Fixture {
+    let f = fixture();
+    f.run("CREATE TABLE t (id INT, a INT, s VARCHAR)");
+    f.run("INSERT INTO t VALUES (1, 10, 'x'), (2, 20, 'y'), (3, 30, 'x'), (4, NULL, NULL)");
+    f.run("CREATE TABLE u (id INT, v VARCHAR)");
+    f.run("INSERT INTO u VALUES (1, 'one'), (3, 'three'), (5, 'five')");
+    f
+}
+
+#[test]
+fn merged_columns_of_outer_joins() {
+    let f = tables();
+    for (sql, expected) in [
+        ("SELECT id FROM t FULL JOIN u USING (id) ORDER BY id", "1 2 3 4 5"),
+        ("SELECT id FROM t RIGHT JOIN u USING (id) ORDER BY id DESC", "5 3 1"),
+        (
+            "SELECT * FROM t RIGHT JOIN u USING (id) ORDER BY id",
+            "1|10|x|one 3|30|x|three 5|-|-|five",
+        ),
+        (
+            "SELECT id, count(*) FROM t FULL JOIN u USING (ID) GROUP BY id HAVING id > 3 \
+             ORDER BY 1",
+            "4|1 5|1",
+        ),
+        ("SELECT v FROM main.t FULL JOIN main.u USING (id) WHERE id = 5", "five"),
+        ("SELECT max(id) FROM t x FULL JOIN (SELECT * FROM u) y USING (id)", "5"),
+        ("SELECT id FROM t SEMI JOIN u USING (id) ORDER BY id", "1 3"),
+        ("SELECT id FROM t ANTI JOIN u ON t.id = u.id ORDER BY id", "2 4"),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+    f.run("CREATE VIEW both AS SELECT * FROM t FULL JOIN u USING (id)");
+    assert_eq!(f.rows("SELECT id FROM both ORDER BY id").join(" "), "1 2 3 4 5");
+    assert!(matches!(f.error("SELECT * FROM t NATURAL FULL JOIN u"), Error::Unsupported { .. }));
+}
+
+#[test]
+fn comparisons_with_all_elements_of_a_subquery() {
+    let f = tables();
+    for (condition, expected) in [
+        ("a > ANY (SELECT id * 10 FROM u)", "2 3"),
+        ("a >= ALL (SELECT a FROM t WHERE a IS NOT NULL)", "3"),
+        ("id = ANY (SELECT id FROM u)", "1 3"),
+        ("id <> ALL (SELECT id FROM u)", "2 4"),
+        ("a < ALL (SELECT a FROM t WHERE id > 100)", "1 2 3 4"),
+        ("a > ANY (SELECT a FROM t WHERE id > 100)", ""),
+        // An element that is NULL makes it unknown.
+        ("a >= ALL (SELECT a FROM t)", ""),
+        ("NOT (a < ANY (SELECT a FROM t))", ""),
+    ] {
+        let sql = format!("SELECT id FROM t WHERE {condition} ORDER BY id");
+        assert_eq!(f.rows(&sql).join(" "), expected, "{sql}");
+    }
+}
+
+#[test]
+fn samples_are_samples() {
+    let f = fixture();
+    f.run("CREATE TABLE n AS SELECT value AS i FROM range(100000)");
+    let count = |sql: &str| f.value(sql).parse::<u64>().unwrap();
+    let tenth = count("SELECT count(*) FROM n TABLESAMPLE 10 PERCENT");
+    assert!((8_000..12_000).contains(&tenth), "{tenth}");
+    assert_eq!(count("SELECT count(i) FROM n TABLESAMPLE RESERVOIR(50)"), 50);
+    assert_eq!(count("SELECT count(m.i) FROM n AS m TABLESAMPLE (7 ROWS)"), 7);
+    assert_eq!(count("SELECT count(*) FROM n TABLESAMPLE BERNOULLI (0)"), 0);
+    assert_eq!(count("SELECT count(*) FROM n TABLESAMPLE (5 ROWS)"), 5);
+    f.error("SELECT * FROM n TABLESAMPLE 10 PERCENT REPEATABLE (1)");
+}
+
+#[test]
+fn names_of_a_select_list_are_used_again() {
+    let f = tables();
+    for (sql, expected) in [
+        (
+            "SELECT a * 2 AS x, x + 1 AS y, y * y FROM t WHERE x > 30 ORDER BY y",
+            "40|41|1681 60|61|3721",
+        ),
+        // A column wins.
+        ("SELECT a + 1 AS id, id FROM t WHERE id = 2", "21|2"),
+        ("SELECT x, x + 1 AS z FROM (SELECT id + 1 AS x FROM t) q ORDER BY x LIMIT 1", "2|3"),
+        ("SELECT 'x' AS a, 'y' AS a", "x|y"),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+    let result = f.run("SELECT a AS x, x + 1 FROM t");
+    assert_eq!(result.schema().field(1).name(), "x + 1");
+}
+
+#[test]
+fn short_forms() {
+    let f = tables();
+    for (sql, expected) in [
+        ("TABLE u", "1|one 3|three 5|five"),
+        ("SELECT s, sum(a) FROM t GROUP BY ALL ORDER BY ALL", "x|40 y|20 -|-"),
+        ("SELECT 1_000 + 1, 2 * 3 ^ 2, -2 ^ 2, 1e3", "1001|18.0|4.0|1000.0"),
+        ("SELECT 1e300 > 1e299", "true"),
+        ("SELECT id FROM t ORDER BY id OFFSET 1 FETCH FIRST 2 ROWS ONLY", "2 3"),
+        (
+            "SELECT list_transform([1, 2], x -> x * 10), list_filter([1, 2, 3], lambda x: x > 1)",
+            "[10, 20]|[2, 3]",
+        ),
+        ("WITH a AS MATERIALIZED (SELECT 1 AS x) SELECT x FROM a", "1"),
+        ("SELECT CAST(INTERVAL (1 + 2) DAY AS VARCHAR) = CAST(to_days(3) AS VARCHAR)", "true"),
+        ("SELECT DATE '2024-01-31' + INTERVAL (id) MONTH FROM t WHERE id = 1", "2024-02-29"),
+        (
+            "SELECT typeof(1), typeof('x'), typeof(1.5), typeof([1])",
+            "BIGINT|VARCHAR|DECIMAL(2,1)|BIGINT[]",
+        ),
+        (
+            "SELECT iif(true, 1, 2), sign(-3), strlen('äö'), to_base64('a'), isfinite(1.0::DOUBLE)",
+            "1|-1|4|YQ==|true",
+        ),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+}
+
+#[test]
+fn casts_round_and_timestamps_read_back() {
+    let f = fixture();
+    for (expression, expected) in [
+        ("3.7::INT", "4"),
+        ("2.5::INT", "3"),
+        ("(-2.5)::INT", "-3"),
+        ("2.5::DOUBLE::INT", "2"),
+        ("(-3.5)::REAL::SMALLINT", "-4"),
+        ("TRY_CAST(127.5 AS TINYINT)", "-"),
+        ("CAST(TIMESTAMP '2024-01-02 03:04:05' AS VARCHAR)", "2024-01-02 03:04:05"),
+        ("'at ' || TIMESTAMP '2024-01-02 03:04:05.5'", "at 2024-01-02 03:04:05.5"),
+        (
+            "CAST(CAST(TIMESTAMP '2024-01-02 03:04:05.25' AS VARCHAR) AS TIMESTAMP) = \
+             TIMESTAMP '2024-01-02 03:04:05.25'",
+            "true",
+        ),
+    ] {
+        assert_eq!(f.value(&format!("SELECT {expression}")), expected, "{expression}");
+    }
+    f.run("CREATE TABLE t AS SELECT value / 10.0 AS d FROM range(30)");
+    assert_eq!(f.value("SELECT sum(CAST(d AS INT)), count(DISTINCT d::INT) FROM t"), "45|4");
+    assert_eq!(
+        f.rows("SELECT d::INT AS i, count(*) FROM t GROUP BY i ORDER BY i").join(" "),
+        "0|5 1|10 2|10 3|5"
+    );
+}
+
+#[test]
+fn prepared_statements() {
+    let f = tables();
+    f.run("PREPARE find AS SELECT s FROM t WHERE id = $1 OR id = $2 ORDER BY id");
+    assert_eq!(f.rows("EXECUTE find(1, 1 + 1)").join(" "), "x y");
+    f.run("PREPARE add AS INSERT INTO u VALUES (?, upper(?))");
+    let result = f.con.execute("EXECUTE add(?, ?)", &[Value::from(7), Value::from("seven")]);
+    assert_eq!(result.unwrap().rows_changed(), Some(1));
+    assert_eq!(f.value("SELECT v FROM u WHERE id = 7"), "SEVEN");
+    f.run("PREPARE named AS SELECT $x + $y * $x");
+    assert_eq!(f.value("EXECUTE named(2, 5)"), "12");
+    assert!(matches!(f.error("EXECUTE find(1)"), Error::Plan { .. }));
+    assert!(matches!(f.error("EXECUTE fnd(1, 2)"),
+        Error::NotFound { suggestion: Some(s), .. } if s == "find"));
+    // Names mean what they mean when it runs.
+    f.run("DROP TABLE t; CREATE TABLE t AS SELECT 1 AS id, 'new' AS s");
+    assert_eq!(f.value("EXECUTE find(1, 9)"), "new");
+    // Another session has its own.
+    assert!(f.database.connect().query("EXECUTE find(1, 2)").is_err());
+    f.run("DEALLOCATE find");
+    f.error("EXECUTE find(1, 2)");
+    f.run("DEALLOCATE ALL");
+    assert!(f.error("EXECUTE add(1, 'x')").to_string().contains("prepared statement"));
+}
+
+#[test]
+fn lateral_joins_with_equality() {
+    let f = tables();
+    let sql = "SELECT t.id, l.v FROM t, LATERAL (SELECT v FROM u WHERE u.id = t.id) l ORDER BY 1";
+    assert_eq!(f.rows(sql).join(" "), "1|one 3|three");
+    let other = f.error("SELECT t.id, (SELECT count(*) FROM u WHERE u.id < t.id) FROM t");
+    assert!(other.to_string().contains("write a join"), "{other}");
+}
+
+#[test]
+fn statements_of_others_say_what_to_do() {
+    let f = tables();
+    for (sql, hint) in [
+        ("PIVOT t ON s USING sum(a)", "FILTER"),
+        ("SELECT * FROM t PIVOT (sum(a) FOR s IN ('x'))", "FILTER"),
+        ("PRAGMA table_info('t')", "DESCRIBE"),
+        ("CREATE SEQUENCE q", "row_number()"),
+        ("CHECKPOINT", "nothing to do"),
+        ("VACUUM", "nothing to do"),
+        ("SELECT * FROM t ASOF JOIN u ON t.id >= u.id", "last_value"),
+        ("SELECT * FROM t POSITIONAL JOIN u", "row_number()"),
+        ("SELECT 7 // 2", "trunc"),
+        ("CREATE TABLE x (id INT REFERENCES t (id))", "REFERENCES"),
+        ("CREATE INDEX i ON t (a)", "UNIQUE"),
+        ("USE other", "ATTACH"),
+    ] {
+        let error = f.error(sql);
+        assert!(matches!(error, Error::Unsupported { .. }), "{sql}: {error:?}");
+        assert!(error.to_string().contains(hint), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn files_with_named_options() {
+    let f = fixture();
+    let file = f.home.path().join("a.txt");
+    std::fs::write(&file, "a;b\n1;x\n").unwrap();
+    let path = file.display();
+    let sql = format!("SELECT * FROM read_csv('{path}', delim = ';', header := true)");
+    assert_eq!(f.rows(&sql), ["1|x"]);
+    let sql = format!(
+        "SELECT typeof(a) FROM read_csv('{path}', delim = ';', \
+         columns = {{'a': 'VARCHAR', 'b': 'VARCHAR'}})"
+    );
+    assert_eq!(f.rows(&sql), ["VARCHAR"]);
+    let error = f.error(&format!("SELECT * FROM read_csv('{path}', delimm = ';')"));
+    assert!(error.to_string().contains("delim"), "{error}");
+}
+
+#[test]
+fn what_describes_tables_uses_sql() {
+    let f = fixture();
+    f.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, price DECIMAL(10, 2) DEFAULT 1.5 CHECK (price > 0), \
+         \"At\" TIMESTAMP, CONSTRAINT early CHECK (id < 100))",
+    );
+    let columns = "SELECT column_name, data_type, column_default, numeric_scale \
+                   FROM information_schema.columns WHERE table_name = 't' \
+                   ORDER BY ordinal_position";
+    assert_eq!(
+        f.rows(columns),
+        ["id|INTEGER|-|-", "price|DECIMAL(10,2)|1.5|2", "At|TIMESTAMP|-|-"]
+    );
+    let made = f.value("SHOW CREATE TABLE t");
+    assert_eq!(
+        made,
+        "CREATE TABLE t (\n    \"id\" INTEGER NOT NULL,\n    price DECIMAL(10,2) DEFAULT 1.5,\n    \
+         \"At\" TIMESTAMP,\n    PRIMARY KEY (\"id\"),\n    CHECK (price > 0),\n    \
+         CONSTRAINT early CHECK (id < 100)\n)"
+    );
+    f.run("DROP TABLE t");
+    f.run(&made);
+    assert_eq!(f.value("SHOW CREATE TABLE t"), made);
+    f.run("CREATE VIEW v (a) AS SELECT 1 + 1");
+    assert!(f.value("SHOW CREATE VIEW v").starts_with("CREATE VIEW v (a) AS SELECT 1 + 1"));
+    let summary = f.rows("SUMMARIZE t");
+    assert_eq!(summary.len(), 3);
+    let doubles = f.database.connect();
+    doubles.query("CREATE TABLE d AS SELECT value / 4.0::DOUBLE AS x FROM range(8)").unwrap();
+    let summary = rows(doubles.query("SUMMARIZE d").unwrap()).unwrap();
+    assert_eq!(summary, ["x|DOUBLE|0.0|1.75|8|0.875|8|0"]);
+}
