@@ -30,6 +30,11 @@ JOBS = {
     "import-parquet": "14: our Parquet import, recorded",
     "import-csv": "14: arrays of our CSV import, recorded",
 }
+SCALING = {
+    "small": "below 1 KB",
+    "pass": "below 1 KB, freed by any thread",
+    "medium": "1 KB to 64 MB",
+}
 LABELS = [
     "Fig. 11\nbelow 1 KB",
     "Fig. 12\n1 KB-64 MB",
@@ -116,7 +121,7 @@ def main() -> None:
     figures, scaling, of = results["figures"], results["scaling"], results["machine"]
     eight = [(title, figures[f"{job}-8"]) for job, title in JOBS.items()]
     threads = [
-        (f"{JOBS[name.rsplit('-', 1)[0]].split(': ')[1]}, {figure['threads']}", figure)
+        (f"{SCALING[name.rsplit('-', 1)[0]]}, {figure['threads']}", figure)
         for name, figure in scaling.items()
     ]
     text = (

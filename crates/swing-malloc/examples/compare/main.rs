@@ -10,6 +10,7 @@
 //! - `small` (below 1 KB), `medium` (1 KB to 64 MB), `large` (64 MB to 16 GB): sizes spread evenly
 //!   over the powers of two, each operation frees one of the live blocks at random and allocates
 //!   another.
+//! - `pass`: as `small`, but the block that is freed is one that any thread has allocated.
 //! - `growing`: arrays that grow by reallocation to what a column of a million values needs, as
 //!   rows are added, several columns at a time.
 //! - `trace`: what a program was recorded to do ([`trace`]).
@@ -22,6 +23,7 @@
 mod trace;
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use swing::{AreaOffset, AreaOptions, ByteLen, Namespace};
@@ -138,6 +140,26 @@ fn replace(allocator: &impl Allocator, job: &str, seed: u64, start: &Barrier) ->
     done
 }
 
+/// Allocate one, put it where any thread takes it from, free the one that was there.
+fn pass(allocator: &impl Allocator, seed: u64, shared: &[AtomicU64], start: &Barrier) -> Done {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let sizes: Vec<u64> = (0..RANDOM).map(|_| 1 << rng.u32(3..10)).collect();
+    let order: Vec<u32> = (0..RANDOM).map(|_| rng.u32(..shared.len() as u32)).collect();
+    let mut at = 0;
+    timed(start, || {
+        for i in at..at + 20_000 {
+            let block = allocator.get(sizes[i % RANDOM]).0;
+            let slot = &shared[order[(i + i / RANDOM) % RANDOM] as usize];
+            match slot.swap(block, Ordering::AcqRel) {
+                0 => {}
+                other => allocator.put(other),
+            }
+        }
+        at += 20_000;
+        20_000
+    })
+}
+
 /// Makes an array hold `len` bytes, as the paper's trace: a new one, then the old one is freed.
 /// Nothing is copied. When the size granted is known, most calls find that there is room.
 fn grow(allocator: &impl Allocator, array: &mut (u64, u64), len: u64) {
@@ -191,10 +213,12 @@ fn replay(allocator: &impl Allocator, events: &[Event], slots: usize, start: &Ba
 fn measure(allocator: &impl Allocator, job: &str, threads: usize, events: &[Event]) -> Vec<Done> {
     let start = Barrier::new(threads);
     let slots = trace::slots(events);
+    let shared: Vec<AtomicU64> = (0..1000).map(|_| AtomicU64::new(0)).collect();
     let done: Vec<Done> = std::thread::scope(|scope| {
-        let start = &start;
+        let (start, shared) = (&start, &shared[..]);
         let run = |id| {
             move || match job {
+                "pass" => pass(allocator, 7 + id, shared, start),
                 "growing" => growing(allocator, start),
                 "trace" => replay(allocator, events, slots, start),
                 job => replace(allocator, job, 7 + id, start),
@@ -203,6 +227,8 @@ fn measure(allocator: &impl Allocator, job: &str, threads: usize, events: &[Even
         let threads: Vec<_> = (0..threads as u64).map(|id| scope.spawn(run(id))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
+    let left = shared.into_iter().map(AtomicU64::into_inner);
+    left.filter(|block| *block != 0).for_each(|block| allocator.put(block));
     assert_eq!(done.len(), threads, "every thread came to its end");
     done
 }
@@ -210,7 +236,7 @@ fn measure(allocator: &impl Allocator, job: &str, threads: usize, events: &[Even
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [kind, job, threads, rest @ ..] = &arguments[..] else {
-        return Err("compare swing|process small|medium|large|growing|trace THREADS [TRACE]".into());
+        return Err("compare swing|process JOB THREADS [TRACE]".into());
     };
     let threads: usize = threads.parse()?;
     let events = match rest.first() {

@@ -19,20 +19,15 @@ pub(crate) fn class_of(len: u64) -> Option<usize> {
     if len <= TABLE_LIMIT {
         return Some(TABLE[(len as usize).div_ceil(16)] as usize);
     }
-    let last = len - 1;
-    let log = last.ilog2() as usize;
-    if len <= SLAB_LIMIT {
-        return Some(8 + (log - 7) * 4 + ((last >> (log - 2)) & 3) as usize);
-    }
-    let class = SLAB_CLASSES + (log + 1).saturating_sub(16);
+    let class = SLAB_CLASSES + ((len - 1).ilog2() as usize + 1).saturating_sub(16);
     (class < CLASSES).then_some(class)
 }
 
-/// Lengths whose class is looked up.
-const TABLE_LIMIT: u64 = 1024;
+/// Lengths whose class is looked up: all of slabs, so that programs that mix them mispredict less.
+const TABLE_LIMIT: u64 = SLAB_LIMIT;
 
 /// For each multiple of 16 B its class.
-const TABLE: [u8; TABLE_LIMIT as usize / 16 + 1] = {
+static TABLE: [u8; TABLE_LIMIT as usize / 16 + 1] = {
     let mut table = [0; TABLE_LIMIT as usize / 16 + 1];
     let (mut at, mut class) = (0, 0);
     while at < table.len() {

@@ -79,8 +79,8 @@ pub(crate) struct Inner<M: Memory + 'static> {
     id: u64,
     heap: Heap<M>,
     map: Map,
-    /// Bytes of an extent where large blocks lie.
-    data_extent: u64,
+    /// By class: [`cached_warm`].
+    warm: [u8; CLASSES],
     central: Mutex<Central>,
 }
 
@@ -108,8 +108,10 @@ impl<M: Memory + 'static> Malloc<M> {
             Central::open(&Tools { heap: &heap, map: &map, words }, root)?
         };
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (data_extent, central) = (heap.area().space().data_extent, Mutex::new(central));
-        Ok(Malloc { inner: Arc::new(Inner { id, heap, map, data_extent, central }) })
+        let extent = heap.area().space().data_extent;
+        let warm = std::array::from_fn(|class| cached_warm(class, extent) as u8);
+        let central = Mutex::new(central);
+        Ok(Malloc { inner: Arc::new(Inner { id, heap, map, warm, central }) })
     }
 
     /// A block of at least `len` bytes (1 when it is 0) at a multiple of 16; the grant says how
@@ -247,7 +249,7 @@ impl<M: Memory + 'static> Malloc<M> {
             return false;
         };
         // Up to so many are kept whether they have memory or not.
-        let warm = cached_warm(class, self.inner.data_extent);
+        let warm = usize::from(self.inner.warm[class]);
         // SAFETY: as in `pop`.
         let done = unsafe {
             let held = held(cache, class);
@@ -423,11 +425,7 @@ impl<M: Memory + 'static> Inner<M> {
         if class < SLAB_CLASSES {
             return cached(class);
         }
-        if self.has_memory(offset, class) {
-            cached_warm(class, self.data_extent)
-        } else {
-            cached(class)
-        }
+        if self.has_memory(offset, class) { self.warm[class].into() } else { cached(class) }
     }
 
     fn has_memory(&self, offset: u64, class: usize) -> bool {
