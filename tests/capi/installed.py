@@ -37,7 +37,11 @@ class Program:
         self.process.stdin.flush()
         return self.answer()
 
-    def end(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
+    def close(self):
+        """Closes its ends of the pipes, and waits for it."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            pipe.close()
         return self.process.wait()
+
+    def end(self):
+        return self.close()

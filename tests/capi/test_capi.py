@@ -34,7 +34,7 @@ def test_a_list_goes_from_process_to_process_to_process(build, env):
 
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("length", [1, 3 * 4096, 100 << 20])
-def test_producers_and_consumers_of_the_original(build, env, length, static):
+def test_producers_and_consumers_of_the_original(build, env, tmp_path, length, static):
     program = build(C99, ROOT / "examples/c/interactive.c", "swing-original", static=static)
     length = max(length, 64)
     a, b, c = (Program([program], env) for _ in range(3))
@@ -53,6 +53,12 @@ def test_producers_and_consumers_of_the_original(build, env, length, static):
     assert c.tell(f"hook {of_b}") == "-1", "b has not enabled its area"
     assert b.tell("enable") == "ok"
     assert int(c.tell(f"hook {of_b}")) > 0 and c.tell(f"read {far}") == "mine"
+    if length > 4096:
+        (tmp_path / "text").write_bytes(b"from a file\0")
+        assert a.tell(f"load 40 12 {tmp_path / 'text'}") == "ok"
+        assert a.tell("read 40") == "from a file"
+        assert b.tell(f"save {far} 5 {tmp_path / 'saved'}") == "ok"
+        assert (tmp_path / "saved").read_bytes() == b"mine\0"
     assert a.tell("disable") == "ok"
     assert c.tell(f"hook {token}") == "-1"
     assert a.tell("enable") == "ok" and a.tell(f"write {far} four") == "ok"
