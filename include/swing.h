@@ -32,14 +32,15 @@ extern "C" {
 #define SWING_E_NOT_FOUND (-2)     /* no such area, or its owner has ended */
 #define SWING_E_REFUSED (-3)       /* not hookable, or over its copy-on-write threshold */
 #define SWING_E_NO_MEMORY (-4)     /* the memory file system is full */
-#define SWING_E_NO_ADDRESSES (-5)  /* no free range of addresses, or too many mappings */
+#define SWING_E_NO_ADDRESSES (-5)  /* no free range of addresses, mappings or areas */
 #define SWING_E_ADDRESS_TAKEN (-6) /* SWING_AT_ORIGIN: something else lies there */
 #define SWING_E_NO_TOKENS (-7)     /* 4095 areas live in the namespace */
-#define SWING_E_FORKED (-8)        /* the area belongs to the parent process */
+#define SWING_E_FORKED (-8)        /* the area belongs to a parent process */
 #define SWING_E_IO (-9)            /* a system call failed */
 #define SWING_E_CORRUPT (-10)      /* a shared file is damaged */
 #define SWING_E_BUSY (-11)         /* try again */
 #define SWING_E_INTERNAL (-12)     /* a mistake in the library */
+#define SWING_E_EXISTS (-13)       /* another area has the name */
 
 #define SWING_MAX_TOKEN 4095
 
@@ -76,6 +77,18 @@ int swing_create(size_t length, swing_area *out);
  * last, after five seconds. SWING_E_NOT_FOUND, SWING_E_REFUSED, SWING_E_ADDRESS_TAKEN ... */
 int swing_hook(int token, unsigned int flags, swing_area *out);
 
+/* As swing_hook of an area of this process, which need not be hookable: a new area with its present
+ * contents. Nobody else can hook what was copied. */
+int swing_copy(int token, swing_area *out);
+
+/* Calls an area of this process by a name of up to 255 bytes, which no other living area has: else
+ * SWING_E_EXISTS. The empty name takes its name away. A name is free again with its area. */
+int swing_set_name(int token, const char *name);
+
+/* The token of the area that has the name, or SWING_E_NOT_FOUND. By the time it is hooked its owner
+ * may have ended, and another area may have the token. */
+int swing_find(const char *name);
+
 /* Not 0: from now on others may hook at any moment. 0: they may not. */
 int swing_allow_hooks(int token, int allow);
 
@@ -89,8 +102,11 @@ int swing_release(int token);
  * 0: never. */
 int swing_set_threshold(int token, size_t bytes);
 
-/* Every other thread's stores into the area wait until swing_resume(), so that this thread can bring
- * it, and publish it, in a consistent state. Both by the same thread, for microseconds. */
+/* Every other thread's stores into the area, and hooks of it, wait until swing_resume(), so that this
+ * thread can bring it, and publish it, in a consistent state. Both by the same thread, for
+ * microseconds; take no lock meanwhile that a storing thread may hold. Where this thread stores or
+ * touches memory first (to the next 64 KiB or 2 MiB), others may, too. The area's allocator answers
+ * SWING_E_BUSY to the holder. */
 int swing_hold(int token);
 int swing_resume(int token);
 
@@ -103,7 +119,9 @@ int swing_token_at(const void *address);
 int swing_get_stats(int token, swing_stats *out);
 
 /* Blocks inside an area of more than 64 MiB, whose first bytes the program leaves alone. All that the
- * allocator knows lies in the area, so a hooked area can be allocated from and freed in at once. */
+ * allocator knows lies in the area, so a hooked area can be allocated from and freed in at once. As
+ * with free(), an address must be that of a block which has not been freed; not every mistake is
+ * found. */
 int swing_alloc(int token, size_t size, swing_block *out);
 int swing_realloc(void *address, size_t size, swing_block *out);
 int swing_free(void *address);
@@ -113,7 +131,8 @@ int swing_usable_size(const void *address, size_t *out);
  * copy: the place for what the next process needs to find its data. */
 int swing_reserved(int token, swing_block *out);
 
-/* Takes away at once what ended processes left; create and hook do so too. */
+/* Takes away at once what ended processes left; create and hook do so too. Returns how many areas
+ * that were, or a negative number. */
 int swing_collect(void);
 
 const char *swing_strerror(int code);

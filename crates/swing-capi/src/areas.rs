@@ -15,14 +15,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use swing::{
-    Area, AreaName, AreaOffset, AreaOptions, ByteLen, HookAt, HookOptions, Namespace, Publish,
-    RemoveError, Snapshot, WriteIntent,
+    Area, AreaName, AreaOffset, AreaOptions, ByteLen, HookAt, HookOptions, LiveGuard, Namespace,
+    Publish, RemoveError, Snapshot, WriteIntent,
 };
 use swing_malloc::Malloc;
 
 use crate::error::{Code, Failure, Result};
+use crate::hold;
+use crate::names::Names;
 use crate::tokens::{MAX_TOKEN, Tokens};
 
 /// Begin of the names of areas that have a token.
@@ -44,8 +46,9 @@ pub(crate) struct Entry {
     pub base: usize,
     pub len: u64,
     pub at_origin: bool,
-    /// The allocator, once it has been used.
-    pub malloc: Mutex<Option<Malloc>>,
+    /// The allocator, once it has been used. Whoever publishes has it locked, at least for reading,
+    /// so nobody hooks one that is being made.
+    pub malloc: Arc<RwLock<Option<Malloc>>>,
 }
 
 impl Entry {
@@ -59,11 +62,16 @@ pub(crate) struct Registry {
     pid: u32,
     pub ns: Namespace,
     pub tokens: Tokens,
+    names: Names,
     /// By first address.
     areas: RwLock<BTreeMap<usize, Arc<Entry>>>,
+    /// That of the parent process, set when a child inherits this one.
+    before: AtomicPtr<Registry>,
 }
 
 static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
+/// In a forked child: that of its parent, only to say whose an area is.
+static INHERITED: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
 
 fn token_name(token: i32) -> Result<AreaName> {
     AreaName::new(&format!("{PREFIX}{token}")).map_err(|e| Failure::new(Code::Internal, e))
@@ -97,7 +105,25 @@ extern "C" fn forget_in_child() {
     // SAFETY: null, or a registry that is never freed.
     if let Some(registry) = unsafe { inherited.as_ref() } {
         registry.tokens.close_in_child();
+        registry.before.store(INHERITED.load(Ordering::Acquire), Ordering::Release);
+        INHERITED.store(inherited, Ordering::Release);
     }
+}
+
+/// Why this process does not have an area that it was asked for.
+fn missing(is_it: impl Fn(&Entry) -> bool, otherwise: String) -> Failure {
+    let mut inherited = INHERITED.load(Ordering::Acquire);
+    // SAFETY: null, or a registry that is never freed. Its lock may have been held by a thread that
+    // is not here, so nobody waits for it.
+    while let Some(registry) = unsafe { inherited.as_ref() } {
+        assert_ne!(registry.pid, std::process::id(), "it is an ancestor's");
+        let areas = registry.areas.try_read();
+        if areas.is_some_and(|areas| areas.values().any(|entry| is_it(entry))) {
+            return Failure::new(Code::Forked, "the area belongs to a parent process; hook it");
+        }
+        inherited = registry.before.load(Ordering::Acquire);
+    }
+    Failure::new(Code::NotFound, otherwise)
 }
 
 fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
@@ -107,9 +133,10 @@ fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
         libc::atexit(release_all);
         libc::pthread_atfork(None, None, Some(forget_in_child));
     });
-    let tokens = Tokens::open(ns.path())?;
+    let (tokens, names) = (Tokens::open(ns.path())?, Names::new(ns.path()));
     let areas = RwLock::new(BTreeMap::new());
-    Ok(Box::into_raw(Box::new(Registry { pid, ns, tokens, areas })))
+    let before = AtomicPtr::new(std::ptr::null_mut());
+    Ok(Box::into_raw(Box::new(Registry { pid, ns, tokens, names, areas, before })))
 }
 
 /// At the orderly end of a process in which nobody else can be storing any more.
@@ -162,7 +189,7 @@ impl Registry {
         }
     }
 
-    /// Removes the areas of processes that have ended.
+    /// Removes the areas of processes that have ended, and tells how many there were.
     pub(crate) fn sweep(&self) -> usize {
         let Ok(entries) = std::fs::read_dir(self.ns.path()) else { return 0 };
         let mut swept = 0;
@@ -171,8 +198,8 @@ impl Registry {
             let token = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.parse::<i32>().ok());
             let Some(token) = token.filter(|t| (1..=MAX_TOKEN).contains(t)) else { continue };
             if !self.tokens.is_held(token) {
-                self.tokens.clear_if_dead(token, |token| self.clear(token));
-                swept += 1;
+                let cleared = self.tokens.clear_if_dead(token, |token| self.clear(token));
+                swept += usize::from(cleared);
             }
         }
         swept
@@ -182,7 +209,8 @@ impl Registry {
     fn with_token(&self, make: impl FnOnce(i32, &AreaName) -> Result<Entry>) -> Result<Arc<Entry>> {
         self.sweep();
         let token = self.tokens.claim(|token| self.clear(token))?;
-        match token_name(token).and_then(|name| make(token, &name)) {
+        let unnamed = self.names.clear(token);
+        match unnamed.and_then(|()| token_name(token)).and_then(|name| make(token, &name)) {
             Ok(entry) => {
                 let entry = Arc::new(entry);
                 let before = self.areas.write().insert(entry.base, entry.clone());
@@ -232,6 +260,36 @@ impl Registry {
         })
     }
 
+    /// A copy of an area of this process, which stays as it is for everybody else.
+    pub(crate) fn copy(&self, origin: i32) -> Result<Arc<Entry>> {
+        let of = self.own(origin)?;
+        let snapshot = {
+            // Whoever holds the area has paused its allocator.
+            let malloc = (!hold::is_held(origin)).then(|| of.malloc.read());
+            let _pause = malloc.as_deref().and_then(Option::as_ref).map(Malloc::pause);
+            of.area.freeze_view()?
+        };
+        self.with_token(|token, name| {
+            let area = snapshot.derive(Some(name))?;
+            area.track()?;
+            Ok(entry(token, area, false))
+        })
+    }
+
+    pub(crate) fn set_name(&self, token: i32, name: &[u8]) -> Result<()> {
+        let entry = self.own(token)?;
+        self.names.give(entry.token, name, |token| self.tokens.is_held(token))
+    }
+
+    pub(crate) fn find(&self, name: &[u8]) -> Result<i32> {
+        let found = self.names.find(name, |token| self.tokens.is_held(token))?;
+        let none = || {
+            let text = format!("no living area has the name {:?}", String::from_utf8_lossy(name));
+            Failure::new(Code::NotFound, text)
+        };
+        found.ok_or_else(none)
+    }
+
     /// The state of a moment after the call. An owner that is only slow is asked again; one that
     /// is stopped gives its last shared state.
     fn hook_live(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
@@ -258,7 +316,8 @@ impl Registry {
         let areas = self.areas.read();
         let found = areas.values().find(|entry| entry.token == token).cloned();
         found.ok_or_else(|| {
-            Failure::new(Code::NotFound, format!("this process has no area with token {token}"))
+            let text = format!("this process has no area with token {token}");
+            missing(|entry| entry.token == token, text)
         })
     }
 
@@ -267,7 +326,9 @@ impl Registry {
         let areas = self.areas.read();
         let below = areas.range(..=address).next_back().map(|(_, entry)| entry);
         let found = below.filter(|entry| entry.contains(address)).cloned();
-        found.ok_or_else(|| Failure::new(Code::NotFound, "the address lies in no area"))
+        found.ok_or_else(|| {
+            missing(|entry| entry.contains(address), "the address lies in no area".into())
+        })
     }
 
     pub(crate) fn allow(&self, token: i32, allow: bool) -> Result<()> {
@@ -276,8 +337,9 @@ impl Registry {
 
     pub(crate) fn publish(&self, token: i32) -> Result<()> {
         let entry = self.own(token)?;
-        let malloc = entry.malloc.lock().clone();
-        let _pause = malloc.as_ref().map(Malloc::pause);
+        // Whoever holds the area has paused its allocator.
+        let malloc = (!hold::is_held(token)).then(|| entry.malloc.read());
+        let _pause = malloc.as_deref().and_then(Option::as_ref).map(Malloc::pause);
         entry.area.publish(Publish::Shared, b"")?;
         Ok(())
     }
@@ -289,7 +351,7 @@ impl Registry {
         })?;
         // A guard holds the allocator, which holds the area.
         entry.area.guard_live_hooks(None);
-        drop(entry.malloc.lock().take());
+        drop(entry.malloc.write().take());
         drop(entry);
         self.clear(token);
         self.tokens.give_back(token);
@@ -301,7 +363,15 @@ fn entry(token: i32, area: Area, at_origin: bool) -> Entry {
     let base = area.base().as_ptr() as usize;
     let len = area.geometry().reserve().0;
     assert!(base.is_multiple_of(4096), "the low 12 bits of the address are free for the token");
-    Entry { token, area: Arc::new(area), base, len, at_origin, malloc: Mutex::new(None) }
+    let malloc = Arc::new(RwLock::new(None::<Malloc>));
+    let guarded = malloc.clone();
+    let guard: LiveGuard = Arc::new(move |publish| {
+        let malloc = guarded.read();
+        let _pause = malloc.as_ref().map(Malloc::pause);
+        publish();
+    });
+    area.guard_live_hooks(Some(guard));
+    Entry { token, area: Arc::new(area), base, len, at_origin, malloc }
 }
 
 #[cfg(test)]

@@ -5,20 +5,25 @@
 //! already stored something there gets none. Live hooks wait for the end of an allocation, so that
 //! the allocator of a hooker is whole.
 
-use std::sync::Arc;
-
-use swing::{AreaOffset, ByteLen, LiveGuard};
+use swing::{AreaOffset, ByteLen};
 use swing_malloc::{Heap, HeapError, HeapOptions, Malloc};
 
 use crate::areas::{Entry, Registry};
 use crate::error::{Code, Failure, Result};
+use crate::hold;
 
 /// An address and the bytes granted there.
 pub(crate) type Block = (usize, u64);
 
 /// The allocator of an area, made or continued at the first use.
 pub(crate) fn malloc_of(entry: &Entry) -> Result<Malloc> {
-    let mut slot = entry.malloc.lock();
+    if hold::is_held(entry.token) {
+        return Err(Failure::new(Code::Busy, "the allocator waits for swing_resume, too"));
+    }
+    if let Some(malloc) = &*entry.malloc.read() {
+        return Ok(malloc.clone());
+    }
+    let mut slot = entry.malloc.write();
     if let Some(malloc) = &*slot {
         return Ok(malloc.clone());
     }
@@ -29,12 +34,6 @@ pub(crate) fn malloc_of(entry: &Entry) -> Result<Malloc> {
         true => Heap::open(area.clone()).map_err(explain)?,
     };
     let malloc = Malloc::open(heap)?;
-    let paused = malloc.clone();
-    let guard: LiveGuard = Arc::new(move |publish| {
-        let _pause = paused.pause();
-        publish();
-    });
-    area.guard_live_hooks(Some(guard));
     *slot = Some(malloc.clone());
     Ok(malloc)
 }
@@ -68,8 +67,10 @@ impl Registry {
 
     pub(crate) fn realloc(&self, address: usize, len: usize) -> Result<Block> {
         let entry = self.at(address)?;
+        self.usable(address)?;
         let malloc = malloc_of(&entry)?;
         let grant = malloc.reallocate(offset(&entry, address), ByteLen(len as u64))?;
+        debug_assert!(grant.len.0 >= len as u64);
         Ok((entry.base + grant.offset.as_usize(), grant.len.0))
     }
 

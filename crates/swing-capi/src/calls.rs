@@ -3,16 +3,15 @@
 //! Each returns 0 or a negative number, and never unwinds into C. Pointers that a caller passes are
 //! checked for null; that they point to what the header demands is the caller's promise.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use swing::{ByteLen, HoldGuard, HookAt};
+use swing::{ByteLen, HookAt};
 
 use crate::areas::{Entry, Registry, registry};
 use crate::error::{self, Code, Failure, Result};
+use crate::hold;
+use crate::names::MAX_NAME;
 
 /// `swing_hook`: at the origin's addresses, or fail.
 pub const SWING_AT_ORIGIN: c_uint = 1;
@@ -142,6 +141,68 @@ pub unsafe extern "C" fn swing_hook(token: c_int, flags: c_uint, out: *mut swing
 }
 
 /// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `swing_area`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_copy(token: c_int, out: *mut swing_area) -> c_int {
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        let entry = registry.copy(token)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(out, area_of(&entry)) }
+    })
+}
+
+/// The bytes of a name, if it can be one.
+///
+/// # Safety
+/// `name` is null or a C string that outlives the result.
+unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a [u8]> {
+    if name.is_null() {
+        return Err(null());
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+    if bytes.len() > MAX_NAME {
+        let text = format!("a name has at most {MAX_NAME} bytes");
+        return Err(Failure::new(Code::Argument, text));
+    }
+    Ok(bytes)
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `name` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_set_name(token: c_int, name: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    run(|registry| registry.set_name(token, unsafe { name_of(name) }?))
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `name` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_find(name: *const c_char) -> c_int {
+    let mut token = 0;
+    let status = run(|registry| {
+        // SAFETY: the caller's promise.
+        let name = unsafe { name_of(name) }?;
+        if name.is_empty() {
+            return Err(Failure::new(Code::Argument, "the empty name is none"));
+        }
+        token = registry.find(name)?;
+        Ok(())
+    });
+    if status == 0 { token } else { status }
+}
+
+/// See `swing.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_allow_hooks(token: c_int, allow: c_int) -> c_int {
     run(|registry| registry.allow(token, allow != 0))
@@ -157,7 +218,7 @@ pub extern "C" fn swing_publish(token: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_release(token: c_int) -> c_int {
     run(|registry| {
-        HOLDS.with(|holds| holds.borrow_mut().remove(&token));
+        hold::end(token);
         registry.release(token)
     })
 }
@@ -171,39 +232,18 @@ pub extern "C" fn swing_set_threshold(token: c_int, bytes: usize) -> c_int {
     })
 }
 
-// Field order is drop order: the guard goes before the area it borrows from.
-struct Hold {
-    _guard: HoldGuard<'static>,
-    _entry: Arc<Entry>,
-}
-
-thread_local! {
-    static HOLDS: RefCell<HashMap<c_int, Hold>> = RefCell::new(HashMap::new());
-}
-
 /// See `swing.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_hold(token: c_int) -> c_int {
-    run(|registry| {
-        if HOLDS.with(|holds| holds.borrow().contains_key(&token)) {
-            return Err(Failure::new(Code::Argument, "this thread holds the area already"));
-        }
-        let entry = registry.own(token)?;
-        let guard = entry.area.hold_stores()?;
-        // SAFETY: the guard borrows from the area behind the `Arc` that is kept beside it, and is
-        // dropped before; it stays in this thread.
-        let guard: HoldGuard<'static> = unsafe { std::mem::transmute(guard) };
-        HOLDS.with(|h| h.borrow_mut().insert(token, Hold { _guard: guard, _entry: entry }));
-        Ok(())
-    })
+    run(|registry| hold::begin(registry.own(token)?))
 }
 
 /// See `swing.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_resume(token: c_int) -> c_int {
-    run(|_| match HOLDS.with(|holds| holds.borrow_mut().remove(&token)) {
-        Some(_) => Ok(()),
-        None => Err(Failure::new(Code::Argument, "this thread does not hold the area")),
+    run(|_| match hold::end(token) {
+        true => Ok(()),
+        false => Err(Failure::new(Code::Argument, "this thread does not hold the area")),
     })
 }
 
@@ -296,8 +336,13 @@ pub extern "C" fn swing_free(address: *mut c_void) -> c_int {
 /// `out` points to a `size_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_usable_size(address: *const c_void, out: *mut usize) -> c_int {
-    // SAFETY: the caller's promise.
-    run(|registry| unsafe { put(out, registry.usable(address as usize)? as usize) })
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { put(out, registry.usable(address as usize)? as usize) }
+    })
 }
 
 /// See `swing.h`.
@@ -306,17 +351,25 @@ pub unsafe extern "C" fn swing_usable_size(address: *const c_void, out: *mut usi
 /// `out` points to a `swing_block`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_reserved(token: c_int, out: *mut swing_block) -> c_int {
-    // SAFETY: the caller's promise.
-    run(|registry| unsafe { put(out, block_of(registry.reserved(token)?)) })
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { put(out, block_of(registry.reserved(token)?)) }
+    })
 }
 
 /// See `swing.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_collect() -> c_int {
-    run(|registry| {
-        registry.sweep();
+    let mut swept = 0;
+    let status = run(|registry| {
+        swept = registry.sweep();
         registry.ns.gc().map(|_| ()).map_err(|e| Failure::new(Code::Io, e))
-    })
+    });
+    assert!(swept <= crate::tokens::MAX_TOKEN as usize, "each token has one area at most");
+    if status == 0 { swept as c_int } else { status }
 }
 
 /// See `swing.h`.
@@ -340,4 +393,18 @@ pub extern "C" fn swing_last_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_the_library_does_not_unwind_into_c() {
+        let dir = tempfile::tempdir().unwrap();
+        // SAFETY: no other test of this program reads or writes the environment.
+        unsafe { std::env::set_var("SWINGDB_HOME", dir.path()) };
+        assert_eq!(run(|_| panic!("on purpose")), Code::Internal as c_int);
+        assert_eq!(run(|_| Ok(())), 0);
+    }
 }

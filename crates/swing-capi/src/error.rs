@@ -25,10 +25,11 @@ pub(crate) enum Code {
     Corrupt = -10,
     Busy = -11,
     Internal = -12,
+    Exists = -13,
 }
 
 impl Code {
-    pub(crate) const ALL: [Code; 12] = [
+    pub(crate) const ALL: [Code; 13] = [
         Code::Argument,
         Code::NotFound,
         Code::Refused,
@@ -41,6 +42,7 @@ impl Code {
         Code::Corrupt,
         Code::Busy,
         Code::Internal,
+        Code::Exists,
     ];
 
     pub(crate) fn text(self) -> &'static CStr {
@@ -57,6 +59,7 @@ impl Code {
             Code::Corrupt => c"a shared file is damaged",
             Code::Busy => c"busy; try again",
             Code::Internal => c"a mistake in the library",
+            Code::Exists => c"another area has the name",
         }
     }
 }
@@ -94,24 +97,31 @@ macro_rules! convert {
 
 convert!(CreateError { AlreadyExists => Busy, Owned => Busy, OutOfMemory => NoMemory,
     AddressSpace => NoAddresses, TooManyMappings => NoAddresses, OutOfRange => Argument,
-    Forked => Forked });
+    Limit => NoAddresses, Forked => Forked });
 convert!(HookError { NotFound => NotFound, NotShared => Refused, NotHookable => Refused,
     Contended => Busy, Corrupt => Corrupt, AddressSpace => NoAddresses,
     TooManyMappings => NoAddresses, AddressTaken => AddressTaken });
 convert!(DeriveError { AlreadyExists => Busy, Owned => Busy, Corrupt => Corrupt,
     OutOfMemory => NoMemory, AddressSpace => NoAddresses, TooManyMappings => NoAddresses,
-    AddressTaken => AddressTaken, Forked => Forked });
+    AddressTaken => AddressTaken, Limit => NoAddresses, Forked => Forked });
 convert!(TrackError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
-    TooManyMappings => NoAddresses, Forked => Forked });
+    TooManyMappings => NoAddresses, Limit => NoAddresses, Forked => Forked });
 convert!(PublishError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
     TooManyMappings => NoAddresses, Forked => Forked });
 convert!(HeapError { Options => Argument, ZoneTooSmall => Argument, Write => NoMemory,
     NoHeap => Argument, Version => Corrupt, Geometry => Corrupt, Corrupt => Corrupt });
-convert!(FreeError { Write => NoMemory });
+convert!(FreeError { NotAllocated => Argument, Length => Argument, Corrupt => Corrupt,
+    Write => NoMemory });
 
 impl From<AllocError> for Failure {
     fn from(e: AllocError) -> Self {
-        Failure::new(Code::NoMemory, e)
+        let code = match &e {
+            AllocError::Alignment { .. } | AllocError::Length { len: 0 } => Code::Argument,
+            AllocError::Corrupt { .. } => Code::Corrupt,
+            // Among them a block longer than the area.
+            _ => Code::NoMemory,
+        };
+        Failure::new(code, e)
     }
 }
 
@@ -129,4 +139,50 @@ pub(crate) fn note(failure: Failure) -> c_int {
 /// The text of this thread's last failure; valid until its next one.
 pub(crate) fn last() -> *const std::ffi::c_char {
     LAST.with(|last| last.borrow().as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(failure: impl Into<Failure>) -> Code {
+        failure.into().code
+    }
+
+    #[test]
+    fn each_number_has_a_text_of_its_own() {
+        let texts: std::collections::BTreeSet<&CStr> = Code::ALL.map(Code::text).into();
+        assert_eq!(texts.len(), Code::ALL.len());
+        for (i, code) in Code::ALL.into_iter().enumerate() {
+            assert_eq!(code as i32, -1 - i as i32, "numbers never change");
+        }
+    }
+
+    #[test]
+    fn what_a_program_can_wait_for_is_busy() {
+        let name = || "a".to_owned();
+        assert_eq!(code(CreateError::AlreadyExists { name: name() }), Code::Busy);
+        assert_eq!(code(HookError::Contended { name: name() }), Code::Busy);
+        let owned = DeriveError::Owned { name: name(), pid: 1, command: name() };
+        assert_eq!(code(owned), Code::Busy);
+    }
+
+    #[test]
+    fn allocators_errors_tell_mistakes_from_shortage() {
+        assert_eq!(code(AllocError::Length { len: 0 }), Code::Argument);
+        assert_eq!(code(AllocError::Length { len: 1 << 60 }), Code::NoMemory);
+        assert_eq!(code(AllocError::Exhausted { len: 8, largest: 4 }), Code::NoMemory);
+        assert_eq!(code(FreeError::NotAllocated { offset: 8 }), Code::Argument);
+        let damaged = FreeError::Corrupt { at: 8, found: 1, rule: "rule" };
+        assert_eq!(code(damaged), Code::Corrupt);
+    }
+
+    #[test]
+    fn the_text_is_this_threads_and_has_no_zero() {
+        assert_eq!(note(Failure::new(Code::Io, "a\0b")), Code::Io as c_int);
+        // SAFETY: valid until the next failure of this thread.
+        let mine = unsafe { CStr::from_ptr(last()) };
+        std::thread::spawn(|| note(Failure::new(Code::Busy, "theirs"))).join().unwrap();
+        assert_eq!(mine, c"a b");
+    }
 }

@@ -15,4 +15,6 @@ mod areas;
 mod blocks;
 pub mod calls;
 mod error;
+mod hold;
+mod names;
 mod tokens;

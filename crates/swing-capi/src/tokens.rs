@@ -126,13 +126,16 @@ impl Tokens {
         done == 0 && i32::from(lock.l_type) != libc::F_UNLCK
     }
 
-    /// If no living process has the token: `clear`s it while nobody can claim it.
-    pub(crate) fn clear_if_dead(&self, token: i32, clear: impl Fn(i32) -> bool) {
+    /// If no living process has the token: `clear`s it while nobody can claim it, and tells whether
+    /// that was done.
+    pub(crate) fn clear_if_dead(&self, token: i32, clear: impl Fn(i32) -> bool) -> bool {
         let held = self.held.lock();
-        if !held.tokens[token as usize] && self.try_lock(token).unwrap_or(false) {
-            clear(token);
-            self.unlock(token);
+        if held.tokens[token as usize] || !self.try_lock(token).unwrap_or(false) {
+            return false;
         }
+        let cleared = clear(token);
+        self.unlock(token);
+        cleared
     }
 }
 
@@ -166,11 +169,11 @@ mod tests {
         let (a, b) = (Tokens::open(dir.path()).unwrap(), Tokens::open(dir.path()).unwrap());
         let token = b.claim(|_| true).unwrap();
         let seen = std::cell::Cell::new(0);
-        a.clear_if_dead(token, |t| seen.replace(t) == 0);
+        assert!(!a.clear_if_dead(token, |t| seen.replace(t) == 0));
         assert_eq!(seen.get(), 0, "it is held");
         // What a death does: the kernel closes the descriptor.
         drop(b);
-        a.clear_if_dead(token, |t| seen.replace(t) == 0);
+        assert!(a.clear_if_dead(token, |t| seen.replace(t) == 0));
         assert_eq!(seen.get(), token);
         assert!(!a.is_held(token));
     }
