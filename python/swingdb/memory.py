@@ -18,7 +18,19 @@ somebody stores. Where workers need a consistent view that they may modify, this
 >>> view.tolist(), numbers.tolist()
 ([1, 2, 3, 0], [100, 2, 3, 4])
 
-Pickling an area passes its token; what arrives in a worker is a hook of the state published last.
+An area is found by its token, a number, or by a name. Pickling an area passes these, not its
+contents; what arrives in a worker is a hook of the state published last.
+
+>>> prices = memory.create(4096, name="prices")
+>>> prices.buffer[0] = 7
+>>> prices.publish()
+>>> memory.hook("prices").buffer[0]
+7
+>>> trial = prices.copy()                     # in the same process, published or not
+>>> trial.buffer[0] = 8
+>>> prices.buffer[0]
+7
+
 NumPy is needed for :meth:`Area.array` only. This module stands on the C interface (see
 ``docs/c.md``), which the package's extension module contains.
 
@@ -29,10 +41,12 @@ A *system call* that stores into an area (``file.readinto``, ``socket.recv_into`
 from __future__ import annotations
 
 import ctypes
+import math
+import operator
 import os
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from swingdb import _internal
 from swingdb.errors import OperationalError
@@ -40,10 +54,15 @@ from swingdb.errors import OperationalError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Area", "MemoryError", "create", "hook", "writable"]
+__all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "writable"]
 
 Buffer = TypeVar("Buffer")
 _AT_ORIGIN, _PUBLISHED = 1, 2
+_BUSY = -11
+_MAX_TOKEN = 4095
+_MAX_TRIES = 100
+_MAX_NAME = 255
+_MAX_LENGTH = 1 << 44
 _HOME_VARIABLE = "SWINGDB_HOME"
 #: The namespace of this process, once it is settled; None is the default one.
 _home: list[str | None] = []
@@ -54,6 +73,25 @@ class MemoryError(OperationalError):  # noqa: A001 (within this module's name it
 
     #: The number that ``swing.h`` names.
     code: int | None = None
+
+
+class Stats(NamedTuple):
+    """Memory of an area, in bytes."""
+
+    #: That there is memory for.
+    mapped: int
+    #: Of these: in memory of the area's own.
+    own: int
+    #: Of these: shared with its origin.
+    foreign: int
+    #: Old versions kept for those who hooked.
+    retired: int
+    #: Copied so far.
+    copied: int
+
+
+class _Stats(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in Stats._fields]
 
 
 class _Area(ctypes.Structure):
@@ -72,13 +110,37 @@ def _library() -> ctypes.CDLL:
     library.swing_hook.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Area)]
     library.swing_writable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.swing_set_threshold.argtypes = [ctypes.c_int, ctypes.c_size_t]
+    library.swing_copy.argtypes = [ctypes.c_int, ctypes.POINTER(_Area)]
+    library.swing_get_stats.argtypes = [ctypes.c_int, ctypes.POINTER(_Stats)]
+    library.swing_set_name.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    library.swing_find.argtypes = [ctypes.c_char_p]
     library.swing_last_error.restype = ctypes.c_char_p
     return library
 
 
-def _check(status: int) -> None:
-    if status != 0:
-        raise MemoryError(_library().swing_last_error().decode(), code=status)
+def _check(status: int) -> int:
+    if status < 0:
+        raise MemoryError(_library().swing_last_error().decode(errors="replace"), code=status)
+    return status
+
+
+def _whole(value: Any, what: str, least: int, most: int) -> int:
+    """A number of things, whatever kind of integer it comes as."""
+    if isinstance(value, bool):
+        raise TypeError(f"{what} must be an integer, not {value!r}")
+    number = operator.index(value)
+    if not least <= number <= most:
+        raise ValueError(f"{what} must be from {least} to {most}, not {number}")
+    return number
+
+
+def _name_bytes(name: str) -> bytes:
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be a string, not {name!r}")
+    encoded = os.fsencode(name)
+    if not 0 < len(encoded) <= _MAX_NAME or b"\0" in encoded:
+        raise ValueError(f"a name has 1 to {_MAX_NAME} bytes, none of them zero: {name!r}")
+    return encoded
 
 
 class _Mapping:
@@ -94,9 +156,10 @@ class _Mapping:
 class Area:
     """Memory of this process that others may hook. Made by :func:`create` and :func:`hook`."""
 
-    def __init__(self, area: _Area, length: int) -> None:
+    def __init__(self, area: _Area, length: int, name: str | None = None) -> None:
         self._mapping: _Mapping | None = _Mapping(area)
         self._length = length
+        self._name = name
 
     def _live(self) -> _Area:
         if self._mapping is None:
@@ -108,13 +171,19 @@ class Area:
         """The number by which other processes hook the area."""
         return int(self._live().token)
 
+    @property
+    def name(self) -> str | None:
+        """The name it was created with."""
+        return self._name
+
     def __len__(self) -> int:
         return self._length
 
     def __repr__(self) -> str:
         if self._mapping is None:
             return "<swingdb.memory.Area, released>"
-        return f"<swingdb.memory.Area {self.token}, {len(self)} bytes>"
+        name = "" if self._name is None else f" {self._name!r}"
+        return f"<swingdb.memory.Area {self.token}{name}, {len(self)} bytes>"
 
     @property
     def buffer(self) -> memoryview:
@@ -129,7 +198,26 @@ class Area:
         """A writable array over the memory at ``offset``; it keeps the memory alive."""
         import numpy as np
 
-        return np.ndarray(shape, dtype, buffer=self.buffer, offset=offset)
+        kind = np.dtype(dtype)
+        if kind.hasobject:
+            raise TypeError(f"{kind} has pointers to objects, which mean nothing to others")
+        lengths = shape if isinstance(shape, (tuple, list)) else (shape,)
+        most = max(self._length, 1)
+        lengths = tuple(_whole(length, "a length of the shape", 0, most) for length in lengths)
+        offset = _whole(offset, "the offset", 0, self._length)
+        needed = offset + math.prod(lengths) * kind.itemsize
+        if needed > self._length:
+            raise ValueError(f"the array ends at byte {needed}, the area has {self._length}")
+        return np.ndarray(lengths, kind, buffer=self.buffer, offset=offset)
+
+    def copy(self) -> Area:
+        """A new area of this process with the present contents, in constant time.
+
+        Memory is copied where either is stored to. Nobody else sees it before it is published.
+        """
+        area = _Area()
+        _check(_library().swing_copy(self.token, ctypes.byref(area)))
+        return Area(area, self._length)
 
     def publish(self) -> None:
         """Makes the present state the one that hooks give."""
@@ -139,9 +227,22 @@ class Area:
         """Whether others may hook the state of any moment; ``False`` refuses hooks of any kind."""
         _check(_library().swing_allow_hooks(self.token, int(allow)))
 
+    def limit(self, retired: int | None) -> None:
+        """Hooks are refused while more than ``retired`` bytes are kept for those who hooked."""
+        most = _MAX_LENGTH if retired is None else _whole(retired, "the limit", 1, _MAX_LENGTH)
+        _check(_library().swing_set_threshold(self.token, 0 if retired is None else most))
+
+    def stats(self) -> Stats:
+        """What memory the area takes."""
+        stats = _Stats()
+        _check(_library().swing_get_stats(self.token, ctypes.byref(stats)))
+        return Stats(*(getattr(stats, name) for name in Stats._fields))
+
     def release(self) -> None:
         """Gives the area up; its memory goes with the last array or buffer over it."""
         if self._mapping is not None:
+            if self._name is not None:
+                _library().swing_set_name(self.token, b"")
             _library().swing_allow_hooks(self.token, 0)
             self._mapping = None
 
@@ -152,40 +253,68 @@ class Area:
         self.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _hook_from_pickle, (self.token, self._length, _home[0])
+        return _hook_from_pickle, (self._name or self.token, self._length, _home[0])
 
 
-def create(length: int) -> Area:
-    """A new area of ``length`` zeros. Memory is taken where something is stored."""
-    area = _Area()
-    if length <= 0:
-        raise ValueError("an area has at least one byte")
-    _settle()
-    _check(_library().swing_create(length, ctypes.byref(area)))
-    return Area(area, length)
+def create(length: int, *, name: str | None = None) -> Area:
+    """A new area of ``length`` zeros. Memory is taken where something is stored.
 
-
-def hook(token: int, *, live: bool = False, at_origin: bool = False) -> Area:
-    """An area of this process with the contents of area ``token``.
-
-    The state that its owner published last or, when ``live``, the state of this moment, which the
-    owner must have allowed. ``at_origin``: at the owner's addresses, or fail.
+    A ``name`` must be one that no living area has; it is free again with the area.
     """
     area = _Area()
-    flags = (0 if live else _PUBLISHED) | (_AT_ORIGIN if at_origin else 0)
+    length = _whole(length, "the length", 1, _MAX_LENGTH)
+    encoded = None if name is None else _name_bytes(name)
     _settle()
+    _check(_library().swing_create(length, ctypes.byref(area)))
+    created = Area(area, length, name)
+    if encoded is not None:
+        _check(_library().swing_set_name(area.token, encoded))
+    return created
+
+
+def hook(which: int | str, *, live: bool = False, at_origin: bool = False) -> Area:
+    """An area of this process with the contents of the one that has this token or name.
+
+    The state that its owner published last or, when ``live``, the state of this moment, which the
+    owner must have allowed. ``at_origin``: at the owner's addresses, or fail. Its length is that of
+    the origin rounded up.
+    """
+    flags = (0 if live else _PUBLISHED) | (_AT_ORIGIN if at_origin else 0)
+    if not isinstance(which, str):
+        token = _whole(which, "a token", 1, _MAX_TOKEN)
+        _settle()
+        return _hook(token, flags)
+    name = _name_bytes(which)
+    _settle()
+    for _ in range(_MAX_TRIES):
+        token = _check(_library().swing_find(name))
+        hooked = _hook(token, flags)
+        # Another area may have got the token in between; then this one has the name no more.
+        if _library().swing_find(name) == token:
+            return hooked
+    raise MemoryError(f"the area named {which!r} was another one at every try", code=_BUSY)
+
+
+def _hook(token: int, flags: int) -> Area:
+    area = _Area()
     _check(_library().swing_hook(token, flags, ctypes.byref(area)))
     return Area(area, area.length)
 
 
-def _hook_from_pickle(token: int, length: int, home: str | None) -> Area:
+def collect() -> int:
+    """Takes away at once what killed processes left, and tells how many areas that were."""
+    _settle()
+    return _check(_library().swing_collect())
+
+
+def _hook_from_pickle(which: int | str, length: int, home: str | None) -> Area:
     if _home and _home[0] != home:
         raise MemoryError(f"the area lies in {home!r}, and this process works in {_home[0]!r}")
     own = os.environ.get(_HOME_VARIABLE)
     # A worker may have been started with another environment than the sender's.
     _set_variable(home)
     try:
-        hooked = hook(token)
+        hooked = hook(which)
     finally:
         _set_variable(own)
     hooked._length = length
