@@ -260,6 +260,123 @@ fn an_ignored_signal_is_ignored_and_a_fault_is_not() {
     assert_eq!((code, text.as_str()), (DEAD, ""));
 }
 
+/// A page that is protected to stop threads, and a counter of who was stopped there.
+static POLL: AtomicUsize = AtomicUsize::new(0);
+
+fn protect_poll(prot: c_int) {
+    let page = POLL.load(Ordering::SeqCst) as *mut c_void;
+    // SAFETY: a page that `jvm_like` has mapped.
+    assert_eq!(unsafe { libc::mprotect(page, 4096, prot) }, 0);
+}
+
+/// What a Java machine does: faults in its own page are resolved, all others handed to the handler
+/// it found, by calling that; without one, the default.
+extern "C" fn jvm_like(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's structure.
+    let address = unsafe { (*info).si_addr() as usize };
+    if address & !4095 == POLL.load(Ordering::SeqCst) {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        return protect_poll(libc::PROT_READ | libc::PROT_WRITE);
+    }
+    let former = FORMER.load(Ordering::SeqCst);
+    if former == libc::SIG_DFL {
+        say("unresolved\n");
+        install(libc::SIG_DFL, 0);
+        return;
+    }
+    // SAFETY: what sigaction gave, called as its flags say.
+    unsafe {
+        assert_ne!(FLAGS.load(Ordering::SeqCst) & libc::SA_SIGINFO, 0);
+        let former: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = std::mem::transmute(former);
+        former(signal, info, context);
+    }
+}
+
+fn start_jvm() {
+    // SAFETY: a new page.
+    let page = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0)
+    };
+    assert_ne!(page, libc::MAP_FAILED);
+    POLL.store(page as usize, Ordering::SeqCst);
+    install(jvm_like as *const () as usize, libc::SA_SIGINFO | libc::SA_ONSTACK);
+}
+
+/// One stop at the page, which only the Java machine's handler resolves.
+fn poll() {
+    protect_poll(libc::PROT_NONE);
+    let before = CALLS.load(Ordering::SeqCst);
+    // SAFETY: the page that `start_jvm` has mapped.
+    unsafe { (POLL.load(Ordering::SeqCst) as *mut u64).write_volatile(1) };
+    assert_eq!(CALLS.load(Ordering::SeqCst), before + 1);
+}
+
+/// Started before or after; with both handlers in any order each gets its own faults, and a crash
+/// is one: it ends the process at once, also when each hands it to the other.
+#[test]
+fn a_java_machine_before_and_after() {
+    for (after, crashing) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (code, text) = run(|| {
+            let h = home();
+            if !after {
+                start_jvm();
+            }
+            let area = tracked(&h);
+            if after {
+                start_jvm();
+                // Theirs is in front now, and calls ours.
+                store(&area, data_at(9), 1);
+                poll();
+            }
+            for _ in 0..3 {
+                // Each publish puts ours in front.
+                use_area(&area);
+                poll();
+            }
+            assert_eq!(CALLS.load(Ordering::SeqCst), 3 + usize::from(after));
+            if crashing {
+                std::fs::remove_dir_all(h.dir.path()).unwrap();
+                crash();
+            }
+            0
+        });
+        // Installed first it found no handler, and says so when it restores that.
+        let said = if crashing && !after { "unresolved\n" } else { "" };
+        let expected = if crashing { DEAD } else { 0 };
+        assert_eq!((code, text.as_str()), (expected, said), "after: {after} {crashing}");
+    }
+}
+
+/// A forked child of a program with both kinds of handlers: its crash is reported as its own, and
+/// its parent goes on.
+#[test]
+fn handlers_work_in_forked_children() {
+    let (code, text) = run(|| {
+        let h = home();
+        install(fault_handler as *const () as usize, 0);
+        let area = tracked(&h);
+        use_area(&area);
+        // SAFETY: the child takes no lock that another thread can hold.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // Memory of its own, an area of its own, and then a crash.
+            store(&area, data_at(0), 77);
+            let mine = h.ns.create(&name("b"), &options()).unwrap();
+            mine.track().unwrap();
+            use_area(&mine);
+            crash();
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status}");
+        use_area(&area);
+        0
+    });
+    assert_eq!((code, text.as_str()), (0, "Fatal error\n"));
+}
+
 /// A forked child has the state of the fork as private memory, may write it, and its parent does
 /// not notice; also while other threads of the parent store.
 fn forked_children_have_memory_of_their_own() {

@@ -15,6 +15,10 @@
 //! raises the signal for it. When it was put behind this one, what it found is this handler: so a
 //! signal that a process sends itself while a chained handler runs goes one further down the chain.
 //!
+//! **Handlers that call.** One like a Java machine's resolves faults of its own and calls what it
+//! found for all others. Behind this one it would call back: so a call with the context of the
+//! fault that a chained handler is just looking at goes one further down, too.
+//!
 //! All other signals are blocked while the handler runs: a user's handler that stores into a
 //! tracked area must not run on top of it, where SIGSEGV is blocked and a fault would be fatal.
 //!
@@ -22,7 +26,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
@@ -46,8 +50,21 @@ static PREVIOUS: [Previous; MAX_CHAIN] =
     [const { Previous(UnsafeCell::new(MaybeUninit::uninit())) }; MAX_CHAIN];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 pub(super) static INSTALL: Mutex<()> = Mutex::new(());
-/// Which thread is in which link of the chain: thread id << 8 | link + 1.
-static CRASHING: [AtomicU64; MAX_CRASHING] = [const { AtomicU64::new(0) }; MAX_CRASHING];
+static CRASHING: [Crashing; MAX_CRASHING] = [const { Crashing::new() }; MAX_CRASHING];
+
+/// Which thread is in which link of the chain, and for which signal.
+struct Crashing {
+    /// Thread id << 8 | link + 1.
+    word: AtomicU64,
+    /// The address of the context that the kernel has given for it.
+    context: AtomicUsize,
+}
+
+impl Crashing {
+    const fn new() -> Self {
+        Self { word: AtomicU64::new(0), context: AtomicUsize::new(0) }
+    }
+}
 
 /// Makes this library's handler the first one again, if another has replaced it. Cheap when it is:
 /// one system call. `false` when the system refused.
@@ -151,10 +168,10 @@ fn access(_context: *mut c_void, _address: usize) -> Access {
 }
 
 /// The link of the chain a thread is in.
-fn crashing(thread: u64) -> Option<(&'static AtomicU64, usize)> {
-    let mine = |s: &&AtomicU64| s.load(Ordering::Relaxed) >> 8 == thread;
+fn crashing(thread: u64) -> Option<(&'static Crashing, usize)> {
+    let mine = |s: &&Crashing| s.word.load(Ordering::Relaxed) >> 8 == thread;
     let slot = CRASHING.iter().find(mine)?;
-    Some((slot, (slot.load(Ordering::Relaxed) & 255) as usize - 1))
+    Some((slot, (slot.word.load(Ordering::Relaxed) & 255) as usize - 1))
 }
 
 /// Hands the signal to whoever had it before.
@@ -164,9 +181,10 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let thread = thread_id() as u64;
     let top = COUNT.load(Ordering::Acquire) as usize;
     // A fresh fault begins at the top, also when a handler was left by longjmp; a signal raised
-    // inside a chained handler goes on below it.
+    // inside a chained handler, or one that it hands on by calling this one, goes on below it.
+    let same = |s: &Crashing| s.context.load(Ordering::Relaxed) == context as usize;
     let (slot, mut link) = match crashing(thread) {
-        Some((slot, link)) if sent => (Some(slot), link),
+        Some((slot, link)) if sent || same(slot) => (Some(slot), link),
         Some((slot, _)) => (Some(slot), top),
         None => (take_slot(thread), top),
     };
@@ -185,7 +203,8 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
             break;
         }
         if let Some(slot) = slot {
-            slot.store(thread << 8 | (link as u64 + 1), Ordering::Relaxed);
+            slot.word.store(thread << 8 | (link as u64 + 1), Ordering::Relaxed);
+            slot.context.store(context as usize, Ordering::Relaxed);
         }
         call(&action, signal, info, context);
         if !consume_raised() {
@@ -198,16 +217,15 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     default_action(signal, sent);
 }
 
-fn take_slot(thread: u64) -> Option<&'static AtomicU64> {
-    let word = thread << 8 | 1;
-    CRASHING
-        .iter()
-        .find(|s| s.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed).is_ok())
+fn take_slot(thread: u64) -> Option<&'static Crashing> {
+    let (word, relaxed) = (thread << 8 | 1, Ordering::Relaxed);
+    CRASHING.iter().find(|s| s.word.compare_exchange(0, word, relaxed, relaxed).is_ok())
 }
 
-fn release(slot: Option<&'static AtomicU64>) {
+fn release(slot: Option<&'static Crashing>) {
     if let Some(slot) = slot {
-        slot.store(0, Ordering::Relaxed);
+        slot.context.store(0, Ordering::Relaxed);
+        slot.word.store(0, Ordering::Relaxed);
     }
 }
 
