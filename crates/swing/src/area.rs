@@ -148,8 +148,16 @@ pub(crate) struct State {
     pub versions: Versions,
     /// Extents that became private since the last publish; some may have been discarded since.
     pub private: Vec<ExtentId>,
+    /// The first so many of these were private at the last look for what to protect early.
+    pub old_private: usize,
     /// Frozen extents of a tracked area that are written in place; some may have been since.
     pub in_place: Vec<ExtentId>,
+    /// Bytes that tracked stores have written anew since the last publish, and also between that
+    /// and the one before.
+    pub rewritten: u64,
+    /// What `rewritten` came to before the last publish: so much spare memory is kept, because the
+    /// same stores need it again.
+    pub reuse: u64,
     /// Extents being worked on outside the lock.
     pub busy: u32,
     /// By source index; slot 0 (the area itself) stays empty.
@@ -325,7 +333,10 @@ impl Area {
             own: OwnTable::default(),
             versions: Versions::default(),
             private: Vec::new(),
+            old_private: 0,
             in_place: Vec::new(),
+            rewritten: 0,
+            reuse: 0,
             busy: 0,
             sources: start.sources,
             live: BTreeMap::new(),
@@ -450,12 +461,14 @@ impl Area {
         }
         let mapped = state.runs.bytes();
         let own = state.runs.bytes_of(0);
-        let private: u64 = state
-            .private
-            .iter()
-            .filter(|e| core.states.get(**e) == extents::PRIVATE)
-            .map(|e| core.geometry.len(*e).0)
-            .sum();
+        let early = |e: &&ExtentId| {
+            let own = state.own.get(**e);
+            core.states.get(**e) == extents::FROZEN
+                && own.is_some_and(|own| own.born == state.next_epoch)
+        };
+        let private = state.private.iter().filter(|e| core.states.get(**e) == extents::PRIVATE);
+        let private = private.chain(state.in_place.iter().filter(early));
+        let private: u64 = private.map(|e| core.geometry.len(*e).0).sum();
         let counter = |c: &AtomicU64, stored: fn(&Tracked) -> &AtomicU64| {
             let stored = core.tracked.get().map_or(0, |t| stored(t).load(Ordering::Relaxed));
             ByteLen(c.load(Ordering::Relaxed) + stored)

@@ -24,7 +24,7 @@ use rustix::io::Errno;
 
 use crate::area::{Area, Core, State};
 use crate::error::{Context, Fault, Result, WriteError};
-use crate::extents::{ABSENT, BUSY, FROZEN, Own, PRIVATE};
+use crate::extents::{ABSENT, BUSY, FROZEN, HOT, Own, PRIVATE};
 use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::sys::file;
@@ -119,7 +119,7 @@ impl Core {
         self.check_range(range)?;
         let extents = self.geometry.covering(range);
         self.check_fork()?;
-        if self.states.all_private(extents.clone()) {
+        if self.keep_open(extents.clone()) {
             return Ok(());
         }
         match self.make_private(range, extents.clone(), intent) {
@@ -533,7 +533,10 @@ impl Core {
             state.runs.set(self.plane_run(step.start, step.len, plane));
         }
         state.dirty = true;
-        step.extents().for_each(|e| self.states.set(e, PRIVATE));
+        for extent in step.extents() {
+            let word = self.private_word(state, extent) | HOT;
+            self.states.set(extent, word);
+        }
     }
 
     /// Takes back a step that failed half-way (`touched`) or was never begun.

@@ -43,7 +43,12 @@ pub(crate) const UNARMED: u32 = 64;
 pub(crate) const NO_PLANE: u32 = 128;
 /// Made private by the fault handler, and not yet written down in the tables.
 pub(crate) const LOGGED: u32 = 256;
-const PLANE_SHIFT: u32 = 9;
+/// A private extent whose word says already where the version after the next publish goes.
+pub(crate) const PLANNED: u32 = 512;
+/// A private extent that stays so until the next publish: it was stored to again after it had
+/// been protected early, or somebody has asked for it.
+pub(crate) const HOT: u32 = 1024;
+const PLANE_SHIFT: u32 = 11;
 const _: () = assert!(crate::geometry::MAX_PLANES - 1 <= u32::MAX >> PLANE_SHIFT);
 
 /// The state in a word.
@@ -56,6 +61,12 @@ pub(crate) fn state_of(word: u32) -> u32 {
 #[inline]
 pub(crate) fn plane_of(word: u32) -> u32 {
     word >> PLANE_SHIFT
+}
+
+/// What a word says of the next version: its plane, and what is known of that.
+#[inline]
+pub(crate) fn plan_of(word: u32) -> u32 {
+    word & (!0 << PLANE_SHIFT | SPARE | NO_PLANE)
 }
 
 /// The bits of a word that name a plane.
@@ -141,9 +152,25 @@ impl States {
         done
     }
 
+    /// Keeps a private extent writable until the next publish; `false` when it is not private.
+    pub(crate) fn keep_hot(&self, extent: ExtentId) -> bool {
+        let cell = &self.words[extent.0 as usize];
+        let mut word = cell.load(Ordering::Acquire);
+        while state_of(word) == PRIVATE {
+            if word & HOT != 0 {
+                return true;
+            }
+            match cell.compare_exchange(word, word | HOT, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
     /// As `replace`, and wakes who waits.
     pub(crate) fn exchange(&self, extent: ExtentId, seen: u32, word: u32) -> bool {
-        debug_assert!(word & WAITERS == 0);
+        let word = word & !WAITERS;
         let cell = &self.words[extent.0 as usize];
         let done = cell.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if done {

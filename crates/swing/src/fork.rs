@@ -148,6 +148,17 @@ pub(crate) fn reclaim_tracked() {
     }
 }
 
+/// Writes down what stores have logged, and protects early what they have left behind; `true` when
+/// there will be more of that.
+pub(crate) fn absorb_tracked() -> bool {
+    let mut more = false;
+    for core in tracked_areas() {
+        let Ok(mut state) = core.lock_for_change() else { continue };
+        more |= core.protect_early(&mut state).unwrap_or(false);
+    }
+    more
+}
+
 /// Looks whether views have gone; `true` while there are more to look at.
 pub(crate) fn look_after_views() -> bool {
     let mut more = false;

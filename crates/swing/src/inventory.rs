@@ -46,7 +46,7 @@ pub(crate) fn read_manifest(folder: &Folder, name: &str) -> Result<Manifest> {
 impl Inventory {
     /// Looks through a folder whose owner lock is held. `NotFound` when nothing was ever committed.
     pub(crate) fn take(folder: &Folder, _lock: &OwnerLock) -> Result<Self> {
-        let committed = read_manifest(folder, COMMITTED)?;
+        let mut committed = read_manifest(folder, COMMITTED)?;
         let unshared = !folder.exists(SHARED) && folder.exists(UNSHARED);
         let link = if unshared { UNSHARED } else { SHARED };
         let shared = match read_manifest(folder, link) {
@@ -54,6 +54,16 @@ impl Inventory {
             Err(Fault::NotFound) => None,
             Err(fault) => return Err(fault),
         };
+        let newer = |s: &&Manifest| s.epoch > committed.epoch && s.id == committed.id;
+        if let Some(shared) = shared.as_ref().filter(newer) {
+            // Its owner died right after it had shared a state: that is committed as well.
+            let name = manifest_name(shared.epoch);
+            folder.relink(&name, "t.committed", COMMITTED).map_err(|fault| match fault {
+                Fault::NotFound => Fault::corrupt(&folder.join(&name), "missing"),
+                fault => fault,
+            })?;
+            committed = shared.clone();
+        }
         let mut out = Self {
             shared: shared.as_ref().map(|m| m.epoch),
             unshared,

@@ -43,6 +43,7 @@ compile_error!("areas are built on Linux system calls and need a 64-bit address 
 
 mod adopt;
 mod area;
+mod ask;
 mod backing;
 mod barrier;
 mod close;

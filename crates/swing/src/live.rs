@@ -14,22 +14,23 @@
 //! of the socket, so that it never looks like an owner.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use libc::c_int;
+
 use crate::area::{Area, Core};
+use crate::ask::{Answer, ask};
 use crate::error::{Context, Fault, HookError, Result, TrackError};
 use crate::hook::HookOptions;
 use crate::manifest::Kind;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::snapshot::Snapshot;
-use crate::sys::file::Folder;
+use crate::sys::process;
 use crate::tracked::keeper;
 use crate::units::Epoch;
 
@@ -41,12 +42,16 @@ pub const LIVE_TIMEOUT: Duration = Duration::from_millis(250);
 const MAX_CLIENTS: usize = 64;
 /// How long a client may take to ask.
 const MAX_CLIENT_TIME: Duration = Duration::from_secs(1);
+/// How long after the last hook memory that was kept for the next one is given back: twice the
+/// time between the last two, within these bounds.
+const LEAST_IDLE: Duration = Duration::from_secs(1);
+const MOST_IDLE: Duration = Duration::from_secs(60);
 /// What a request consists of.
-const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x01";
+pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x01";
 /// An answer: status, zero, epoch.
-const ANSWER_BYTES: usize = 16;
-const FRESH: u32 = 1;
-const REFUSED: u32 = 2;
+pub(crate) const ANSWER_BYTES: usize = 16;
+pub(crate) const FRESH: u32 = 1;
+pub(crate) const REFUSED: u32 = 2;
 const FAILED: u32 = 3;
 
 /// Called around each publish that a live hook asks for; see [`Area::guard_live_hooks`].
@@ -75,13 +80,8 @@ impl std::fmt::Debug for Live {
     }
 }
 
-/// What came of asking.
-enum Answer {
-    Fresh,
-    Refused,
-    /// Nobody there, or no time.
-    None,
-}
+/// A fresh state, and the manifests that it has superseded.
+type Published = (Epoch, [Option<Epoch>; 2]);
 
 impl Area {
     /// `true`: shares the present state, and from now on other processes may hook the state of any
@@ -109,7 +109,9 @@ impl Core {
             state.hookable = true;
             self.place_shared_link(&mut state)?;
         }
-        self.answer_live()?;
+        if let Some((_, superseded)) = self.answer_live()? {
+            self.follow_up(superseded)?;
+        }
         let mut live = self.live.lock();
         if live.responder.is_some() {
             return Ok(());
@@ -128,6 +130,7 @@ impl Core {
             builder.spawn(move || respond(&listener, || core.upgrade()))
         });
         let thread = thread.map_err(fault)?;
+        self.expect_live_hooks(true);
         live.responder = Some(Responder { listener: second, descriptor, thread });
         Ok(())
     }
@@ -146,6 +149,7 @@ impl Core {
             return;
         }
         let Some(responder) = self.live.lock().responder.take() else { return };
+        self.expect_live_hooks(false);
         let _ = self.folder.unlink(LIVE);
         // SAFETY: a descriptor that `responder` owns.
         unsafe { libc::shutdown(responder.listener.as_raw_fd(), libc::SHUT_RDWR) };
@@ -171,7 +175,7 @@ impl Core {
     }
 
     /// Publishes for those who asked. `None`: hooks are refused.
-    fn answer_live(&self) -> Result<Option<Epoch>> {
+    fn answer_live(&self) -> Result<Option<Published>> {
         let guard = self.live.lock().guard.clone();
         let mut result = Ok(None);
         let mut publish = || {
@@ -191,7 +195,7 @@ impl Core {
         result
     }
 
-    fn publish_live(&self) -> Result<Epoch> {
+    fn publish_live(&self) -> Result<Published> {
         let payload = self.lock_for_change()?.payload.clone();
         self.publish_quickly(Kind::Shared, &payload)
     }
@@ -205,15 +209,25 @@ impl Core {
     }
 }
 
-/// A client that has not asked completely.
+/// A client: one that has not asked completely, or one that has been answered and may ask again.
 struct Client {
     stream: UnixStream,
     request: [u8; REQUEST.len()],
     got: usize,
     since: Instant,
+    answered: bool,
 }
 
 impl Client {
+    fn new(stream: UnixStream, answered: bool) -> Self {
+        Self { stream, request: [0; REQUEST.len()], got: 0, since: Instant::now(), answered }
+    }
+
+    /// It has been answered, and does not ask again at the moment.
+    fn is_resting(&self) -> bool {
+        self.answered && self.got == 0
+    }
+
     /// Reads what is there: `None` to go on waiting, else whether it was a request.
     fn read(&mut self) -> Option<bool> {
         match self.stream.read(&mut self.request[self.got..]) {
@@ -224,7 +238,8 @@ impl Client {
                 (self.got == REQUEST.len()).then(|| self.request == REQUEST)
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                (self.since.elapsed() > MAX_CLIENT_TIME).then_some(false)
+                let waiting = self.is_resting() || self.since.elapsed() <= MAX_CLIENT_TIME;
+                (!waiting).then_some(false)
             }
             Err(_) => Some(false),
         }
@@ -233,16 +248,18 @@ impl Client {
 
 /// The responder's thread: until the socket is shut down or the area gone.
 fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
+    process::wake_promptly();
     let mut clients: Vec<Client> = Vec::new();
+    let mut idle = Idle::default();
     loop {
-        if !wait_for_clients(listener, &clients) {
+        if !wait_for_clients(listener, &clients, idle.at.is_some()) {
             return;
         }
-        while clients.len() < MAX_CLIENTS {
+        while has_room(&clients) {
             let Ok((stream, _)) = listener.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
-                let request = [0; REQUEST.len()];
-                clients.push(Client { stream, request, got: 0, since: Instant::now() });
+                make_room(&mut clients);
+                clients.push(Client::new(stream, false));
             }
         }
         let mut asking = Vec::new();
@@ -254,37 +271,90 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
             }
         }
         if asking.is_empty() {
+            if idle.is_over() {
+                let Some(core) = core() else { return };
+                idle.again(core.reclaim_idle().unwrap_or(false));
+            }
             continue;
         }
         let Some(core) = core() else { return };
-        let (status, epoch) = match core.answer_live() {
-            Ok(Some(epoch)) => (FRESH, epoch.0),
-            Ok(None) => (REFUSED, 0),
-            Err(_) => (FAILED, 0),
+        let (status, epoch, superseded) = match core.answer_live() {
+            Ok(Some((epoch, superseded))) => (FRESH, epoch.0, superseded),
+            Ok(None) => (REFUSED, 0, [None; 2]),
+            Err(_) => (FAILED, 0, [None; 2]),
         };
         let mut answer = [0u8; ANSWER_BYTES];
         answer[..4].copy_from_slice(&status.to_le_bytes());
         answer[8..].copy_from_slice(&epoch.to_le_bytes());
         for mut stream in asking {
             // Whoever has gone meanwhile needs no answer.
-            let _ = stream.write(&answer);
+            if stream.write(&answer).is_ok() {
+                clients.push(Client::new(stream, true));
+            }
         }
         // What the publish made superfluous is given back when nobody waits for it.
-        let _ = core.lock_for_change().and_then(|mut state| core.reclaim_some(&mut state));
+        let _ = core.follow_up(superseded);
+        idle.hooked();
+    }
+}
+
+/// Whether another client can be taken.
+fn has_room(clients: &[Client]) -> bool {
+    clients.len() < MAX_CLIENTS || clients.iter().any(Client::is_resting)
+}
+
+/// Closes the connection of the client that has rested longest, when there are too many.
+fn make_room(clients: &mut Vec<Client>) {
+    let resting = clients.iter().enumerate().filter(|(_, c)| c.is_resting());
+    if clients.len() >= MAX_CLIENTS
+        && let Some((at, _)) = resting.min_by_key(|(_, c)| c.since)
+    {
+        clients.remove(at);
+    }
+    debug_assert!(clients.len() < MAX_CLIENTS);
+}
+
+/// When it is time to give back what was kept for the next hook.
+#[derive(Default)]
+struct Idle {
+    last: Option<Instant>,
+    at: Option<Instant>,
+}
+
+impl Idle {
+    /// A hook: who hooks every few seconds goes on doing so.
+    fn hooked(&mut self) {
+        let now = Instant::now();
+        let between = self.last.map_or(Duration::ZERO, |last| now - last);
+        self.last = Some(now);
+        self.at = Some(now + (2 * between).clamp(LEAST_IDLE, MOST_IDLE));
+    }
+
+    fn is_over(&self) -> bool {
+        self.at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Memory has been given back; `more` may follow.
+    fn again(&mut self, more: bool) {
+        self.at = more.then(|| Instant::now() + LEAST_IDLE);
     }
 }
 
 /// `false` when the socket has been shut down.
-fn wait_for_clients(listener: &UnixListener, clients: &[Client]) -> bool {
+fn wait_for_clients(listener: &UnixListener, clients: &[Client], idling: bool) -> bool {
     let poll = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let full = clients.len() >= MAX_CLIENTS;
+    let full = !has_room(clients);
     let mut polls = vec![libc::pollfd {
         fd: listener.as_raw_fd(),
         events: if full { 0 } else { libc::POLLIN },
         revents: 0,
     }];
     polls.extend(clients.iter().map(|c| poll(c.stream.as_raw_fd())));
-    let time = if clients.is_empty() { -1 } else { 100 };
+    let time = match (clients.iter().all(Client::is_resting), idling) {
+        (false, _) => 100,
+        (true, true) => LEAST_IDLE.as_millis() as c_int,
+        (true, false) => -1,
+    };
     // SAFETY: a valid array of that length; the call writes only `revents`.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
     polls[0].revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0
@@ -310,85 +380,5 @@ impl Namespace {
                 Answer::Fresh | Answer::None => self.hook_inner(name, options),
             });
         result.map_err(|fault| HookError::from_fault(fault, &ctx))
-    }
-}
-
-/// Asks the owner for a fresh publish.
-fn ask(folder: &Folder) -> Answer {
-    let Some(mut stream) = connect(&folder.proc_path(LIVE)) else { return Answer::None };
-    if stream.write_all(&REQUEST).is_err() {
-        return Answer::None;
-    }
-    let mut answer = [0u8; ANSWER_BYTES];
-    match stream.read_exact(&mut answer) {
-        Ok(()) if answer[..4] == FRESH.to_le_bytes() => Answer::Fresh,
-        Ok(()) if answer[..4] == REFUSED.to_le_bytes() => Answer::Refused,
-        _ => Answer::None,
-    }
-}
-
-/// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
-fn connect(path: &Path) -> Option<UnixStream> {
-    // SAFETY: makes a descriptor, which the stream owns from then on.
-    let stream = unsafe {
-        let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-        let fd = libc::socket(libc::AF_UNIX, flags, 0);
-        if fd < 0 {
-            return None;
-        }
-        UnixStream::from_raw_fd(fd)
-    };
-    // The time to write also bounds the time to connect.
-    stream.set_write_timeout(Some(LIVE_TIMEOUT)).ok()?;
-    stream.set_read_timeout(Some(LIVE_TIMEOUT)).ok()?;
-    // SAFETY: all-zero bytes are a valid address.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let bytes = path.as_os_str().as_bytes();
-    assert!(bytes.len() < address.sun_path.len(), "a path through /proc is short");
-    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-        *to = *from as libc::c_char;
-    }
-    let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    // SAFETY: a valid descriptor and address of that length.
-    let connected =
-        unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), len) } == 0;
-    connected.then_some(stream)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_without_a_listener_is_no_answer() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open_path(dir.path()).unwrap();
-        assert!(matches!(ask(&folder), Answer::None));
-        let gone = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
-        drop(gone);
-        assert!(matches!(ask(&folder), Answer::None));
-    }
-
-    #[test]
-    fn an_answer_is_known_or_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open_path(dir.path()).unwrap();
-        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
-        let server = std::thread::spawn(move || {
-            for reply in
-                [&[FRESH as u8; 1][..], &[9; 16], &[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
-            {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut request = [0; 16];
-                stream.read_exact(&mut request).unwrap();
-                assert_eq!(request, REQUEST);
-                stream.write_all(reply).unwrap();
-            }
-        });
-        assert!(matches!(ask(&folder), Answer::None));
-        assert!(matches!(ask(&folder), Answer::None));
-        assert!(matches!(ask(&folder), Answer::Refused));
-        server.join().unwrap();
     }
 }

@@ -16,13 +16,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
-use crate::extents::PRIVATE;
+use crate::extents::{FROZEN, PRIVATE};
 use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
 use crate::mapping::mapping_fault;
 use crate::sys::file::{self, Folder};
 use crate::units::{AreaId, AreaOffset, Epoch, ExtentId};
-use crate::versions::merge;
 
 /// The link that hookers open.
 pub(crate) const SHARED: &str = "shared";
@@ -30,6 +29,9 @@ pub(crate) const SHARED: &str = "shared";
 pub(crate) const UNSHARED: &str = "unshared";
 /// The link that an adopter opens.
 pub(crate) const COMMITTED: &str = "committed";
+
+/// Extents, protected already, that a system call may span to protect those on both sides.
+const MAX_PROTECTED_GAP: u32 = 64;
 
 /// For whom a state is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +99,37 @@ impl Area {
 
 impl Core {
     fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
-        let epoch = self.publish_quickly(kind, payload)?;
-        let mut state = self.lock_for_change()?;
-        self.reclaim_some(&mut state)?;
+        let (epoch, superseded) = self.publish_quickly(kind, payload)?;
+        self.follow_up(superseded)?;
         Ok(epoch)
     }
 
-    /// A publish without the part that gives memory back.
-    pub(crate) fn publish_quickly(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
+    /// What a publish made superfluous is given back: `superseded` are the manifests that were
+    /// current before it.
+    pub(crate) fn follow_up(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {
+        let mut state = self.lock_for_change()?;
+        let committed = self.commit_shared(&mut state)?;
+        for old in committed.into_iter().chain(superseded.into_iter().flatten()) {
+            self.retire_if_possible(&mut state, old)?;
+        }
+        self.reclaim_some(&mut state)
+    }
+
+    /// Makes the newest shared state the committed one; which was that before.
+    fn commit_shared(&self, state: &mut State) -> Result<Option<Epoch>> {
+        let Some(shared) = state.shared.filter(|s| Some(*s) > state.committed) else {
+            return Ok(None);
+        };
+        self.folder.relink(&manifest_name(shared), "t.committed", COMMITTED)?;
+        Ok(state.committed.replace(shared))
+    }
+
+    /// A publish without the part that gives memory back; also what [`Core::follow_up`] needs.
+    pub(crate) fn publish_quickly(
+        &self,
+        kind: Kind,
+        payload: &[u8],
+    ) -> Result<(Epoch, [Option<Epoch>; 2])> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let limit = MAX_PAYLOAD_BYTES as u64;
             return Err(Fault::Limit { what: "bytes of payload", limit });
@@ -113,18 +138,20 @@ impl Core {
         state.payload = payload.to_vec();
         let (epoch, _file) = self.write_manifest(&mut state, kind)?;
         let name = manifest_name(epoch);
-        self.folder.relink(&name, "t.committed", COMMITTED)?;
-        let before = state.committed.replace(epoch);
-        let mut superseded = vec![before];
+        let mut superseded = [None; 2];
+        // Of a shared state the link for hookers comes first, because somebody may be waiting for
+        // it; the other follows, and an adopter that finds it missing takes the newer one.
+        let late = kind == Kind::Shared && state.committed.is_some();
+        if !late {
+            self.folder.relink(&name, "t.committed", COMMITTED)?;
+            superseded[0] = state.committed.replace(epoch);
+        }
         if kind == Kind::Shared {
             let link = self.shared_link(&state);
             self.folder.relink(&name, "t.shared", link)?;
-            superseded.push(state.shared.replace(epoch));
+            superseded[1] = state.shared.replace(epoch);
         }
-        for old in superseded.into_iter().flatten() {
-            self.retire_if_possible(&mut state, old)?;
-        }
-        Ok(epoch)
+        Ok((epoch, superseded))
     }
 
     /// An anonymous manifest of the present state, leased before anybody else can see it. A
@@ -180,6 +207,7 @@ impl Core {
         let known = state.live.insert(epoch, ());
         assert!(known.is_none(), "an epoch is published once");
         state.dirty = false;
+        state.reuse = std::mem::take(&mut state.rewritten);
         for source in state.sources.iter_mut().flatten() {
             let used =
                 manifest.sources.iter().any(|s| s.area == source.area && s.epoch == source.epoch);
@@ -190,22 +218,22 @@ impl Core {
         Ok((epoch, file))
     }
 
-    /// Write-protects exactly the extents that are private, in merged ranges; their words become
-    /// `word`. Returns them.
+    /// Write-protects exactly the extents that are private, in merged ranges; `word` says from
+    /// their words what these become. Returns them.
     pub(crate) fn protect_private(
         &self,
         state: &mut State,
-        word: u32,
+        word: impl Fn(u32) -> u32,
     ) -> (Vec<ExtentId>, Result<()>) {
         let mut extents = std::mem::take(&mut state.private);
+        state.old_private = 0;
         extents.sort_unstable();
         extents.dedup();
         extents.retain(|e| self.states.get(*e) == PRIVATE);
-        let range = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);
         let path = self.memory_path();
         let mut failure = None;
         let mut done = 0;
-        for (start, len) in merge(extents.iter().map(range).collect()) {
+        for (start, len) in self.spans_to_protect(&extents) {
             let protected = self.mapping.span().protect(start as usize, len as usize, false);
             failure = protected.err().map(|e| mapping_fault(e, &path));
             // Also what failed may be protected in part: it needs the barrier again.
@@ -216,8 +244,29 @@ impl Core {
             }
         }
         state.private = extents.split_off(done);
-        extents.iter().for_each(|e| self.states.set(*e, word));
+        extents.iter().for_each(|e| self.states.set(*e, word(self.states.word(*e))));
         (extents, failure.map_or(Ok(()), Err))
+    }
+
+    /// The ranges of some extents (in order), joined over gaps of extents that are protected
+    /// already: a system call over these costs less than one more of it.
+    fn spans_to_protect(&self, extents: &[ExtentId]) -> Vec<(u64, u64)> {
+        let mut spans: Vec<(u64, u64)> = Vec::new();
+        let mut before: Option<ExtentId> = None;
+        for extent in extents {
+            let (start, len) = (self.geometry.start(*extent).0, self.geometry.len(*extent).0);
+            let joins = before.is_some_and(|before| {
+                extent.0 - before.0 <= MAX_PROTECTED_GAP
+                    && (before.0 + 1..extent.0).all(|e| self.states.get(ExtentId(e)) == FROZEN)
+            });
+            match spans.last_mut().filter(|_| joins) {
+                Some(last) => last.1 = start + len - last.0,
+                None => spans.push((start, len)),
+            }
+            before = Some(*extent);
+        }
+        debug_assert!(spans.windows(2).all(|s| s[0].0 + s[0].1 <= s[1].0));
+        spans
     }
 
     /// The manifest of the present state.

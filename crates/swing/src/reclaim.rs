@@ -29,6 +29,10 @@ const SPARE_ALLOWANCE: ByteLen = ByteLen::mib(16);
 /// back by publishes at all (they are to be quick) but by the next `make_writable`, which takes new
 /// memory.
 const PUNCH_PER_PUBLISH: u64 = 512 << 20;
+/// The same in a tracked area, where those who hook next wait for it.
+const PUNCH_PER_LIVE_PUBLISH: ByteLen = ByteLen::mib(64);
+/// How often that much is given back in one go when nobody hooks.
+const MAX_IDLE_ROUNDS: u32 = 16;
 /// No limit, where the caller wants all of it.
 const ALL: ByteLen = ByteLen(u64::MAX);
 
@@ -137,9 +141,28 @@ impl Core {
         state.probe_from = epochs.last().map_or(Epoch(0), |e| e.next());
         self.drop_unused_sources(state)?;
         self.check_threshold(state)?;
+        if self.tracked.get().is_some() {
+            // No barrier call comes that would give back what it makes superfluous.
+            let keep = SPARE_ALLOWANCE.max(ByteLen(state.reuse));
+            return self.punch_spare(state, keep, PUNCH_PER_LIVE_PUBLISH);
+        }
         let limit = state.punch_budget.min(PUNCH_PER_PUBLISH);
         state.punch_budget -= limit;
         self.punch_spare(state, SPARE_ALLOWANCE, ByteLen(limit))
+    }
+
+    /// When nobody has hooked for a while: what was kept for the next stores of a tracked area is
+    /// given back. `true` when there will be more, for instance because snapshots still hold it.
+    pub(crate) fn reclaim_idle(&self) -> Result<bool> {
+        for _ in 0..MAX_IDLE_ROUNDS {
+            let mut state = self.lock_for_change()?;
+            state.reuse = 0;
+            self.reclaim_some(&mut state)?;
+            if state.versions.spare_bytes() <= SPARE_ALLOWANCE {
+                return Ok(state.versions.retired_bytes() > ByteLen(0) && state.live.len() > 1);
+            }
+        }
+        Ok(true)
     }
 
     /// Gives back what is spare beyond the allowance, about as much as the caller has just

@@ -6,10 +6,13 @@
 //! is more spare memory than a small allowance. The allowance is what makes the extents that every
 //! commit touches alternate between two planes without allocating pages each time.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::geometry::{Geometry, MAX_PLANES};
 use crate::units::{ByteLen, Epoch, ExtentId};
+
+/// Entries of the list of spare versions that may be out of date, besides as many as are not.
+const ORDER_SLACK: usize = 64;
 
 /// The manifests that may still be hooked, leased or pinned.
 pub(crate) trait LiveEpochs {
@@ -61,7 +64,10 @@ pub(crate) struct Versions {
     planes: HashMap<ExtentId, Planes>,
     /// By the epoch at which they were freed.
     retired: BTreeMap<Epoch, Vec<Retired>>,
+    /// What became spare, oldest first. What has been taken since is left in it until it is met:
+    /// looking for it would cost more than all else that a store writes down.
     spare_order: VecDeque<(ExtentId, u32)>,
+    spare_count: usize,
     retired_bytes: u64,
     spare_bytes: u64,
     /// Extents that got a spare plane, if anybody wants to know.
@@ -115,6 +121,21 @@ impl Versions {
         Some(Choice { plane, spare: planes.spare.contains(&plane) })
     }
 
+    /// As `peek`, but neither in the present plane nor in `crowd`.
+    pub(crate) fn peek_apart(
+        &self,
+        extent: ExtentId,
+        current: Option<u32>,
+        crowd: u32,
+    ) -> Option<Choice> {
+        let none = Planes::default();
+        let planes = self.planes.get(&extent).unwrap_or(&none);
+        let fits = |p: &u32| current != Some(*p) && *p != crowd && !planes.retired.contains(p);
+        let spare = planes.spare.iter().copied().find(|p| fits(p));
+        let plane = spare.or_else(|| (0..MAX_PLANES).find(fits))?;
+        Some(Choice { plane, spare: spare.is_some() })
+    }
+
     /// Whether a plane of an extent holds no version that a live manifest shows (the current one
     /// aside, which is not known here).
     pub(crate) fn is_free(&self, extent: ExtentId, plane: u32) -> bool {
@@ -130,11 +151,37 @@ impl Versions {
         if planes.spare.is_empty() && planes.retired.is_empty() {
             self.planes.remove(&extent);
         }
-        let before = self.spare_order.len();
-        self.spare_order.retain(|o| *o != (extent, plane));
-        assert_eq!(self.spare_order.len() + 1, before, "a spare version is listed once");
-        self.spare_bytes -= geometry.len(extent).0;
+        self.forget_spare(geometry, extent);
         true
+    }
+
+    /// One spare version less.
+    fn forget_spare(&mut self, geometry: &Geometry, extent: ExtentId) {
+        let len = geometry.len(extent).0;
+        assert!(self.spare_count > 0 && self.spare_bytes >= len, "sums follow the versions");
+        self.spare_count -= 1;
+        self.spare_bytes -= len;
+        self.compact_order();
+    }
+
+    fn is_spare(&self, extent: ExtentId, plane: u32) -> bool {
+        self.planes.get(&extent).is_some_and(|planes| planes.spare.contains(&plane))
+    }
+
+    /// Drops what is spare no longer, or listed twice, when that is most of the list.
+    fn compact_order(&mut self) {
+        if self.spare_order.len() <= 2 * self.spare_count + ORDER_SLACK {
+            return;
+        }
+        let mut seen = HashSet::with_capacity(self.spare_count);
+        let mut kept: VecDeque<_> = VecDeque::with_capacity(2 * self.spare_count + ORDER_SLACK);
+        for entry in std::mem::take(&mut self.spare_order).into_iter().rev() {
+            if self.is_spare(entry.0, entry.1) && seen.insert(entry) {
+                kept.push_front(entry);
+            }
+        }
+        assert_eq!(kept.len(), self.spare_count, "every spare version is listed");
+        self.spare_order = kept;
     }
 
     /// From now on `take_changed` tells.
@@ -196,7 +243,9 @@ impl Versions {
         );
         planes.spare.push(plane);
         self.spare_order.push_back((extent, plane));
+        self.spare_count += 1;
         self.spare_bytes += geometry.len(extent).0;
+        self.compact_order();
         if let Some(changed) = &mut self.changed {
             changed.push(extent);
         }
@@ -259,6 +308,9 @@ impl Versions {
             let Some((extent, plane)) = self.spare_order.pop_front() else {
                 break;
             };
+            if !self.is_spare(extent, plane) {
+                continue;
+            }
             if !may(extent, plane) {
                 self.spare_order.push_back((extent, plane));
                 continue;
@@ -270,7 +322,7 @@ impl Versions {
                     self.planes.remove(&extent);
                 }
             }
-            self.spare_bytes -= len;
+            self.forget_spare(geometry, extent);
             taken += len;
             ranges.push((geometry.plane_offset(plane, geometry.start(extent)), len));
         }
@@ -282,8 +334,11 @@ impl Versions {
     pub(crate) fn check(&self, geometry: &Geometry) {
         let retired: u64 = self.retired.values().flatten().map(|v| geometry.len(v.extent).0).sum();
         assert_eq!(retired, self.retired_bytes);
-        let spare: u64 = self.spare_order.iter().map(|(e, _)| geometry.len(*e).0).sum();
-        assert_eq!(spare, self.spare_bytes);
+        let listed: HashSet<_> =
+            self.spare_order.iter().filter(|(e, p)| self.is_spare(*e, *p)).collect();
+        let spare: u64 = listed.iter().map(|(e, _)| geometry.len(*e).0).sum();
+        assert_eq!((spare, listed.len()), (self.spare_bytes, self.spare_count));
+        assert!(self.spare_order.len() <= 2 * self.spare_count + ORDER_SLACK + 1);
         for planes in self.planes.values() {
             for p in &planes.retired {
                 assert!(!planes.spare.contains(p), "INV-AREA-2");

@@ -227,6 +227,117 @@ fn holding_stops_everybody_but_the_holder() {
     });
 }
 
+/// Two areas held at once: both publishes show one moment, also for a thread that stores to one and
+/// then to the other.
+fn a_hold_covers_several_areas() {
+    let h = home();
+    let areas = [tracked(&h, "a"), tracked(&h, "b")];
+    areas.iter().for_each(|area| store(area, data_at(0), 0));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
+        scope.spawn(|| {
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                n += 1;
+                areas.iter().for_each(|area| store(area, data_at(0), n));
+            }
+        });
+        let mut last = 0;
+        for _ in 0..60 {
+            let holds = areas.each_ref().map(|area| area.hold_stores().unwrap());
+            // Nothing moves while it is held, and nothing between the two publishes.
+            let seen = areas.each_ref().map(|area| load(area, data_at(0)));
+            for area in &areas {
+                area.publish(Publish::Shared, b"").unwrap();
+            }
+            drop(holds);
+            let shown = ["a", "b"].map(|text| {
+                let snapshot = h.ns.hook(&name(text)).unwrap();
+                u64::from_ne_bytes(read_snapshot(&snapshot, data_at(0), 8).try_into().unwrap())
+            });
+            assert_eq!(shown, seen);
+            assert!(seen[0] == seen[1] || seen[0] == seen[1] + 1, "{seen:?}");
+            assert!(seen[0] >= last);
+            last = seen[0];
+        }
+    });
+}
+
+/// Stores far apart: the first extents are protected long before the last when a publish comes, and
+/// who faults there meanwhile waits for it.
+fn stores_go_on_while_many_places_are_protected() {
+    const PLACES: u64 = 16;
+    let h = home();
+    let area = tracked(&h, "a");
+    let at = |i: u64| data_at(i * 2);
+    // Between two places lies an extent without memory: each is protected by itself.
+    (0..PLACES).for_each(|i| store(&area, at(i), 1));
+    let stop = AtomicBool::new(false);
+    let stores = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
+        for thread in 0..2u64 {
+            let (area, stop, stores) = (&area, &stop, &stores);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    (0..3).for_each(|i| store(area, at(i) + 8 + thread * 8, 1));
+                    stores.fetch_add(3, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..40 {
+            (3..PLACES).for_each(|i| store(&area, at(i), round));
+            area.publish(Publish::Shared, b"").unwrap();
+        }
+    });
+    assert!(stores.load(Ordering::Relaxed) > 0);
+}
+
+/// Memory after `k` random stores is that of `k` extents more at most, whatever their size; also
+/// with live hooks, and also what the file system has really given.
+fn k_stores_take_at_most_k_extents() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for extent in [ByteLen::kib(64), ByteLen::kib(256), ByteLen::mib(2)] {
+        let h = home();
+        let small_zone = ByteLen::mib(2);
+        let base = AreaOptions::with_reserve(ByteLen::mib(256));
+        let area = h.ns.create(&name("a"), &AreaOptions { small_zone, extent, ..base }).unwrap();
+        area.allow_live_hooks(true).unwrap();
+        let (start, extents) = (area.geometry().small_zone().get(), 24);
+        (0..extents).for_each(|i| store(&area, start + i * extent.get(), i));
+        let held = |area: &Area| {
+            let stats = area.stats();
+            let counted = stats.own.get() + stats.retired.get() + stats.spare.get();
+            let file = std::fs::metadata(h.dir.path().join("a/memory"));
+            let given = file.map_or(0, |m| std::os::unix::fs::MetadataExt::blocks(&m) * 512);
+            assert!(given <= counted, "{given} bytes for {stats:?}");
+            counted
+        };
+        let mut snapshots = Vec::new();
+        for live in [false, true, true] {
+            match live {
+                true => snapshots.push(h.ns.hook_live(&name("a")).unwrap()),
+                false => {
+                    area.publish(Publish::Shared, b"").unwrap();
+                    snapshots.push(h.ns.hook(&name("a")).unwrap());
+                }
+            }
+            let before = held(&area);
+            let k = rng.u64(1..=extents);
+            for _ in 0..k {
+                let word = rng.u64(..extents * extent.get() / 8);
+                store(&area, start + word * 8, word);
+            }
+            let more = held(&area) - before;
+            assert!(more <= k * extent.get(), "{more} bytes more after {k} stores, {extent:?}");
+            assert!(more >= extent.get());
+        }
+    }
+}
+
 /// Without a publish in between, a hold costs no copies: what it protected is written in place.
 fn what_nobody_shows_is_written_in_place() {
     let h = home();
@@ -388,6 +499,9 @@ over_both_back_ends! {
     threads_race_for_one_extent,
     a_publish_is_one_moment,
     holding_stops_everybody_but_the_holder,
+    a_hold_covers_several_areas,
+    stores_go_on_while_many_places_are_protected,
+    k_stores_take_at_most_k_extents,
     what_nobody_shows_is_written_in_place,
     agrees_with_a_model,
     system_calls_need_prepared_buffers,

@@ -317,6 +317,30 @@ fn retry(
     }
 }
 
+/// Whether the memory of a file can come in huge pages: so its mount says, or for one that is not
+/// on any mount of this process (a memfd), the system.
+pub(crate) fn has_huge_pages(file: &File) -> bool {
+    let Ok(st) = fs::fstat(file) else { return false };
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let device = format!("{}:{}", fs::major(st.st_dev), fs::minor(st.st_dev));
+    match huge_option(&mounts, &device) {
+        Some(option) => option != "never",
+        None => {
+            let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+            let words = std::fs::read_to_string(path).unwrap_or_default();
+            ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|w| words.contains(w))
+        }
+    }
+}
+
+/// The option `huge` of the mount with this device, in the text of a `mountinfo`; without the
+/// option it is `never`.
+fn huge_option<'a>(mounts: &'a str, device: &str) -> Option<&'a str> {
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
+    let options = line.rsplit(' ').next()?.split(',');
+    Some(options.filter_map(|o| o.strip_prefix("huge=")).next().unwrap_or("never"))
+}
+
 /// The first range of allocated bytes at or after `from`.
 pub(crate) fn next_data(file: &File, from: u64, path: &Path) -> Result<Option<(u64, u64)>> {
     let start = match fs::seek(file, fs::SeekFrom::Data(from)) {
@@ -385,4 +409,20 @@ pub(crate) fn is_tmpfs(path: &Path) -> bool {
 pub(crate) fn owner_and_mode(folder: &Folder) -> Result<(u32, u32)> {
     let st = fs::fstat(folder.dir.as_fd()).map_err(|e| Fault::io("examine", &folder.path, e))?;
     Ok((st.st_uid, st.st_mode & 0o7777))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_say_whether_they_have_huge_pages() {
+        let mounts = "22 1 0:21 / /proc rw,nosuid - proc proc rw\n\
+                      31 22 0:27 / /dev/shm rw,nosuid - tmpfs tmpfs rw,size=8g,huge=advise\n\
+                      32 22 0:28 / /mnt/a\\040b rw shared:3 - tmpfs none rw,size=8g\n";
+        assert_eq!(huge_option(mounts, "0:27"), Some("advise"));
+        assert_eq!(huge_option(mounts, "0:28"), Some("never"));
+        assert_eq!(huge_option(mounts, "0:2"), None);
+        assert_eq!(huge_option("", "0:27"), None);
+    }
 }

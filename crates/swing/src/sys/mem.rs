@@ -214,14 +214,11 @@ pub(crate) fn allow_writing(at: usize, len: usize) -> Result<(), Errno> {
 /// file system is full.
 pub(crate) fn scratch(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, Errno> {
     assert!(len.is_multiple_of(SPAN_ALIGN), "smaller extents go another way");
-    let at = reserve_anywhere(len)?.as_ptr() as usize;
-    let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
-    let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the range has just been reserved by this call.
-    let mapped = unsafe { mm::mmap(at as *mut c_void, len, prot, flags, file, offset) };
-    let populated = mapped.and_then(|at| {
+    let at = map_aligned(len, file, offset)?;
+    let populated = {
         // SAFETY: advice and population change no contents of this call's own range.
         unsafe {
+            let at = at as *mut c_void;
             let _ = mm::madvise(at, len, Advice::LinuxHugepage);
             loop {
                 match mm::madvise(at, len, Advice::LinuxPopulateWrite) {
@@ -238,11 +235,35 @@ pub(crate) fn scratch(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<u
             Errno::FAULT | Errno::NOMEM | Errno::HWPOISON => Errno::NOSPC,
             e => e,
         })
-    });
+    };
     if populated.is_err() {
         drop_scratch(at, len);
     }
     populated.map(|()| at)
+}
+
+/// Maps a range of a file at a place for huge pages. The kernel chooses such a place by itself for
+/// most files that can have them: one call instead of four, each of which would lock the address
+/// space.
+fn map_aligned(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, Errno> {
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    // SAFETY: a mapping at an address of the kernel's choice.
+    let at = unsafe { mm::mmap(null_mut(), len, prot, flags, file, offset) }?;
+    if (at as usize).is_multiple_of(SPAN_ALIGN) {
+        return Ok(at as usize);
+    }
+    // SAFETY: the mapping just made.
+    let _ = unsafe { mm::munmap(at, len) };
+    let at = reserve_anywhere(len)?.as_ptr().cast();
+    // SAFETY: the range has just been reserved by this call.
+    match unsafe { mm::mmap(at, len, prot, flags | MapFlags::FIXED, file, offset) } {
+        Ok(_) => Ok(at as usize),
+        Err(e) => {
+            drop_scratch(at as usize, len);
+            Err(e)
+        }
+    }
 }
 
 /// Ends a scratch mapping.
@@ -269,11 +290,20 @@ pub(crate) fn map_over(
     let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the range is an extent that the caller has claimed.
-    unsafe { mm::mmap(at as *mut c_void, len, prot, flags, file, offset)? };
-    // The pages exist; only the faults are spared.
-    // SAFETY: populating changes no contents.
-    let _ = unsafe { mm::madvise(at as *mut c_void, len, Advice::LinuxPopulateWrite) };
-    Ok(())
+    unsafe { mm::mmap(at as *mut c_void, len, prot, flags, file, offset) }.map(|_| ())
+}
+
+/// Spares later faults in a range whose pages exist. By reading: the kernel maps many pages around
+/// each then, and as writable as the range is at that moment. A step at a time, so that others who
+/// change the address space get in between.
+pub(crate) fn map_pages(at: usize, len: usize) {
+    const STEP: usize = 256 << 10;
+    debug_assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096));
+    for start in (at..at + len).step_by(STEP) {
+        let step = STEP.min(at + len - start);
+        // SAFETY: populating changes no contents.
+        let _ = unsafe { mm::madvise(start as *mut c_void, step, Advice::LinuxPopulateRead) };
+    }
 }
 
 /// An address from outside (an option, a manifest) is used as a hint only inside the window.

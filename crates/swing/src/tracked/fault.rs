@@ -18,8 +18,17 @@ use super::{Tracked, keeper, table};
 use crate::extents::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
-use crate::sys::{futex, mem, room};
+use crate::sys::{futex, mem, process, room};
 use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
+
+/// After so many logged extents they are written down, and older ones protected early: that takes
+/// far longer where pages are small.
+const LOG_STEP: u32 = 8;
+const LOG_STEP_SMALL: u32 = 2;
+
+/// How often a private extent is found not to be writable before the fault counts as a crash: an
+/// extent can be protected, and made private again, between two looks.
+const MAX_DOUBTS: u32 = 4;
 
 /// What a fault was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +83,10 @@ pub fn prepare(address: *const u8, len: usize) -> bool {
     while at < end {
         let Some(area) = table::find(at) else { return true };
         let extent = area.extent_at(at);
-        if area.states.get(extent) != PRIVATE && !area.make_private(at) {
-            return false;
+        while !area.states.keep_hot(extent) {
+            if !area.make_private(at) {
+                return false;
+            }
         }
         at = area.base + area.geometry.range(extent).end.as_usize();
     }
@@ -104,12 +115,26 @@ impl Tracked {
     /// The write barrier for the extent of one address.
     fn make_private(&self, address: usize) -> bool {
         let extent = self.extent_at(address);
-        let mut tries = 0;
+        let (mut tries, mut doubts) = (0, 0);
         loop {
             let word = self.states.word(extent);
             match extents::state_of(word) {
-                // Another thread was faster, or the fault is about something else.
-                PRIVATE => return mem::is_writable(address),
+                // Another thread was faster; or somebody has just protected the extent, and says
+                // so before the gate opens; or the fault is about something else.
+                PRIVATE => {
+                    if mem::is_writable(address) {
+                        return true;
+                    }
+                    if self.gate.is_closed() {
+                        self.gate.enter();
+                        self.gate.leave();
+                    } else if self.states.word(extent) == word {
+                        doubts += 1;
+                        if doubts > MAX_DOUBTS {
+                            return false;
+                        }
+                    }
+                }
                 BUSY | FAULTING => self.states.wait(extent, word),
                 _ if word & UNARMED != 0 => self.states.wait(extent, word),
                 _ if word & NO_PLANE != 0 => {
@@ -169,7 +194,10 @@ impl Tracked {
         if !mine {
             return Ok(());
         }
+        let begin = process::thread_time_ns();
         let made = self.make_version(extent, next);
+        let spent = process::thread_time_ns().saturating_sub(begin);
+        self.copying_ns.fetch_add(spent, Ordering::Relaxed);
         let placed = match &made {
             Ok(version) => match self.gate.enter_unless_held() {
                 true => {
@@ -186,6 +214,7 @@ impl Tracked {
             Err(e) => Err(*e),
         };
         if matches!(placed, Ok(true)) {
+            self.after_placing(extent, matches!(made, Ok(Version::InFile)));
             return Ok(());
         }
         self.drop_version(extent, next, made.ok());
@@ -196,6 +225,18 @@ impl Tracked {
             self.gate.leave();
         }
         placed.map(|_| ())
+    }
+
+    /// What need not be done while others wait at the gate.
+    fn after_placing(&self, extent: ExtentId, in_file: bool) {
+        if in_file {
+            let (at, len) = self.span_of(extent);
+            mem::map_pages(at, len);
+        }
+        let step = if self.huge { LOG_STEP } else { LOG_STEP_SMALL };
+        if self.logged.fetch_add(1, Ordering::Relaxed) % step == step - 1 {
+            keeper::absorb_soon();
+        }
     }
 
     fn file(&self) -> BorrowedFd<'_> {
@@ -214,7 +255,7 @@ impl Tracked {
         if self.in_memory && room::take(len as u64).is_err() {
             return Err(Errno::NOSPC);
         }
-        if !self.geometry.is_huge(extent) {
+        if !self.huge || !self.geometry.is_huge(extent) {
             self.fill_file(at, len, offset, absent, next & SPARE != 0)?;
             return Ok(Version::InFile);
         }
@@ -231,8 +272,8 @@ impl Tracked {
         Ok(Version::Scratch(scratch))
     }
 
-    /// The way of small extents: the file is written from the old mapping, which spares the kernel
-    /// to fill the new pages with zeros.
+    /// The way where pages are small: the file is written from the old mapping, which spares the
+    /// kernel to fill the new pages with zeros, and takes no lock of the address space.
     fn fill_file(
         &self,
         at: usize,

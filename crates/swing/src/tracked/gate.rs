@@ -105,6 +105,11 @@ impl Gate {
         }
     }
 
+    /// Whether somebody is freezing just now.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.word.load(Ordering::SeqCst) & !HELD != 0
+    }
+
     /// Becomes the one who may hold; waits for others who do.
     pub(crate) fn begin_hold(&self) {
         while self.holding.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {

@@ -3,9 +3,11 @@
 //! A store that finds the memory file system full happens inside a signal handler, which can take
 //! no lock and allocate nothing. It asks the keeper, an ordinary thread, to reclaim what nobody
 //! needs in all tracked areas, and waits for a bounded time: should the keeper itself wait for a
-//! lock that the storing thread holds, the store goes on without it. After a fork, and as long as
-//! the child's view of the parent lives, the keeper also looks whether the child has gone, so that
-//! its memory comes back and extents can be written in place again.
+//! lock that the storing thread holds, the store goes on without it. It also writes down, every
+//! few stores, what the handler has logged, and protects early what stores have left behind: a hook
+//! need not wait for that then. After a fork, and as long as the child's view of the parent lives,
+//! the keeper also looks whether the child has gone, so that its memory comes back and extents can
+//! be written in place again.
 //!
 //! One thread a process, started with the first tracked area; a forked child has none, and needs
 //! none: it tracks nothing of its parent's, and starts its own with its own first area.
@@ -20,6 +22,8 @@ use crate::sys::{futex, process};
 
 /// Naps a store waits for the keeper, 10 ms each.
 const MAX_NAPS: u32 = 200;
+/// How often what stores have left behind is protected early.
+const PROTECT: Duration = Duration::from_millis(10);
 /// How often views of forked children are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -30,6 +34,8 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 pub(super) static START: Mutex<()> = Mutex::new(());
 /// Whether somebody needs memory.
 static SHORT: AtomicU32 = AtomicU32::new(0);
+/// Whether there is something to write down.
+static LOGGED: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody has asked for regular looks.
 static WATCHING: AtomicU32 = AtomicU32::new(0);
 
@@ -73,16 +79,29 @@ pub(crate) fn without_signals<T>(f: impl FnOnce() -> T) -> T {
 }
 
 fn run() {
+    process::wake_promptly();
     let mut seen = 0;
+    let mut protecting = false;
     loop {
         let request = REQUESTS.load(Ordering::SeqCst);
         if request == seen {
             let watching = WATCHING.swap(0, Ordering::SeqCst) != 0;
-            futex::wait(&REQUESTS, seen, watching.then_some(LOOK));
-            if watching && REQUESTS.load(Ordering::SeqCst) == seen && fork::look_after_views() {
+            let nap = watching.then_some(LOOK);
+            futex::wait(&REQUESTS, seen, if protecting { Some(PROTECT) } else { nap });
+            if REQUESTS.load(Ordering::SeqCst) != seen {
+                WATCHING.fetch_or(u32::from(watching), Ordering::SeqCst);
+                continue;
+            }
+            if protecting {
+                protecting = fork::absorb_tracked();
+            }
+            if watching && fork::look_after_views() {
                 WATCHING.store(1, Ordering::SeqCst);
             }
             continue;
+        }
+        if LOGGED.swap(0, Ordering::SeqCst) != 0 {
+            protecting |= fork::absorb_tracked();
         }
         if SHORT.swap(0, Ordering::SeqCst) != 0 {
             fork::reclaim_tracked();
@@ -99,6 +118,15 @@ pub(crate) fn watch_views() {
     // The keeper may sleep without a limit: a request wakes it.
     REQUESTS.fetch_add(1, Ordering::SeqCst);
     futex::wake_all(&REQUESTS);
+}
+
+/// Has what the handler logged written down now, so that the next publish has less to do.
+/// Async-signal-safe.
+pub(super) fn absorb_soon() {
+    if LOGGED.swap(1, Ordering::SeqCst) == 0 {
+        REQUESTS.fetch_add(1, Ordering::SeqCst);
+        futex::wake_all(&REQUESTS);
+    }
 }
 
 /// Has everything reclaimable given back; `false` when the keeper did not answer in time.

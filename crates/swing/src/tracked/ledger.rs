@@ -12,15 +12,19 @@ use super::{Closed, signal};
 use crate::area::{Core, State};
 use crate::error::Result;
 use crate::extents::{
-    self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, Own, PRIVATE, SPARE, UNARMED,
+    self, ABSENT, BUSY, FAULTING, FROZEN, HOT, IN_PLACE, LOGGED, NO_PLANE, Own, PLANNED, PRIVATE,
+    SPARE, UNARMED,
 };
+use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::sync::MutexGuard;
 use crate::units::{AreaOffset, ByteLen, ExtentId};
-use crate::versions::visible;
+use crate::versions::{merge, visible};
 
 /// Memory given back while the threads that store there wait.
 const PUNCH_STEP: ByteLen = ByteLen::mib(8);
+/// Extents on each side of one that say where the crowd is.
+const CROWD: u32 = 4;
 
 impl Core {
     /// Writes down which extents the handler has made private.
@@ -41,6 +45,8 @@ impl Core {
             extents::state_of(word) == PRIVATE && word & LOGGED != 0,
             "INV-AREA-12: {extent} was logged once"
         );
+        // Protected early in vain: it stays open now.
+        let hot = if word & IN_PLACE != 0 { HOT } else { 0 };
         let born = state.next_epoch;
         if word & IN_PLACE != 0 {
             let plane = state.own.get(extent).map_or(0, |own| own.plane);
@@ -51,6 +57,9 @@ impl Core {
             let old = state.own.set(extent, Some(Own { plane, born }));
             if let Some(old) = old {
                 assert_ne!(old.plane, plane, "INV-AREA-1: a visible version is never overwritten");
+                if old.born.next() == born {
+                    state.rewritten += self.geometry.len(extent).0;
+                }
                 let State { versions, live, .. } = &mut *state;
                 versions.free(&self.geometry, live, (extent, old.plane), old.born, born);
             }
@@ -61,23 +70,49 @@ impl Core {
         }
         state.private.push(extent);
         state.dirty = true;
-        self.states.set(extent, PRIVATE);
+        let next = self.private_word(state, extent) | hot;
+        // Only `prepare` changes the word meanwhile, and says that it is hot.
+        if !self.states.exchange(extent, word, next) {
+            self.states.set(extent, next | HOT);
+        }
+    }
+
+    /// The word of an extent that has become private. In a tracked area it says where the version
+    /// after the next publish goes, so that a publish has nothing to decide.
+    pub(crate) fn private_word(&self, state: &mut State, extent: ExtentId) -> u32 {
+        if self.tracked.get().is_none() {
+            return PRIVATE;
+        }
+        let current = state.own.get(extent).map(|own| own.plane);
+        PRIVATE | PLANNED | self.next_plane(state, extent, current)
     }
 
     /// Decides where the next version of an extent goes. `publishing`: the present version is about
     /// to be shown by a manifest that does not exist yet.
+    ///
+    /// The gate may be open: an extent that the handler claims meanwhile is left to it, and what it
+    /// has finished is not in the tables, nor in a state that this looks at.
     pub(crate) fn arm(&self, state: &mut State, extent: ExtentId, publishing: bool) {
         loop {
             let word = self.states.word(extent);
             let now = extents::state_of(word);
+            if now == PRIVATE && word & PLANNED != 0 {
+                let next = self.private_word(state, extent) | word & HOT;
+                if self.states.exchange(extent, word, next) {
+                    return;
+                }
+                continue;
+            }
             if now != ABSENT && now != FROZEN {
                 return;
             }
             let own = state.own.get(extent);
             let seen = |own: &Own| publishing || visible(&state.live, own.born, state.next_epoch);
             let next = if now == FROZEN && own.as_ref().is_some_and(|own| !seen(own)) {
-                state.in_place.push(extent);
-                IN_PLACE
+                if word & IN_PLACE == 0 {
+                    state.in_place.push(extent);
+                }
+                IN_PLACE | PLANNED | self.next_plane(state, extent, own.map(|own| own.plane))
             } else {
                 self.next_plane(state, extent, own.map(|own| own.plane))
             };
@@ -88,15 +123,112 @@ impl Core {
     }
 
     fn next_plane(&self, state: &mut State, extent: ExtentId, current: Option<u32>) -> u32 {
-        let plane = |e: u32| state.own.get(ExtentId(e)).map(|own| own.plane);
-        let beside = [extent.0.checked_sub(1).and_then(plane), plane(extent.0 + 1)];
-        let choice = state.versions.peek(&self.geometry, extent, current, beside);
+        let beside = [extent.0.checked_sub(1), Some(extent.0 + 1)]
+            .map(|e| self.plane_beside(state, extent, ExtentId(e?)));
+        let choice = match current.and_then(|current| self.crowd(state, extent, current)) {
+            Some(crowd) => state.versions.peek_apart(extent, current, crowd),
+            None => state.versions.peek(&self.geometry, extent, current, beside),
+        };
         let Some(choice) = choice else { return NO_PLANE };
         let len = u64::from(choice.plane + 1) * self.geometry.reserve().0;
         if self.memory_of_len(state, len).is_err() {
             return NO_PLANE;
         }
         extents::plane_bits(choice.plane) | if choice.spare { SPARE } else { 0 }
+    }
+
+    /// The plane of nearly all extents around one that lies in another. The extent that a sweep was
+    /// in when a publish came is stored to twice and so out of step with the others, for good if
+    /// all only alternate: it has to go through a third plane, or costs each hook a mapping.
+    fn crowd(&self, state: &State, extent: ExtentId, current: u32) -> Option<u32> {
+        let plane = |e: u32| state.own.get(ExtentId(e)).map(|own| own.plane);
+        let crowd = plane(extent.0 + 1).filter(|p| *p != current);
+        let crowd = crowd.or_else(|| plane(extent.0.checked_sub(1)?)).filter(|p| *p != current)?;
+        let around = (extent.0.saturating_sub(CROWD)..extent.0)
+            .chain(extent.0 + 1..=extent.0 + CROWD)
+            .filter(|e| plane(*e) == Some(crowd));
+        (around.count() >= 2 * CROWD as usize - 1).then_some(crowd)
+    }
+
+    /// The plane of an extent's neighbour at the time when the extent gets its next version: so
+    /// that what is stored to between two publishes lies in one plane, and is one mapping.
+    fn plane_beside(&self, state: &State, extent: ExtentId, beside: ExtentId) -> Option<u32> {
+        if beside.0 >= self.states.len() {
+            return None;
+        }
+        let (word, mine) = (self.states.word(beside), self.states.get(extent));
+        let planned = match extents::state_of(word) {
+            // Both have been stored to since the last publish, or neither: they go on together.
+            PRIVATE => mine == PRIVATE && word & PLANNED != 0,
+            FROZEN => {
+                word & (UNARMED | NO_PLANE) == 0 && (word & IN_PLACE == 0 || word & PLANNED != 0)
+            }
+            _ => false,
+        };
+        match planned {
+            true => Some(extents::plane_of(word)),
+            false => state.own.get(beside).map(|own| own.plane),
+        }
+    }
+
+    /// Write-protects, ahead of the next publish, what became private some time ago: stores move
+    /// on, and the publish then has little left to protect. A store to such an extent is trapped
+    /// once, and keeps it open until that publish. `true` when there will be more to protect.
+    pub(crate) fn protect_early(&self, state: &mut State) -> Result<bool> {
+        if !self.tracked.get().is_some_and(|t| t.hooked_live.load(Ordering::Relaxed)) {
+            return Ok(false);
+        }
+        let young = state.private.split_off(state.old_private.min(state.private.len()));
+        let (mut hot, mut early) = (Vec::new(), Vec::new());
+        for extent in std::mem::take(&mut state.private) {
+            let word = self.states.word(extent);
+            let ready = extents::state_of(word) == PRIVATE && word & (PLANNED | HOT) == PLANNED;
+            // Whoever stores there meanwhile waits for the word.
+            match ready && self.states.exchange(extent, word, FROZEN | UNARMED) {
+                true => early.push((extent, word)),
+                false => hot.push(extent),
+            }
+        }
+        let result = self.protect_some(&early);
+        for (extent, word) in early {
+            if result.is_ok() {
+                state.in_place.push(extent);
+                self.states.set(extent, FROZEN | IN_PLACE | PLANNED | extents::plan_of(word));
+            } else {
+                hot.push(extent);
+                self.states.set(extent, word | HOT);
+            }
+        }
+        state.old_private = hot.len() + young.len();
+        let more = !young.is_empty();
+        state.private = hot;
+        state.private.extend(young);
+        result.map(|()| more)
+    }
+
+    /// Write-protects all of some extents, or none.
+    fn protect_some(&self, extents: &[(ExtentId, u32)]) -> Result<()> {
+        let range = |(e, _): &(ExtentId, u32)| (self.geometry.start(*e).0, self.geometry.len(*e).0);
+        let small = self.tracked.get().is_some_and(|t| !t.huge);
+        let span = self.mapping.span();
+        let path = self.memory_path();
+        let mut ranges = extents.iter().map(range).collect();
+        if !small {
+            ranges = merge(ranges);
+        }
+        for (i, (start, len)) in ranges.iter().enumerate() {
+            let Err(e) = span.protect(*start as usize, *len as usize, false) else { continue };
+            for (start, len) in &ranges[..=i] {
+                let opened = span.protect(*start as usize, *len as usize, true);
+                // A private extent must be writable: a store to it would count as a crash.
+                assert!(
+                    opened.is_ok(),
+                    "cannot take back the protection at {start:#x}: {opened:?}"
+                );
+            }
+            return Err(mapping_fault(e, &path));
+        }
+        Ok(())
     }
 
     /// Arms everything that is not armed by being zero: what is mapped, and what has old versions.
@@ -121,12 +253,9 @@ impl Core {
             let unseen = |own: &Own| !visible(&state.live, own.born, state.next_epoch);
             changed.extend(state.own.iter().filter(|(_, own)| unseen(own)).map(|(e, _)| e));
         }
-        let _closed = self.close_gate();
         self.absorb(state);
         for extent in changed {
-            if self.states.word(extent) & IN_PLACE == 0 {
-                self.arm(state, extent, false);
-            }
+            self.arm(state, extent, false);
         }
     }
 
@@ -138,7 +267,7 @@ impl Core {
     /// stays shut when `hold`. `publishing`: a manifest will show what is frozen.
     pub(crate) fn freeze(&self, state: &mut State, publishing: bool, hold: bool) -> Result<()> {
         let Some(tracked) = self.tracked.get() else {
-            return self.protect_private(state, FROZEN).1;
+            return self.protect_private(state, |_| FROZEN).1;
         };
         signal::rearm();
         // Most of the log before the gate closes, so that it opens again sooner.
@@ -146,12 +275,18 @@ impl Core {
         let closed = tracked.gate.close();
         self.absorb(state);
         let again = if publishing { std::mem::take(&mut state.in_place) } else { Vec::new() };
+        // Normally the next version's place is known already, and no thread waits for it.
+        let frozen_word = |word: u32| match publishing && word & PLANNED != 0 {
+            true => FROZEN | extents::plan_of(word),
+            false => FROZEN | UNARMED,
+        };
         for extent in &again {
-            if self.states.word(*extent) & (7 | IN_PLACE) == FROZEN | IN_PLACE {
-                self.states.set(*extent, FROZEN | UNARMED);
+            let word = self.states.word(*extent);
+            if extents::state_of(word) == FROZEN && word & IN_PLACE != 0 {
+                self.states.set(*extent, frozen_word(word));
             }
         }
-        let (frozen, result) = self.protect_private(state, FROZEN | UNARMED);
+        let (frozen, result) = self.protect_private(state, frozen_word);
         if hold && result.is_ok() {
             tracked.gate.hold(&closed);
         }
@@ -219,10 +354,18 @@ impl Core {
                 if tracked && now == FAULTING && extents::plane_of(word) == plane {
                     return false;
                 }
-                if tracked && (now == FROZEN || now == ABSENT) && word & IN_PLACE == 0 {
-                    self.states.set(extent, now | UNARMED);
-                    taken.push(extent);
+                if !tracked || extents::plane_of(word) != plane {
+                    return true;
                 }
+                match now {
+                    // Nobody uses these plans before the next publish.
+                    PRIVATE | FROZEN if word & PLANNED != 0 => {}
+                    FROZEN | ABSENT if word & IN_PLACE == 0 => {
+                        self.states.set(extent, now | UNARMED);
+                    }
+                    _ => return true,
+                }
+                taken.push(extent);
                 true
             });
             drop(closed);

@@ -58,7 +58,8 @@ mod table;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
 pub(crate) use gate::Closed;
@@ -89,6 +90,14 @@ pub(crate) struct Tracked {
     /// too high, so that 0 is the end.
     head: AtomicU32,
     links: Box<[AtomicU32]>,
+    /// How many extents have ever been logged.
+    logged: AtomicU32,
+    /// Hooks may come at any moment: what can be done ahead of them is.
+    pub hooked_live: AtomicBool,
+    /// The memory file can have huge pages: extents of that size are filled through a mapping.
+    huge: bool,
+    /// Time of the processor spent on filling new versions.
+    pub copying_ns: AtomicU64,
     pub copied: AtomicU64,
     pub populated: AtomicU64,
     pub in_place: AtomicU64,
@@ -142,6 +151,13 @@ impl Area {
         core.hold_stores().map_err(|fault| PublishError::from_fault(fault, &core.context()))
     }
 
+    /// How much time of the processor trapped stores have spent so far on allocating and copying
+    /// extents; the rest of the time that a trapped store takes, it waits. Takes no lock.
+    pub fn time_copying(&self) -> Duration {
+        let tracked = self.core.tracked.get();
+        Duration::from_nanos(tracked.map_or(0, |t| t.copying_ns.load(Ordering::Relaxed)))
+    }
+
     /// Whether plain stores work.
     pub fn is_tracked(&self) -> bool {
         self.core.tracked.get().is_some()
@@ -183,6 +199,10 @@ impl Core {
             gate: Gate::default(),
             head: AtomicU32::new(0),
             links,
+            logged: AtomicU32::new(0),
+            hooked_live: AtomicBool::new(false),
+            huge: self.geometry.has_huge_extents() && crate::sys::file::has_huge_pages(&file),
+            copying_ns: AtomicU64::new(0),
             copied: AtomicU64::new(0),
             populated: AtomicU64::new(0),
             in_place: AtomicU64::new(0),
@@ -212,6 +232,21 @@ impl Core {
             tracked.gate.end_hold();
         }
         held.map(|()| HoldGuard { core: self, _thread: PhantomData })
+    }
+
+    /// Keeps private extents writable until the next publish; `false` when some are not private.
+    pub(crate) fn keep_open(&self, mut extents: std::ops::Range<u32>) -> bool {
+        match self.tracked.get() {
+            Some(_) => extents.all(|e| self.states.keep_hot(ExtentId(e))),
+            None => self.states.all_private(extents),
+        }
+    }
+
+    /// Whether live hooks are expected.
+    pub(crate) fn expect_live_hooks(&self, expected: bool) {
+        if let Some(tracked) = self.tracked.get() {
+            tracked.hooked_live.store(expected, Ordering::Relaxed);
+        }
     }
 
     /// Faults in the area are no longer handled.

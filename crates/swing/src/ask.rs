@@ -1,0 +1,217 @@
+//! Asking the owner of an area for its state of this moment: the hooker's side of [`crate::live`].
+//!
+//! Connecting costs more than asking, so a connection that has been answered is kept for the next
+//! hook of the same area, a few of them a process. One whose owner has gone, or has closed it to
+//! make room for others, is made again; one whose answer did not come in time is not used again,
+//! because the answer may still come. A forked child makes its own.
+//!
+//! Every wait is bounded by [`LIVE_TIMEOUT`].
+
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use crate::live::{ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST};
+use crate::sync::Mutex;
+use crate::sys::file::Folder;
+
+/// The most connections one process keeps.
+const MAX_KEPT: usize = 16;
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Fresh,
+    Refused,
+    /// Nobody there, or no time.
+    None,
+}
+
+/// A connection to the owner of the area in one folder.
+struct Kept {
+    folder: (u64, u64),
+    process: u32,
+    stream: UnixStream,
+}
+
+/// The connections not in use, the one used last at the end.
+static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+
+/// Asks the owner for a fresh publish.
+pub(crate) fn ask(folder: &Folder) -> Answer {
+    let Ok(identity) = folder.identity() else { return Answer::None };
+    if let Some(kept) = take_kept(identity)
+        && let Some(answer) = ask_through(&kept.stream)
+    {
+        return keep(kept, answer);
+    }
+    let Some(stream) = connect(folder) else { return Answer::None };
+    let kept = Kept { folder: identity, process: std::process::id(), stream };
+    match ask_through(&kept.stream) {
+        Some(answer) => keep(kept, answer),
+        None => Answer::None,
+    }
+}
+
+/// A kept connection that the other side has not closed.
+fn take_kept(folder: (u64, u64)) -> Option<Kept> {
+    // A child forked while another thread held this lock must not wait for it.
+    let mut all = KEPT.try_lock()?;
+    let me = std::process::id();
+    all.retain(|k| k.process == me);
+    let at = all.iter().rposition(|k| k.folder == folder)?;
+    Some(all.remove(at))
+}
+
+fn keep(kept: Kept, answer: Answer) -> Answer {
+    if answer != Answer::None
+        && let Some(mut all) = KEPT.try_lock()
+    {
+        if all.len() >= MAX_KEPT {
+            all.remove(0);
+        }
+        all.push(kept);
+        debug_assert!(all.len() <= MAX_KEPT);
+    }
+    answer
+}
+
+/// `None` when the connection is closed: by an owner that is gone, or needs the room.
+fn ask_through(mut stream: &UnixStream) -> Option<Answer> {
+    // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
+    let sent = unsafe {
+        let (bytes, len) = (REQUEST.as_ptr().cast(), REQUEST.len());
+        libc::send(stream.as_raw_fd(), bytes, len, libc::MSG_NOSIGNAL)
+    };
+    if sent != REQUEST.len() as isize {
+        return None;
+    }
+    let mut answer = [0u8; ANSWER_BYTES];
+    match stream.read_exact(&mut answer) {
+        Ok(()) if answer[..4] == FRESH.to_le_bytes() => Some(Answer::Fresh),
+        Ok(()) if answer[..4] == REFUSED.to_le_bytes() => Some(Answer::Refused),
+        Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => None,
+        Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => None,
+        _ => Some(Answer::None),
+    }
+}
+
+/// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
+fn connect(folder: &Folder) -> Option<UnixStream> {
+    // SAFETY: makes a descriptor, which the stream owns from then on.
+    let stream = unsafe {
+        let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+        let fd = libc::socket(libc::AF_UNIX, flags, 0);
+        if fd < 0 {
+            return None;
+        }
+        UnixStream::from_raw_fd(fd)
+    };
+    // The time to write also bounds the time to connect.
+    stream.set_write_timeout(Some(LIVE_TIMEOUT)).ok()?;
+    stream.set_read_timeout(Some(LIVE_TIMEOUT)).ok()?;
+    let path = folder.proc_path(LIVE);
+    let address = address_of(&path);
+    let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: a valid descriptor and address of that length.
+    let connected =
+        unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), len) } == 0;
+    connected.then_some(stream)
+}
+
+fn address_of(path: &Path) -> libc::sockaddr_un {
+    // SAFETY: all-zero bytes are a valid address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = path.as_os_str().as_bytes();
+    assert!(bytes.len() < address.sun_path.len(), "a path through /proc is short");
+    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, Folder) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open_path(dir.path()).unwrap();
+        (dir, folder)
+    }
+
+    fn reply(status: u32) -> [u8; ANSWER_BYTES] {
+        let mut bytes = [0; ANSWER_BYTES];
+        bytes[..4].copy_from_slice(&status.to_le_bytes());
+        bytes
+    }
+
+    fn serve(stream: &mut UnixStream, bytes: &[u8]) {
+        let mut request = [0; REQUEST.len()];
+        stream.read_exact(&mut request).unwrap();
+        assert_eq!(request, REQUEST);
+        stream.write_all(bytes).unwrap();
+    }
+
+    #[test]
+    fn a_path_without_a_listener_is_no_answer() {
+        let (_dir, folder) = folder();
+        assert_eq!(ask(&folder), Answer::None);
+        let gone = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        drop(gone);
+        assert_eq!(ask(&folder), Answer::None);
+    }
+
+    #[test]
+    fn an_answer_is_known_or_none() {
+        let (_dir, folder) = folder();
+        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let server = std::thread::spawn(move || {
+            // One cut off, one unknown: neither connection is used again.
+            for bytes in [&[FRESH as u8; 1][..], &[9; 16], &reply(REFUSED)] {
+                serve(&mut listener.accept().unwrap().0, bytes);
+            }
+        });
+        assert_eq!(ask(&folder), Answer::None);
+        assert_eq!(ask(&folder), Answer::None);
+        assert_eq!(ask(&folder), Answer::Refused);
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn a_connection_is_kept_until_the_owner_closes_it() {
+        let (_dir, folder) = folder();
+        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let server = std::thread::spawn(move || {
+            let mut first = listener.accept().unwrap().0;
+            serve(&mut first, &reply(FRESH));
+            serve(&mut first, &reply(REFUSED));
+            drop(first);
+            serve(&mut listener.accept().unwrap().0, &reply(FRESH));
+        });
+        assert_eq!(ask(&folder), Answer::Fresh);
+        assert_eq!(ask(&folder), Answer::Refused);
+        // Either the closed end is noticed when asking, or it closes while the answer is awaited.
+        assert_eq!(ask(&folder), Answer::Fresh);
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn more_areas_than_connections_are_kept() {
+        let homes: Vec<_> = (0..2 * MAX_KEPT).map(|_| folder()).collect();
+        std::thread::scope(|scope| {
+            for (_, folder) in &homes {
+                let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+                scope.spawn(move || serve(&mut listener.accept().unwrap().0, &reply(FRESH)));
+                assert_eq!(ask(folder), Answer::Fresh);
+            }
+        });
+        assert!(KEPT.lock().len() <= MAX_KEPT);
+    }
+}
