@@ -127,6 +127,19 @@ bench-fig8: tools ## Handing 1-8 GB to another process: hook, FIFO, pipe, socket
 	$(PY) bench/fig8.py --bin $(BIN)
 	$(PY) bench/experiments.py fig8
 
+.PHONY: bench-fig9
+bench-fig9: tools ## Throughput of a storing process under snapshots: live hooks against fork
+	$(PY) bench/fig9.py
+	$(PY) bench/experiments.py fig9
+
+.PHONY: bench-live
+bench-live: tools ## Time of a live hook of an 8 GB owner, and the stalls of its stores
+	$(PY) bench/live.py
+
+.PHONY: bench-extents
+bench-extents: tools ## What the size of extents trades; the tables of docs/extents.md
+	$(PY) bench/extents.py
+
 .PHONY: bench-fig10
 bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, shared memory
 	cargo build --release --locked -p swing-preload --lib --examples

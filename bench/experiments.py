@@ -1,7 +1,7 @@
-"""Draws the paper's experiments from their results: docs/pictures/fig8.svg, fig10.svg; and prints
+"""Draws the paper's experiments from their results, docs/pictures/fig8.svg and so on; and prints
 the tables of docs/experiments.md.
 
-    python bench/experiments.py [fig8] [fig10]
+    python bench/experiments.py [fig8] [fig9] [fig10]
 """
 
 from __future__ import annotations
@@ -142,9 +142,62 @@ def fig10(results: dict) -> None:
     save(figure, "fig10")
 
 
+def fig9_rates(results: dict, pages: str, way: str) -> tuple[dict, dict]:
+    """Parts of the unshared rate: by seconds between snapshots (9a), and by skew (9b)."""
+    lines = [i for i in results["lines"] if (i["pages"], i["way"]) == (pages, way)]
+    alone = {i["pattern"]: i["updates_per_s"] for i in lines if i["interval_ms"] == 0}
+    shared = [i for i in lines if i["interval_ms"] != 0 and i["pattern"] in alone]
+    part = [(i, i["updates_per_s"] / alone[i["pattern"]]) for i in shared]
+    sweep = {i["interval_ms"] / 1000: p for i, p in part if i["pattern"] == "sweep"}
+    skews = {int(i["pattern"][7:]): p for i, p in part if i["pattern"] != "sweep"}
+    return dict(sorted(sweep.items())), dict(sorted(skews.items()))
+
+
+FIG9 = {
+    ("huge", "swing"): ("live hook, 2 MiB pages", OURS, "-"),
+    ("small", "swing"): ("live hook, 4 KiB pages", OURS, ":"),
+    ("huge", "fork"): ("fork, 2 MiB pages", THEIRS, "-"),
+    ("small", "fork"): ("fork, 4 KiB pages", THEIRS, ":"),
+}
+
+
+def fig9(results: dict) -> None:
+    """Throughput as a part of the unshared one: against the interval, and against the skew."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), sharey=True)
+    for (pages, way), (label, colour, line) in FIG9.items():
+        for axes, rates in zip((left, right), fig9_rates(results, pages, way), strict=True):
+            values = [100 * p for p in rates.values()]
+            axes.plot(list(rates), values, line, color=colour, marker="o", ms=3, label=label)
+    ticks = [0.25, 0.5, 1, 2, 4, 8, 20]
+    left.set(title="9a: all updated in order", xlabel="seconds between snapshots", xscale="log")
+    left.set(ylabel="throughput, % of unshared", ylim=(0, 110))
+    left.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    left.minorticks_off()
+    right.set(title="9b: random, a snapshot every 8 s", xlabel="updates / data, %")
+    right.set_xticks([50, 60, 70, 80, 90], ["50/50", "60/40", "70/30", "80/20", "90/10"])
+    right.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    save(figure, "fig9")
+
+
+def fig9_table(results: dict) -> str:
+    """The same in numbers."""
+    shown = ""
+    for number, unit in ((0, " s"), (1, " %")):
+        found = {key: fig9_rates(results, *key)[number] for key in FIG9}
+        heads = sorted({at for rates in found.values() for at in rates})
+        rows = [
+            [FIG9[key][0], *(f"{100 * rates[at]:.0f} %" if at in rates else "" for at in heads)]
+            for key, rates in found.items() if rates
+        ]
+        shown += table(["", *(f"{at:g}{unit}" for at in heads)], rows) + "\n"
+    return shown
+
+
 def main() -> None:
     """Draws what was asked for and was measured."""
-    drawers = {"fig8": (fig8, fig8_table), "fig10": (fig10, fig10_table)}
+    drawers = {
+        "fig8": (fig8, fig8_table), "fig9": (fig9, fig9_table), "fig10": (fig10, fig10_table)
+    }
     for name in sys.argv[1:] or drawers:
         results = load(name)
         if results is None:

@@ -1,60 +1,40 @@
-"""Live hooks of a storing owner, and what the size of extents trades; with and without huge pages.
+"""Live hooks of a storing owner: how long a hook takes, and how long the owner's stores stall.
 
-    python3 bench/live.py [--mib 8192] [--small]
+    python3 bench/live.py [--mib 8192] [--pages huge,small] [--intervals 1000,100]
 
-Builds and runs the examples `live-bench` and `extent-bench` of crates/swing, and writes
-bench/results/live.json. Huge pages need a tmpfs mounted with huge=advise: as root one is mounted
-for the time of the run; otherwise only /dev/shm as it is is measured.
+One process stores eight bytes at a time without a pause: ascending over all of its area, and at
+random places. Another hooks it, every so often. Written to bench/results/live.json for each: how
+long a hook took; how long trapped stores took (`trapped_us`); and of that what was not spent by the
+processor on copying the extent (`stall_us`): traps, system calls, waiting for a publish.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import tempfile
 
 import common
+import swing_examples
 
-
-def run(example: str, arguments: list[str], directory: str) -> list[dict]:
-    """The lines of JSON of an example, its namespaces in `directory`."""
-    command = ["cargo", "run", "--release", "--locked", "-q", "-p", "swing", "--example", example]
-    environment = os.environ | {"SWING_BENCH_DIR": directory}
-    done = subprocess.run(
-        [*command, "--", *arguments],
-        check=True, capture_output=True, text=True, env=environment, cwd=common.ROOT,
-    )
-    print(done.stdout, end="", flush=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def measure(directory: str, arguments: argparse.Namespace) -> dict:
-    """Everything on one file system."""
-    live = []
-    for interval_ms in ("1000", "100", "10"):
-        hooks = {"1000": "10", "100": "50", "10": "200"}[interval_ms]
-        live += run("live-bench", [str(arguments.mib), hooks, interval_ms], directory)
-    return {"live": live, "extents": run("extent-bench", ["512", "64"], directory)}
+KEYS = ("pages", "pattern", "mib", "interval_ms")
 
 
 def main() -> None:
     """Measures and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=8192, help="size of the storing owner's area")
-    parser.add_argument("--small", action="store_true", help="without huge pages only")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mib", default="8192", help="size of the storing owner's area")
+    parser.add_argument("--pages", default="huge,small")
+    parser.add_argument("--intervals", default="1000,100", help="milliseconds between hooks")
+    parser.add_argument("--seconds", type=float, default=15, help="for each")
     arguments = parser.parse_args()
-    results = {"small_pages": measure("/dev/shm", arguments)}
-    if os.geteuid() == 0 and not arguments.small:
-        with tempfile.TemporaryDirectory() as directory:
-            mount = ["mount", "-t", "tmpfs", "-o", "size=90%,huge=advise", "tmpfs", directory]
-            subprocess.run(mount, check=True)
-            try:
-                results["huge_pages"] = measure(directory, arguments)
-            finally:
-                subprocess.run(["umount", "-l", directory], check=False)
-    common.write("live", results)
+    swing_examples.build()
+    lines = swing_examples.known("live", "lines")
+    for pages in arguments.pages.split(","):
+        for interval in arguments.intervals.split(","):
+            hooks = str(max(10, int(arguments.seconds * 1000 / int(interval))))
+            words = (arguments.mib, hooks, interval)
+            for line in swing_examples.run(pages, "live-bench", *words):
+                lines = swing_examples.replace(lines, {"pages": pages, **line}, KEYS)
+                common.write("live", {"lines": lines})
 
 
 if __name__ == "__main__":

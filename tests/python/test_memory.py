@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import gc
 import multiprocessing
 import pickle
+import re
 import socket
 import subprocess
 import sys
@@ -93,10 +95,13 @@ def test_workers_get_the_name_and_a_copy_of_their_own(method):
     array = area.array((1 << 20,), "int64")
     array[:] = 1
     area.publish()
-    assert len(pickle.dumps(area)) < 200
+    named = memory.create(8 << 20, name=f"for {method}")
+    named.array((1 << 20,), "int64")[:] = 1
+    named.publish()
+    assert len(pickle.dumps(area)) < 200 and named.name.encode() in pickle.dumps(named)
     array[0] = 1000
     with multiprocessing.get_context(method).Pool(2) as pool:
-        assert pool.map(change, [area] * 4) == [(1 << 20, 9)] * 4
+        assert pool.map(change, [area, named] * 2) == [(1 << 20, 9)] * 4
     assert array[0] == 1000 and array[1:].max() == 1
 
 
@@ -136,15 +141,172 @@ def test_misuse_is_an_error():
             memory.create(length)
     area = memory.create(10)
     assert len(area) == len(area.buffer) == 10
-    with pytest.raises(TypeError):
-        area.array((11,), "uint8")
     area.release()
     area.release()
     for use in (lambda: area.token, lambda: area.buffer, area.publish):
         with pytest.raises(ValueError, match="released"):
             use()
+    with pytest.raises(memory.MemoryError) as gone:
+        memory.hook(4095)
+    assert gone.value.code == -2
+    assert pickle.loads(pickle.dumps(gone.value)).code == -2
+
+
+@pytest.mark.parametrize("length", [1.5, "10", None, True, [10]])
+def test_lengths_are_whole_numbers(length):
+    with pytest.raises(TypeError):
+        memory.create(length)
+
+
+def test_tokens_and_lengths_have_bounds():
+    for token in (0, -1, 4096, 1 << 70):
+        with pytest.raises(ValueError):
+            memory.hook(token)
+    with pytest.raises(ValueError):
+        memory.create((1 << 44) + 1)
+    for token in (1.0, None, True, b"bytes"):
+        with pytest.raises(TypeError):
+            memory.hook(token)
+    assert len(memory.create(np.int64(100))) == 100
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    area = memory.create(100)
+    assert area.array(100, "uint8").shape == (100,)
+    assert area.array((5, 5), "f4").nbytes == 100 and area.array([2, 0], "f8").size == 0
+    assert area.array((), "i4", offset=96).shape == ()
+    for shape, dtype, offset in (
+        ((101,), "uint8", 0), ((13,), "int64", 0), ((1,), "uint8", 100), ((-1,), "uint8", 0),
+        ((10,), "uint8", -1), ((10,), "uint8", 101), ((1 << 40, 1 << 40), "uint8", 0),
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            area.array(shape, dtype, offset)
+    for shape, dtype in (((1,), object), ((1,), [("a", "i4"), ("b", "O")]), ((1.5,), "i4")):
+        with pytest.raises(TypeError):
+            area.array(shape, dtype)
+
+
+def test_a_name_leads_to_the_area_as_long_as_it_lives(run):
+    area = memory.create(4096, name="prices of today")
+    area.buffer[0] = 5
+    area.publish()
+    assert area.name == "prices of today" and "prices of today" in repr(area)
+    hooked = memory.hook("prices of today")
+    assert hooked.buffer[0] == 5 and hooked.name is None
+    with pytest.raises(memory.MemoryError, match="another area") as taken:
+        memory.create(10, name="prices of today")
+    assert taken.value.code == -13
+    program = run(
+        "from swingdb import memory\n"
+        "area = memory.hook('prices of today')\n"
+        "named = memory.create(10, name='from elsewhere'); named.publish()\n"
+        "print(area.buffer[0]); input()"
+    )
+    assert program.line() == "5"
+    memory.hook("from elsewhere")
+    program.kill()
     with pytest.raises(memory.MemoryError):
-        memory.hook(5000)
+        memory.hook("from elsewhere")
+    memory.create(10, name="from elsewhere")
+    area.release()
+    with pytest.raises(memory.MemoryError) as gone:
+        memory.hook("prices of today")
+    assert gone.value.code == -2
+    memory.create(10, name="prices of today").release()
+
+
+def test_names_are_checked():
+    for name in ("", "x" * 256, "a\0b", "\u00e9" * 128):
+        with pytest.raises(ValueError):
+            memory.create(10, name=name)
+        with pytest.raises(ValueError):
+            memory.hook(name)
+    with pytest.raises(TypeError):
+        memory.create(10, name=b"bytes")
+    assert memory.create(10, name="\u00e9" * 127).name == "\u00e9" * 127
+
+
+def test_a_copy_is_of_this_moment_and_nobody_elses():
+    area = memory.create(8 << 20)
+    array = area.array((1 << 20,), "int64")
+    array[:] = 1
+    copy = area.copy()
+    array[0] = 2
+    theirs = copy.array((1 << 20,), "int64")
+    assert theirs.sum() == 1 << 20 and len(copy) == len(area)
+    theirs[-1] = 3
+    assert array[-1] == 1 and array[0] == 2
+    before = copy.stats()
+    assert before.mapped == before.own + before.foreign and before.own <= 64 << 10
+    assert area.stats().copied <= 64 << 10
+    for token in (area.token, copy.token):
+        with pytest.raises(memory.MemoryError) as refused:
+            memory.hook(token)
+        assert refused.value.code == -3
+    area.release()
+    assert copy.copy().array((1 << 20,), "int64")[-1] == 3
+
+
+def test_the_limit_of_what_is_kept_for_others():
+    area = memory.create(1 << 20)
+    area.buffer[:] = b"o" * (1 << 20)
+    area.allow_live_hooks()
+    area.limit(100_000)
+    theirs = memory.hook(area.token, live=True)
+    area.buffer[: 1 << 18] = b"n" * (1 << 18)
+    assert area.stats().retired == 1 << 18
+    with pytest.raises(memory.MemoryError) as refused:
+        memory.hook(area.token, live=True)
+    assert refused.value.code == -3 and theirs.buffer[0] == ord("o")
+    area.limit(None)
+    assert memory.hook(area.token, live=True).buffer[0] == ord("n")
+    for limit in (0, -1):
+        with pytest.raises(ValueError):
+            area.limit(limit)
+
+
+def test_what_killed_processes_left_is_collected(run):
+    program = "from swingdb import memory\narea = memory.create(10); print(area.token); input()"
+    running = [run(program) for _ in range(3)]
+    for one in running:
+        one.line()
+    memory.collect()
+    for one in running:
+        one.kill()
+    assert memory.collect() == 3
+    assert memory.collect() == 0
+
+
+def test_the_stub_says_what_the_module_has():
+    stub = ast.parse(Path(memory.__file__).with_suffix(".pyi").read_text())
+    module = ast.parse(Path(memory.__file__).read_text())
+
+    def functions(tree):
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                yield from ((f"{node.name}.{name}", at) for name, at in functions(node))
+            elif isinstance(node, ast.FunctionDef):
+                defaults = [ast.unparse(d) for d in node.args.defaults]
+                names = [a.arg for a in (*node.args.args, *node.args.kwonlyargs)]
+                yield node.name, (names, defaults)
+
+    of_stub, of_module = dict(functions(stub)), dict(functions(module))
+    private = re.compile(r"(^|\.)_[a-z]|_Mapping|__init|__rep")
+    public = {name for name in of_module if not private.search(name)}
+    assert public == set(of_stub)
+    for name, arguments in of_stub.items():
+        assert of_module[name] == arguments, name
+    assert memory.Stats._fields == ("mapped", "own", "foreign", "retired", "copied")
+
+
+def test_the_comparison_with_shared_memory():
+    script = Path(__file__).parents[2] / "examples/memory/compare.py"
+    command = [sys.executable, str(script), "--megabytes", "8", "--workers", "2"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    ways = ["multiprocessing.shared_memory", "swingdb.memory"]
+    assert [line.split()[0] for line in lines] == ways
+    assert all("consistent: True, last value: [1.0]" in line for line in lines)
 
 
 def test_numpy_is_not_imported():

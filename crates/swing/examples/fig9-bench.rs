@@ -1,0 +1,292 @@
+//! Figure 9 of the paper: what copy-on-write costs a process that updates its memory all the time
+//! while another takes snapshots of it, by `hook` or by `fork`.
+//!
+//! `cargo run --release -p swing --example fig9-bench -- WAY MIB PATTERN INTERVALS_MS`
+//!
+//! `WAY`: `swing` (a tracked area; another process hooks it live), `fork` (private memory; a
+//! thread of the same process forks a child that keeps the snapshot) or `fork-huge` (the same with
+//! transparent huge pages). Each snapshot is dropped right before the next. `PATTERN`: `sweep`
+//! (from start to end, over and over) or `random:90` (90 % of the updates go to 10 % of the memory,
+//! 50 means uniform). `INTERVALS_MS`: comma-separated times between snapshots; 0 is none at all. An
+//! update adds one to an eight-byte number. The namespace is a temporary directory in `/dev/shm`,
+//! or in `$SWING_BENCH_DIR`. One line of JSON for each interval.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use swing::{Area, AreaName, AreaOptions, ByteLen, Namespace, Publish};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Updates between two looks whether to stop.
+const STEP: u64 = 4096;
+/// The shortest measurement; at least two intervals in any case.
+const LEAST: Duration = Duration::from_secs(5);
+
+static UPDATES: AtomicU64 = AtomicU64::new(0);
+static STOP: AtomicBool = AtomicBool::new(false);
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["owner", way, mib, pattern, home] => own(way, mib.parse()?, pattern, Path::new(home)),
+        [way, mib, pattern, intervals] => {
+            let parent = std::env::var("SWING_BENCH_DIR").unwrap_or_else(|_| "/dev/shm".into());
+            let dir = tempfile::Builder::new().prefix("swing-bench-").tempdir_in(parent)?;
+            measure(way, mib, pattern, intervals, dir.path())
+        }
+        _ => Err("WAY MIB PATTERN INTERVALS_MS".into()),
+    }
+}
+
+/// The process that updates, seen from the one that takes snapshots.
+struct Owner {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+impl Owner {
+    fn start(words: [&str; 3], home: &Path) -> Outcome<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("owner")
+            .args(words)
+            .arg(home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let answers = BufReader::new(child.stdout.take().ok_or("no output")?);
+        let mut owner = Self { child, answers };
+        owner.answer()?;
+        Ok(owner)
+    }
+
+    fn answer(&mut self) -> Outcome<u64> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        Ok(line.trim().parse()?)
+    }
+
+    /// Says a word to the owner; its answer.
+    fn ask(&mut self, word: &str) -> Outcome<u64> {
+        let mut input = self.child.stdin.as_ref().ok_or("no input")?;
+        input.write_all(format!("{word}\n").as_bytes())?;
+        self.answer()
+    }
+}
+
+/// The process that takes snapshots.
+struct Taker<'a> {
+    way: &'a str,
+    ns: Namespace,
+    name: AreaName,
+    snapshot: Option<swing::Snapshot>,
+    took: Vec<Duration>,
+}
+
+impl Taker<'_> {
+    fn take(&mut self, owner: &mut Owner) -> Outcome<()> {
+        self.snapshot = None;
+        let begin = Instant::now();
+        match self.way {
+            "swing" => self.snapshot = Some(self.ns.hook_live(&self.name)?),
+            _ => drop(owner.ask("fork")?),
+        }
+        self.took.push(begin.elapsed());
+        Ok(())
+    }
+
+    /// Updates in a second, while a snapshot is taken every so often.
+    fn measure(&mut self, owner: &mut Owner, every: Duration) -> Outcome<f64> {
+        self.took.clear();
+        if every.is_zero() {
+            let (begin, before) = (Instant::now(), owner.ask("count")?);
+            std::thread::sleep(LEAST);
+            return Ok((owner.ask("count")? - before) as f64 / begin.elapsed().as_secs_f64());
+        }
+        // The first snapshot only brings about the state that lasts from then on.
+        self.take(owner)?;
+        std::thread::sleep(every);
+        let (begin, before) = (Instant::now(), owner.ask("count")?);
+        let rounds = LEAST.as_secs_f64().div_euclid(every.as_secs_f64()).max(2.0) as u32;
+        for round in 1..=rounds {
+            self.take(owner)?;
+            std::thread::sleep((begin + every * round).saturating_duration_since(Instant::now()));
+        }
+        let updates = owner.ask("count")? - before;
+        self.snapshot = None;
+        owner.ask("drop")?;
+        Ok(updates as f64 / begin.elapsed().as_secs_f64())
+    }
+}
+
+fn measure(way: &str, mib: &str, pattern: &str, intervals: &str, home: &Path) -> Outcome<()> {
+    let mut owner = Owner::start([way, mib, pattern], home)?;
+    let (ns, name) = (Namespace::open(home)?, AreaName::new("fig9")?);
+    let mut taker = Taker { way, ns, name, snapshot: None, took: Vec::new() };
+    for interval in intervals.split(',') {
+        let rate = taker.measure(&mut owner, Duration::from_millis(interval.parse()?))?;
+        let took = &mut taker.took;
+        took.sort_unstable();
+        println!(
+            "{{\"way\":\"{way}\",\"pattern\":\"{pattern}\",\"mib\":{mib},\
+             \"interval_ms\":{interval},\"updates_per_s\":{rate:.0},\"snapshots\":{},\
+             \"snapshot_us\":{:.1}}}",
+            took.len(),
+            took.get(took.len() / 2).map_or(0.0, |t| t.as_secs_f64() * 1e6),
+        );
+    }
+    owner.ask("stop")?;
+    owner.child.wait()?;
+    Ok(())
+}
+
+/// The owner: updates in one thread, listens in another.
+fn own(way: &str, mib: u64, pattern: &str, home: &Path) -> Outcome<()> {
+    let (area, base) = match way {
+        "swing" => {
+            let area = make_area(mib, home)?;
+            let base = area.base().as_ptr().cast::<u64>();
+            (Some(area), base)
+        }
+        _ => (None, private_memory(mib, way == "fork-huge")?),
+    };
+    let words = (mib << 20) / 8;
+    let memory = Memory { base: base as usize, words };
+    memory.touch();
+    if let Some(area) = &area {
+        // Both versions of each extent get memory that the machine has really given.
+        for _ in 0..2 {
+            area.publish(Publish::Shared, b"")?;
+            memory.touch();
+        }
+        area.allow_live_hooks(true)?;
+    }
+    let skew = pattern.strip_prefix("random:").map(str::parse::<u64>).transpose()?;
+    let updater = std::thread::spawn(move || match skew {
+        Some(share) => memory.update_random(share),
+        None => memory.sweep(),
+    });
+    println!("1");
+    listen()?;
+    STOP.store(true, Ordering::Relaxed);
+    updater.join().map_err(|_| "the updating thread died")?;
+    println!("1");
+    Ok(())
+}
+
+fn listen() -> Outcome<()> {
+    let mut child = None;
+    for line in std::io::stdin().lines() {
+        match line?.as_str() {
+            "stop" => break,
+            "count" => println!("{}", UPDATES.load(Ordering::Relaxed)),
+            "drop" => {
+                end(child.take());
+                println!("1");
+            }
+            "fork" => {
+                end(child.take());
+                child = Some(fork()?);
+                println!("1");
+            }
+            other => return Err(format!("what is {other:?}?").into()),
+        }
+    }
+    end(child.take());
+    Ok(())
+}
+
+fn make_area(mib: u64, home: &Path) -> Outcome<Area> {
+    let options = AreaOptions {
+        small_zone: ByteLen(0),
+        ..AreaOptions::with_reserve(ByteLen::mib(mib.next_multiple_of(64)))
+    };
+    let area = Namespace::open(home)?.create(&AreaName::new("fig9")?, &options)?;
+    area.track()?;
+    Ok(area)
+}
+
+fn private_memory(mib: u64, huge: bool) -> Outcome<*mut u64> {
+    let len = (mib << 20) as usize;
+    // SAFETY: a new mapping, and advice about it.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let at = libc::mmap(std::ptr::null_mut(), len, prot, flags, -1, 0);
+        if at == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        libc::madvise(at, len, advice);
+        Ok(at.cast())
+    }
+}
+
+/// A child that does nothing but keep the snapshot.
+fn fork() -> Outcome<i32> {
+    // SAFETY: the child calls nothing but async-signal-safe functions.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        loop {
+            // SAFETY: waits to be killed; dies with its parent.
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::pause();
+            }
+        }
+    }
+    if child < 0 { Err(std::io::Error::last_os_error().into()) } else { Ok(child) }
+}
+
+fn end(child: Option<i32>) {
+    if let Some(child) = child {
+        // SAFETY: a child of this process that nobody has waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Memory {
+    base: usize,
+    words: u64,
+}
+
+impl Memory {
+    fn add(self, at: u64) {
+        let word = (self.base as *mut u64).wrapping_add(at as usize);
+        // SAFETY: inside memory that only this thread stores to.
+        unsafe { word.write_volatile(word.read_volatile() + 1) };
+    }
+
+    fn touch(self) {
+        (0..self.words).step_by(512).for_each(|at| self.add(at));
+    }
+
+    fn sweep(self) {
+        let mut at = 0;
+        while !STOP.load(Ordering::Relaxed) {
+            (at..at + STEP).for_each(|at| self.add(at));
+            at = (at + STEP) % self.words;
+            UPDATES.fetch_add(STEP, Ordering::Relaxed);
+        }
+    }
+
+    /// `share` percent of the updates go to the first `100 - share` percent.
+    fn update_random(self, share: u64) {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let border = self.words * (100 - share) / 100;
+        while !STOP.load(Ordering::Relaxed) {
+            for _ in 0..STEP {
+                let many = rng.u64(..100) < share;
+                self.add(if many { rng.u64(..border) } else { rng.u64(border..self.words) });
+            }
+            UPDATES.fetch_add(STEP, Ordering::Relaxed);
+        }
+    }
+}
