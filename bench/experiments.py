@@ -1,5 +1,5 @@
-"""Draws the paper's experiments from their results, docs/pictures/fig8.svg and so on; and prints
-the tables of docs/experiments.md.
+"""Draws the paper's experiments from their results, docs/pictures/fig8.svg and so on; and puts
+their tables into docs/experiments.md.
 
     python bench/experiments.py [fig8] [fig9] [fig10]
 """
@@ -16,6 +16,8 @@ from report import INK, OURS, PICTURES, THEIRS, THIRD, load, table
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
+
+matplotlib.rcParams["svg.hashsalt"] = "swingdb"
 
 # Way: what it is called, its colour and line.
 HANDING = {
@@ -80,35 +82,35 @@ def seconds(ns: float) -> str:
 def fig8_table(results: dict) -> str:
     """Medians."""
     rows = []
+    sizes = sorted({size for of in results["ns"].values() for size in of}, key=int)
     for pages, of in results["ns"].items():
-        sizes = sorted(of, key=int)
         for mode, (label, *_) in HANDING.items():
-            medians = [statistics.median(of[s][mode]) if mode in of[s] else None for s in sizes]
-            shown = [seconds(m) if m is not None else "" for m in medians]
-            rows.append(["2 MiB" if pages == "huge" else "4 KiB", label, *shown])
-        heads = ["pages", "way", *(f"{s} GB" for s in sizes)]
-    return table(heads, rows)
+            found = [of.get(size, {}).get(mode) for size in sizes]
+            shown = [seconds(statistics.median(times)) if times else "" for times in found]
+            if any(found):
+                rows.append(["2 MiB" if pages == "huge" else "4 KiB", label, *shown])
+    return table(["pages", "way", *(f"{size} GB" for size in sizes)], rows)
 
 
 def fig10_table(results: dict) -> str:
     """Throughput and p99, and how they are to plain Redis."""
     rows = []
     for workload, ways in results["compared"].items():
-        for way in [w for w in ("plain", "heap", *WAYS) if w in ways]:
+        for way in [w for w in ("plain", "heap", *list(WAYS)[1:]) if w in ways]:
             of = ways[way]
-            taken = [
-                t.get("had_ns", t["all_ns"]) for p in results["points"]
-                if (p["workload"], p["way"]) == (workload, way) for t in p["taken"]
+            points = [
+                p for p in results["points"] if (p["workload"], p["way"]) == (workload, way)
             ]
+            taken = [t.get("had_ns", t["all_ns"]) for p in points for t in p["taken"]]
             rows.append([
                 workload, way, f"{of['throughput']:.0f}", f"{of['throughput_to_plain']:.2f}",
                 f"{of['p99_us']:.0f}", f"{of['p99_us_to_plain']:.2f}", f"{of['p99.9_us']:.0f}",
                 f"{of['most_us'] / 1e3:.0f}",
                 seconds(statistics.median(taken)) if taken else "",
+                f"{statistics.median(p['foreign_cores'] for p in points):.2f}",
             ])
-    rows = list({tuple(row): row for row in rows}.values())
     heads = ["", "way", "operations/s", "to plain", "p99, us", "to plain", "p99.9, us", "most, ms",
-             "handed over in"]
+             "handed over in", "others, cores"]
     return table(heads, rows)
 
 
@@ -193,8 +195,25 @@ def fig9_table(results: dict) -> str:
     return shown
 
 
+def insert(name: str, results: dict, text: str) -> None:
+    """Puts a table between its marks in docs/experiments.md; shows it when there are none."""
+    path = common.ROOT / "docs/experiments.md"
+    begin, end = (f"<!-- {word}: bench/experiments.py {name} -->" for word in ("begin", "end"))
+    if begin not in path.read_text():
+        print(text)
+        return
+    before, rest = path.read_text().split(begin)
+    after = rest.split(end)[1]
+    of = results["machine"]
+    machine = (
+        f"{of['processor']}, {of['cores']} cores, {of['memory_gib']} GiB, Linux {of['kernel']}, "
+        f"measured {results['measured']}."
+    )
+    path.write_text(f"{before}{begin}\n\n{machine}\n\n{text}\n{end}{after}")
+
+
 def main() -> None:
-    """Draws what was asked for and was measured."""
+    """Draws and writes down what was asked for and was measured."""
     drawers = {
         "fig8": (fig8, fig8_table), "fig9": (fig9, fig9_table), "fig10": (fig10, fig10_table)
     }
@@ -204,7 +223,7 @@ def main() -> None:
             raise SystemExit(f"no results yet: run make bench-{name}")
         draw, show = drawers[name]
         draw(results)
-        print(show(results))
+        insert(name, results, show(results))
 
 
 if __name__ == "__main__":
