@@ -77,6 +77,7 @@ impl<M: Memory> Walk<'_, '_, M> {
         // The last occupied extent that was counted; blocks come in ascending order.
         let mut counted = None;
         while let Some(node) = stack.pop() {
+            debug_assert!(stack.len() <= tree.depth as usize, "one sibling a level waits");
             let value = tree.get(self.bytes, node)?;
             self.bounds(node, value)?;
             match value {

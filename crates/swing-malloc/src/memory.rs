@@ -141,6 +141,7 @@ impl<'a, M: Memory> Bytes<'a, M> {
 
     /// True if every extent of the range has memory.
     pub(crate) fn present(&self, range: Range<u64>) -> bool {
+        debug_assert!(range.start <= range.end && range.end <= self.end, "INV-HEAP-1");
         let mut at = range.start;
         while at < range.end {
             if self.mem.state(at) == ExtentState::Absent {
@@ -153,6 +154,7 @@ impl<'a, M: Memory> Bytes<'a, M> {
 
     /// See [`barrier`].
     pub(crate) fn barrier(&self, range: Range<u64>) -> Result<(), WriteError> {
+        assert!(range.end <= self.end, "INV-HEAP-1: metadata only");
         barrier(self.mem, self.extent, range)
     }
 }

@@ -83,6 +83,7 @@ fn default_limit(reserve: u64) -> u64 {
 /// Sizes of twice the limit and up, each taking `budget` bytes; sizes above the budget are left
 /// out.
 fn scaled(reserve: u64, budget: u64) -> Vec<BlockClass> {
+    assert!(budget * u64::from(PAPER_CLASSES) < reserve, "the table leaves room");
     let limit = default_limit(reserve);
     let class = |power: u32| {
         let size = limit << power;

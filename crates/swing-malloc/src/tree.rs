@@ -150,11 +150,13 @@ impl Tree {
 
     /// Bytes of the block a node stands for.
     pub(crate) fn size(&self, node: Node) -> u64 {
+        debug_assert!(node.level <= self.depth);
         1 << (self.granule_shift + self.depth - node.level)
     }
 
     /// Offset of the block a node stands for.
     pub(crate) fn offset(&self, node: Node) -> u64 {
+        debug_assert!(node.level <= self.depth && node.index < 1 << node.level);
         node.index << (self.granule_shift + self.depth - node.level)
     }
 
@@ -353,6 +355,7 @@ impl Tree {
         mem.set(self.at(node), value);
         let mut child = node;
         while child.level > 0 {
+            debug_assert!(child.level <= node.level);
             let parent = child.parent();
             let (left, right) = (parent.left(), parent.right());
             let joined = join(self.get(mem, left)?, self.get(mem, right)?);
@@ -389,6 +392,9 @@ impl Tree {
 
     /// The blocks that make up any range aligned to the granule: ascending, then descending sizes.
     pub(crate) fn cover(&self, range: Range<u64>) -> Vec<Node> {
+        assert!(
+            range.start.is_multiple_of(self.granule()) && range.end.is_multiple_of(self.granule())
+        );
         let mut nodes = Vec::new();
         let mut at = range.start;
         while at < range.end {

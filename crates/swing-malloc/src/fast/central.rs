@@ -177,6 +177,10 @@ impl Central {
         let words = &tools.words;
         let dir = self.directory;
         if let Some(index) = self.link(words, dir + DIR_FREE_RECORD)? {
+            let slab = words.get64(self.record(index));
+            if slab != 0 {
+                return Err(corrupt(self.record(index), slab, "a free record has no slab").into());
+            }
             self.open_record(words, index)?;
             return Ok(index);
         }
@@ -311,7 +315,9 @@ impl Central {
             return false;
         };
         let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
-        assert!((slab..slab + slab_bytes(class)).contains(&offset), "the map leads to its slab");
+        if !(slab..slab + slab_bytes(class)).contains(&offset) {
+            return false;
+        }
         let (block, rest) = ((offset - slab) / size_of(class), (offset - slab) % size_of(class));
         let bits = words.get64(record + REC_BITS + block / 64 * 8);
         rest == 0 && block < slab_blocks(class) && bits >> (block % 64) & 1 == 0
@@ -324,7 +330,9 @@ impl Central {
         let index = tools.map.record(offset).ok_or(missing)?;
         let record = self.record(index);
         let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
-        assert!((slab..slab + slab_bytes(class)).contains(&offset), "the map leads to its slab");
+        if !(slab..slab + slab_bytes(class)).contains(&offset) {
+            return Err(missing);
+        }
         let (size, inside) = (size_of(class), offset - slab);
         let block = inside / size;
         let at = record + REC_BITS + block / 64 * 8;

@@ -98,6 +98,7 @@ impl<M: Memory + 'static> Malloc<M> {
         used.extend(heap);
         let seen = Self::caches(&central, &words, &used)?;
         report.cached = seen.len() as u64;
+        debug_assert!(report.slabs * 1024 >= report.free, "a slab has at most 1024 blocks");
         used.retain(|offset, _| !seen.contains(offset));
         let grant =
             |(offset, len): (u64, u64)| Grant { offset: AreaOffset(offset), len: ByteLen(len) };

@@ -42,6 +42,7 @@ static TABLE: [u8; TABLE_LIMIT as usize / 16 + 1] = {
 
 /// Bytes of a block of a class, computed.
 pub(crate) const fn size_of(class: usize) -> u64 {
+    assert!(class < CLASSES);
     if class < 8 {
         return (class as u64 + 1) * 16;
     }
@@ -71,6 +72,7 @@ pub(crate) const fn slab_bytes(class: usize) -> u64 {
 
 /// Blocks of one slab.
 pub(crate) const fn slab_blocks(class: usize) -> u64 {
+    debug_assert!(class < SLAB_CLASSES);
     slab_bytes(class) / size_of(class)
 }
 

@@ -95,6 +95,7 @@ impl Gate {
 
     #[inline(always)]
     pub(crate) fn leave(&self) {
+        debug_assert_eq!(self.busy.load(Ordering::Relaxed), 1, "left once");
         self.busy.store(0, Ordering::Release);
     }
 

@@ -378,6 +378,8 @@ impl<M: Memory + 'static> Malloc<M> {
         for slot in 0..central.gates.len() as u32 {
             central.check_cache(&tools, slot)?;
             central.drain(&tools, slot)?;
+            let cache = central.cache(&tools.words, slot);
+            assert!((0..CLASSES).all(|class| cache.held(class) == 0), "a drained cache is empty");
         }
         Ok(())
     }
@@ -429,6 +431,7 @@ impl<M: Memory + 'static> Inner<M> {
     }
 
     fn has_memory(&self, offset: u64, class: usize) -> bool {
+        debug_assert!(class < CLASSES);
         self.heap.area().any_present(offset..offset + granted(class))
     }
 

@@ -46,10 +46,12 @@ pub(crate) const DIR_FIRST_CHUNK: u64 = 24;
 pub(crate) const DIR_LAST_CHUNK: u64 = 32;
 
 pub(crate) const fn dir_head(class: usize) -> u64 {
+    assert!(class < SLAB_CLASSES);
     HEADS_AT + 4 * class as u64
 }
 
 pub(crate) const fn dir_cache(slot: u32) -> u64 {
+    assert!(slot < MAX_CACHES);
     CACHES_AT + 8 * slot as u64
 }
 
@@ -128,6 +130,7 @@ impl<'a, M: Memory> Words<'a, M> {
 
     /// The write barrier, skipped when nothing is to be done.
     pub(crate) fn open(&self, range: Range<u64>) -> Result<(), WriteError> {
+        assert!(range.start < range.end && range.end <= self.end, "INV-HEAP-1: metadata only");
         barrier(self.mem, self.extent, range)
     }
 
