@@ -124,6 +124,11 @@ def hand_over_s(events: list[dict], giver: str, taker: str, database: str) -> fl
     return sum(e["end_ns"] - e["start_ns"] for e in (shares[0], snapshots[0])) / 1e9
 
 
+def ratio(times: float) -> str:
+    """How many times, with a digit behind the point where it matters."""
+    return f"{times:.0f}" if times >= 10 else f"{times:.1f}"
+
+
 def print_table(hand_overs: list[tuple], measured: list[dict], events: list[dict]) -> None:
     """The figures beside each other."""
     by_table = {(m["database"], m["table"]): m for m in measured}
@@ -132,7 +137,9 @@ def print_table(hand_overs: list[tuple], measured: list[dict], events: list[dict
         took = hand_over_s(events, giver, taker, database)
         line = f"  {giver} -> {taker}   "
         if other := by_table.get((database, table)):
-            times = [f"{other[k]:9.3f} s {other[k] / took:5.0f}x" for k in ("pipe_s", "file_s")]
+            times = [
+                f"{other[k]:9.3f} s {ratio(other[k] / took):>5}x" for k in ("pipe_s", "file_s")
+            ]
             line += (
                 f"{other['rows']:>11,} {other['bytes'] / 1e6:>8,.1f} MB   {took * 1e6:>9,.0f} us"
             )
