@@ -326,12 +326,11 @@ impl Central {
     /// Puts one block of a slab back.
     fn put<M: Memory>(&self, tools: &Tools<'_, M>, offset: u64) -> Result<(), FreeError> {
         let words = &tools.words;
-        let missing = FreeError::NotAllocated { offset };
-        let index = tools.map.record(offset).ok_or(missing)?;
+        let index = tools.map.record(offset).ok_or(FreeError::NotAllocated { offset })?;
         let record = self.record(index);
         let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
         if !(slab..slab + slab_bytes(class)).contains(&offset) {
-            return Err(missing);
+            return Err(FreeError::NotAllocated { offset });
         }
         let (size, inside) = (size_of(class), offset - slab);
         let block = inside / size;
