@@ -1,7 +1,8 @@
 //! JSON: one object a line, or one array of objects.
 //!
 //! Lines are cut and decoded in parallel like CSV records. The schema is that of a sample: the
-//! union of the objects' members; strings that are all dates or timestamps become such columns.
+//! union of the objects' members; strings that are all dates or timestamps become such columns. A
+//! member that only rows behind the sample have is an error: it must not silently go astray.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -44,10 +45,15 @@ impl JsonScan {
     ) -> Result<Self> {
         let Some(first) = files.first() else { return Err(Error::internal("no JSON file")) };
         let (sample, line_bytes) = sample(first, options)?;
+        if sample.is_empty() && target.is_none() {
+            return Err(first.broken("is empty: nothing to find columns in"));
+        }
         let schema = with_views(&infer(first, &sample)?);
         let schema = with_times(&schema, &sample);
         let (schema, target_columns) = match target {
             None => (given_types(first, schema, options)?, None),
+            // No rows, whatever their columns would be.
+            Some(_) if sample.is_empty() => (Arc::new(Schema::empty()), Some(Vec::new())),
             Some(target) => {
                 let names: Vec<String> =
                     schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -79,6 +85,8 @@ impl JsonScan {
             Some(projection) => Arc::new(self.schema.project(projection)?),
             None => Arc::clone(&self.schema),
         };
+        // Members of columns that nobody asked for are left out.
+        let strict = schema.fields().len() == self.schema.fields().len();
         let full = self.line_bytes.saturating_mul(run.batch_rows) / 100 * 97;
         let block_bytes =
             self.block_bytes.unwrap_or_else(|| full.clamp(MIN_BLOCK_BYTES, MAX_BLOCK_BYTES));
@@ -97,7 +105,8 @@ impl JsonScan {
             };
             let work = |order: u64, block: csv::Block| {
                 let batch = run.made(order, || {
-                    decode(&schema, &block.text).map_err(|_| first_bad_line(file, &schema, &block))
+                    decode(&schema, &block.text, strict)
+                        .map_err(|_| first_bad_line(file, &schema, &block, strict))
                 })?;
                 match batch {
                     Some(batch) => sink(order, batch),
@@ -130,9 +139,10 @@ fn open_lines(file: &InputFile, run: Option<&Run<'_>>) -> Result<Box<dyn Read + 
 }
 
 /// All rows of some lines; `None` when they are blank.
-fn decode(schema: &SchemaRef, text: &[u8]) -> Result<Option<RecordBatch>> {
+fn decode(schema: &SchemaRef, text: &[u8], strict: bool) -> Result<Option<RecordBatch>> {
     let lines = memchr::memchr_iter(b'\n', text).count() + 1;
-    let builder = ReaderBuilder::new(Arc::clone(schema)).with_batch_size(lines + 1);
+    let builder =
+        ReaderBuilder::new(Arc::clone(schema)).with_batch_size(lines + 1).with_strict_mode(strict);
     let mut decoder = builder.build_decoder()?;
     let mut rest = text;
     while !rest.is_empty() {
@@ -146,15 +156,20 @@ fn decode(schema: &SchemaRef, text: &[u8]) -> Result<Option<RecordBatch>> {
 }
 
 /// The error for the first line of a block that cannot be decoded alone.
-fn first_bad_line(file: &InputFile, schema: &SchemaRef, block: &csv::Block) -> Error {
+fn first_bad_line(file: &InputFile, schema: &SchemaRef, block: &csv::Block, strict: bool) -> Error {
     for (number, line) in block.text.split(|byte| *byte == b'\n').enumerate() {
         let found = match std::str::from_utf8(line) {
             Err(_) => Some("is not valid UTF-8".to_string()),
             Ok(_) => {
-                match (serde_json::from_slice::<serde_json::Value>(line), decode(schema, line)) {
+                let value = serde_json::from_slice::<serde_json::Value>(line);
+                match (value, decode(schema, line, strict)) {
                     _ if line.trim_ascii().is_empty() => None,
                     (Err(error), _) => Some(format!("is no JSON: {error}")),
                     (Ok(value), _) if !value.is_object() => Some("is no JSON object".to_string()),
+                    (Ok(_), Err(error)) if decode(schema, line, false).is_ok() => Some(format!(
+                        "has a member that no row of the sample has ({error}); look at all rows \
+                         with sample_size -1"
+                    )),
                     (Ok(_), Err(error)) => Some(format!("does not fit the columns: {error}")),
                     (Ok(_), Ok(_)) => None,
                 }
@@ -208,9 +223,6 @@ fn sample(file: &InputFile, options: &ImportOptions) -> Result<(Vec<serde_json::
 }
 
 fn infer(file: &InputFile, sample: &[serde_json::Value]) -> Result<SchemaRef> {
-    if sample.is_empty() {
-        return Err(file.broken("is empty: nothing to find columns in"));
-    }
     let schema =
         infer_json_schema_from_iterator(sample.iter().map(Ok::<_, arrow::error::ArrowError>))
             .map_err(|error| file.broken(&format!("has no consistent columns: {error}")))?;

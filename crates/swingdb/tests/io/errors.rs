@@ -139,6 +139,48 @@ fn json_errors_have_lines() {
 }
 
 #[test]
+fn a_json_member_behind_the_sample_does_not_go_astray() {
+    let place = Place::new();
+    let mut text = "{\"a\": 1}\n".repeat(25_000);
+    text.push_str("{\"a\": 2, \"b\": \"late\"}\n");
+    place.file("f.json", &text);
+    place.run("CREATE TABLE t (a BIGINT, b VARCHAR)");
+    let error = place.import("f.json", "t", ImportOptions::default()).unwrap_err();
+    let (_, line, message) = import_error(error);
+    assert_eq!(line, Some(25_001));
+    assert!(message.contains("'b'") && message.contains("sample_size -1"), "{message}");
+    assert_eq!(place.value("SELECT count(*) FROM t"), "0");
+    place.import("f.json", "new", ImportOptions::default()).unwrap_err();
+    let all = ImportOptions { sample_rows: Some(u64::MAX), ..Default::default() };
+    assert_eq!(place.import("f.json", "t", all).unwrap(), 25_001);
+    assert_eq!(place.value("SELECT count(b) || max(b) FROM t"), "1late");
+}
+
+#[test]
+fn blocks_have_a_largest_size() {
+    let place = Place::new();
+    place.file("f.csv", "a,b\n1,x\n2,y\n");
+    place.file("f.json", "{\"a\": 1}\n");
+    place.run("CREATE TABLE t (a BIGINT, b VARCHAR)");
+    for (name, rows) in [("f.csv", 2), ("f.json", 1)] {
+        for block_bytes in [0, usize::MAX, 1 << 40] {
+            let options = ImportOptions { block_bytes: Some(block_bytes), ..Default::default() };
+            assert_eq!(place.import(name, "t", options).unwrap(), rows, "{name} {block_bytes}");
+        }
+    }
+}
+
+#[test]
+fn no_rows_are_imported_from_an_empty_export() {
+    let place = Place::new();
+    place.run("CREATE TABLE t (a BIGINT, b VARCHAR)");
+    for name in ["f.json", "f.csv", "f.parquet", "f.arrow"] {
+        place.con.export_file("t", place.path(name), ExportOptions::default()).unwrap();
+        assert_eq!(place.import(name, "t", ImportOptions::default()).unwrap(), 0, "{name}");
+    }
+}
+
+#[test]
 fn exports_that_fail_leave_what_was_there() {
     let place = Place::new();
     place.run("CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 100000)");

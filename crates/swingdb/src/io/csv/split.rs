@@ -12,6 +12,10 @@ use super::dialect::Dialect;
 
 /// Bytes a record may have at most: an unclosed quote must not read the whole file into memory.
 pub const MAX_RECORD_BYTES: usize = 64 << 20;
+/// Bytes read for a block at most, whatever the caller asks for. With the rest of a record before
+/// it a block stays below 2^30 bytes, up to which positions in it are known.
+pub const MAX_BLOCK_BYTES: usize = 256 << 20;
+const _: () = assert!(2 * (MAX_BLOCK_BYTES + MAX_RECORD_BYTES) < 1 << 30);
 
 /// Whole records, and where they stand in the file.
 #[derive(Debug, Default)]
@@ -69,7 +73,7 @@ impl<R: Read> Splitter<R> {
         Self {
             source,
             dialect,
-            block_bytes: block_bytes.max(1),
+            block_bytes: block_bytes.clamp(1, MAX_BLOCK_BYTES),
             carry: Vec::new(),
             scan: Scan::default(),
             next_index: 0,
