@@ -2,7 +2,11 @@
 //!
 //! Everything is written to a temporary file beside the target, which takes the target's name at
 //! the end. Devices and pipes, which have no contents to keep whole, are written directly.
+//!
+//! A process that is killed leaves its temporary file. The next export to the same name removes it:
+//! its name says which process it was of, and a lock that nobody holds that nobody writes it.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +17,33 @@ use crate::error::{Error, Result};
 const BUFFER_BYTES: usize = 1 << 20;
 /// Tries to find a name that is free.
 const MAX_NAME_TRIES: u64 = 1_000;
+
+/// Removes temporary files for `path` whose processes have ended.
+fn remove_abandoned(path: &Path, name: &OsStr) {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let Ok(entries) = std::fs::read_dir(parent.unwrap_or(Path::new("."))) else { return };
+    for entry in entries.flatten() {
+        let file_name = entry.file_name();
+        let Some(pid) = writer_of(&file_name, name) else { continue };
+        if pid == std::process::id() || Path::new("/proc").join(pid.to_string()).exists() {
+            continue;
+        }
+        let file = File::open(entry.path());
+        if file.is_ok_and(|file| file.try_lock().is_ok()) {
+            // Somebody else may have been quicker.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The process that `file` is the temporary file of, for an export to `name`: `.name.PID-N.tmp`.
+fn writer_of(file: &OsStr, name: &OsStr) -> Option<u32> {
+    let rest = file.as_encoded_bytes().strip_prefix(b".")?;
+    let rest = rest.strip_prefix(name.as_encoded_bytes())?.strip_prefix(b".")?;
+    let (pid, number) = std::str::from_utf8(rest.strip_suffix(b".tmp")?).ok()?.split_once('-')?;
+    number.parse::<u64>().ok()?;
+    pid.parse().ok()
+}
 
 /// A file in the making; removed when dropped before [`OutputFile::commit`].
 pub(crate) struct OutputFile {
@@ -40,6 +71,7 @@ impl OutputFile {
         let name = path
             .file_name()
             .ok_or_else(|| fail(io::Error::new(io::ErrorKind::InvalidInput, "has no file name")))?;
+        remove_abandoned(path, name);
         for _ in 0..MAX_NAME_TRIES {
             let mut temporary = std::ffi::OsString::from(".");
             temporary.push(name);
@@ -47,7 +79,11 @@ impl OutputFile {
             temporary.push(format!(".{}-{number}.tmp", std::process::id()));
             let temporary = path.with_file_name(temporary);
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-                Ok(file) => return Ok(Self::new(path, Some(temporary), file)),
+                Ok(file) => {
+                    // Without locks (some network file systems) nobody removes it for us.
+                    let _ = file.try_lock();
+                    return Ok(Self::new(path, Some(temporary), file));
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(fail(error)),
             }
@@ -100,6 +136,37 @@ impl Drop for OutputFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_the_dead_are_removed_and_no_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.csv");
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let (dead, alive) = (gone.id(), std::process::id());
+        let place = |name: String| directory.path().join(name);
+        let (abandoned, other, ours, held) = (
+            place(format!(".out.csv.{dead}-7.tmp")),
+            place(format!(".another.csv.{dead}-7.tmp")),
+            place(format!(".out.csv.{alive}-7000.tmp")),
+            place(format!(".out.csv.{dead}-8.tmp")),
+        );
+        for file in [&abandoned, &other, &ours, &held] {
+            std::fs::write(file, "half").unwrap();
+        }
+        let holder = File::open(&held).unwrap();
+        holder.try_lock().unwrap();
+        let file = OutputFile::create(&path).unwrap();
+        assert!(!abandoned.exists());
+        assert!(other.exists() && ours.exists() && held.exists());
+        file.commit().unwrap();
+        drop(holder);
+        OutputFile::create(&path).unwrap().commit().unwrap();
+        assert!(!held.exists());
+        for strange in ["", ".", ".out.csv.tmp", ".out.csv.-1.tmp", ".out.csv.x-1.tmp", "out.csv"] {
+            assert_eq!(writer_of(OsStr::new(strange), OsStr::new("out.csv")), None, "{strange}");
+        }
+    }
 
     #[test]
     fn a_file_is_whole_or_not_there() {
