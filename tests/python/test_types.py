@@ -354,3 +354,8 @@ def test_uuid_columns_of_arrow(con):
     table = pa.table({"u": pa.array([value.bytes, None], pa.uuid())})
     con.register("t", table)
     assert con.sql("SELECT u FROM t").fetchall() == [(value,), (None,)]
+
+
+def test_maps_whose_keys_cannot_be_dictionary_keys(con):
+    rows = con.sql("SELECT MAP {[1, 2]: 3}, MAP {'a': [1]}").fetchall()
+    assert rows == [({"key": [[1, 2]], "value": [3]}, {"a": [1]})]

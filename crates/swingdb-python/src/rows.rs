@@ -309,8 +309,10 @@ fn structs<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Values<'py>> {
         .collect()
 }
 
+/// Dictionaries; of keys that cannot be a dictionary's, `{"key": [...], "value": [...]}`.
 fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Values<'py>> {
     let array = array.as_map();
+    let hashable = !array.keys().data_type().is_nested();
     let fields = array.entries().fields();
     let keys = values(py, &fields[0], array.keys())?;
     let items = values(py, &fields[1], array.values())?;
@@ -321,8 +323,14 @@ fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Values<'py>> {
                 return Ok(py.None().into_bound(py));
             }
             let dict = PyDict::new(py);
-            for entry in offsets[row] as usize..offsets[row + 1] as usize {
-                dict.set_item(&keys[entry], &items[entry])?;
+            let entries = offsets[row] as usize..offsets[row + 1] as usize;
+            if hashable {
+                for entry in entries {
+                    dict.set_item(&keys[entry], &items[entry])?;
+                }
+            } else {
+                dict.set_item("key", PyList::new(py, &keys[entries.clone()])?)?;
+                dict.set_item("value", PyList::new(py, &items[entries])?)?;
             }
             Ok(dict.into_any())
         })
