@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+import sys
+from pathlib import Path
 
 import duckdb
 import polars as pl
@@ -277,3 +279,31 @@ def test_every_form_holds_the_same(engines, data):
     assert rel.pl().equals(pl.from_arrow(data))
     assert rows(rel.fetchall()) == rows(tuple(row.values()) for row in data.to_pylist())
     assert con.table("t").arrow().sort_by("id").cast(data.schema).equals(data)
+
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_queries_of_every_shape(seed):
+    """As `random_select.py` from other seeds; these are known to agree."""
+    import random_select
+
+    seen = random_select.compare_queries([seed], 60)
+    assert seen["same"] >= 40, seen
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_changes_with_any_condition(seed):
+    """As `random_change.py` from other seeds."""
+    import random_change
+
+    seen = random_change.compare_changes([seed], 50)
+    assert seen["same"] >= 35, seen
+
+
+def test_tables_survive_files():
+    """As `round_trip.py` from other seeds."""
+    import round_trip
+
+    assert round_trip.round_trips([1, 2]) == 0

@@ -14,6 +14,8 @@ mod identifiers;
 mod interrupts;
 #[path = "sql/isolation.rs"]
 mod isolation;
+#[path = "sql/meaning.rs"]
+mod meaning;
 #[path = "sql/overflow.rs"]
 mod overflow;
 #[path = "sql/parameters.rs"]

@@ -11,11 +11,13 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
-use crate::sql::optimizer::JoinOrder;
+use crate::sql::optimizer::{AboveAggregates, HandDown, JoinOrder, Membership, WholeOrder};
 use crate::sql::{subqueries, type_names};
 
 /// The name of the database's own catalog in fully qualified names.
@@ -74,7 +76,9 @@ fn build_state() -> Result<SessionState> {
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_expr_planners(SessionStateDefaults::default_expr_planners())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
-    let builder = builder.with_optimizer_rules(optimizer_rules());
+    let builder = builder
+        .with_optimizer_rules(optimizer_rules())
+        .with_physical_optimizer_rules(physical_rules());
     // Behind the engine's own rules: types must be settled.
     let mut state = builder.with_analyzer_rule(Arc::new(CheckedArithmetic)).build();
     for (name, function) in crate::io::functions() {
@@ -85,10 +89,35 @@ fn build_state() -> Result<SessionState> {
 
 /// DataFusion's rules and our own.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Optimizer::new().rules;
-    // Conditions must be at their relations already, and projections not yet between the joins.
-    let place = rules.iter().position(|rule| rule.name() == "push_down_filter");
-    rules.insert(place.map_or(rules.len(), |at| at + 1), Arc::new(JoinOrder));
+    let mut rules = Vec::new();
+    for rule in Optimizer::new().rules {
+        match rule.name() {
+            AboveAggregates::NAME => {
+                rules.push(Arc::new(AboveAggregates::default()) as _);
+                // Conditions must be at their relations already, and projections not yet between
+                // the joins.
+                rules.push(Arc::new(JoinOrder) as _);
+            }
+            "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
+            _ => rules.push(rule),
+        }
+    }
+    rules
+}
+
+/// DataFusion's rules for physical plans, with ours in place of those that mistake columns.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = Vec::new();
+    for rule in PhysicalOptimizer::new().rules {
+        match HandDown::instead_of(rule.name()) {
+            Some(ours) if ours.is_last() => {
+                rules.push(Arc::new(WholeOrder) as _);
+                rules.push(Arc::new(ours) as _);
+            }
+            Some(ours) => rules.push(Arc::new(ours) as _),
+            None => rules.push(rule),
+        }
+    }
     rules
 }
 
@@ -128,6 +157,8 @@ fn default_config() -> SessionConfig {
     options.optimizer.hash_join_single_partition_threshold_rows = COLLECTED_ROWS;
     options.execution.perfect_hash_join_small_build_threshold = ARRAY_KEYS;
     options.execution.perfect_hash_join_min_key_density = ARRAY_DENSITY;
+    // The engine derives whether `x IS TRUE` can be NULL in two ways that differ.
+    options.execution.skip_physical_aggregate_schema_check = true;
     config
 }
 

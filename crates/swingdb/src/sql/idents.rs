@@ -17,7 +17,8 @@ use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName,
     ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
-    Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
+    SetExpr, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use crate::error::{Error, Result};
@@ -246,7 +247,15 @@ impl VisitorMut for Fixer {
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         aliases::expand(select, &self.names);
-        name_columns(&mut select.projection);
+        name_columns(&mut select.projection, false);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::SetOperation { left, right, .. } = query.body.as_mut() {
+            name_united(left);
+            name_united(right);
+        }
         ControlFlow::Continue(())
     }
 
@@ -292,9 +301,24 @@ fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
-/// Gives unnamed expressions their text for a name, and equal names a number.
-fn name_columns(items: &mut [SelectItem]) {
+/// Columns of a set operation belong to no table any more, and so need names of their own.
+fn name_united(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => name_columns(&mut select.projection, true),
+        SetExpr::SetOperation { left, right, .. } => {
+            name_united(left);
+            name_united(right);
+        }
+        _ => {}
+    }
+}
+
+/// Gives unnamed expressions their text for a name, and equal names a number; `alone` when the name
+/// of a table before it does not make a column's name another.
+fn name_columns(items: &mut [SelectItem], alone: bool) {
     let mut taken = BTreeSet::new();
+    // Columns that stand for themselves, and whether once without their table.
+    let mut columns = BTreeMap::new();
     for item in items.iter_mut() {
         match item {
             SelectItem::ExprWithAlias { alias, .. } => {
@@ -306,23 +330,30 @@ fn name_columns(items: &mut [SelectItem]) {
                 }
             }
             SelectItem::UnnamedExpr(expr) => {
-                let name = match expr {
-                    // Equal names of different tables may stand beside each other.
-                    Expr::CompoundIdentifier(_) | Expr::Identifier(_) => expr.to_string(),
-                    _ if has_many_columns(expr) => continue,
-                    _ => expr.to_string(),
-                };
-                let plain = matches!(expr, Expr::CompoundIdentifier(_) | Expr::Identifier(_));
-                if plain && taken.insert(name.clone()) {
+                if has_many_columns(expr) {
                     continue;
                 }
-                let base = match expr {
-                    Expr::CompoundIdentifier(parts) => {
-                        parts.last().map_or(name, |ident| ident.value.clone())
-                    }
-                    Expr::Identifier(ident) => ident.value.clone(),
-                    _ => name,
+                let column = match expr {
+                    Expr::CompoundIdentifier(parts) => parts.last().map(|i| i.value.clone()),
+                    Expr::Identifier(ident) => Some(ident.value.clone()),
+                    _ => None,
                 };
+                let text = expr.to_string();
+                if let Some(column) = &column {
+                    // Equal names of different tables may stand beside each other; a name without
+                    // a table is that of the one column so named.
+                    let whole = if alone { column } else { &text };
+                    let qualified = whole != column;
+                    let seen = columns.get(column).copied();
+                    let known = seen.is_some_and(|plain| plain || !qualified);
+                    columns.insert(column.clone(), !qualified || seen == Some(true));
+                    if !known && taken.insert(whole.clone()) {
+                        continue;
+                    }
+                    // The same column under its own name again would be the same name again.
+                    taken.insert(column.clone());
+                }
+                let base = column.unwrap_or(text);
                 let mut name = base.clone();
                 let mut number = 0;
                 while !taken.insert(name.clone()) {

@@ -24,6 +24,7 @@ pub(crate) mod prepared;
 pub(crate) mod provider;
 pub(crate) mod pruning;
 pub(crate) mod result;
+pub(crate) mod rewrites;
 pub(crate) mod runtime;
 pub(crate) mod scan;
 pub(crate) mod session;

@@ -31,7 +31,7 @@ use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
-use crate::sql::{forms, functions, idents, information, statement, subqueries};
+use crate::sql::{forms, functions, idents, information, rewrites, statement, subqueries};
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -53,6 +53,8 @@ impl<'a> Planner<'a> {
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         idents::resolve(self, statement)?;
         forms::rewrite(statement)?;
+        rewrites::order_by_all(statement)?;
+        rewrites::tell_apart(statement);
         let state = self.state;
         functions::rewrite(statement, &|name| {
             state.scalar_functions().contains_key(name)
@@ -93,7 +95,9 @@ impl<'a> Planner<'a> {
             Some(field)
         });
         let mut context = PlannerContext::new().with_prepare_param_data_types(types.collect());
-        Ok(SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?)
+        let plan =
+            SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
+        Ok(rewrites::rewrite(plan)?)
     }
 
     /// The table, view, file or registered data a name stands for, as something to scan.

@@ -76,25 +76,16 @@ fn is_plain(condition: &PlanExpr) -> bool {
     }
 }
 
+/// Whether a membership stands where unknown is not false: anywhere but in conditions of
+/// which AND and OR make the whole.
 fn holds_not_in(condition: &PlanExpr) -> bool {
-    let (mut membership, mut negated) = (false, false);
-    let walked = condition.apply(|part| {
-        match part {
-            PlanExpr::InSubquery(subquery) => {
-                membership = true;
-                negated |= subquery.negated;
-            }
-            PlanExpr::BinaryExpr(both) if matches!(both.op, Operator::And | Operator::Or) => {}
-            // Whatever else stands above it may tell unknown from false.
-            PlanExpr::Column(_) | PlanExpr::Literal(..) | PlanExpr::OuterReferenceColumn(..) => {}
-            PlanExpr::Not(_) | PlanExpr::Case(_) | PlanExpr::IsNull(_) | PlanExpr::IsNotNull(_) => {
-                negated = true;
-            }
-            _ => {}
+    match condition {
+        PlanExpr::BinaryExpr(both) if matches!(both.op, Operator::And | Operator::Or) => {
+            holds_not_in(&both.left) || holds_not_in(&both.right)
         }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    walked.is_ok() && membership && negated
+        PlanExpr::InSubquery(membership) => membership.negated,
+        other => other.exists(|part| Ok(matches!(part, PlanExpr::InSubquery(_)))).unwrap_or(true),
+    }
 }
 
 /// Whether `wanted` holds for any expression, or part of one, of any node, subqueries included.

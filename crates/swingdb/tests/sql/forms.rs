@@ -107,7 +107,10 @@ fn short_forms() {
         ),
         ("WITH a AS MATERIALIZED (SELECT 1 AS x) SELECT x FROM a", "1"),
         ("SELECT CAST(INTERVAL (1 + 2) DAY AS VARCHAR) = CAST(to_days(3) AS VARCHAR)", "true"),
-        ("SELECT DATE '2024-01-31' + INTERVAL (id) MONTH FROM t WHERE id = 1", "2024-02-29"),
+        (
+            "SELECT DATE '2024-01-31' + INTERVAL (id) MONTH FROM t WHERE id = 1",
+            "2024-02-29T00:00:00",
+        ),
         (
             "SELECT typeof(1), typeof('x'), typeof(1.5), typeof([1])",
             "BIGINT|VARCHAR|DECIMAL(2,1)|BIGINT[]",

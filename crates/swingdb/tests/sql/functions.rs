@@ -80,3 +80,60 @@ fn text_and_lists() {
         assert_eq!(f.value(&format!("SELECT {sql}")), expected, "{sql}");
     }
 }
+
+#[test]
+fn lengths_of_lists_and_text() {
+    let f = fixture();
+    f.run("CREATE TABLE t (i INT, l INT[], s VARCHAR)");
+    f.run("INSERT INTO t VALUES (1, [1, 20], 'äb'), (2, [], ''), (3, NULL, NULL)");
+    let lengths = f.rows("SELECT len(l), length(l), len(s), length(s) FROM t ORDER BY i");
+    assert_eq!(lengths, ["2|2|2|2", "0|0|0|0", "-|-|-|-"]);
+    assert_eq!(f.value("SELECT max(len(l)), sum(length(s)) FROM t WHERE length(l) >= 0"), "2|2");
+    assert_eq!(
+        f.rows("SELECT len(l), count(*) FROM t GROUP BY 1 ORDER BY 1"),
+        ["0|1", "2|1", "-|1"]
+    );
+    assert_eq!(f.value("SELECT length([[1, 2], [3]]), len('abc')"), "2|3");
+}
+
+#[test]
+fn bits_and_signs() {
+    let f = fixture();
+    assert_eq!(f.value("SELECT 5 & 3, 5 | 3, sign(-2.5), sign(7)"), "1|7|-1|1");
+}
+
+#[test]
+fn padding_to_less_than_nothing() {
+    let f = fixture();
+    f.run("CREATE TABLE t (n INT, s VARCHAR, d DOUBLE)");
+    f.run("INSERT INTO t SELECT value - 2, 'x' || value, value FROM range(4)");
+    for function in ["lpad", "rpad"] {
+        let sql = format!("SELECT {function}(s, n), {function}(s, n, 'ab') FROM t ORDER BY n");
+        assert_eq!(f.rows(&sql), ["|", "|", "|", "x|x"], "{sql}");
+        assert_eq!(f.value(&format!("SELECT {function}('a', NULL) IS NULL")), "true");
+    }
+    assert_eq!(f.rows("SELECT rpad('{}', -1, d) FROM t WHERE n = 0"), [""]);
+}
+
+#[test]
+fn dates_and_hours() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT DATE '2024-01-31' AS d, INTERVAL '36 hours' AS i");
+    assert_eq!(
+        f.value("SELECT d + INTERVAL '36 hours', d - i, i + d FROM t"),
+        "2024-02-01T12:00:00|2024-01-29T12:00:00|2024-02-01T12:00:00"
+    );
+    assert_eq!(
+        f.value("SELECT d + INTERVAL '1 month', d - INTERVAL '1 day' FROM t"),
+        "2024-02-29|2024-01-30"
+    );
+    assert_eq!(
+        f.value("SELECT count(*) FROM t WHERE d + INTERVAL '1 hour' > TIMESTAMP '2024-01-31'"),
+        "1"
+    );
+    assert_eq!(f.value("SELECT d + 1, d - DATE '2024-01-01' FROM t"), "2024-02-01|30");
+    let above = "SELECT max(d) - min(d) FROM t HAVING max(d) - DATE '2024-01-01' > 3";
+    assert_eq!(f.value(above), "0");
+    let limited = "SELECT d FROM (SELECT * FROM t LIMIT 2) WHERE d - DATE '2024-01-01' = 30";
+    assert_eq!(f.value(limited), "2024-01-31");
+}

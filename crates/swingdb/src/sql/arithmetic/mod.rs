@@ -4,7 +4,7 @@
 //! the functions of [`checked`] in their place when a statement is analyzed, before anything is
 //! simplified: constants are then folded by the same functions, and a constant that overflows
 //! stays in the plan and fails when (and only if) it is computed. [`sum`] adds up in 128 bits and
-//! fails only when the total does not fit.
+//! fails only when the total does not fit. [`zeros`] compares floating point by `=` only.
 //!
 //! [`casts`] makes casts round. Not concerned: division and remainder, decimals, intervals and
 //! dates, which the engine checks itself.
@@ -15,6 +15,7 @@ mod integers;
 mod rule;
 mod sum;
 mod sum_groups;
+mod zeros;
 
 pub(crate) use rule::{CheckedArithmetic, checked_expr};
 pub(crate) use sum::checked_sum;

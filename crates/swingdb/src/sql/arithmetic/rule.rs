@@ -1,5 +1,5 @@
-//! Puts [`checked`](super::checked) functions where a plan computes with whole numbers, and
-//! prepares what is cast.
+//! Puts [`checked`](super::checked) functions where a plan computes with whole numbers, prepares
+//! what is cast, and compares [`zeros`](super::zeros) by `=`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,6 +14,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::casts;
 use super::checked::{Checked, Operation};
+use super::zeros;
 
 /// Runs after types are settled, so that both operands have the same, and before anything is
 /// simplified.
@@ -33,7 +34,7 @@ impl AnalyzerRule for CheckedArithmetic {
 fn check_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut computes = false;
     for expr in plan.expressions() {
-        computes |= expr.exists(|e| Ok(operation(e).is_some() || casts::is_cast(e)))?;
+        computes |= expr.exists(|e| Ok(is_concerned(e)))?;
     }
     if !computes {
         return Ok(Transformed::no(plan));
@@ -56,6 +57,10 @@ pub(crate) fn checked_expr(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expr.transform_up(|e| check(e, schema))?.data)
 }
 
+fn is_concerned(expr: &Expr) -> bool {
+    operation(expr).is_some() || casts::is_cast(expr) || zeros::is_concerned(expr)
+}
+
 fn operation(expr: &Expr) -> Option<Operation> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => Operation::of(*op),
@@ -67,6 +72,9 @@ fn operation(expr: &Expr) -> Option<Operation> {
 fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Some(cast) = casts::wrapped(&expr, schema)? {
         return Ok(Transformed::yes(cast));
+    }
+    if zeros::is_concerned(&expr) {
+        return zeros::rewrite(expr, schema);
     }
     let Some(operation) = operation(&expr) else { return Ok(Transformed::no(expr)) };
     let whole = |e: &Expr| e.get_type(schema).is_ok_and(|t| t.is_integer());

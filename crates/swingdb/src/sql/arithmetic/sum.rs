@@ -10,6 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Int64Type, UInt64Type,
 };
+use datafusion::common::stats::Precision;
 use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -323,7 +324,11 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.engine.value_from_stats(args)
+        match args.statistics.num_rows {
+            // The sum of nothing is NULL, and not zero times a constant.
+            Precision::Exact(0) => ScalarValue::try_new_null(args.return_type).ok(),
+            _ => self.engine.value_from_stats(args),
+        }
     }
 }
 

@@ -71,6 +71,11 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("time_bucket", 2, "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')"),
     ("time_bucket", 3, "date_bin($1, $2, $3)"),
     ("len", 1, "length($1)"),
+    // The engine's own take a negative length of a column for a very large one.
+    ("lpad", 2, "lpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END)"),
+    ("lpad", 3, "lpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END, $3)"),
+    ("rpad", 2, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END)"),
+    ("rpad", 3, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END, $3)"),
     ("prefix", 2, "starts_with($1, $2)"),
     ("suffix", 2, "ends_with($1, $2)"),
     ("string_split", 2, "string_to_array($1, $2)"),
@@ -216,8 +221,8 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
             Expr::Function(call)
         }));
     };
-    let two_names = matches!(name.as_str(), "string_agg" | "week" | "day" | "version");
-    if !two_names && known(&name) {
+    let ours = matches!(name.as_str(), "string_agg" | "week" | "day" | "version" | "lpad" | "rpad");
+    if !ours && known(&name) {
         return Ok(None);
     }
     if matches!(name.as_str(), "date_diff" | "datediff") && args.len() == 3 {

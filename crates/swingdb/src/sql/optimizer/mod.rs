@@ -1,8 +1,18 @@
-//! Optimizer rules of our own, where exact statistics know better than the query engine's defaults.
+//! Optimizer rules of our own: where exact statistics know better than the query engine's defaults,
+//! and where the engine's rules change what a query means.
 
+mod above_aggregates;
 mod estimate;
+mod hand_down;
 mod join_order;
+mod lineage;
+mod membership;
 pub(crate) mod sample;
+mod whole_order;
 
+pub(crate) use above_aggregates::AboveAggregates;
 pub(crate) use estimate::remembered_distinct;
+pub(crate) use hand_down::HandDown;
 pub(crate) use join_order::JoinOrder;
+pub(crate) use membership::Membership;
+pub(crate) use whole_order::WholeOrder;

@@ -128,7 +128,7 @@ impl RowFilter {
         for (filter, _) in &self.dynamic {
             let now = snapshot_physical_expr(Arc::clone(filter))?;
             for conjunct in split_conjunction(&now) {
-                if !is_true(conjunct) {
+                if !is_true(conjunct) && !tells_zeros_apart(conjunct, &self.table) {
                     self.conditions.push(Condition::new(conjunct, &self.table, true)?);
                 }
             }
@@ -213,6 +213,13 @@ fn scatter(mask: &BooleanBuffer, found: &BooleanBuffer) -> BooleanBuffer {
     }
     words.iter_mut().for_each(|word| *word = word.to_le());
     BooleanBuffer::new(Buffer::from_vec(words), 0, mask.len())
+}
+
+/// A list of floating point knows one zero from the other; the join it comes from does not. The
+/// bounds of the list, which come with it, are compared by value.
+fn tells_zeros_apart(expr: &Arc<dyn PhysicalExpr>, table: &SchemaRef) -> bool {
+    let list = expr.downcast_ref::<InListExpr>();
+    list.is_some_and(|list| list.expr().data_type(table).is_ok_and(|t| t.is_floating()))
 }
 
 fn is_true(expr: &Arc<dyn PhysicalExpr>) -> bool {

@@ -1,0 +1,43 @@
+//! `length` of a list is how many elements it has.
+//!
+//! The query engine's `length` turns whatever it gets into text: `length([1, 2])` would be 6, the
+//! characters of `[1, 2]`.
+
+use arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::Transformed;
+use datafusion::functions_nested::length::array_length_udf;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+
+const LENGTH: &str = "character_length";
+
+/// Whether this is a call of it.
+pub(super) fn is_concerned(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.name() == LENGTH && call.args.len() == 1)
+}
+
+/// The number of elements, where it is that of a list.
+pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match expr {
+        Expr::ScalarFunction(call) if call.name() == LENGTH && is_list(&call.args, schema) => {
+            let counted = ScalarFunction::new_udf(array_length_udf(), call.args);
+            Transformed::yes(cast(Expr::ScalarFunction(counted), DataType::Int64))
+        }
+        other => Transformed::no(other),
+    }
+}
+
+fn is_list(args: &[Expr], schema: &DFSchema) -> bool {
+    let [arg] = args else { return false };
+    arg.get_type(schema).is_ok_and(|t| {
+        matches!(
+            t,
+            DataType::List(_)
+                | DataType::LargeList(_)
+                | DataType::FixedSizeList(..)
+                | DataType::ListView(_)
+                | DataType::LargeListView(_)
+        )
+    })
+}

@@ -1,0 +1,57 @@
+//! Plans the query engine makes of a statement, changed into ones that mean what the text says.
+//!
+//! Each part knows one thing the engine plans otherwise than SQL has it, or cannot plan. They run
+//! on the plan as it comes from the syntax tree, before types are settled and anything is
+//! optimized; [`order_by_all`] and [`tell_apart`] on the syntax tree.
+
+mod casts;
+mod dates;
+mod frames;
+mod lengths;
+mod order_all;
+mod set_operations;
+
+pub(crate) use casts::tell_apart;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+pub(crate) use order_all::order_by_all;
+
+/// The plan with all rewrites of this module applied, in subqueries too.
+pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let changed = plan.transform_up_with_subqueries(|node| {
+        rewrite_expressions(node)?.transform_data(|node| match node {
+            LogicalPlan::Join(join) if set_operations::is_all(&join) => {
+                set_operations::count_duplicates(&join).map(Transformed::yes)
+            }
+            LogicalPlan::Window(window) => frames::rewrite(window),
+            other => Ok(Transformed::no(other)),
+        })
+    });
+    Ok(changed?.data)
+}
+
+fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let is_concerned = |part: &Expr| lengths::is_concerned(part) || dates::is_concerned(part);
+    let mut concerned = false;
+    for expr in plan.expressions() {
+        concerned |= expr.exists(|part| Ok(is_concerned(part)))?;
+    }
+    if !concerned {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|part| {
+            Ok(match part {
+                call if lengths::is_concerned(&call) => lengths::rewrite(call, &schema),
+                other => dates::rewrite(other, &schema),
+            })
+        })?;
+        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    })
+}

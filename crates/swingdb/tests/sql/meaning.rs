@@ -1,0 +1,337 @@
+//! What SQL means where the query engine, left to itself, answers something else.
+//!
+//! Each of these was found by comparing random queries with DuckDB (`tests/oracle`).
+
+use super::common::{Fixture, fixture};
+
+/// `t`: 1, 2, NULL; `u`: 1, NULL; `e`: nothing.
+fn memberships() -> Fixture {
+    let f = fixture();
+    f.run("CREATE TABLE t (a INT, b DOUBLE)");
+    f.run("INSERT INTO t VALUES (1, 0.5), (2, -0.5), (NULL, NULL)");
+    f.run("CREATE TABLE u (a INT)");
+    f.run("INSERT INTO u VALUES (1), (NULL)");
+    f.run("CREATE TABLE e (a INT)");
+    f
+}
+
+#[test]
+fn a_constant_is_not_in_a_list_with_a_null() {
+    let f = memberships();
+    let all = ["-", "1", "2"];
+    for (condition, expected) in [
+        ("5 NOT IN (SELECT a FROM u)", [].as_slice()),
+        ("NOT (5 IN (SELECT a FROM u))", &[]),
+        ("NULL NOT IN (SELECT a FROM u)", &[]),
+        ("NULL NOT IN (SELECT a FROM e)", &all),
+        ("5 NOT IN (SELECT a FROM e)", &all),
+        ("5 NOT IN (SELECT a FROM u WHERE a IS NOT NULL)", &all),
+        ("1 NOT IN (SELECT a FROM u WHERE a IS NOT NULL)", &[]),
+        ("1 IN (SELECT a FROM u)", &all),
+        ("5 IN (SELECT a FROM u)", &[]),
+        ("2 + 3 NOT IN (SELECT a FROM u GROUP BY a)", &[]),
+        ("5 NOT IN (SELECT a FROM u UNION ALL SELECT 7)", &[]),
+        ("CASE WHEN true THEN 5 ELSE a END NOT IN (SELECT a FROM u)", &[]),
+    ] {
+        let sql = format!("SELECT a FROM t WHERE {condition} ORDER BY a NULLS FIRST");
+        assert_eq!(f.rows(&sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn unknown_memberships_are_not_false() {
+    let f = memberships();
+    for (condition, expected) in [
+        ("coalesce(2 IN (SELECT u.a FROM u), true)", ["-", "1", "2"].as_slice()),
+        ("coalesce(t.a IN (SELECT u.a FROM u), true)", &["-", "1", "2"]),
+        ("(t.a IN (SELECT u.a FROM u)) IS NULL", &["-", "2"]),
+        ("(t.a IN (SELECT u.a FROM u)) = (t.a = 1)", &["1"]),
+        ("t.a = 2 OR t.a IN (SELECT u.a FROM u)", &["1", "2"]),
+        ("t.a = 2 OR abs(t.a) NOT IN (SELECT u.a FROM u)", &["2"]),
+        ("CASE WHEN t.a IN (SELECT u.a FROM u) THEN false ELSE true END", &["-", "2"]),
+    ] {
+        let sql = format!("SELECT a FROM t WHERE {condition} ORDER BY a NULLS FIRST");
+        assert_eq!(f.rows(&sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn only_the_nulls_of_a_rows_own_list_make_it_unknown() {
+    let f = memberships();
+    for (condition, expected) in [
+        ("a NOT IN (SELECT a FROM u WHERE u.a = t.a)", ["-", "2"].as_slice()),
+        ("a NOT IN (SELECT u.a + 1 FROM u WHERE u.a = t.a)", &["-", "1", "2"]),
+        ("5 NOT IN (SELECT a FROM u WHERE u.a = t.a)", &["-", "1", "2"]),
+        ("CAST(1 AS BIGINT) IN (SELECT a FROM u WHERE u.a = t.a)", &["1"]),
+        ("a NOT IN (SELECT u.a FROM u WHERE coalesce(u.a, 2) = t.a)", &["-"]),
+        ("a NOT IN (SELECT u.a FROM u WHERE u.a < t.a OR u.a IS NULL)", &[]),
+        ("a NOT IN (SELECT u.a FROM u WHERE u.a < t.a)", &["-", "1", "2"]),
+        ("b < 0 AND a NOT IN (SELECT u.a FROM u WHERE u.a <= t.a)", &["2"]),
+        ("a NOT IN (SELECT a FROM u)", &[]),
+        ("a IN (SELECT u.a FROM u WHERE u.a = t.a AND u.a > 0)", &["1"]),
+        ("a + 1 IN (SELECT 2 FROM u WHERE u.a = t.a)", &["1"]),
+        ("a NOT IN (SELECT a FROM e)", &["-", "1", "2"]),
+        ("a NOT IN (SELECT a FROM u WHERE a = 1)", &["2"]),
+        ("a NOT IN (SELECT DISTINCT u.a FROM u WHERE u.a = t.a)", &["-", "2"]),
+        ("a NOT IN (SELECT max(u.a) FROM u WHERE u.a = t.a)", &[]),
+        ("a IN (SELECT max(u.a) FROM u WHERE u.a = t.a)", &["1"]),
+        ("a NOT IN (SELECT count(*) FROM u WHERE u.a = t.a)", &["2"]),
+        ("0 IN (SELECT count(*) FROM u WHERE u.a = t.a)", &["-", "2"]),
+        ("EXISTS (SELECT max(u.a) FROM u WHERE u.a = t.a)", &["-", "1", "2"]),
+        ("NOT EXISTS (SELECT count(*) FROM u WHERE u.a = t.a)", &[]),
+        ("EXISTS (SELECT u.a FROM u WHERE u.a = t.a LIMIT 1)", &["1"]),
+    ] {
+        let sql = format!("SELECT a FROM t WHERE {condition} ORDER BY a NULLS FIRST");
+        assert_eq!(f.rows(&sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn what_the_engine_would_drop_is_refused() {
+    let f = memberships();
+    let error = f.error("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a OFFSET 1)");
+    assert!(matches!(error, swingdb::Error::Unsupported { .. }), "{error:?}");
+}
+
+#[test]
+fn statements_change_only_rows_that_are_known_not_to_be_in_a_list() {
+    let f = memberships();
+    f.run("DELETE FROM t WHERE 5 NOT IN (SELECT a FROM u)");
+    f.run("UPDATE t SET b = 9 WHERE 5 NOT IN (SELECT a FROM u)");
+    assert_eq!(f.value("SELECT count(*), max(b) FROM t"), "3|0.5");
+    f.run("DELETE FROM t WHERE a NOT IN (SELECT a FROM u WHERE u.a = t.a)");
+    assert_eq!(f.rows("SELECT a, b FROM t"), ["1|0.5"]);
+}
+
+#[test]
+fn conditions_stay_above_aggregates_that_make_a_row_of_nothing() {
+    let f = memberships();
+    for sql in [
+        "SELECT count(*) FROM t HAVING (SELECT false)",
+        "SELECT * FROM (SELECT count(*) FROM t) WHERE (SELECT false)",
+        "SELECT * FROM (SELECT max(a) FROM t) WHERE (SELECT min(a) > 5 FROM u)",
+        "SELECT n FROM (SELECT count(*) AS n FROM t) WHERE n = 3 AND (SELECT false)",
+        "SELECT 1 FROM (SELECT 'a' AS x FROM (SELECT a FROM t GROUP BY ROLLUP (a))) WHERE x <> 'a'",
+    ] {
+        assert_eq!(f.rows(sql), [""; 0], "{sql}");
+    }
+    assert_eq!(f.value("SELECT count(*) FROM t HAVING (SELECT true)"), "3");
+    assert_eq!(f.value("SELECT count(*) FROM t WHERE (SELECT false)"), "0");
+}
+
+#[test]
+fn the_sum_of_nothing_is_null() {
+    let f = memberships();
+    assert_eq!(f.value("SELECT sum(v) FROM (SELECT 5 AS v FROM e)"), "-");
+    assert_eq!(f.value("SELECT sum(v) FROM (SELECT -abs(0.48) AS v FROM e)"), "-");
+    assert_eq!(f.value("SELECT sum(v), max(v), count(v) FROM (SELECT 5 AS v FROM t)"), "15|5|3");
+}
+
+#[test]
+fn set_operations_with_all_count_rows() {
+    let f = fixture();
+    f.run("CREATE TABLE l (a INT, s VARCHAR)");
+    f.run("INSERT INTO l VALUES (1,'x'),(1,'x'),(1,'x'),(NULL,'y'),(NULL,'y'),(3,NULL),(4,'z')");
+    f.run("CREATE TABLE r (a BIGINT, s VARCHAR)");
+    f.run("INSERT INTO r VALUES (1,'x'),(1,'x'),(NULL,'y'),(3,NULL),(3,NULL),(5,'w')");
+    let both = |operation: &str| {
+        f.rows(&format!("SELECT a, s FROM l {operation} SELECT a, s FROM r ORDER BY 1, 2"))
+    };
+    assert_eq!(both("INTERSECT ALL"), ["1|x", "1|x", "3|-", "-|y"]);
+    assert_eq!(both("EXCEPT ALL"), ["1|x", "4|z", "-|y"]);
+    assert_eq!(both("INTERSECT"), ["1|x", "3|-", "-|y"]);
+    assert_eq!(both("EXCEPT"), ["4|z"]);
+    let once = "SELECT a FROM l INTERSECT ALL SELECT DISTINCT a FROM l ORDER BY 1";
+    assert_eq!(f.rows(once), ["1", "3", "4", "-"]);
+    let nested =
+        "SELECT a FROM l EXCEPT ALL (SELECT a FROM r INTERSECT ALL SELECT a FROM l) ORDER BY 1";
+    assert_eq!(f.rows(nested), ["1", "4", "-"]);
+    assert_eq!(
+        f.value("SELECT count(*) FROM (SELECT * FROM l INTERSECT ALL SELECT * FROM l)"),
+        "7"
+    );
+    assert_eq!(f.value("SELECT count(*) FROM (SELECT * FROM l EXCEPT ALL SELECT * FROM l)"), "0");
+}
+
+#[test]
+fn casts_to_whole_numbers_round() {
+    let f = fixture();
+    assert_eq!(
+        f.value("SELECT CAST(2.7 AS INT), CAST(-2.5 AS INT), 2.5::BIGINT, CAST(2.49 AS TINYINT)"),
+        "3|-3|3|2"
+    );
+    assert_eq!(
+        f.value(
+            "SELECT CAST(2.5::DOUBLE AS INT), CAST(3.5::DOUBLE AS INT), (-0.5::REAL)::SMALLINT"
+        ),
+        "2|4|0"
+    );
+    assert_eq!(f.value("SELECT TRY_CAST(127.5 AS TINYINT), TRY_CAST(127.4 AS TINYINT)"), "-|127");
+    assert!(f.error("SELECT CAST(127.5 AS TINYINT)").to_string().contains("128"));
+    f.run("CREATE TABLE t (x DOUBLE, d DECIMAL(6, 3))");
+    f.run("INSERT INTO t VALUES (1.5, 1.5), (2.5, 2.5), (NULL, NULL)");
+    assert_eq!(
+        f.rows("SELECT CAST(x AS INT), CAST(d AS INT), count(*) FROM t GROUP BY 1, 2 ORDER BY 1"),
+        ["2|2|1", "2|3|1", "-|-|1"]
+    );
+    assert_eq!(f.value("SELECT count(*) FROM t WHERE CAST(d AS INT) = 3"), "1");
+    assert_eq!(f.value("SELECT count(*) FROM t WHERE CAST(x AS INT) = 2"), "2");
+    f.run("CREATE TABLE stored (x INT, d INT)");
+    f.run("INSERT INTO stored SELECT x, d FROM t");
+    let cast = f.rows("SELECT CAST(x AS INT), CAST(d AS INT) FROM t ORDER BY ALL");
+    assert_eq!(f.rows("SELECT x, d FROM stored ORDER BY ALL"), cast);
+}
+
+/// Conditions that a running join hands down must reach the column they are about, not another of
+/// the same name.
+#[test]
+fn joins_of_tables_whose_columns_have_the_same_names() {
+    let f = fixture();
+    f.run("CREATE TABLE t (c0 INT, c1 VARCHAR, c2 SMALLINT, c3 DECIMAL(9, 2))");
+    f.run(
+        "INSERT INTO t SELECT value % 5 + 1, 'row ' || value, value % 4 - 3, value * 0.25 - 2.75 \
+         FROM range(7)",
+    );
+    f.run("CREATE TABLE v (c0 INT, c1 VARCHAR, c2 UTINYINT, c3 INT)");
+    f.run(
+        "INSERT INTO v SELECT value % 100 - 3, 'other ' || value, value % 90, value % 7 - 3 \
+         FROM range(300)",
+    );
+    for join in ["JOIN", "LEFT JOIN"] {
+        for kept in ["a.*", "a.c0", "b.*", "a.*, v.*", "a.c3"] {
+            let from =
+                format!("FROM t AS a {join} v ON a.c2 = v.c3 RIGHT JOIN t AS b ON v.c0 = b.c2");
+            let counted = f.value(&format!("SELECT count(*) {from}"));
+            let fetched = f.rows(&format!("SELECT {kept} {from}")).len();
+            assert_eq!(fetched.to_string(), counted, "SELECT {kept} {from}");
+            assert!(fetched > 10, "{fetched} rows say nothing");
+        }
+    }
+    let expected = f.rows(
+        "SELECT a.c1, b.c1 FROM t AS a, v, t AS b WHERE a.c2 = v.c3 AND v.c0 = b.c2 ORDER BY ALL",
+    );
+    let joined = "SELECT a.*, b.* FROM t AS a JOIN v ON a.c2 = v.c3 JOIN t AS b ON v.c0 = b.c2";
+    let joined =
+        format!("SELECT q.l, q.r FROM ({joined}) AS q(c0, l, c2, c3, d0, r, d2, d3) ORDER BY ALL");
+    assert_eq!(f.rows(&joined), expected);
+    assert!(expected.len() > 10, "{expected:?}");
+}
+
+#[test]
+fn a_semi_join_hands_conditions_to_the_column_it_joins_by() {
+    let f = fixture();
+    f.run("CREATE TABLE a AS SELECT value AS id, value % 10 AS k FROM range(1000)");
+    f.run("CREATE TABLE b AS SELECT value + 500 AS foo, value AS id FROM range(400)");
+    f.run("CREATE TABLE c AS SELECT value + 600 AS id FROM range(5)");
+    let sql = "SELECT a.id FROM c JOIN (SELECT * FROM a WHERE id IN (SELECT foo FROM b)) AS a \
+               ON a.id = c.id ORDER BY 1";
+    assert_eq!(f.rows(sql), ["600", "601", "602", "603", "604"]);
+}
+
+#[test]
+fn columns_may_be_named_twice() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT 1 AS id, 'x' AS s");
+    f.run("CREATE TABLE u AS SELECT 1 AS id, 'y' AS s");
+    for (sql, expected) in [
+        ("SELECT t.id, t.id FROM t", "1|1"),
+        ("SELECT t.id, id, id FROM t", "1|1|1"),
+        ("SELECT id, t.id, t.id FROM t", "1|1|1"),
+        ("SELECT DISTINCT t.id, t.id FROM t ORDER BY 1 LIMIT 1", "1|1"),
+        ("SELECT t.id, u.id, t.s, u.s FROM t JOIN u ON t.id = u.id", "1|1|x|y"),
+        ("SELECT t.s, u.s FROM t, u INTERSECT SELECT 'x', 'y'", "x|y"),
+        ("SELECT t.s, u.s, t.s FROM t, u UNION SELECT 'x', 'y', 'x'", "x|y|x"),
+        ("SELECT CAST(id AS VARCHAR), id, count(*) FROM t GROUP BY 1, 2", "1|1|1"),
+        ("SELECT sum(CAST(id AS DOUBLE)), sum(id), max(id::VARCHAR), max(id) FROM t", "1.0|1|1|1"),
+        ("SELECT id::DOUBLE, id::VARCHAR, id FROM t GROUP BY 1, id::VARCHAR, 3", "1.0|1|1"),
+    ] {
+        assert_eq!(f.rows(sql), [expected], "{sql}");
+    }
+}
+
+#[test]
+fn limits_keep_the_order_of_what_is_one_constant_a_branch() {
+    let f = fixture();
+    f.run("CREATE TABLE t (a INT)");
+    f.run("INSERT INTO t VALUES (NULL), (NULL), (NULL), (1)");
+    let union = "SELECT 8.96 AS x, a FROM t UNION ALL SELECT 6.89, a FROM t";
+    for (order, expected) in [
+        ("2 NULLS FIRST, 1 DESC LIMIT 2", ["8.96|-", "8.96|-"].as_slice()),
+        ("2 NULLS FIRST, 1 LIMIT 2", &["6.89|-", "6.89|-"]),
+        ("2, 1 DESC LIMIT 3 OFFSET 1", &["6.89|1", "8.96|-", "8.96|-"]),
+        ("1 DESC, 2 LIMIT 1", &["8.96|1"]),
+        ("1, 2 LIMIT 1", &["6.89|1"]),
+    ] {
+        let sql = format!("{union} ORDER BY {order}");
+        assert_eq!(f.rows(&sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn order_by_all_columns() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT 3 - value / 2 AS a, 9 - value AS b FROM range(4)");
+    assert_eq!(f.rows("SELECT a, b FROM t ORDER BY ALL"), ["2|6", "2|7", "3|8", "3|9"]);
+    assert_eq!(f.rows("SELECT * FROM t ORDER BY ALL DESC"), ["3|9", "3|8", "2|7", "2|6"]);
+    assert_eq!(f.rows("SELECT b FROM t UNION SELECT 1 ORDER BY ALL"), ["1", "6", "7", "8", "9"]);
+    f.error("SELECT * FROM t UNION SELECT * FROM t ORDER BY ALL");
+}
+
+#[test]
+fn zero_is_one_number() {
+    let f = fixture();
+    f.run("CREATE TABLE t (i INT, a DOUBLE, r REAL)");
+    f.run("INSERT INTO t VALUES (1, 0.0, 0.0), (3, 1, 1)");
+    f.run("INSERT INTO t SELECT 2, ceil(CAST(-0.5 AS DOUBLE)), ceil(CAST(-0.5 AS REAL))");
+    for condition in [
+        "a = 0",
+        "a IN (0, 5)",
+        "a IN (0, 2, 3, 4, 5, 6, 7, 8)",
+        "r IN (9, 2, 3, 4, 5, 6, 7, 0)",
+        "a IN (i * 0, 7, 8)",
+        "nullif(a, 0) IS NULL",
+        "nullif(0, r) IS NULL",
+        "CASE a WHEN 5 THEN false WHEN 0 THEN true END",
+        "a IN (SELECT t.a FROM t WHERE t.i = 1)",
+        "r IN (SELECT t.r FROM t WHERE t.i = 2)",
+        "a NOT IN (1, 2, 3, 4, 5, 6)",
+    ] {
+        assert_eq!(
+            f.rows(&format!("SELECT i FROM t WHERE {condition} ORDER BY i")),
+            ["1", "2"],
+            "{condition}"
+        );
+    }
+    let joined = "SELECT count(*) FROM t AS x JOIN t AS y ON x.a = y.r WHERE y.i = 1";
+    assert_eq!(f.value(joined), "2");
+    assert_eq!(f.value("SELECT count(DISTINCT a), count(DISTINCT nullif(r, 1)) FROM t"), "2|1");
+}
+
+#[test]
+fn windows_in_the_order_of_any_type() {
+    let f = fixture();
+    f.run("CREATE TABLE t (at TIME, b BLOB, v INT)");
+    f.run(
+        "INSERT INTO t VALUES ('08:00', X'01', 1), ('09:00', X'02', 2), ('09:00', X'02', 3), \
+         (NULL, NULL, 4)",
+    );
+    for column in ["at", "b"] {
+        let sql = format!("SELECT v, sum(v) OVER (ORDER BY {column}) FROM t ORDER BY v");
+        assert_eq!(f.rows(&sql), ["1|1", "2|6", "3|6", "4|10"], "{sql}");
+        let sql = format!("SELECT v, rank() OVER (ORDER BY {column} DESC) FROM t ORDER BY v");
+        assert_eq!(f.rows(&sql).len(), 4, "{sql}");
+    }
+}
+
+#[test]
+fn truth_tests_group_rows() {
+    let f = memberships();
+    f.run("CREATE TABLE flags (f BOOLEAN, a INT)");
+    f.run("INSERT INTO flags VALUES (true, 1), (false, 1), (NULL, 2)");
+    let sql = "SELECT (flags.f IS TRUE), count(*) FROM t RIGHT JOIN flags ON t.a = flags.a \
+               GROUP BY 1 ORDER BY 1";
+    assert_eq!(f.rows(sql), ["false|2", "true|1"]);
+    let sql =
+        "SELECT DISTINCT (f IS NOT FALSE) FROM flags RIGHT JOIN t ON t.a = flags.a ORDER BY 1";
+    assert_eq!(f.rows(sql), ["false", "true"]);
+}
