@@ -57,10 +57,18 @@ impl Fault {
         Fault::Corrupt { path: path.to_owned(), detail: detail.into() }
     }
 
+    /// A file or folder that was there, and is there no more.
+    pub(crate) fn deleted(action: &'static str, path: &Path) -> IoFailure {
+        let source = io::Error::new(io::ErrorKind::NotFound, "it has been deleted");
+        IoFailure { action, path: path.to_owned(), source }
+    }
+
     /// For the operations that have no word of their own for this fault.
     fn into_io(self, path: &Path) -> IoFailure {
         match self {
             Fault::Io(failure) => failure,
+            // Of an operation on an area that this process has: its folder went under it.
+            Fault::NotFound => Self::deleted("use", path),
             other => {
                 let source = io::Error::other(format!("{other:?}"));
                 IoFailure { action: "use", path: path.to_owned(), source }

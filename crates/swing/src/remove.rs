@@ -6,6 +6,8 @@
 //!
 //! A kill in the middle leaves a folder `.removed-<id>` that the next collection finishes.
 
+use std::io::ErrorKind;
+
 use crate::area::{MEMORY, PARENTS};
 use crate::error::{Context, Fault, NamespaceError, RemoveError, Result};
 use crate::info::Info;
@@ -95,6 +97,8 @@ impl Namespace {
             match self.collect_folder(&name, &mut report) {
                 // Owned by somebody alive, or gone meanwhile: not garbage.
                 Err(Fault::Owned { .. } | Fault::NotFound) | Ok(()) => {}
+                // The C interface's tables.
+                Err(Fault::Io(e)) if hidden && e.source.kind() == ErrorKind::NotADirectory => {}
                 // One damaged folder does not keep the others from being collected.
                 Err(_) => report.damaged += 1,
             }

@@ -117,6 +117,7 @@ fn things_that_are_no_files() {
     fs::write(h.dir.path().join("plain file"), "x").unwrap();
     assert!(h.ns.hook(&name("plain file")).is_err());
     assert!(h.ns.open_area(&name("plain file")).is_err());
+    fs::write(h.dir.path().join(".tokens"), "").unwrap();
     assert_eq!(h.ns.list().unwrap().len(), 2);
     assert_eq!(h.ns.gc().unwrap().damaged, 1);
 }

@@ -54,6 +54,8 @@ fn a_namespace_that_was_deleted_is_an_error_of_its_own() {
     assert!(matches!(h.ns.create_unnamed(&options()), Err(CreateError::Io(_))));
     // What was there before stays usable in this process, and ends without an uproar.
     fill(&area, data_at(0), DATA, 2);
+    let unpublished = area.publish(Publish::Shared, b"").unwrap_err();
+    assert!(unpublished.to_string().contains("it has been deleted"), "{unpublished}");
     drop(area);
     // Made again, it is another directory, for whoever opens it.
     let again = Namespace::open(h.dir.path()).unwrap();

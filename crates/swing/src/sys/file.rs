@@ -48,10 +48,7 @@ impl Folder {
     pub(crate) fn make_folder(&self, name: &str) -> Result<()> {
         fs::mkdirat(&self.dir, name, DIR_MODE).map_err(|e| match e {
             // Of an open directory and a plain name this means one thing.
-            Errno::NOENT => {
-                let source = io::Error::new(io::ErrorKind::NotFound, "it has been deleted");
-                Fault::io("create a folder in", &self.path, source)
-            }
+            Errno::NOENT => Fault::Io(Fault::deleted("create a folder in", &self.path)),
             e => self.fault(e, "create", name),
         })
     }
