@@ -12,7 +12,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use crate::area::{Area, Core, MEMORY, Memory, PARENTS, Source, Start, State};
-use crate::backing::Backing;
+use crate::backing::{Backing, BackingChoice};
 use crate::error::{Context, Fault, OpenError, Result};
 use crate::extents::Own;
 use crate::inventory::Inventory;
@@ -20,6 +20,7 @@ use crate::lease::Lease;
 use crate::manifest::{Kind, Manifest, SourceEntry};
 use crate::mapping::{Mapping, mapping_fault};
 use crate::memory::{self, Access};
+use crate::moving::Former;
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
 use crate::publish::{parent_memory_name, pin_name};
@@ -99,11 +100,7 @@ fn adopt(
 ) -> Result<Area> {
     let manifest = &inventory.committed;
     let memory = open_memory(&folder, &inventory)?;
-    let backing = match &memory {
-        Some(memory) if memfd::is_one(&memory.file) => Backing::Memfd,
-        Some(_) => Backing::File,
-        None => ns.choose_backing(Backing::Auto)?.backing,
-    };
+    let backing = backing_of(ns, memory.as_ref())?;
     let mut sources = vec![None];
     let mut files: BTreeMap<u64, Arc<File>> = BTreeMap::new();
     for entry in &manifest.sources[1..] {
@@ -114,6 +111,7 @@ fn adopt(
             let same = |s: &&mut Source| s.area == entry.area && s.epoch == entry.epoch;
             if let Some(known) = sources.iter_mut().flatten().find(same) {
                 known.last_published = known.last_published.max(Some(other.epoch));
+                known.first_published = known.first_published.min(Some(other.epoch));
             } else {
                 match open_source(&folder, entry, other, &mut files) {
                     Ok(source) => sources.push(Some(source)),
@@ -161,18 +159,27 @@ fn adopt(
     Ok(area)
 }
 
+/// What an adopted area goes on with: what it has, or what a new one would get.
+fn backing_of(ns: &Namespace, memory: Option<&Memory>) -> Result<BackingChoice> {
+    let mut choice = ns.choose_backing(Backing::Auto)?;
+    if let Some(memory) = memory {
+        let is_memfd = memfd::is_one(&memory.file);
+        choice.backing = if is_memfd { Backing::Memfd } else { Backing::File };
+    }
+    Ok(choice)
+}
+
 fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>> {
     let path = folder.join(MEMORY);
     let own = &inventory.committed.sources[0];
-    let identity = inventory.committed.own_identity();
-    let file = match memory::open(folder, MEMORY, own.area, identity, Access::Write) {
+    let Some(identity) = inventory.own_identity() else { return Ok(None) };
+    let file = match memory::open(folder, MEMORY, own.area, Some(identity), Access::Write) {
         Err(Fault::NotFound) => return Ok(None),
         other => other?,
     };
     let facts = file::facts(&file, &path)?;
     for manifest in inventory.live.values() {
-        let own_runs = manifest.runs.iter().any(|r| r.source == 0);
-        if own_runs {
+        if manifest.own_identity() == Some(identity) {
             check_memory(manifest, 0, &facts, &path)?;
         }
     }
@@ -212,6 +219,7 @@ fn open_source(
         lease: Arc::new(lease),
         via: None,
         pinned: true,
+        first_published: Some(manifest.epoch),
         last_published: Some(manifest.epoch),
     })
 }
@@ -219,6 +227,14 @@ fn open_source(
 /// Fills the tables of an adopted area from its live manifests.
 fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> {
     assert!(inventory.live.keys().all(|e| *e <= inventory.highest));
+    // Manifests of the time before the area moved on show nothing of its memory.
+    let identity = inventory.own_identity();
+    let of_former = |m: &Manifest| m.own_identity().is_some() && m.own_identity() != identity;
+    let former = inventory.live.iter().filter(|(_, m)| of_former(m)).map(|(e, _)| *e);
+    let is_memfd = state.memory.as_ref().is_some_and(|m| memfd::is_one(&m.file));
+    if is_memfd && core.folder.exists(MEMORY) {
+        state.former = Some(Former { last: former.max().unwrap_or(Epoch(0)) });
+    }
     state.next_epoch = inventory.highest.next();
     state.committed = Some(inventory.committed.epoch);
     state.shared = inventory.shared;
@@ -231,7 +247,7 @@ fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> 
     }
     // Every other version that a live manifest shows: seen from its first to its last manifest.
     let mut others: BTreeMap<(ExtentId, u32), (Epoch, Epoch)> = BTreeMap::new();
-    for (epoch, manifest) in &inventory.live {
+    for (epoch, manifest) in inventory.live.iter().filter(|(_, m)| !of_former(m)) {
         for (extent, plane) in own_extents(core, manifest)? {
             match state.own.get(extent) {
                 Some(own) if own.plane == plane => {

@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::backing::Backing;
+use crate::backing::{Backing, BackingChoice};
 use crate::departure::Departure;
 use crate::error::{Fault, Result};
 use crate::extents::{self, ExtentState, OwnTable, States};
@@ -27,6 +27,7 @@ use crate::geometry::Geometry;
 use crate::lease::Lease;
 use crate::live::Live;
 use crate::mapping::Mapping;
+use crate::moving::Former;
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
 use crate::runs::RunMap;
@@ -135,7 +136,8 @@ pub(crate) struct Source {
     pub via: Option<Arc<Lease>>,
     /// Its pin and the link to its memory are in this area's folder.
     pub pinned: bool,
-    /// The newest of this area's manifests that shows it.
+    /// The first and the newest of this area's manifests that show it.
+    pub first_published: Option<Epoch>,
     pub last_published: Option<Epoch>,
 }
 
@@ -143,6 +145,10 @@ pub(crate) struct Source {
 #[derive(Debug)]
 pub(crate) struct State {
     pub memory: Option<Memory>,
+    /// What it is, or will be, made of; never `Auto`.
+    pub backing: Backing,
+    /// The file it was in before.
+    pub former: Option<Former>,
     pub runs: RunMap,
     pub own: OwnTable,
     pub versions: Versions,
@@ -195,8 +201,12 @@ pub(crate) struct Core {
     pub states: Arc<States>,
     /// What the fault handler uses, once the area is tracked.
     pub tracked: OnceLock<Tracked>,
-    /// What its memory is, or will be, made of; never `Auto`.
-    pub backing: Backing,
+    /// Its memory is a file that may be exchanged for a memfd ([`crate::moving`]).
+    pub movable: AtomicBool,
+    /// The file system is a small one.
+    pub on_small: bool,
+    /// What may be taken without looking at the file system again.
+    pub headroom_allowance: AtomicU64,
     /// Its memory is the machine's, not a disk's.
     pub in_memory: bool,
     /// Who answers live hooks.
@@ -231,7 +241,7 @@ pub struct AreaStats {
     pub mapped: ByteLen,
     /// Of these: in the area's own memory file.
     pub own: ByteLen,
-    /// Of these: memory of other areas.
+    /// Of these: memory of other areas, and what an area that outgrew its file system left there.
     pub foreign: ByteLen,
     /// Of the own bytes: written since the last publish.
     pub private: ByteLen,
@@ -310,7 +320,7 @@ pub(crate) struct Start {
     pub id: AreaId,
     pub name: Option<AreaName>,
     pub cow_threshold: Option<ByteLen>,
-    pub backing: Backing,
+    pub backing: BackingChoice,
     pub mapping: Arc<Mapping>,
     pub runs: RunMap,
     pub sources: Vec<Option<Source>>,
@@ -327,8 +337,12 @@ impl Area {
                 states.set(ExtentId(e), extents::FROZEN);
             }
         }
+        let BackingChoice { backing, automatic, .. } = start.backing;
+        assert_ne!(backing, Backing::Auto, "decided when the area is made");
         let state = State {
             memory: None,
+            backing,
+            former: None,
             runs: start.runs,
             own: OwnTable::default(),
             versions: Versions::default(),
@@ -354,8 +368,7 @@ impl Area {
             closed: false,
         };
         let departure = start.mapping.departure().clone();
-        assert_ne!(start.backing, Backing::Auto, "decided when the area is made");
-        let in_memory = start.backing == Backing::Memfd || file::is_tmpfs(start.ns.path());
+        let in_memory = backing == Backing::Memfd || file::is_tmpfs(start.ns.path());
         if in_memory {
             room::prepare();
         }
@@ -369,7 +382,9 @@ impl Area {
             mapping: start.mapping,
             states: Arc::new(states),
             tracked: OnceLock::new(),
-            backing: start.backing,
+            movable: AtomicBool::new(automatic && backing == Backing::File),
+            on_small: start.backing.too_small,
+            headroom_allowance: AtomicU64::new(0),
             in_memory,
             live: Mutex::new(Live::default()),
             generation: process::fork_generation(),
@@ -557,7 +572,7 @@ impl Core {
         if state.memory.is_none() {
             // Without a name it vanishes with the process, however that ends, until a publish needs
             // it to stay.
-            let (file, linked) = self.make_memory()?;
+            let (file, linked) = self.make_memory(state.backing)?;
             if let Some(lock) = state.lock.as_ref().filter(|_| !linked) {
                 lock.note_memory(&file);
             }
@@ -577,8 +592,8 @@ impl Core {
     }
 
     /// New memory, and whether it has a name.
-    fn make_memory(&self) -> Result<(File, bool)> {
-        if self.backing == Backing::Memfd {
+    fn make_memory(&self, backing: Backing) -> Result<(File, bool)> {
+        if backing == Backing::Memfd {
             return Ok((memfd::create(self.id, self.folder.path())?, false));
         }
         match self.folder.create_nameless() {

@@ -8,27 +8,33 @@
 //! | huge pages | mount option `huge=` | `/sys/kernel/mm/transparent_hugepage/shmem_enabled` |
 //!
 //! A file is better wherever it can be had, because a named area then outlives its processes.
-//! Containers often have a `/dev/shm` of 64 MB, where next to nothing can be had. So, unless
-//! somebody says otherwise, areas are memfds when the tmpfs of their namespace holds less than an
-//! eighth of the memory this process may use ([`MIN_SHARE`]), and files else. Manifests, locks and
-//! pins are files in both cases. Areas of both kinds may derive from each other.
+//! Containers often have a `/dev/shm` of 64 MB, where little can be had. So, unless somebody says
+//! otherwise, areas are files as long as the tmpfs of their namespace has room, and go on in a
+//! memfd when it has not ([`crate::moving`]); an area that begins when there is none is a memfd
+//! from its begin. Manifests, locks and pins are files in all cases; [`headroom`] is left for
+//! them. Areas of all kinds may derive from each other.
 
 use std::path::Path;
 
 use crate::error::{Fault, Result};
+use crate::sys::file::Room;
 use crate::sys::{file, room};
 use crate::units::ByteLen;
 
 /// The environment variable that decides for areas whose program does not: `auto`, `file` or
 /// `memfd`.
 pub const BACKING_VARIABLE: &str = "SWINGDB_BACKING";
-/// A tmpfs of less than this part (one over this number) of the memory is too small to be useful.
+/// A tmpfs of less than this part (one over this number) of the memory counts as small.
 pub const MIN_SHARE: u64 = 8;
+/// This part of a tmpfs is left for manifests and the like, but no more than [`MAX_HEADROOM`].
+const HEADROOM_SHARE: u64 = 16;
+const MAX_HEADROOM: ByteLen = ByteLen::mib(64);
 
 /// What the memory of an area is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backing {
-    /// What the namespace, else [`BACKING_VARIABLE`], else the size of the file system says.
+    /// What the namespace, else [`BACKING_VARIABLE`] says; else a file as long as there is room,
+    /// and a memfd from then on.
     #[default]
     Auto,
     /// A sparse file in the area's folder.
@@ -43,7 +49,10 @@ pub enum Backing {
 pub struct BackingChoice {
     /// `File` or `Memfd`.
     pub backing: Backing,
-    /// Whether the file system is a tmpfs too small to be useful.
+    /// Nobody has chosen: a file is exchanged for a memfd when its file system is full.
+    pub automatic: bool,
+    /// Whether the file system is a small tmpfs, for the memory there is: what does not fit lives
+    /// only as long as some process has it open.
     pub too_small: bool,
     /// The reason, as a sentence without a full stop.
     pub why: String,
@@ -52,7 +61,7 @@ pub struct BackingChoice {
 impl BackingChoice {
     fn new(backing: Backing, why: String) -> Self {
         assert_ne!(backing, Backing::Auto, "a choice is a decision");
-        Self { backing, too_small: false, why }
+        Self { backing, automatic: false, too_small: false, why }
     }
 }
 
@@ -79,21 +88,32 @@ fn said(value: &std::ffi::OsStr) -> String {
     format!("{BACKING_VARIABLE} is {value:?}")
 }
 
-fn by_size(path: &Path) -> BackingChoice {
-    let room = file::room_of(path).filter(|_| file::is_tmpfs(path));
-    let (Some(room), Some(memory)) = (room, room::total()) else {
-        return BackingChoice::new(Backing::File, "its file system has no limit of its own".into());
-    };
-    let sizes = format!("its file system holds {} of {memory} of memory", room.size);
-    let too_small = is_too_small(room.size, memory);
-    let backing = if too_small { Backing::Memfd } else { Backing::File };
-    BackingChoice { too_small, ..BackingChoice::new(backing, sizes) }
+/// What a tmpfs of this size keeps free of the memory of areas.
+pub(crate) fn headroom(size: ByteLen) -> ByteLen {
+    ByteLen(size.0 / HEADROOM_SHARE).min(MAX_HEADROOM)
 }
 
-/// The rule for a tmpfs of `size` where `memory` may be used in all. A mount without a limit says
-/// that it holds nothing.
-fn is_too_small(size: ByteLen, memory: ByteLen) -> bool {
-    size.0 > 0 && size.0 < memory.0 / MIN_SHARE
+fn by_size(path: &Path) -> BackingChoice {
+    let room = file::room_of(path).filter(|room| file::is_tmpfs(path) && room.size.0 > 0);
+    let Some(room) = room else {
+        return BackingChoice::new(Backing::File, "its file system has no limit of its own".into());
+    };
+    let memory = room::total().unwrap_or(room.size);
+    let Room { size, free } = room;
+    let why = format!("its file system holds {size} of {memory} of memory, and has {free} free");
+    let backing = if has_room(room) { Backing::File } else { Backing::Memfd };
+    let too_small = is_small(size, memory);
+    BackingChoice { automatic: true, too_small, ..BackingChoice::new(backing, why) }
+}
+
+/// Whether it is worth while to begin a file.
+fn has_room(room: Room) -> bool {
+    room.free.0 > 2 * headroom(room.size).0
+}
+
+/// Whether a tmpfs of `size` is small where `memory` may be used in all.
+fn is_small(size: ByteLen, memory: ByteLen) -> bool {
+    size.0 < memory.0 / MIN_SHARE
 }
 
 #[cfg(test)]
@@ -102,13 +122,22 @@ mod tests {
 
     #[test]
     fn the_usual_mounts() {
-        let gib = ByteLen::gib;
-        assert!(is_too_small(ByteLen::mib(64), gib(24)), "a container's");
-        assert!(is_too_small(ByteLen::mib(64), gib(1)));
-        assert!(!is_too_small(ByteLen::mib(64), ByteLen::mib(512)), "little memory anyway");
-        assert!(!is_too_small(gib(12), gib(24)), "the kernel's default: a half");
-        assert!(!is_too_small(gib(4), gib(24)));
-        assert!(!is_too_small(ByteLen(0), gib(24)), "no limit");
+        let (gib, mib) = (ByteLen::gib, ByteLen::mib);
+        assert!(is_small(mib(64), gib(24)), "a container's");
+        assert!(is_small(mib(64), gib(1)));
+        assert!(!is_small(mib(64), mib(512)), "little memory anyway");
+        assert!(!is_small(gib(12), gib(24)), "the kernel's default: a half");
+        assert!(!is_small(gib(4), gib(24)));
+    }
+
+    #[test]
+    fn room_is_left_for_manifests() {
+        let (gib, mib) = (ByteLen::gib, ByteLen::mib);
+        assert_eq!([headroom(mib(64)), headroom(gib(24))], [mib(4), mib(64)]);
+        let has_room = |free, size| has_room(Room { free, size });
+        assert!(has_room(mib(64), mib(64)) && has_room(gib(1), gib(24)));
+        assert!(!has_room(mib(8), mib(64)) && !has_room(mib(128), gib(24)));
+        assert!(!has_room(mib(0), mib(64)));
     }
 
     #[test]
@@ -123,6 +152,7 @@ mod tests {
     #[test]
     fn a_path_outside_memory_means_files() {
         let choice = by_size(Path::new("/proc"));
-        assert_eq!((choice.backing, choice.too_small), (Backing::File, false));
+        assert_eq!((choice.backing, choice.automatic), (Backing::File, false));
+        assert!(!choice.too_small);
     }
 }

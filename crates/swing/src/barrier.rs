@@ -127,7 +127,14 @@ impl Core {
                 // Old versions may have become reclaimable, and the dead may have left something.
                 self.reclaim_all()?;
                 self.ns.collect_garbage();
-                self.make_private(range, extents, intent)
+                match self.make_private(range, extents.clone(), intent) {
+                    Err(Fault::OutOfMemory { file_system, .. })
+                        if file_system.starts_with(self.ns.path()) && self.move_on()? =>
+                    {
+                        self.make_private(range, extents, intent)
+                    }
+                    other => other,
+                }
             }
             other => other,
         }
@@ -181,8 +188,9 @@ impl Core {
         failure.map_or(punched, Err)
     }
 
-    /// Before memory is taken: whether there is so much in all, whatever the file system allows.
+    /// Before memory is taken: whether there is so much, on the file system and in all.
     pub(crate) fn take_room(&self, len: u64) -> Result<()> {
+        self.check_headroom(len)?;
         if !self.in_memory || len == 0 {
             return Ok(());
         }

@@ -137,6 +137,7 @@ impl Core {
             lease: held.lease.clone(),
             via: held.via.clone(),
             pinned: false,
+            first_published: None,
             last_published: None,
         };
         let free = state.sources.iter().skip(1).position(Option::is_none).map(|i| i + 1);

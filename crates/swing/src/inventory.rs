@@ -18,7 +18,7 @@ use crate::publish::{
     COMMITTED, SHARED, UNSHARED, manifest_epoch, manifest_name, parent_memory_name, pin_name,
 };
 use crate::sys::file::{self, Folder};
-use crate::units::{ByteLen, Epoch};
+use crate::units::{AreaId, ByteLen, Epoch};
 
 /// The manifests of an area that still matter.
 #[derive(Debug)]
@@ -88,6 +88,13 @@ impl Inventory {
         Ok(out)
     }
 
+    /// Device and inode of the area's own memory: what the committed state shows, else what another
+    /// one that is alive does.
+    pub(crate) fn own_identity(&self) -> Option<(u64, u64)> {
+        let newest = self.live.values().rev();
+        std::iter::once(&self.committed).chain(newest).find_map(Manifest::own_identity)
+    }
+
     fn add(&mut self, folder: &Folder, epoch: Epoch) -> Result<()> {
         if self.live.contains_key(&epoch) {
             return Ok(());
@@ -104,27 +111,31 @@ impl Inventory {
         Ok(())
     }
 
-    /// Gives back the memory that no live manifest shows, and the pins that none needs.
+    /// Gives back the memory that no live manifest shows, and the names that none needs.
     pub(crate) fn sweep(&self, folder: &Folder) -> Result<ByteLen> {
-        let own = &self.committed.sources[0];
-        let identity = self.committed.own_identity();
-        let freed = match memory::open(folder, MEMORY, own.area, identity, Access::Write) {
-            Ok(file) => punch_except(&file, folder, self.live.values())?,
-            Err(Fault::NotFound | Fault::MemoryGone { .. }) => ByteLen(0),
-            Err(fault) => return Err(fault),
-        };
+        let manifests: Vec<&Manifest> = self.live.values().collect();
+        let freed = sweep_memory(folder, self.committed.id, &manifests, None)?.0;
+        let own = manifests.iter().filter_map(|m| m.own_identity());
+        let needed: Vec<String> = own.map(|id| memory::present_name(folder, MEMORY, id)).collect();
+        for name in [MEMORY.to_owned(), memory::held_name(MEMORY)] {
+            if !needed.contains(&name) && !stands_in(folder, &name, &needed) {
+                folder.unlink(&name)?;
+            }
+        }
         let parents = match folder.open_folder(PARENTS) {
             Err(Fault::NotFound) => return Ok(freed),
             other => other?,
         };
-        let needed: Vec<String> = self
-            .live
-            .values()
-            .flat_map(|m| m.sources[1..].iter())
-            .flat_map(|s| [pin_name(s.area, s.epoch), parent_memory_name(s.area)])
+        let sources = manifests.iter().flat_map(|m| m.sources[1..].iter());
+        let needed: Vec<String> = sources
+            .flat_map(|s| {
+                let name = parent_memory_name(s.area);
+                let memory = memory::present_name(&parents, &name, (s.dev, s.ino));
+                [pin_name(s.area, s.epoch), memory]
+            })
             .collect();
         for name in parents.names()? {
-            if !needed.contains(&name) {
+            if !needed.contains(&name) && !stands_in(&parents, &name, &needed) {
                 parents.unlink(&name)?;
             }
         }
@@ -132,8 +143,43 @@ impl Inventory {
     }
 }
 
+/// Whether the needed memory is missing, and this is the other name it could have: something is
+/// wrong, and whoever opens the area will say so.
+fn stands_in(folder: &Folder, name: &str, needed: &[String]) -> bool {
+    let twin = memory::twin_name(name);
+    needed.contains(&twin) && !folder.exists(&twin)
+}
+
+/// Punches what none of `manifests` shows out of an area's own memory, the file and the memfd;
+/// `also` is one more that may be there. How much that was, and how much stays.
+pub(crate) fn sweep_memory(
+    folder: &Folder,
+    area: AreaId,
+    manifests: &[&Manifest],
+    also: Option<(u64, u64)>,
+) -> Result<(ByteLen, ByteLen)> {
+    let mut identities: Vec<(u64, u64)> =
+        manifests.iter().filter_map(|m| m.own_identity()).collect();
+    identities.extend(folder.identity_of(MEMORY).into_iter().chain(also));
+    identities.sort_unstable();
+    identities.dedup();
+    let (mut freed, mut kept) = (ByteLen(0), ByteLen(0));
+    for identity in identities {
+        let file = match memory::open(folder, MEMORY, area, Some(identity), Access::Write) {
+            Ok(file) if memory::identity_of(&file) == Some(identity) => file,
+            // Another file in its place is what opening the area complains about.
+            Ok(_) | Err(Fault::NotFound | Fault::MemoryGone { .. }) => continue,
+            Err(fault) => return Err(fault),
+        };
+        let of_it = manifests.iter().copied().filter(|m| m.own_identity() == Some(identity));
+        freed = freed + punch_except(&file, folder, of_it)?;
+        kept = kept + ByteLen(file::facts(&file, &folder.join(MEMORY))?.allocated);
+    }
+    Ok((freed, kept))
+}
+
 /// Punches everything out of an area's own memory file that none of `manifests` shows.
-pub(crate) fn punch_except<'a>(
+fn punch_except<'a>(
     file: &File,
     folder: &Folder,
     manifests: impl Iterator<Item = &'a Manifest>,

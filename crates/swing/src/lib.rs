@@ -63,6 +63,7 @@ mod live;
 mod manifest;
 mod mapping;
 mod memory;
+mod moving;
 mod name;
 mod namespace;
 mod presence;

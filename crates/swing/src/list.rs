@@ -1,6 +1,7 @@
 //! Listing the areas of a namespace: sizes, owners, readers, and who came from whom.
 
 use std::collections::HashMap;
+use std::fs::File;
 
 use crate::area::MEMORY;
 use crate::error::{Context, Fault, NamespaceError, Result};
@@ -12,6 +13,7 @@ use crate::name::AreaName;
 use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, noted_memory, read_owner};
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
 use crate::sys::file::{self, Folder};
+use crate::sys::memfd;
 use crate::units::{AreaId, ByteLen, Epoch};
 
 /// One area as a listing shows it.
@@ -104,9 +106,11 @@ fn describe(
     let identity = newest.and_then(Manifest::own_identity);
     let memory = memory::open(folder, MEMORY, info.id, identity, Access::Read);
     let lost = matches!(memory, Err(Fault::MemoryGone { .. })) && owner.is_none();
+    let allocated = |file: &File| file::facts(file, folder.path()).map_or(0, |f| f.allocated);
+    // An area that has moved on has a file besides.
+    let former = || folder.open_read(MEMORY).map_or(0, |file| allocated(&file));
     let own = memory
-        .and_then(|f| file::facts(&f, &folder.join(MEMORY)))
-        .map(|f| f.allocated)
+        .map(|file| allocated(&file) + if memfd::is_one(&file) { former() } else { 0 })
         .ok()
         .or_else(|| noted_memory(lock.as_ref()?, owner.as_ref()?))
         .unwrap_or(0);

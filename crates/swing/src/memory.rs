@@ -1,9 +1,10 @@
 //! Finding and keeping the memory of areas, whatever it is made of.
 //!
 //! A file is in the area's folder under the name `memory`, and by a hard link in `parents` of the
-//! areas that depend on it. For a memfd a symbolic link of the same name says where it is open:
+//! areas that depend on it. For a memfd a symbolic link `memory.held` says where it is open:
 //! `/proc/<pid>/fd/<n>` of the area's owner, or of the owner of the area that depends on it. The
-//! link is read, never followed blindly; see [`crate::sys::memfd`].
+//! link is read, never followed blindly; see [`crate::sys::memfd`]. An area that has moved on
+//! ([`crate::moving`]) has both; each manifest says by device and inode which one it means.
 //!
 //! **Who holds it.** The owner, everybody who has a snapshot, and the owners and readers of derived
 //! areas have it open. When the process that the link names is gone, whoever wants the memory looks
@@ -17,6 +18,7 @@
 //! lease and no pin on any of its manifests, and no lock on the file `holders`.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use crate::area::{MEMORY, PARENTS, State};
@@ -25,7 +27,7 @@ use crate::info::Info;
 use crate::inventory::Inventory;
 use crate::lease;
 use crate::manifest::Manifest;
-use crate::publish::{manifest_name, parent_memory_name};
+use crate::publish::{manifest_name, parent_memory_name, pin_name};
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
 use crate::sys::memfd::{self, Place};
@@ -35,6 +37,18 @@ use crate::units::AreaId;
 pub(crate) const HOLDERS: &str = "holders";
 /// The temporary name of a link.
 const NEW_LINK: &str = "t.memory";
+/// Behind the name of a link for a memfd.
+const HELD: &str = ".held";
+
+/// Where the link for a memfd is, when a file would be at `name`.
+pub(crate) fn held_name(name: &str) -> String {
+    format!("{name}{HELD}")
+}
+
+/// The one of the two names for the other.
+pub(crate) fn twin_name(name: &str) -> String {
+    name.strip_suffix(HELD).map_or_else(|| held_name(name), str::to_owned)
+}
 
 /// How memory is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +58,8 @@ pub(crate) enum Access {
 }
 
 /// Opens the memory of `area` by its name in a folder. `identity` is the device and inode that a
-/// manifest names; they are compared here only to tell holders apart.
+/// manifest names: they tell a file from the memfd after it, and holders apart. A file that does
+/// not fit is returned all the same when there is no memfd.
 pub(crate) fn open(
     folder: &Folder,
     name: &str,
@@ -56,12 +71,21 @@ pub(crate) fn open(
         Access::Read => folder.open_read(name),
         Access::Write => folder.open_write(name),
     };
-    match opened {
-        Err(Fault::Io(failure)) if failure.source.raw_os_error() == Some(libc::ELOOP) => {
-            open_held(folder, name, area, identity, access == Access::Write)
-        }
-        other => other,
+    let fits = |file: &File| identity.is_none_or(|id| identity_of(file) == Some(id));
+    match &opened {
+        Ok(file) if fits(file) => return opened,
+        Ok(_) | Err(Fault::NotFound) => {}
+        Err(_) => return opened,
     }
+    match open_held(folder, name, area, identity, access == Access::Write) {
+        Err(Fault::NotFound) => opened,
+        held => held,
+    }
+}
+
+/// Device and inode of an open file.
+pub(crate) fn identity_of(file: &File) -> Option<(u64, u64)> {
+    file.metadata().ok().map(|m| (m.dev(), m.ino()))
 }
 
 /// Opens a memfd through the process that the link names, else through any that has it open.
@@ -72,18 +96,14 @@ fn open_held(
     identity: Option<(u64, u64)>,
     writable: bool,
 ) -> Result<File> {
+    let link = folder.read_link(&held_name(name))?;
     // A search finds memory wherever it is held, also that of another area than this folder's.
     if name == MEMORY && Info::read(folder).is_some_and(|info| info.id != area) {
         return Err(Fault::corrupt(folder.path(), "a manifest of another area"));
     }
-    let place = Place::parse(&folder.read_link(name)?);
+    let place = Place::parse(&link);
     let named = place.map_or(Ok(None), |place| place.open(area, writable));
-    let fits = |file: &File| {
-        let known = |(dev, ino)| {
-            file::facts(file, folder.path()).is_ok_and(|f| (f.dev, f.ino) == (dev, ino))
-        };
-        identity.is_none_or(known)
-    };
+    let fits = |file: &File| identity.is_none_or(|id| identity_of(file) == Some(id));
     if let Ok(Some(file)) = named
         && fits(&file)
     {
@@ -94,15 +114,26 @@ fn open_held(
     }
     // A process that is there but may not be asked is another matter than one that is gone.
     place.map_or(Ok(None), |place| place.open(area, writable))?;
-    Err(Fault::MemoryGone { path: folder.join(name) })
+    Err(Fault::MemoryGone { path: folder.join(&held_name(name)) })
 }
 
 /// Gives open memory a name in a folder: a hard link for a file, else where it is open.
 pub(crate) fn give_name(folder: &Folder, file: &File, name: &str) -> Result<()> {
     if memfd::is_one(file) {
-        return folder.place_link(&Place::own(file).path(), NEW_LINK, name);
+        return folder.place_link(&Place::own(file).path(), NEW_LINK, &held_name(name));
     }
     folder.link_file(file, name).map(|_| ())
+}
+
+/// Takes the name away that [`give_name`] gave.
+pub(crate) fn drop_name(folder: &Folder, file: &File, name: &str) -> Result<()> {
+    if memfd::is_one(file) { folder.unlink(&held_name(name)) } else { folder.unlink(name) }
+}
+
+/// The name under which a folder has the memory with this identity, if it has it.
+pub(crate) fn present_name(folder: &Folder, name: &str, identity: (u64, u64)) -> String {
+    let is_file = folder.identity_of(name) == Some(identity);
+    if is_file { name.to_owned() } else { held_name(name) }
 }
 
 /// After an adoption: the link names this process, which has just opened the memory itself.
@@ -131,7 +162,7 @@ fn needed<'a>(
 
 /// Whether any memory of an area is a memfd, as far as names tell.
 pub(crate) fn has_links(folder: &Folder) -> bool {
-    folder.read_link(MEMORY).is_ok() || folder.exists(PARENTS)
+    folder.exists(&held_name(MEMORY)) || folder.exists(PARENTS)
 }
 
 /// Whether an area whose owner's lock is held by the caller has lost memory that its committed
@@ -158,7 +189,11 @@ pub(crate) fn is_lost(folder: &Folder, inventory: &Inventory) -> Result<bool> {
     }
     for manifest in inventory.live.values() {
         let current = manifest.epoch == inventory.committed.epoch;
-        let links = 1 + u64::from(current) + u64::from(inventory.shared == Some(manifest.epoch));
+        let shared = inventory.shared == Some(manifest.epoch);
+        // A state that the area itself came from has a pin in its own folder.
+        let pin = pin_name(manifest.id, manifest.epoch);
+        let pinned = parents.as_ref().is_ok_and(|parents| parents.exists(&pin));
+        let links = 1 + u64::from(current) + u64::from(shared) + u64::from(pinned);
         if lease::is_held(folder, &manifest_name(manifest.epoch), links)? {
             return Ok(false);
         }
@@ -219,7 +254,6 @@ pub(crate) fn release_removed() {
 }
 
 fn prune(list: &mut MutexGuard<'_, Vec<Retained>>) {
-    let removed =
-        |file: &File| file.metadata().is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) == 0);
+    let removed = |file: &File| file.metadata().is_ok_and(|m| m.nlink() == 0);
     list.retain(|r| !r.holders.as_ref().is_some_and(removed));
 }

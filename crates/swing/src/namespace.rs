@@ -148,7 +148,7 @@ impl Namespace {
 
     fn create_inner(&self, name: Option<&AreaName>, opts: &AreaOptions) -> Result<Area> {
         let geometry = opts.geometry()?;
-        let backing = self.choose_backing(opts.backing)?.backing;
+        let backing = self.choose_backing(opts.backing)?;
         let id = AreaId(process::random_id());
         let mapping = Mapping::reserve(self, geometry, opts.base_hint)?;
         mapping.claim_writer();

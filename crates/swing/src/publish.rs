@@ -191,6 +191,15 @@ impl Core {
             self.consolidate(state);
             self.pin_sources(state)?;
         }
+        self.write_frozen(state, kind)
+    }
+
+    /// A manifest of the present state, frozen or not, that nobody can hook.
+    pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, File)> {
+        self.write_frozen(state, Kind::View)
+    }
+
+    fn write_frozen(&self, state: &mut State, kind: Kind) -> Result<(Epoch, File)> {
         let epoch = state.next_epoch;
         assert!(state.busy == 0, "INV-AREA-3: nobody works on extents during a publish");
         let newest = state.live.last_key_value().map(|(e, ())| *e);
@@ -212,6 +221,7 @@ impl Core {
             let used =
                 manifest.sources.iter().any(|s| s.area == source.area && s.epoch == source.epoch);
             if used {
+                source.first_published.get_or_insert(epoch);
                 source.last_published = Some(epoch);
             }
         }

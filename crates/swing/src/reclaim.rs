@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::area::{Area, Core, MEMORY, State};
+use crate::area::{Area, Core, MEMORY, Source, State};
 use crate::error::{PublishError, Result, WriteError};
 use crate::extents::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::lease::{self, Probe};
@@ -223,8 +223,11 @@ impl Core {
                 continue;
             };
             let shown = state.runs.bytes_of(slot as u32) > 0;
-            let published =
-                source.last_published.is_some_and(|last| state.live.keys().any(|e| *e <= last));
+            // Not by manifests before it: a state that the area itself came from is one of these.
+            let published = source
+                .first_published
+                .zip(source.last_published)
+                .is_some_and(|(first, last)| state.live.range(first..=last).next().is_some());
             if shown || published {
                 continue;
             }
@@ -236,16 +239,18 @@ impl Core {
             if source.pinned {
                 let folder = self.parents_folder()?;
                 folder.unlink(&pin_name(source.area, source.epoch))?;
-                let mut others = state.sources.iter().flatten().filter(|s| s.area == source.area);
+                let same = |s: &&Source| {
+                    s.pinned && (s.area, s.dev, s.ino) == (source.area, source.dev, source.ino)
+                };
                 let name = parent_memory_name(source.area);
-                match others.find(|s| s.pinned) {
+                match state.sources.iter().flatten().find(same) {
                     // The link of a memfd must not name a descriptor that is closed next.
                     Some(other) => crate::memory::take_name(&folder, &other.file, &name)?,
-                    None => folder.unlink(&name)?,
+                    None => crate::memory::drop_name(&folder, &source.file, &name)?,
                 }
             }
         }
-        Ok(())
+        self.drop_former(state)
     }
 
     /// Opens or closes the area for hooks as the memory held for snapshots demands.

@@ -11,14 +11,14 @@ use std::io::ErrorKind;
 use crate::area::{MEMORY, PARENTS};
 use crate::error::{Context, Fault, NamespaceError, RemoveError, Result};
 use crate::info::Info;
-use crate::inventory::{Inventory, punch_except, read_manifest};
+use crate::inventory::{Inventory, read_manifest, sweep_memory};
 use crate::lease::{self, Probe};
 use crate::manifest::Manifest;
-use crate::memory::{self, Access};
+use crate::memory;
 use crate::name::AreaName;
 use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
-use crate::sys::file::{self, Folder};
+use crate::sys::file::Folder;
 use crate::sys::process;
 use crate::units::{AreaId, ByteLen};
 
@@ -185,16 +185,15 @@ pub(crate) fn dismantle(
         leased |= probe == Probe::Leased;
     }
     let mut report = RemoveReport::default();
-    let identity = kept.iter().chain(&committed).find_map(Manifest::own_identity);
-    if let Ok(file) = memory::open(folder, MEMORY, id, identity, Access::Write) {
-        if !opaque {
-            report.freed = punch_except(&file, folder, kept.iter())?;
-        }
-        report.kept = ByteLen(file::facts(&file, &folder.join(MEMORY))?.allocated);
+    if !opaque {
+        let kept: Vec<&Manifest> = kept.iter().collect();
+        let committed = committed.as_ref().and_then(Manifest::own_identity);
+        (report.freed, report.kept) = sweep_memory(folder, id, &kept, committed)?;
     }
     memory::release(id);
     // Without memory and pins there is nothing a lease could still need.
-    if !leased || !(folder.exists(MEMORY) || folder.exists(PARENTS)) {
+    let has_memory = folder.exists(MEMORY) || folder.exists(&memory::held_name(MEMORY));
+    if !leased || !(has_memory || folder.exists(PARENTS)) {
         delete_folder(ns.folder(), &grave, folder)?;
     }
     Ok(report)

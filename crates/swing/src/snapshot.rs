@@ -170,7 +170,7 @@ impl Snapshot {
             let (address, len) = (manifest.base as usize, manifest.geometry.reserve());
             return Err(Fault::AddressTaken { address, len });
         }
-        let backing = ns.choose_backing(Backing::Auto)?.backing;
+        let backing = ns.choose_backing(Backing::Auto)?;
         let id = AreaId(process::random_id());
         let lineage = self.lineage();
         let made = ns.make_area_folder(name, id, &lineage)?;
@@ -195,6 +195,7 @@ impl Snapshot {
                 lease: held.lease.clone(),
                 via: held.via.clone(),
                 pinned: false,
+                first_published: None,
                 last_published: None,
             }));
         }

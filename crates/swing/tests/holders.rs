@@ -233,8 +233,8 @@ fn files_and_memfds_mix() {
             let area = snapshot.derive(Some(&name(&format!("n{}", i + 1)))).unwrap();
             fill(&area, data_at(0), DATA, 2 + i as u8);
             area.publish(Publish::Shared, &[2 + i as u8, 1]).unwrap();
-            let link = h.dir.path().join(format!("n{}/memory", i + 1));
-            assert_eq!(fs::symlink_metadata(link).unwrap().is_symlink(), kind == Backing::Memfd);
+            let memory = memory_of(&h.dir.path().join(format!("n{}", i + 1)));
+            assert_eq!(memory.is_symlink(), kind == Backing::Memfd);
             areas.push(std::mem::replace(&mut last, Ok(area)));
         }
         drop((areas, last));
@@ -342,7 +342,7 @@ fn links_that_lie() {
             assert_gone(&h, "a");
         }
         // A plain file in its place has another identity.
-        fs::remove_file(folder.join("memory")).unwrap();
+        fs::remove_file(folder.join("memory.held")).unwrap();
         fs::File::create(folder.join("memory")).unwrap().set_len(len).unwrap();
         let hook = h.ns.hook(&name("a"));
         assert!(matches!(hook, Err(HookError::Corrupt { .. })), "{hook:?}");
@@ -350,8 +350,8 @@ fn links_that_lie() {
 }
 
 fn relink(folder: &Path, target: &str) {
-    fs::remove_file(folder.join("memory")).unwrap();
-    symlink(target, folder.join("memory")).unwrap();
+    fs::remove_file(folder.join("memory.held")).unwrap();
+    symlink(target, folder.join("memory.held")).unwrap();
 }
 
 /// Another user's memfd is not opened, even by root, who could.

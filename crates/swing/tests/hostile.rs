@@ -68,7 +68,7 @@ fn damaged_manifests() {
 /// Without the check of sizes the first read would be a SIGBUS.
 fn a_memory_file_that_is_too_short() {
     let (h, a, _) = prepared();
-    let memory = fs::OpenOptions::new().write(true).open(a.join("memory")).unwrap();
+    let memory = fs::OpenOptions::new().write(true).open(memory_of(&a)).unwrap();
     if backing() == Backing::Memfd {
         // It cannot be made shorter by anybody.
         assert!(memory.set_len(0).is_err() && h.ns.hook(&name("a")).is_ok());
@@ -87,7 +87,7 @@ fn a_memory_file_that_is_too_short() {
 fn a_memory_file_that_is_another_one() {
     let (h, a, _) = prepared();
     let copy = fs::read(a.join("owner.lock")).unwrap();
-    fs::remove_file(a.join("memory")).unwrap();
+    fs::remove_file(memory_of(&a)).unwrap();
     fs::write(a.join("memory"), copy).unwrap();
     refused(&h, "a");
 }
@@ -96,7 +96,7 @@ fn missing_files() {
     for missing in ["memory", "parents"] {
         let (h, a, b) = prepared();
         let hook = if missing == "memory" {
-            fs::remove_file(a.join(missing)).unwrap();
+            fs::remove_file(memory_of(&a)).unwrap();
             h.ns.hook(&name("a"))
         } else {
             fs::remove_dir_all(b.join(missing)).unwrap();

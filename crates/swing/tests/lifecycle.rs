@@ -13,8 +13,8 @@ use swing::{
     Namespace, OpenError, Publish, RemoveError, WriteIntent,
 };
 
-fn allocated(h: &Home, file: &str) -> u64 {
-    std::fs::metadata(h.dir.path().join(file)).unwrap().blocks() * 512
+fn allocated(h: &Home, area: &str) -> u64 {
+    std::fs::metadata(memory_of(&h.dir.path().join(area))).unwrap().blocks() * 512
 }
 
 fn memory_is_given_back_when_the_last_lease_ends() {
@@ -27,14 +27,14 @@ fn memory_is_given_back_when_the_last_lease_ends() {
     fill(&area, data_at(0), 8 * DATA, 2);
     area.publish(Publish::Shared, b"").unwrap();
     assert_eq!(area.stats().retired.get(), 8 * DATA);
-    assert_eq!(allocated(&h, "a/memory"), 16 * DATA);
+    assert_eq!(allocated(&h, "a"), 16 * DATA);
     drop(first);
     area.reclaim().unwrap();
-    assert_eq!(allocated(&h, "a/memory"), 16 * DATA, "a clone still reads");
+    assert_eq!(allocated(&h, "a"), 16 * DATA, "a clone still reads");
     assert!(snapshot_is(&second, data_at(0), 8 * DATA, 1));
     drop(second);
     assert_eq!(area.reclaim().unwrap().get(), 8 * DATA);
-    assert_eq!(allocated(&h, "a/memory"), 8 * DATA);
+    assert_eq!(allocated(&h, "a"), 8 * DATA);
     // And without being asked: publishes look, a few manifests at a time.
     area.discard(range(data_at(0), 7 * DATA)).unwrap();
     area.publish(Publish::Shared, b"").unwrap();
@@ -170,7 +170,7 @@ fn addresses_stay_valid_after_their_area_is_closed() {
     }
     drop(mapping);
     next.reclaim().unwrap();
-    assert_eq!(allocated(&h, "a/memory"), 2 * DATA);
+    assert_eq!(allocated(&h, "a"), 2 * DATA);
 }
 
 fn unnamed_and_unpublished_areas_leave_nothing() {

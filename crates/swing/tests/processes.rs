@@ -228,7 +228,7 @@ fn many_readers_share_one_copy() {
     area.make_writable(range(data_at(0), WIDE * DATA), WriteIntent::Overwrite).unwrap();
     fill(&area, data_at(0), WIDE * DATA, 1);
     area.publish(Publish::Shared, b"").unwrap();
-    let before = std::fs::metadata(h.dir.path().join("wide/memory")).unwrap();
+    let before = std::fs::metadata(memory_of(&h.dir.path().join("wide"))).unwrap();
     // The writer lets go, so that only readers are counted.
     drop(area);
     let mut readers: Vec<_> = (0..READERS).map(|_| Stage::start("reader", &h)).collect();
@@ -240,7 +240,7 @@ fn many_readers_share_one_copy() {
     assert!(total * 1024 <= WIDE * DATA * 105 / 100, "{total} KiB");
     assert!(total * 1024 >= WIDE * DATA * 95 / 100, "{total} KiB");
     readers.into_iter().for_each(Stage::finish);
-    let after = std::fs::metadata(h.dir.path().join("wide/memory")).unwrap();
+    let after = std::fs::metadata(memory_of(&h.dir.path().join("wide"))).unwrap();
     let blocks = std::os::unix::fs::MetadataExt::blocks;
     assert_eq!(blocks(&before), blocks(&after), "reading allocates nothing (INV-AREA-9)");
 }

@@ -1,8 +1,7 @@
 //! A `/dev/shm` of 64 MB, as containers have it: areas larger than that are made, shared, changed
 //! and adopted by several processes, without anybody doing anything about it.
 //!
-//! The test starts itself again in a mount namespace of its own, over whose `/dev/shm` it mounts a
-//! small tmpfs. Where that is forbidden it says so and does nothing.
+//! See [`stage::in_small_shm`].
 
 #[macro_use]
 mod common;
@@ -10,45 +9,13 @@ mod common;
 mod stage;
 
 use std::path::Path;
-use std::process::Command;
 
 use common::*;
-use stage::{PLACE, ROLE, Stage, next_line, say};
+use stage::{HERE, PLACE, ROLE, Stage, in_small_shm, next_line, say};
 use swing::{Backing, ByteLen, HookError, Namespace, OpenError, Publish, WriteIntent};
 
 /// 96 MiB.
 const EXTENTS: u64 = 48;
-/// Where the namespace is by default, in `/dev/shm`.
-const HERE: &str = "/dev/shm/swing-small";
-
-/// Runs one of the functions below in a small `/dev/shm` of its own; `None` when it is forbidden.
-fn in_small_shm(role: &str) -> Option<()> {
-    let script = "mount -t tmpfs -o size=64m tmpfs /dev/shm || exit 77; exec \"$0\" \"$@\"";
-    // SAFETY: asks only.
-    let flags = if unsafe { libc::geteuid() } == 0 { "-m" } else { "-Urm" };
-    let out = Command::new("unshare")
-        .args([flags, "sh", "-c", script])
-        .arg(std::env::current_exe().unwrap())
-        .args(["child_entry", "--exact", "--nocapture", "--test-threads=1"])
-        .env(ROLE, role)
-        .env(PLACE, HERE)
-        .env_remove(swing::BACKING_VARIABLE)
-        .output();
-    let out = match out {
-        Ok(out) if out.status.success() => return Some(()),
-        Ok(out) => out,
-        Err(e) => {
-            println!("skipped: no unshare program: {e}");
-            return None;
-        }
-    };
-    let text = String::from_utf8_lossy(&out.stderr);
-    let forbidden = out.status.code() == Some(77) || text.contains("unshare");
-    assert!(forbidden, "{}\n{text}", String::from_utf8_lossy(&out.stdout));
-    println!("skipped: no mount namespace of one's own here: {text}");
-    None
-}
-
 /// Not a test: what runs in the small `/dev/shm`, and what that starts.
 #[test]
 fn child_entry() {

@@ -183,6 +183,7 @@ impl Core {
         if self.tracked.get().is_some() {
             return Ok(());
         }
+        self.settle_memory(&mut state);
         let file = self.memory_of_len(&mut state, self.geometry.reserve().0)?;
         let links = vec![0u32; self.geometry.extent_count() as usize].into_boxed_slice();
         // SAFETY: as in `States::new`: the same layout, and zeroed pages stay untouched.

@@ -76,6 +76,12 @@ pub fn snapshot_is(snapshot: &Snapshot, start: u64, len: u64, byte: u8) -> bool 
     read_snapshot(snapshot, start, len).iter().all(|b| *b == byte)
 }
 
+/// Where the folder of an area has its memory: a file, or the link for a memfd.
+pub fn memory_of(folder: &std::path::Path) -> std::path::PathBuf {
+    let held = folder.join("memory.held");
+    if std::fs::symlink_metadata(&held).is_ok() { held } else { folder.join("memory") }
+}
+
 /// Nothing is left of all areas, at the latest when programs that other tests are just starting
 /// have let go of the descriptors they inherited for a moment.
 pub fn nothing_is_left(h: &Home) {
