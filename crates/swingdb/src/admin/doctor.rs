@@ -99,7 +99,8 @@ fn check_mount(mount: &Mount) -> Vec<Finding> {
         findings.push(Finding {
             what: format!("{point} holds at most {} MiB", size >> 20),
             cost: format!(
-                "databases get {} % of this machine's memory",
+                "{} % of this machine's memory; a database that does not fit lives only as long as \
+                 a process has it, or a snapshot of it, open",
                 (size * 100).checked_div(memory).unwrap_or(0)
             ),
             mend: format!(
@@ -120,7 +121,9 @@ fn check_room(mount: &Mount, room: Option<Room>) -> Option<Finding> {
             size >> 20,
             mount.point.display()
         ),
-        cost: "statements that write may end with an out-of-memory error".to_string(),
+        cost: "databases that grow from now on live only as long as a process has them, or a \
+               snapshot of them, open"
+            .to_string(),
         mend: "swingdb gc, and drop databases that are not needed (swingdb ls)".to_string(),
     })
 }
