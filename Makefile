@@ -78,7 +78,7 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 
 .PHONY: bench
 bench: bench-handover bench-snapshot bench-share bench-first-scan bench-readers bench-tpch bench-per-query \
-	bench-import ## All benchmarks; results under bench/results
+	bench-import bench-dml ## All benchmarks; results under bench/results
 	$(PY) bench/report.py
 
 .PHONY: bench-handover
@@ -112,6 +112,10 @@ bench-per-query: build ## A fresh process per query: swingdb sql, duckdb, polars
 .PHONY: bench-import
 bench-import: build ## Import of Parquet and CSV against DuckDB
 	$(PY) bench/import.py --bin $(BIN)
+
+.PHONY: bench-dml
+bench-dml: build ## UPDATE, DELETE, INSERT, MERGE of many rows against DuckDB
+	$(PY) bench/dml.py --bin $(BIN)
 
 .PHONY: bench-malloc
 bench-malloc: tools ## The allocator against glibc, jemalloc, mimalloc, tcmalloc
