@@ -1,10 +1,11 @@
-//! What the fuzzers run on arbitrary bytes; also run from seeds by an ordinary test.
+//! Changes, shares and snapshots against a model.
 //!
 //! Bytes become a sequence of changes, shares, and snapshots of one database. After each, the
 //! database must hold what the model holds, and every snapshot taken on the way what it held then.
 
 use swingdb::Database;
 
+use super::bytes::Bytes;
 use crate::apply;
 use crate::contents::{difference, read};
 use crate::home::Home;
@@ -14,17 +15,6 @@ use crate::model::{Change, State};
 const MAX_ACTIONS: usize = 60;
 /// Snapshots held at once.
 const MAX_SNAPSHOTS: usize = 4;
-
-/// Takes numbers from a byte string; zeros when it is used up.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn next(&mut self) -> i64 {
-        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
-        self.0 = rest;
-        i64::from(*first)
-    }
-}
 
 /// A change made from bytes; `first` is a key that is free.
 fn change(bytes: &mut Bytes<'_>, first: i64, deep: bool) -> Change {
@@ -58,10 +48,10 @@ pub fn session(input: &[u8]) {
     let database = Database::open_in(home.path(), "db").expect("a new database");
     let con = database.connect();
     con.query(apply::CREATE).expect("creating the table");
-    let (mut bytes, mut state) = (Bytes(input), State::default());
+    let (mut bytes, mut state) = (Bytes::new(input), State::default());
     let mut snapshots: Vec<(Database, State)> = Vec::new();
     for action in 1..=MAX_ACTIONS as i64 {
-        if bytes.0.is_empty() {
+        if bytes.is_empty() {
             break;
         }
         if bytes.next() % 4 == 0 {
