@@ -205,7 +205,8 @@ fn a_full_file_system_is_an_error() {
         return;
     };
     let path = home.directory.path().join("home");
-    let namespace = Namespace::open(&path).unwrap();
+    // Without this the database would go on in the rest of the machine's memory.
+    let namespace = Namespace::open(&path).unwrap().with_backing(swing::Backing::File);
     let store = Store::open(&namespace, "victim").unwrap();
     let mut txn = store.begin().unwrap();
     txn.create_table(def("t"), IfExists::Fail).unwrap();

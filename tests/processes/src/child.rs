@@ -28,9 +28,20 @@ pub struct Ended {
 impl Victim {
     /// Starts `program` with the namespace `home`.
     pub fn start(program: &str, home: &Path, arguments: &[&str]) -> Self {
+        Self::start_with(program, home, arguments, &[])
+    }
+
+    /// Starts it with more environment variables.
+    pub fn start_with(
+        program: &str,
+        home: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut child = Command::new(program)
             .args(arguments)
             .env("SWINGDB_HOME", home)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
