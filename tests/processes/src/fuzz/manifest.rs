@@ -61,7 +61,7 @@ fn seal(manifest: &mut [u8]) {
 pub fn manifest(input: &[u8]) {
     let Prepared { home, manifest, intact, .. } = prepared();
     let mut bytes = Bytes::new(input);
-    let (whole, sealed) = (bytes.byte() % 16 == 0, bytes.byte() % 4 != 0);
+    let (whole, sealed) = (bytes.byte().is_multiple_of(16), !bytes.byte().is_multiple_of(4));
     let mut contents = intact.clone();
     if whole {
         contents = bytes.rest().to_vec();

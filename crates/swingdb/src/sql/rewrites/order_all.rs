@@ -42,7 +42,7 @@ impl VisitorMut for Expander {
                 Some(count) => {
                     let number = |n| OrderByExpr {
                         expr: ast::integer(n),
-                        options: options.clone(),
+                        options: *options,
                         with_fill: None,
                     };
                     *kind = OrderByKind::Expressions((1..=count).map(number).collect());
