@@ -38,6 +38,8 @@ const DATA_EXTENT: u64 = swing::geometry::DATA_EXTENT.0;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// How long the kernel may take to give up the locks of a process that has just been killed.
 const MAX_DYING: Duration = Duration::from_millis(200);
+/// How often an ending process looks whether threads besides the library's run.
+const LOOKS_FOR_THREADS: u32 = 10;
 
 /// One area of this process.
 pub(crate) struct Entry {
@@ -152,13 +154,21 @@ extern "C" fn release_all() {
     }
 }
 
-/// Whether threads run that are not this library's.
+/// Whether threads run that are not this library's. One of its own that has just been started has
+/// its name a moment later.
 fn has_other_threads() -> bool {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return true };
     let ours = |name: &str| name.trim_end().starts_with("swing-");
-    let names = tasks.flatten().map(|t| std::fs::read_to_string(t.path().join("comm")));
-    let foreign = names.filter(|name| !name.as_ref().is_ok_and(|name| ours(name))).count();
-    foreign > 1
+    for look in 0..LOOKS_FOR_THREADS {
+        if look > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return true };
+        let names = tasks.flatten().map(|t| std::fs::read_to_string(t.path().join("comm")));
+        if names.filter(|name| !name.as_ref().is_ok_and(|name| ours(name))).count() <= 1 {
+            return false;
+        }
+    }
+    true
 }
 
 fn options_for(len: u64) -> Result<AreaOptions> {
