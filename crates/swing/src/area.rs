@@ -31,6 +31,8 @@ use crate::moving::Former;
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
 use crate::runs::RunMap;
+use crate::sessions::Sessions;
+use crate::stats::Counters;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
 use crate::sys::{memfd, process, room};
@@ -45,71 +47,6 @@ pub(crate) const PARENTS: &str = "parents";
 
 /// How often work is put off for those who want the whole state; about a tenth of a second.
 const MAX_COURTESY: u32 = 200;
-
-/// What an area is created with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AreaOptions {
-    /// Address space of the area: a multiple of 2 MiB. No memory is used before it is written.
-    pub reserve: ByteLen,
-    /// Length of the zone of small extents at the begin; a multiple of 2 MiB.
-    pub small_zone: ByteLen,
-    /// Length of the extents of the data zone, the unit in which it is copied: a power of two from
-    /// 64 KiB to 32 MiB, by default 2 MiB. The small zone is rounded up to a multiple of it, and
-    /// the address space must be one.
-    pub extent: ByteLen,
-    /// Where to map the area if these addresses are free, e.g. because raw pointers stored in it
-    /// must stay valid.
-    pub base_hint: Option<usize>,
-    /// What its memory is made of.
-    pub backing: Backing,
-    /// When this much memory is held only for snapshots (old versions of what has been overwritten
-    /// since), new hooks are refused until some of it is given back. `None`: never.
-    pub cow_threshold: Option<ByteLen>,
-}
-
-impl AreaOptions {
-    /// An area of `reserve` bytes; a 64th of it is the small zone.
-    pub fn with_reserve(reserve: ByteLen) -> Self {
-        let data = crate::geometry::DATA_EXTENT.0;
-        let small_zone = ByteLen((reserve.0 / 64).next_multiple_of(data).min(reserve.0));
-        let extent = crate::geometry::DATA_EXTENT;
-        Self {
-            reserve,
-            small_zone,
-            extent,
-            base_hint: None,
-            backing: Backing::Auto,
-            cow_threshold: None,
-        }
-    }
-
-    /// For databases: a power of two of at least four times the machine's memory, and at least 64
-    /// GiB, so that an area never runs out of addresses before the machine runs out of memory.
-    pub fn default_database() -> Self {
-        // SAFETY: sysconf only reads.
-        let (pages, size) =
-            unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-        let memory =
-            u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0));
-        let reserve = memory.saturating_mul(4).clamp(64 << 30, crate::geometry::MAX_RESERVE.0);
-        Self::with_reserve(ByteLen(reserve.next_power_of_two()))
-    }
-
-    pub(crate) fn geometry(&self) -> Result<Geometry> {
-        let range = Fault::OutOfRange {
-            start: AreaOffset(self.small_zone.0),
-            end: AreaOffset(self.reserve.0),
-        };
-        let small_zone = ByteLen(self.small_zone.0.next_multiple_of(self.extent.0.max(1)));
-        Geometry::with_extent(self.reserve, small_zone, self.extent).ok_or(range)
-    }
-}
-
-impl Default for AreaOptions {
-    fn default() -> Self {
-        Self::default_database()
-    }
-}
 
 /// The area's own memory file.
 #[derive(Debug)]
@@ -222,80 +159,6 @@ pub(crate) struct Core {
     pub sessions: Sessions,
     // Last: looks after removed areas when all leases above are gone.
     pub _departure: Arc<Departure>,
-}
-
-/// What has happened so far.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub copied_bytes: AtomicU64,
-    pub populated_bytes: AtomicU64,
-    pub in_place_bytes: AtomicU64,
-    pub punched_bytes: AtomicU64,
-}
-
-/// Sizes and counts of an area at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AreaStats {
-    /// Bytes the live state shows, of whatever origin.
-    pub mapped: ByteLen,
-    /// Of these: in the area's own memory file.
-    pub own: ByteLen,
-    /// Of these: memory of other areas, and what an area that outgrew its file system left there.
-    pub foreign: ByteLen,
-    /// Of the own bytes: written since the last publish.
-    pub private: ByteLen,
-    /// Old versions kept because a manifest that is current, leased or pinned shows them.
-    pub retired: ByteLen,
-    /// Memory nobody can see, kept for the next write.
-    pub spare: ByteLen,
-    /// Bytes copied by `make_writable` so far.
-    pub copied: ByteLen,
-    /// Bytes of fresh memory populated by `make_writable` so far.
-    pub populated: ByteLen,
-    /// Bytes that could be written in place after a publish, since nobody shared them any more.
-    pub in_place: ByteLen,
-    /// Bytes given back to the system so far.
-    pub punched: ByteLen,
-    /// Mapped runs.
-    pub runs: usize,
-    /// Manifests that are current, leased or pinned, as far as known.
-    pub live_manifests: usize,
-}
-
-/// Whether somebody may be storing into private extents.
-#[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    /// The client announces its stores at all.
-    pub announced: AtomicBool,
-    pub alive: AtomicUsize,
-    /// A fork is about to freeze the area; set and cleared under the area's lock.
-    pub freezing: AtomicBool,
-}
-
-/// Announces stores into the area; see [`Area::write_session`].
-#[derive(Debug)]
-pub struct WriteSession {
-    core: Arc<Core>,
-}
-
-/// A moment in which somebody stores into private extents; see [`Area::storing`].
-#[derive(Debug)]
-pub struct Storing<'a> {
-    alive: &'a AtomicUsize,
-}
-
-impl Drop for Storing<'_> {
-    fn drop(&mut self) {
-        self.alive.fetch_sub(1, Ordering::Release);
-    }
-}
-
-impl Drop for WriteSession {
-    fn drop(&mut self) {
-        let before = self.core.sessions.alive.fetch_sub(1, Ordering::Release);
-        debug_assert!(before > 0);
-    }
 }
 
 /// The one writer of an area; see the module documentation.
@@ -446,80 +309,9 @@ impl Area {
         assert!(self.core.geometry.contains(range), "the range lies inside the area");
         self.core.states.any_present(self.core.geometry.covering(range))
     }
-
-    /// Announces that the caller may store into private extents as long as the guard lives. A
-    /// client that holds one around all its stores gets a stable view in forked children: a fork
-    /// while no session is alive freezes the state for the child. A fork during a session cannot
-    /// (it would trap the store), and a client that never announces anything is taken to be storing
-    /// always.
-    pub fn write_session(&self) -> WriteSession {
-        let sessions = &self.core.sessions;
-        sessions.announced.store(true, Ordering::Relaxed);
-        self.core.begin_storing();
-        WriteSession { core: self.core.clone() }
-    }
-
-    /// For layers in between, such as an allocator: no fork freezes the state while the guard
-    /// lives. Says nothing about stores of others: only [`Area::write_session`] promises that all
-    /// are announced.
-    pub fn storing(&self) -> Storing<'_> {
-        self.core.begin_storing();
-        Storing { alive: &self.core.sessions.alive }
-    }
-
-    /// Sizes and counts.
-    pub fn stats(&self) -> AreaStats {
-        let core = &self.core;
-        let mut state = core.state.lock();
-        if core.check_fork().is_ok() {
-            core.absorb(&mut state);
-        }
-        let mapped = state.runs.bytes();
-        let own = state.runs.bytes_of(0);
-        let early = |e: &&ExtentId| {
-            let own = state.own.get(**e);
-            core.states.get(**e) == extents::FROZEN
-                && own.is_some_and(|own| own.born == state.next_epoch)
-        };
-        let private = state.private.iter().filter(|e| core.states.get(**e) == extents::PRIVATE);
-        let private = private.chain(state.in_place.iter().filter(early));
-        let private: u64 = private.map(|e| core.geometry.len(*e).0).sum();
-        let counter = |c: &AtomicU64, stored: fn(&Tracked) -> &AtomicU64| {
-            let stored = core.tracked.get().map_or(0, |t| stored(t).load(Ordering::Relaxed));
-            ByteLen(c.load(Ordering::Relaxed) + stored)
-        };
-        AreaStats {
-            mapped: ByteLen(mapped),
-            own: ByteLen(own),
-            foreign: ByteLen(mapped - own),
-            private: ByteLen(private),
-            retired: state.versions.retired_bytes(),
-            spare: state.versions.spare_bytes(),
-            copied: counter(&core.counters.copied_bytes, |t| &t.copied),
-            populated: counter(&core.counters.populated_bytes, |t| &t.populated),
-            in_place: counter(&core.counters.in_place_bytes, |t| &t.in_place),
-            punched: ByteLen(core.counters.punched_bytes.load(Ordering::Relaxed)),
-            runs: state.runs.count(),
-            live_manifests: state.live.len(),
-        }
-    }
 }
 
 impl Core {
-    /// Counts somebody who stores. Either the fork handler sees the count and does not freeze, or
-    /// this sees the handler and waits until the fork is over: each writes its own flag before it
-    /// reads the other's.
-    fn begin_storing(&self) {
-        loop {
-            self.sessions.alive.fetch_add(1, Ordering::SeqCst);
-            if !self.sessions.freezing.load(Ordering::SeqCst) {
-                return;
-            }
-            self.sessions.alive.fetch_sub(1, Ordering::SeqCst);
-            drop(self.state.lock());
-        }
-    }
-
     /// Takes the lock for a change: refused in a forked child, where the lock itself may be held by
     /// nobody.
     pub(crate) fn lock_for_change(&self) -> Result<MutexGuard<'_, State>> {

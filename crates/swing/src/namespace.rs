@@ -12,13 +12,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::area::{Area, AreaOptions, Start};
+use crate::area::{Area, Start};
 use crate::backing::{Backing, BackingChoice};
 use crate::error::{Context, CreateError, Fault, NamespaceError, Result};
 use crate::info::{Info, Lineage};
 use crate::inventory::Inventory;
 use crate::mapping::Mapping;
 use crate::name::AreaName;
+use crate::options::AreaOptions;
 use crate::publish::{COMMITTED, now_ns};
 use crate::runs::RunMap;
 use crate::sys::file::{self, Folder};

@@ -53,9 +53,9 @@ impl Area {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::area::AreaOptions;
     use crate::barrier::WriteIntent;
     use crate::namespace::Namespace;
+    use crate::options::AreaOptions;
     use crate::units::ByteLen;
 
     fn range(start: u64, end: u64) -> Range<AreaOffset> {

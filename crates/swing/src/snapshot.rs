@@ -15,7 +15,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::area::{Area, AreaOptions, Source, Start};
+use crate::area::{Area, Source, Start};
 use crate::backing::Backing;
 use crate::departure::Departure;
 use crate::error::{Context, DeriveError, Fault, Result};
@@ -28,6 +28,7 @@ use crate::mapping::{Mapping, mapping_fault};
 use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::Namespace;
+use crate::options::AreaOptions;
 use crate::runs::RunMap;
 use crate::sys::file::{self, FileFacts};
 use crate::sys::process;
