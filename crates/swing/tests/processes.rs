@@ -4,78 +4,34 @@
 
 #[macro_use]
 mod common;
-
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+#[path = "common/stage.rs"]
+mod stage;
 
 use common::*;
-use swing::{AreaOffset, BACKING_VARIABLE, Backing, Namespace, Publish, Snapshot, WriteIntent};
+use stage::{PLACE, ROLE, Stage, next_line, say};
+use swing::{AreaOffset, Backing, Namespace, Publish, Snapshot, WriteIntent};
 
-const ROLE: &str = "SWING_PROCESS_ROLE";
-const PLACE: &str = "SWING_PROCESS_PLACE";
 /// Extents that A and B share each.
 const SHARED: u64 = 8;
 const READERS: u64 = 8;
 /// Extents of the area that many processes read.
 const WIDE: u64 = 32;
 
-/// A process of this test, told what to do by lines, answering by lines.
-struct Stage {
-    child: Child,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
+fn start(role: &str, h: &Home) -> Stage {
+    Stage::start(role, h.dir.path())
 }
 
-impl Stage {
-    fn start(role: &str, h: &Home) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["child_entry", "--exact", "--nocapture", "--test-threads=1"])
-            .env(ROLE, role)
-            .env(PLACE, h.dir.path())
-            .env(BACKING_VARIABLE, backing_text())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let to = child.stdin.take();
-        let from = BufReader::new(child.stdout.take().unwrap());
-        Self { child, to, from }
-    }
-
-    /// Waits for a line `answer VALUE` and returns the value.
-    fn answer(&mut self) -> u64 {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            assert!(
-                self.from.read_line(&mut line).unwrap() > 0,
-                "the process ended without an answer"
-            );
-            if let Some(value) = line.trim().strip_prefix("answer ") {
-                return value.parse().unwrap();
-            }
-        }
-    }
-
-    fn go(&mut self) {
-        self.to.as_mut().unwrap().write_all(b"go\n").unwrap();
-    }
-
-    fn finish(mut self) {
-        drop(self.to.take());
-        let mut rest = String::new();
-        self.from.read_to_string(&mut rest).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{rest}");
-    }
+/// The number that a process answers.
+fn number(stage: &mut Stage) -> u64 {
+    stage.answer().parse().unwrap()
 }
 
-fn say(value: u64) {
-    println!("\nanswer {value}");
+fn go(stage: &mut Stage) {
+    stage.tell("go");
 }
 
-fn wait_for_go() {
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).unwrap();
+fn say_number(value: u64) {
+    say(&value.to_string());
 }
 
 /// Not a test: what the processes run.
@@ -98,12 +54,12 @@ fn source(ns: &Namespace, text: &str, byte: u8) {
     let area = ns.create(&name(text), &options()).unwrap();
     fill(&area, data_at(0), SHARED * DATA, byte);
     area.publish(Publish::Shared, &[byte]).unwrap();
-    say(1);
-    wait_for_go();
+    say_number(1);
+    next_line();
     fill(&area, data_at(0), SHARED * DATA, byte + 100);
     area.publish(Publish::Shared, &[byte + 100]).unwrap();
-    say(2);
-    wait_for_go();
+    say_number(2);
+    next_line();
 }
 
 fn combine(ns: &Namespace) {
@@ -113,13 +69,13 @@ fn combine(ns: &Namespace) {
     area.map_foreign(&a, range(data_at(0), SHARED * DATA), AreaOffset(data_at(0))).unwrap();
     area.map_foreign(&b, range(data_at(0), SHARED * DATA), AreaOffset(data_at(SHARED))).unwrap();
     assert_eq!(area.stats().own.get(), 0, "nothing is copied");
-    say(1);
-    wait_for_go();
+    say_number(1);
+    next_line();
     fill(&area, data_at(1), DATA, 3);
     fill(&area, data_at(SHARED + 1), DATA, 3);
     area.publish(Publish::Shared, b"C").unwrap();
     assert_eq!(area.stats().own.get(), 2 * DATA);
-    say(2);
+    say_number(2);
 }
 
 /// What every reader of C must see.
@@ -143,8 +99,8 @@ fn consume(ns: &Namespace, text: &str, byte: u8) {
     fill(&mine, data_at(0), DATA, byte);
     mine.publish(Publish::Shared, text.as_bytes()).unwrap();
     check_combined(&other);
-    say(mine.stats().own.get());
-    wait_for_go();
+    say_number(mine.stats().own.get());
+    next_line();
 }
 
 /// A memfd lives as long as somebody holds it.
@@ -154,27 +110,27 @@ fn held(h: &Home, text: &str) -> Option<Snapshot> {
 
 fn two_sources_one_combiner_two_consumers() {
     let h = home();
-    let (mut a, mut b) = (Stage::start("A", &h), Stage::start("B", &h));
-    assert_eq!((a.answer(), b.answer()), (1, 1));
-    let mut c = Stage::start("C", &h);
-    assert_eq!(c.answer(), 1);
+    let (mut a, mut b) = (start("A", &h), start("B", &h));
+    assert_eq!((number(&mut a), number(&mut b)), (1, 1));
+    let mut c = start("C", &h);
+    assert_eq!(number(&mut c), 1);
     // A and B go on writing before C has touched most of what it took.
-    a.go();
-    b.go();
-    assert_eq!((a.answer(), b.answer()), (2, 2));
-    c.go();
-    assert_eq!(c.answer(), 2);
+    go(&mut a);
+    go(&mut b);
+    assert_eq!((number(&mut a), number(&mut b)), (2, 2));
+    go(&mut c);
+    assert_eq!(number(&mut c), 2);
     let held_c = held(&h, "C");
     c.finish();
     // C's process is gone; A's and B's names go, too.
-    a.go();
-    b.go();
+    go(&mut a);
+    go(&mut b);
     a.finish();
     b.finish();
     h.ns.remove(&name("A")).unwrap();
     h.ns.remove(&name("B")).unwrap();
-    let (mut d, mut e) = (Stage::start("D", &h), Stage::start("E", &h));
-    assert_eq!((d.answer(), e.answer()), (DATA, DATA));
+    let (mut d, mut e) = (start("D", &h), start("E", &h));
+    assert_eq!((number(&mut d), number(&mut e)), (DATA, DATA));
     let list = h.ns.list().unwrap();
     let owned = |t: &str| list.iter().any(|i| i.name == Some(name(t)) && i.owner.is_some());
     assert!(owned("D") && owned("E") && !owned("C"));
@@ -208,10 +164,10 @@ fn reader(ns: &Namespace) {
         std::slice::from_raw_parts(at, (WIDE * DATA) as usize)
     };
     assert!(snapshot.is_mapped(&range(data_at(0), WIDE * DATA)));
-    say(bytes.iter().map(|b| u64::from(*b)).sum());
-    wait_for_go();
-    say(proportional_kib());
-    wait_for_go();
+    say_number(bytes.iter().map(|b| u64::from(*b)).sum());
+    next_line();
+    say_number(proportional_kib());
+    next_line();
 }
 
 /// Proportional set size of shared memory in this process, in KiB.
@@ -231,12 +187,12 @@ fn many_readers_share_one_copy() {
     let before = std::fs::metadata(memory_of(&h.dir.path().join("wide"))).unwrap();
     // The writer lets go, so that only readers are counted.
     drop(area);
-    let mut readers: Vec<_> = (0..READERS).map(|_| Stage::start("reader", &h)).collect();
+    let mut readers: Vec<_> = (0..READERS).map(|_| start("reader", &h)).collect();
     for reader in &mut readers {
-        assert_eq!(reader.answer(), WIDE * DATA);
+        assert_eq!(number(reader), WIDE * DATA);
     }
-    readers.iter_mut().for_each(Stage::go);
-    let total: u64 = readers.iter_mut().map(Stage::answer).sum();
+    readers.iter_mut().for_each(go);
+    let total: u64 = readers.iter_mut().map(number).sum();
     assert!(total * 1024 <= WIDE * DATA * 105 / 100, "{total} KiB");
     assert!(total * 1024 >= WIDE * DATA * 95 / 100, "{total} KiB");
     readers.into_iter().for_each(Stage::finish);

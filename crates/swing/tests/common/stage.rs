@@ -1,7 +1,7 @@
 //! Processes of a test: the test program itself, told what to do by lines, answering by lines.
 #![allow(dead_code)]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -50,10 +50,23 @@ impl Stage {
         }
     }
 
+    /// Sends a line.
+    pub fn tell(&mut self, line: &str) {
+        self.to.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
     /// Sends a line and waits for the answer.
     pub fn ask(&mut self, line: &str) -> String {
-        self.to.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.tell(line);
         self.answer()
+    }
+
+    /// Lets it come to its end, which must be a good one.
+    pub fn finish(mut self) {
+        drop(self.to.take());
+        let mut rest = String::new();
+        self.from.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
     }
 
     /// Ends it by SIGKILL, and waits until it is gone.
