@@ -12,16 +12,12 @@ Needs the packages swingdb, duckdb and pyarrow. The seed is printed, so that a d
 replayed.
 """
 
-import argparse
-import collections
 import datetime
-import random
 import re
-import sys
 
-import duckdb
-import swingdb
-from random_select import FIRST_DAY, WORDS, Run, Scope, kind_of_difference, normal, same
+import differences
+from differences import ERRORS, failures_differ, normal_rows, rows_differ
+from random_select import FIRST_DAY, WORDS, Run, Scope
 
 #: Rows a table is cut down to, so that histories stay quick.
 MAX_ROWS = 400
@@ -130,29 +126,21 @@ class Changes(Run):
             if con is self.duck:
                 return result.fetchone()[0], None
             return result.rowcount, None
-        except (duckdb.Error, swingdb.Error) as error:
+        except ERRORS as error:
             return None, error
 
     def differs(self, sql):
         """What is different after a statement, as `Run.compare`."""
         count, their_error = self.outcome(self.duck, sql)
         ours, our_error = self.outcome(self.swing, sql)
-        if their_error is not None and our_error is not None:
-            return "both failed", None
-        if our_error is not None:
-            return f"failed: {our_error}", None
-        if their_error is not None:
-            return f"only DuckDB failed: {their_error}", None
+        failed = failures_differ(their_error, our_error)
+        if failed is not None:
+            return failed, None
         if count != ours:
             return "rows differ", f"{count} changed in DuckDB, {ours} here"
-        rows = [
-            sorted(tuple(map(normal, row)) for row in con.execute("SELECT * FROM t").fetchall())
-            for con in (self.duck, self.swing)
-        ]
-        if not same(*rows):
-            pairs = [pair for pair in zip(*rows) if not same([pair[0]], [pair[1]])]
-            return "rows differ", f"{len(rows[0])} in DuckDB, {len(rows[1])} here; {pairs[:2]}"
-        return None, None
+        engines = (self.duck, self.swing)
+        tables = (con.execute("SELECT * FROM t").fetchall() for con in engines)
+        return rows_differ(*(sorted(normal_rows(table)) for table in tables))
 
     def step(self):
         """A statement, perhaps undone; what is different after it."""
@@ -180,35 +168,5 @@ class Changes(Run):
             con.execute("INSERT INTO t SELECT * FROM source")
 
 
-def compare_changes(seeds, steps, go_on=False):
-    """Runs histories for each seed; a count of what came out. Stops at the first difference."""
-    seen = collections.Counter()
-    for seed in seeds:
-        run = Changes(seed)
-        for step in range(steps):
-            sql, what, detail = run.step()
-            kind = kind_of_difference(what)
-            seen[kind] += 1
-            if kind.startswith("WRONG"):
-                place = f"seed {seed}, step {step}: {what} {detail or ''}\n    {sql}"
-                if not go_on:
-                    raise AssertionError(place)
-                print(f"--- {place}", flush=True)
-    return seen
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--go-on", action="store_true", help="list all differences")
-    options = parser.parse_args()
-    print(f"seeds {options.seed} to {options.seed + options.runs - 1}", flush=True)
-    seeds = range(options.seed, options.seed + options.runs)
-    for kind, count in compare_changes(seeds, options.steps, options.go_on).most_common():
-        print(f"{count:6} {kind}")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    differences.main(__doc__, Changes)

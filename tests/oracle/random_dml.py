@@ -9,12 +9,11 @@ whether the statement fails, how many rows it changed, and the whole table as a 
 Needs the packages swingdb and duckdb. The seed is printed, so that a difference can be replayed.
 """
 
-import argparse
 import datetime
 import decimal
 import random
-import sys
 
+import differences
 import duckdb
 import swingdb
 
@@ -53,7 +52,7 @@ class History:
                 else:
                     count = result.rowcount
                 outcomes.append((None, count))
-            except (duckdb.Error, swingdb.Error) as error:
+            except differences.ERRORS as error:
                 outcomes.append((error, None))
         return outcomes
 
@@ -277,17 +276,8 @@ def key(row):
     return tuple(part(value) for value in row)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--runs", type=int, default=5)
-    options = parser.parse_args()
-    for seed in range(options.seed, options.seed + options.runs):
-        print(f"seed {seed}", flush=True)
-        History(seed).run(options.steps)
-    print("no difference")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    parsed = differences.options(__doc__, runs=5, steps=300, go_on=False)
+    for seed in parsed.seeds:
+        History(seed).run(parsed.steps)
+    print("no difference")

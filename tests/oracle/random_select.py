@@ -13,17 +13,15 @@ replayed. Compared are the rows (as a list under a total ORDER BY, else as a mul
 engines fail. A query that SwingDB refuses as not supported is counted, not taken for a difference.
 """
 
-import argparse
-import collections
 import datetime
 import decimal
-import math
 import random
-import sys
 
+import differences
 import duckdb
 import pyarrow as pa
 import swingdb
+from differences import ERRORS, failures_differ, normal_rows, rows_differ
 
 TYPES = {
     "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(),
@@ -499,111 +497,28 @@ class Run:
     # Comparison
 
     def answer(self, con, sql):
+        """The rows, or the error."""
         try:
-            return [tuple(normal(v) for v in row) for row in con.execute(sql).fetchall()], None
-        except (duckdb.Error, swingdb.Error) as error:
+            return normal_rows(con.execute(sql).fetchall()), None
+        except ERRORS as error:
             return None, error
 
     def compare(self, sql, ordered):
-        """What is wrong, or nothing; errors that only one has are of the kind of their text."""
+        """What is different, and details."""
         expected, their_error = self.answer(self.duck, sql)
         found, our_error = self.answer(self.swing, sql)
-        if their_error is not None and our_error is not None:
-            return "both failed", None
-        if our_error is not None:
-            return f"failed: {our_error}", None
-        if their_error is not None:
-            return f"only DuckDB failed: {their_error}", None
+        failed = failures_differ(their_error, our_error)
+        if failed is not None:
+            return failed, None
         if not ordered:
             expected, found = sorted(expected), sorted(found)
-        if same(expected, found):
-            return None, None
-        wrong = [(e, f) for e, f in zip(expected, found) if not same([e], [f])][:3]
-        return "rows differ", f"{len(expected)} rows in DuckDB, {len(found)} here; first {wrong}"
+        return rows_differ(expected, found)
 
-
-def normal(value):
-    """A value in a form that sorts and compares across the engines."""
-    if value is None:
-        return (0, 0)
-    if isinstance(value, bool):
-        return (1, value)
-    if isinstance(value, (int, decimal.Decimal, float)):
-        if isinstance(value, float) and math.isnan(value):
-            return (3, "nan")
-        return (2, float(f"{float(value):.7g}") + 0.0)
-    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
-        return (4, str(value.date()))
-    return (4, str(value))
-
-
-def same(expected, found):
-    """Whether rows are equal; numbers to seven digits."""
-    def close(a, b):
-        if a == b:
-            return True
-        return a[0] == b[0] == 2 and math.isclose(a[1], b[1], rel_tol=1e-6, abs_tol=1e-9)
-
-    return len(expected) == len(found) and all(
-        len(e) == len(f) and all(map(close, e, f)) for e, f in zip(expected, found)
-    )
-
-
-#: What SwingDB refuses, by the beginning of the message; docs/sql.md lists it.
-REFUSED = (
-    "not supported: ",
-    "Correlated scalar subquery ",
-    "Unary operator '-' only supports signed",
-)
-#: What DuckDB refuses and SwingDB does: it computes in narrower types, and also what no row needs.
-STRICT = ("Out of Range Error: Overflow in ", "Conversion Error: Type ")
-#: The parser takes `(` before SELECT for that of a subquery: `a IN ((SELECT ...), b)`.
-NOT_PARSED = "Expected: ), found: "
-
-
-def kind_of_difference(what):
-    """`same`, `refused`, or what is wrong."""
-    if what is None or what == "both failed":
-        return what or "same"
-    message = what.removeprefix("failed: ")
-    if message != what and (message.startswith(REFUSED) or NOT_PARSED in message):
-        return "refused: " + message[:60]
-    message = what.removeprefix("only DuckDB failed: ")
-    if message != what and message.startswith(STRICT):
-        return "DuckDB refused: " + message[:40]
-    return "WRONG: " + what[:100]
-
-
-def compare_queries(seeds, steps, go_on=False):
-    """Runs queries for each seed; a count of what came out. Stops at the first difference."""
-    seen = collections.Counter()
-    for seed in seeds:
-        run = Run(seed)
-        for step in range(steps):
-            sql, ordered = run.query()
-            what, detail = run.compare(sql, ordered)
-            kind = kind_of_difference(what)
-            seen[kind] += 1
-            if kind.startswith("WRONG"):
-                place = f"seed {seed}, step {step}: {what} {detail or ''}\n    {sql}"
-                if not go_on:
-                    raise AssertionError(place)
-                print(f"--- {place}", flush=True)
-    return seen
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--go-on", action="store_true", help="list all differences")
-    options = parser.parse_args()
-    print(f"seeds {options.seed} to {options.seed + options.runs - 1}", flush=True)
-    seeds = range(options.seed, options.seed + options.runs)
-    for kind, count in compare_queries(seeds, options.steps, options.go_on).most_common():
-        print(f"{count:6} {kind}")
+    def step(self):
+        """A query; what is different in its answers."""
+        sql, ordered = self.query()
+        return sql, *self.compare(sql, ordered)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    differences.main(__doc__, Run)

@@ -10,15 +10,14 @@ Needs the packages swingdb, duckdb and pyarrow. The seed is printed, so that a d
 replayed.
 """
 
-import argparse
 import datetime
 import decimal
 import math
 import pathlib
 import random
-import sys
 import tempfile
 
+import differences
 import duckdb
 import pyarrow as pa
 import pyarrow.ipc
@@ -200,7 +199,7 @@ def round_trips(seeds, kinds=tuple(ENDINGS), go_on=False):
                 try:
                     trip.make(kind)
                     getattr(trip, kind)()
-                except (AssertionError, swingdb.Error, duckdb.Error) as error:
+                except (AssertionError, *differences.ERRORS) as error:
                     if not go_on:
                         raise AssertionError(f"seed {seed}, {kind}: {error}") from error
                     wrong += 1
@@ -208,16 +207,6 @@ def round_trips(seeds, kinds=tuple(ENDINGS), go_on=False):
     return wrong
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--go-on", action="store_true", help="list all differences")
-    options = parser.parse_args()
-    print(f"seeds {options.seed} to {options.seed + options.runs - 1}", flush=True)
-    seeds = range(options.seed, options.seed + options.runs)
-    print(f"{round_trips(seeds, go_on=options.go_on)} differences")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    parsed = differences.options(__doc__, runs=30)
+    print(f"{round_trips(parsed.seeds, go_on=parsed.go_on)} differences")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import random
 import sys
 from pathlib import Path
@@ -14,6 +13,9 @@ import pyarrow as pa
 import pytest
 
 import swingdb
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
+import differences  # noqa: E402
 
 ROWS = 20_000
 QUERIES = 60
@@ -153,22 +155,8 @@ class Generator:
         )()
 
 
-def normal(value):
-    if isinstance(value, float):
-        if math.isnan(value):
-            return (2, "nan")
-        return (1, float(f"{value:.9g}") + 0.0)
-    if value is None:
-        return (0, 0)
-    if isinstance(value, bool):
-        return (3, value)
-    if isinstance(value, int) or type(value).__name__ == "Decimal":
-        return (1, float(f"{float(value):.9g}"))
-    return (4, str(value))
-
-
 def rows(fetched) -> list:
-    return sorted([tuple(normal(value) for value in row) for row in fetched])
+    return sorted(differences.normal_rows(fetched))
 
 
 @pytest.fixture(scope="module")
@@ -281,24 +269,21 @@ def test_every_form_holds_the_same(engines, data):
     assert con.table("t").arrow().sort_by("id").cast(data.schema).equals(data)
 
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_queries_of_every_shape(seed):
     """As `random_select.py` from other seeds; these are known to agree."""
-    import random_select
+    from random_select import Run
 
-    seen = random_select.compare_queries([seed], 60)
+    seen = differences.compare(Run, [seed], 60)
     assert seen["same"] >= 40, seen
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_changes_with_any_condition(seed):
     """As `random_change.py` from other seeds."""
-    import random_change
+    from random_change import Changes
 
-    seen = random_change.compare_changes([seed], 50)
+    seen = differences.compare(Changes, [seed], 50)
     assert seen["same"] >= 35, seen
 
 
