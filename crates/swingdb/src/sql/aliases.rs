@@ -8,11 +8,10 @@
 //! single place.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, Select, SelectItem, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};
 
-use crate::sql::visit::walk_mut;
+use crate::sql::visit::replace_names;
 
 /// Functions that give another value each time.
 const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
@@ -73,41 +72,18 @@ pub(super) fn expand(select: &mut Select, names: &Names) {
     }
 }
 
-/// Whether something was replaced. Subqueries are left alone: names there may be their own.
+/// Whether something was replaced.
 fn replace(expr: &mut Expr, known: &BTreeMap<String, Expr>) -> bool {
-    struct Replacer<'a> {
-        known: &'a BTreeMap<String, Expr>,
-        depth: usize,
-        replaced: bool,
-    }
-    impl VisitorMut for Replacer<'_> {
-        type Break = ();
-        fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-            self.depth += 1;
-            ControlFlow::Continue(())
-        }
-        fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if self.depth == 0
-                && let Expr::Identifier(name) = expr
-                && let Some(meant) = self.known.get(&name.value.to_lowercase())
-            {
-                *expr = Expr::Nested(Box::new(meant.clone()));
-                self.replaced = true;
-            }
-            ControlFlow::Continue(())
-        }
-    }
     if known.is_empty() {
         return false;
     }
-    let mut replacer = Replacer { known, depth: 0, replaced: false };
-    // Never breaks, so the result says nothing.
-    let _ = walk_mut(expr, &mut replacer);
-    replacer.replaced
+    let mut replaced = false;
+    replace_names(expr, &mut |name| {
+        let meant = known.get(&name.value.to_lowercase())?.clone();
+        replaced = true;
+        Some(Expr::Nested(Box::new(meant)))
+    });
+    replaced
 }
 
 fn is_volatile(expr: &Expr) -> bool {

@@ -7,7 +7,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, VisitMut, VisitorMut,
+    Expr, Ident, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 
 /// Walks `tree` with `visitor`. Call this instead of [`VisitMut::visit`].
@@ -16,6 +17,41 @@ pub(crate) fn walk_mut<T: VisitMut>(
     visitor: &mut dyn VisitorMut<Break = ()>,
 ) -> ControlFlow<()> {
     tree.visit(&mut Erased(visitor))
+}
+
+/// Puts what `meant` gives in the place of plain names. Subqueries are left alone: names there may
+/// be their own.
+pub(crate) fn replace_names<T: VisitMut>(
+    tree: &mut T,
+    meant: &mut dyn FnMut(&Ident) -> Option<Expr>,
+) {
+    struct Replacer<'a> {
+        meant: &'a mut dyn FnMut(&Ident) -> Option<Expr>,
+        /// How many queries it is inside of.
+        depth: usize,
+    }
+    impl VisitorMut for Replacer<'_> {
+        type Break = ();
+        fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if self.depth == 0
+                && let Expr::Identifier(name) = expr
+                && let Some(meant) = (self.meant)(name)
+            {
+                *expr = meant;
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    // Never breaks, so the result says nothing.
+    let _ = walk_mut(tree, &mut Replacer { meant, depth: 0 });
 }
 
 /// The one visitor type that the walker is compiled for.

@@ -5,18 +5,16 @@
 //! names in the SELECT what they stand for. `SEMI JOIN` and `ANTI JOIN` are the engine's
 //! `LEFT SEMI JOIN` and `LEFT ANTI JOIN`.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
     ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    SetExpr, TableFactor, VisitMut, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, OrderBy};
 
 use super::call;
 use crate::error::{Error, Result};
-use crate::sql::visit::walk_mut;
+use crate::sql::visit::replace_names;
 use crate::sql::write::ast;
 
 /// Rewrites the joins of a query's own SELECTs; subqueries are visited by themselves.
@@ -192,34 +190,9 @@ impl Merged {
         [all(&self.left, left), all(&self.right, right)]
     }
 
-    /// Puts values for the plain names outside subqueries, whose names may be their own.
+    /// Puts values for the plain names.
     fn replace<T: VisitMut>(&self, tree: &mut T) {
-        struct Replacer<'a> {
-            merged: &'a Merged,
-            depth: usize,
-        }
-        impl VisitorMut for Replacer<'_> {
-            type Break = ();
-            fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-                self.depth += 1;
-                ControlFlow::Continue(())
-            }
-            fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-                self.depth -= 1;
-                ControlFlow::Continue(())
-            }
-            fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-                if self.depth == 0
-                    && let Expr::Identifier(name) = expr
-                    && let Some(column) = self.merged.find(name)
-                {
-                    *expr = self.merged.value(column);
-                }
-                ControlFlow::Continue(())
-            }
-        }
-        // Never breaks, so the result says nothing.
-        let _ = walk_mut(tree, &mut Replacer { merged: self, depth: 0 });
+        replace_names(tree, &mut |name| self.find(name).map(|column| self.value(column)));
     }
 }
 
