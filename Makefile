@@ -56,12 +56,12 @@ lint-memory: ## Clippy for the memory layers alone, in seconds
 
 .PHONY: test
 test: build ## All tests: Rust, documentation, Python, across processes
-	cargo test --release --workspace --locked
-	$(PY) -m pytest -q tests/tools tests/capi tests/python tests/docs
+	tools/with_memory.sh cargo test --release --workspace --locked
+	tools/with_memory.sh $(PY) -m pytest -q tests/tools tests/capi tests/python tests/docs
 
 .PHONY: test-kill
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
-	SWINGDB_KILLS=$(KILLS) cargo test --release --workspace --locked \
+	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
 
 # ---- to look at ------------------------------------------------------------------------------------

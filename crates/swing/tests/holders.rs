@@ -11,6 +11,7 @@ use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use common::*;
 use stage::{PLACE, ROLE, Stage, next_line, say};
@@ -124,8 +125,15 @@ fn info(h: &Home, text: &str) -> AreaInfo {
     list.into_iter().find(|i| i.name == Some(name(text))).unwrap()
 }
 
+/// A process that another test is just starting holds what this one had open, for a moment.
 fn assert_gone(h: &Home, text: &str) {
-    let hook = h.ns.hook(&name(text));
+    let by = Instant::now() + Duration::from_secs(10);
+    let hook = loop {
+        match h.ns.hook(&name(text)) {
+            Ok(_) if Instant::now() < by => std::thread::sleep(Duration::from_millis(5)),
+            hook => break hook,
+        }
+    };
     assert!(matches!(hook, Err(HookError::MemoryGone { .. })), "{hook:?}");
     let open = h.ns.open_area(&name(text));
     assert!(matches!(open, Err(OpenError::MemoryGone { .. })), "{open:?}");

@@ -221,6 +221,9 @@ fn half_done_removals_are_finished_by_others() {
 #[test]
 fn child_entry() {
     let Ok(role) = std::env::var(ROLE) else { return };
+    // Without a test it would go on for ever.
+    // SAFETY: sets a flag of this process.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let ns = Namespace::open(std::env::var(PLACE).unwrap()).unwrap();
     match role.as_str() {
         "writer" => writer(&ns),
