@@ -13,7 +13,7 @@ use common::{Home, seeded};
 use fastrand::Rng;
 use swing::{Area, AreaName, AreaOffset, ExtentId, ExtentState, Namespace, Publish, WriteIntent};
 use swingdb::Error;
-use swingdb::store::{ColumnDef, Constraint, IfExists, Store, TableDef, View};
+use swingdb::store::{ColumnDef, Constraint, IfExists, RowId, RowIds, Store, TableDef, View};
 use xxhash_rust::xxh3::Xxh3;
 
 const FRAME: usize = 24;
@@ -55,6 +55,12 @@ fn victim(namespace: &Namespace) {
     let mut txn = store.begin().unwrap();
     txn.create_table(def("t"), IfExists::Fail).unwrap();
     txn.append("main", "t", &[batch(5000)]).unwrap();
+    txn.commit().unwrap();
+    // Rows changed later lie beside their columns.
+    let mut txn = store.begin().unwrap();
+    let ids = RowIds::new([7, 4000].map(|row| RowId::new(0, row)).to_vec());
+    let texts_and_lists = batch(2).project(&[1, 2]).unwrap();
+    txn.update_rows("main", "t", &ids, &[1, 2], &[texts_and_lists]).unwrap();
     let view = View { name: "v".into(), sql: "select 1".into(), columns: Some(vec!["x".into()]) };
     txn.create_view("main", view, IfExists::Fail).unwrap();
     txn.commit().unwrap();
@@ -108,6 +114,7 @@ fn exercise(namespace: &Namespace) -> Result<(), Error> {
                     segment.stats(column)?;
                     segment.array(column)?;
                     segment.slice(column, 0..segment.rows().min(100))?;
+                    segment.slice(column, segment.rows() / 2..segment.rows())?;
                 }
                 segment.deleted();
             }

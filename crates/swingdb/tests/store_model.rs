@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::{
@@ -100,6 +100,21 @@ fn assert_equal(catalog: &swingdb::store::Catalog, model: &Model, what: &str) {
         let found: Vec<Vec<Value>> = rows_of(&table).into_iter().map(|(_, v)| v).collect();
         assert!(found == expected.rows, "{what}: {name}: contents differ");
         check_stats(&table);
+        check_slices(&table);
+    }
+}
+
+/// Each column read in parts is the column read whole.
+fn check_slices(table: &Table) {
+    for segment in table.segments().unwrap().iter() {
+        for column in 0..segment.columns() {
+            let whole = segment.array(column).unwrap();
+            let rows = segment.rows();
+            for (from, to) in [(0, rows / 3), (rows / 3, rows - rows / 4), (rows / 2, rows)] {
+                let part = segment.slice(column, from..to).unwrap();
+                assert_eq!(&part, &whole.slice(from, to - from), "rows {from}..{to} of {rows}");
+            }
+        }
     }
 }
 
@@ -262,9 +277,14 @@ fn update(rng: &mut Rng, txn: &mut WriteTxn, name: &str, there: &mut ModelTable)
     let live = rows_of(&table);
     let chance = [5, 128, 255][rng.usize(..3)];
     let (first, last) = (rng.usize(0..=live.len()), rng.usize(0..=live.len()));
-    let picked: Vec<usize> = (0..live.len())
-        .filter(|i| rng.u8(..) <= chance && (chance != 128 || (first..last).contains(i)))
-        .collect();
+    let picked: BTreeSet<usize> = if rng.bool() && !live.is_empty() {
+        // Few rows, which are kept beside their column.
+        (0..rng.usize(1..20)).map(|_| rng.usize(..live.len())).collect()
+    } else {
+        (0..live.len())
+            .filter(|i| rng.u8(..) <= chance && (chance != 128 || (first..last).contains(i)))
+            .collect()
+    };
     let columns: Vec<usize> = (0..there.columns.len()).filter(|_| rng.bool()).collect();
     let types: Vec<(String, DataType)> =
         columns.iter().map(|c| there.columns[*c].clone()).collect();

@@ -10,7 +10,7 @@ use arrow::compute::concat;
 use arrow::datatypes::{DataType, Field, Schema};
 use common::{Home, all_types, random_array, seeded};
 use fastrand::Rng;
-use swingdb::store::{ColumnDef, IfExists, SEGMENT_ROWS, Store, TableDef};
+use swingdb::store::{ColumnDef, IfExists, RowId, RowIds, SEGMENT_ROWS, Store, TableDef};
 
 fn column(name: &str, data_type: &DataType) -> ColumnDef {
     let (name, data_type) = (name.to_owned(), data_type.clone());
@@ -116,6 +116,113 @@ fn several_segments_survive() {
     for data_type in some {
         round_trip(&mut rng, &data_type, &[SEGMENT_ROWS - 3, 100_000, 70_001], true);
     }
+}
+
+/// Updates of few rows again and again, which leave patches and then a new chunk.
+fn change_few(rng: &mut Rng, data_type: &DataType) {
+    let home = Home::new();
+    let store = Store::open(&home.namespace, "types").unwrap();
+    let mut txn = store.begin().unwrap();
+    txn.create_table(one_column("t", data_type), IfExists::Fail).unwrap();
+    let first = random_array(rng, data_type, 300, true);
+    txn.append("main", "t", &[batch(first.clone())]).unwrap();
+    txn.commit().unwrap();
+    store.share().unwrap();
+    let before = (Store::hook(&home.namespace, "types").unwrap(), first.clone());
+    // Each row as a slice of the array it came in: not every type can be interleaved, and putting
+    // arrays together again and again would make some of them larger each time.
+    let mut expected: Vec<ArrayRef> = (0..300).map(|row| first.slice(row, 1)).collect();
+    let whole = |rows: &[ArrayRef]| {
+        let rows: Vec<&dyn Array> = rows.iter().map(|row| row.as_ref()).collect();
+        concat(&rows).unwrap()
+    };
+    for round in 0..12 {
+        let mut rows: Vec<u32> = (0..rng.usize(1..8)).map(|_| rng.u32(0..300)).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let values = random_array(rng, data_type, rows.len() + 3, true).slice(3, rows.len());
+        let ids = RowIds::new(rows.iter().map(|row| RowId::new(0, *row)).collect());
+        let mut txn = store.begin().unwrap();
+        txn.update_rows("main", "t", &ids, &[0], &[batch(values.clone())]).unwrap();
+        if rng.bool() {
+            txn.rollback();
+        } else {
+            txn.commit().unwrap();
+            let new = |(at, row): (usize, &u32)| expected[*row as usize] = values.slice(at, 1);
+            rows.iter().enumerate().for_each(new);
+        }
+        if round % 4 == 3 {
+            check(rng, &store, whole(&expected).as_ref(), &format!("{data_type}, round {round}"));
+            store.verify().unwrap();
+        }
+    }
+    let expected = whole(&expected);
+    store.share().unwrap();
+    let snapshot = Store::hook(&home.namespace, "types").unwrap();
+    check(rng, &snapshot, expected.as_ref(), &format!("{data_type}, snapshot"));
+    check(rng, &before.0, before.1.as_ref(), &format!("{data_type}, older snapshot"));
+    let other = Store::create_private(&home.namespace).unwrap();
+    let mut txn = other.begin().unwrap();
+    let table = snapshot.latest().table("main", "t").unwrap().unwrap();
+    txn.clone_table("main", "t", &table, &snapshot, IfExists::Fail).unwrap();
+    txn.commit().unwrap();
+    check(rng, &other, expected.as_ref(), &format!("{data_type}, clone"));
+    other.verify().unwrap();
+    drop(store);
+    let store = Store::open(&home.namespace, "types").unwrap();
+    check(rng, &store, expected.as_ref(), &format!("{data_type}, reopened"));
+    store.verify().unwrap();
+}
+
+#[test]
+fn every_type_survives_changes_of_few_rows() {
+    let mut rng = seeded("every_type_survives_changes_of_few_rows");
+    for data_type in all_types() {
+        change_few(&mut rng, &data_type);
+    }
+}
+
+/// A patch is nested one deeper than its column: of the deepest types there are none.
+#[test]
+fn the_deepest_types_can_be_changed() {
+    let mut rng = seeded("the_deepest_types_can_be_changed");
+    for depth in [60, 61, 62, 63] {
+        let one = |inner, _| DataType::Struct(vec![Field::new("one", inner, true)].into());
+        change_few(&mut rng, &(0..depth).fold(DataType::Int32, one));
+    }
+}
+
+#[test]
+fn changing_one_row_writes_no_column() {
+    let home = Home::new();
+    let store = Store::open(&home.namespace, "small").unwrap();
+    let mut txn = store.begin().unwrap();
+    txn.create_table(one_column("t", &DataType::Int64), IfExists::Fail).unwrap();
+    let values: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values(0..100_000));
+    txn.append("main", "t", &[batch(values)]).unwrap();
+    txn.commit().unwrap();
+    let live = store.verify().unwrap().live_bytes;
+    let address = |store: &Store, rows: std::ops::Range<usize>| {
+        let table = store.latest().table("main", "t").unwrap().unwrap();
+        let part = table.segments().unwrap()[0].slice(0, rows).unwrap();
+        part.to_data().buffers()[0].as_ptr() as usize
+    };
+    let old = (address(&store, 0..8192), address(&store, 8192..16384));
+    for (row, value) in [(9000, -5), (70_000, 1 << 40), (9000, -6)] {
+        let mut txn = store.begin().unwrap();
+        let ids = RowIds::new(vec![RowId::new(0, row)]);
+        let value: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![value]));
+        txn.update_rows("main", "t", &ids, &[0], &[batch(value)]).unwrap();
+        txn.commit().unwrap();
+    }
+    assert!(store.verify().unwrap().live_bytes < live + 4096, "the column was written again");
+    assert_eq!(address(&store, 0..8192), old.0, "rows that did not change are not copied");
+    assert_ne!(address(&store, 8192..16384), old.1);
+    let table = store.latest().table("main", "t").unwrap().unwrap();
+    let stats = table.stats(0).unwrap();
+    let bounds = [stats.min, stats.max].map(|b| b.unwrap().to_string());
+    assert_eq!((bounds, stats.exact), (["-6".to_string(), (1i64 << 40).to_string()], true));
+    assert!(!stats.sorted);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Statements that change something, through the public interface.
 //!
 //! Each module tests one group of statements; [`random`] compares long random histories with a
-//! naive model, and [`dialect`] runs every example of `docs/sql.md`.
+//! naive model, [`few_rows`] does so with changes of few rows of larger tables, and [`dialect`]
+//! runs every example of `docs/sql.md`.
 
 #[path = "write/alter.rs"]
 mod alter;
@@ -15,6 +16,8 @@ mod create;
 mod delete;
 #[path = "write/dialect.rs"]
 mod dialect;
+#[path = "write/few_rows.rs"]
+mod few_rows;
 #[path = "write/insert.rs"]
 mod insert;
 #[path = "write/merge.rs"]

@@ -13,7 +13,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::rowids::RowIds;
 use super::table::{Definition, Table};
-use super::txn::WriteTxn;
+use super::txn::{WriteTxn, whole_column};
 use super::unique::shown;
 use crate::error::{ConstraintKind, Error, Result};
 
@@ -81,17 +81,18 @@ impl Tests {
         self.run(table, batch.num_rows(), None, |c| Ok(batch.column(c).clone()))
     }
 
-    /// Tests rows that get `values` in `columns` and keep their other columns.
+    /// Tests rows that get the values of the batches `values` in `columns` and keep their other
+    /// columns.
     pub fn changed(
         &self,
         table: &Table,
         rows: &RowIds,
         columns: &[usize],
-        values: &[ArrayRef],
+        values: &[Vec<ArrayRef>],
     ) -> Result<()> {
         self.run(table, rows.len(), Some(columns), |column| {
             match columns.iter().position(|c| *c == column) {
-                Some(new) => Ok(values[new].clone()),
+                Some(new) => whole_column(values, new),
                 None => Ok(table.take(rows.as_slice(), &[column])?.column(0).clone()),
             }
         })

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use swing::{AreaOffset, Snapshot};
 
 use super::handle::Store;
+use super::patch::Patch;
 use super::raw::{self, Loc};
 use super::read::Node;
 use super::segment::{Chunk, Deletion, Segment};
@@ -186,6 +187,9 @@ impl MoveIn<'_> {
                 .ok_or_else(|| Error::internal("a buffer in no block of its column"))?;
             Ok(Loc { offset: to.offset + (loc.offset - from.offset), len: loc.len })
         })?;
-        Ok(Chunk::new(blocks, chunk.data_type.clone(), node, chunk.stats.clone()))
+        let moved = Chunk::new(blocks, chunk.data_type.clone(), node, chunk.stats.clone());
+        let Some(patch) = &chunk.patch else { return Ok(moved) };
+        let patch = Patch::of_chunk(self.chunk(patch.chunk())?, chunk.node.len);
+        Ok(moved.with_patch(patch))
     }
 }

@@ -31,7 +31,7 @@ const SMALL_BUFFER_BYTES: usize = 32 << 10;
 /// Rows whose long strings share a data buffer.
 pub(super) const VIEW_GROUP_ROWS: usize = 8192;
 /// Strings up to this length are stored inside their view.
-const INLINE_VIEW_BYTES: u32 = 12;
+pub(super) const INLINE_VIEW_BYTES: u32 = 12;
 
 type Fill<'a> = Box<dyn FnOnce(&mut [u8]) + 'a>;
 
@@ -63,9 +63,19 @@ struct Plan<'a> {
 /// Writes the rows of `pieces` (at least one, all of `data_type`), one after the other, as one
 /// chunk.
 pub(super) fn write(ground: &Ground, data_type: &DataType, pieces: &[ArrayRef]) -> Result<Chunk> {
+    write_known(ground, data_type, pieces, None)
+}
+
+/// The same; `stats` are its statistics when they are known already.
+pub(super) fn write_known(
+    ground: &Ground,
+    data_type: &DataType,
+    pieces: &[ArrayRef],
+    stats: Option<ChunkStats>,
+) -> Result<Chunk> {
     assert!(!pieces.is_empty(), "a chunk is made of arrays");
     debug_assert!(pieces.iter().all(|p| p.data_type() == data_type));
-    let stats = ChunkStats::of(data_type, pieces);
+    let stats = stats.unwrap_or_else(|| ChunkStats::of(data_type, pieces));
     let plan = plan(pieces)?;
     let mut blocks = Placed { ground, own: Vec::new(), shared: None };
     let result = plan.reserve(&mut blocks).and_then(|()| plan.place(&mut blocks));
@@ -402,21 +412,30 @@ fn copy_views<T: ByteViewType>(arrays: &[GenericByteViewArray<T>], out: &mut [u8
     }
 }
 
-/// Writes the long values in row order.
+/// Writes the long values in row order; those that lie one behind the other already, at once.
 fn copy_long_values<T: ByteViewType>(arrays: &[GenericByteViewArray<T>], out: &mut [u8]) {
     let mut at = 0;
     for array in arrays.iter().filter(|a| !a.data_buffers().is_empty()) {
         let nulls = array.nulls().filter(|n| n.null_count() > 0);
+        let mut copy = |buffer: usize, from: usize, to: usize| {
+            let source = &array.data_buffers()[buffer].as_slice()[from..to];
+            out[at..at + source.len()].copy_from_slice(source);
+            at += source.len();
+        };
+        let (mut buffer, mut from, mut to) = (0, 0, 0);
         for (i, &view) in array.views().iter().enumerate() {
             let len = view_len(view) as usize;
             if len <= INLINE_VIEW_BYTES as usize || nulls.is_some_and(|n| n.is_null(i)) {
                 continue;
             }
-            let (buffer, from) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
-            let source = &array.data_buffers()[buffer].as_slice()[from..from + len];
-            out[at..at + len].copy_from_slice(source);
-            at += len;
+            let next = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+            if next != (buffer, to) {
+                copy(buffer, from, to);
+                (buffer, from, to) = (next.0, next.1, next.1);
+            }
+            to += len;
         }
+        copy(buffer, from, to);
     }
 }
 

@@ -22,6 +22,7 @@ mod directory;
 mod edit;
 mod handle;
 mod info;
+mod patch;
 mod raw;
 mod read;
 mod rowids;

@@ -264,6 +264,10 @@ fn raw_array(source: Source<'_>, depth: usize) -> Result<ArrayRef> {
     if types.len() != node.children.len() || depth >= MAX_DEPTH {
         return Err(corrupt(format!("{} child arrays of a {data_type}", node.children.len())));
     }
+    let end = node.offset.saturating_add(node.len);
+    if matches!(data_type, DataType::Struct(_)) && node.children.iter().any(|c| c.len < end) {
+        return Err(corrupt("a child array of a struct is too short"));
+    }
     let child = |(data_type, node)| raw_array(Source { blocks, data_type, node }, depth + 1);
     let children = types.into_iter().zip(&node.children).map(child);
     let children = children.collect::<Result<Vec<_>>>()?;

@@ -14,6 +14,7 @@ use datafusion::common::ScalarValue;
 
 use super::codec::{Reader, Writer};
 use super::directory::{Directory, Entry};
+use super::patch::{MAX_PATCH_ROWS, Patch, patch_type};
 use super::raw::{self, Loc};
 use super::read::{Source, read_loc, write_loc};
 use super::space::{Blocks, Ground, Space, corrupt};
@@ -52,12 +53,37 @@ pub(super) struct Chunk {
     pub data_type: DataType,
     pub node: Node,
     pub stats: ChunkStats,
+    /// Rows that have other values than the array says.
+    pub patch: Option<Arc<Patch>>,
     whole: OnceLock<ArrayRef>,
 }
 
 impl Chunk {
     pub fn new(blocks: Arc<Blocks>, data_type: DataType, node: Node, stats: ChunkStats) -> Self {
-        Self { blocks, data_type, node, stats, whole: OnceLock::new() }
+        Self { blocks, data_type, node, stats, patch: None, whole: OnceLock::new() }
+    }
+
+    /// The same array with a patch, in place of the one it has; `stats` are of both together.
+    pub fn patched(&self, patch: Arc<Patch>, stats: ChunkStats) -> Self {
+        assert!(patch.len() < self.node.len, "a patch of some rows");
+        let (blocks, data_type) = (self.blocks.clone(), self.data_type.clone());
+        Self::new(blocks, data_type, self.node.clone(), stats).with_patch(patch)
+    }
+
+    /// The same with a patch, whose rows its statistics take in.
+    pub fn with_patch(self, patch: Arc<Patch>) -> Self {
+        assert!(self.whole.get().is_none(), "nobody has read it without");
+        Self { patch: Some(patch), ..self }
+    }
+
+    /// Bytes of all buffers.
+    pub fn bytes(&self) -> u64 {
+        self.node.bytes() + self.patch.as_ref().map_or(0, |patch| patch.chunk().bytes())
+    }
+
+    /// Everything in the area that belongs to it.
+    pub fn all_blocks(&self) -> impl Iterator<Item = &Arc<Blocks>> {
+        std::iter::once(&self.blocks).chain(self.patch.iter().map(|patch| patch.blocks()))
     }
 
     fn source(&self) -> Source<'_> {
@@ -69,28 +95,55 @@ impl Chunk {
         if let Some(array) = self.whole.get() {
             return Ok(array.clone());
         }
-        let array = self.source().rows(0..self.node.len)?;
+        let array = self.read(0..self.node.len)?;
         Ok(self.whole.get_or_init(|| array).clone())
+    }
+
+    /// What the array says of all rows, whatever the patch does.
+    pub fn base(&self) -> Result<ArrayRef> {
+        self.source().rows(0..self.node.len)
+    }
+
+    /// The rows `range`: without a copy, unless one of them is in the patch.
+    pub fn read(&self, range: Range<usize>) -> Result<ArrayRef> {
+        let base = self.source().rows(range.clone())?;
+        match &self.patch {
+            None => Ok(base),
+            Some(patch) => patch.apply(base, &range),
+        }
     }
 
     /// Its description: the statistics first, which are often all that is read.
     fn write(&self, w: &mut Writer) {
         self.stats.write(w);
+        self.write_place(w);
+        w.option(self.patch.as_ref(), |w, patch| patch.chunk().write_place(w));
+    }
+
+    fn write_place(&self, w: &mut Writer) {
         w.len(self.blocks.listed().len());
         self.blocks.listed().iter().for_each(|loc| write_loc(w, *loc));
         self.node.write(w);
     }
 
-    fn read(bytes: &[u8], space: &Arc<Space>, data_type: &DataType, rows: usize) -> Result<Self> {
+    fn decode(bytes: &[u8], space: &Arc<Space>, data_type: &DataType, rows: usize) -> Result<Self> {
         let mut r = Reader::part(bytes);
         let stats = ChunkStats::read(&mut r, rows as u64)?;
-        let blocks = read_blocks(&mut r, space)?;
-        let node = Node::read(&mut r, 0)?;
+        let (blocks, node) = (read_blocks(&mut r, space)?, Node::read(&mut r, 0)?);
+        let patch = r.option(|r| Ok((read_blocks(r, space)?, Node::read(r, 0)?)))?;
         r.finish()?;
         if node.len != rows {
             return Err(corrupt(format!("a column of {} rows in a segment of {rows}", node.len)));
         }
-        Ok(Self::new(blocks, data_type.clone(), node, stats))
+        let patch = patch.map(|(blocks, node)| {
+            if node.len == 0 || node.len > MAX_PATCH_ROWS.min(rows) {
+                return Err(corrupt(format!("a patch of {} of {rows} rows", node.len)));
+            }
+            let stats = ChunkStats { nulls: 0, bounds: None, exact: false, sorted: false };
+            Ok(Patch::of_chunk(Self::new(blocks, patch_type(data_type), node, stats), rows))
+        });
+        let patch = patch.transpose()?;
+        Ok(Self { patch, ..Self::new(blocks, data_type.clone(), node, stats) })
     }
 }
 
@@ -155,7 +208,7 @@ impl Segment {
     ) -> Arc<Self> {
         assert!(rows > 0 && rows <= SEGMENT_ROWS, "a segment of {rows} rows");
         assert_eq!(schema.fields().len(), chunks.len(), "one chunk a column");
-        let bytes = chunks.iter().map(|c| c.node.bytes()).sum();
+        let bytes = chunks.iter().map(|c| c.bytes()).sum();
         let chunks = chunks.into_iter().map(OnceLock::from).collect();
         Arc::new(Self { schema, rows, bytes, deletion, chunks, origin: None })
     }
@@ -222,7 +275,7 @@ impl Segment {
             self.origin.as_ref().ok_or_else(|| Error::internal("a chunk that is nowhere"))?;
         let data_type = self.schema.field(column).data_type();
         let chunk = directory.chunk(*index, column, |bytes| {
-            Chunk::read(bytes, &directory.space, data_type, self.rows).map(Arc::new)
+            Chunk::decode(bytes, &directory.space, data_type, self.rows).map(Arc::new)
         });
         let chunk = chunk.map_err(|e| directory.space.named(e))?;
         // Whoever comes first wins; the copy of the other is dropped here, unused.
@@ -242,7 +295,7 @@ impl Segment {
     pub(super) fn blocks(&self) -> Result<Vec<Arc<Blocks>>> {
         let mut all = Vec::with_capacity(self.chunks.len() + 1);
         for column in 0..self.chunks.len() {
-            all.push(self.chunk(column)?.blocks.clone());
+            all.extend(self.chunk(column)?.all_blocks().cloned());
         }
         all.extend(self.deletion.iter().map(|d| d.blocks.clone()));
         Ok(all)
@@ -309,7 +362,7 @@ impl Segment {
         let chunk = self.chunk(column)?;
         let array = match range == (0..self.rows) {
             true => chunk.array(),
-            false => chunk.source().rows(range),
+            false => chunk.read(range),
         };
         array.map_err(|e| chunk.blocks.named(e))
     }

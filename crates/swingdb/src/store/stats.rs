@@ -76,6 +76,42 @@ impl ChunkStats {
         Self { nulls, bounds: max.map(|max| (min, max)), exact, sorted }
     }
 
+    /// Statistics after the values `old` of some rows gave way to `new`, found without a look at
+    /// the other rows. `None` when these count: a bound may be gone, or the rows were in order.
+    pub fn replaced(&self, data_type: &DataType, old: &ArrayRef, new: &[ArrayRef]) -> Option<Self> {
+        let (mut least, mut most) = self.bounds.clone().filter(|_| !self.sorted)?;
+        if matches!(data_type, DataType::Dictionary(..)) {
+            return None;
+        }
+        let mut gone = Found::default();
+        let known = gone.add(old);
+        let inside = gone.bounds.is_none_or(|(low, high)| {
+            // What equals a bound may be the only one that does.
+            least.is_less(&low) && high.is_less(&most)
+        });
+        if !known || !inside {
+            return None;
+        }
+        let mut found = Found::default();
+        if !new.iter().all(|piece| found.add(piece)) {
+            return None;
+        }
+        let mut exact = self.exact;
+        if let Some((low, high)) = found.bounds {
+            let (low, high, whole) = cut(data_type, low, high);
+            let high = high?;
+            if low.is_less(&least) {
+                (least, exact) = (low, exact && whole);
+            }
+            if most.is_less(&high) {
+                (most, exact) = (high, exact && whole);
+            }
+        }
+        let new_nulls: u64 = new.iter().map(|piece| piece.logical_null_count() as u64).sum();
+        let nulls = (self.nulls + new_nulls).checked_sub(old.logical_null_count() as u64)?;
+        Some(Self { nulls, bounds: Some((least, most)), exact, sorted: false })
+    }
+
     pub fn write(&self, w: &mut Writer) {
         w.u64(self.nulls);
         w.bool(self.exact);
@@ -557,6 +593,71 @@ mod tests {
         let largest = vec![0xffu8; 100];
         let array: ArrayRef = Arc::new(BinaryArray::from_vec(vec![&largest]));
         assert_eq!(stats(&[array]).2.bounds, None);
+    }
+
+    /// What is found from the changed values alone is what a look at all values finds.
+    #[test]
+    fn replacing_values_is_looking_at_all() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut quick, mut slow) = (0, 0);
+        for _ in 0..500 {
+            let len = random.usize(2..200);
+            let texts = random.bool();
+            let mut make = |len: usize| -> ArrayRef {
+                let values = (0..len).map(|_| {
+                    let some = random.u8(..8) > 0;
+                    some.then(|| random.i32(-50..50))
+                });
+                let long = |n: Option<i32>| n.map(|n| format!("{}{n}", "x".repeat(n as usize % 9)));
+                match texts {
+                    true => Arc::new(values.map(long).collect::<StringArray>()),
+                    false => Arc::new(values.collect::<Int32Array>()),
+                }
+            };
+            let (before, new) = (make(len), make(len));
+            let (from, count) = (random.usize(..len), random.usize(1..len));
+            let count = count.min(len - from);
+            let old = before.slice(from, count);
+            let new = new.slice(from, count);
+            let rest = before.slice(from + count, len - from - count);
+            let pieces = [before.slice(0, from), new.clone(), rest];
+            let data_type = before.data_type();
+            let first = ChunkStats::of(data_type, &[before.clone()]);
+            let wanted = ChunkStats::of(data_type, &pieces);
+            match first.replaced(
+                data_type,
+                &old,
+                &[new.slice(0, count / 2), new.slice(count / 2, count - count / 2)],
+            ) {
+                Some(found) => {
+                    quick += 1;
+                    assert_eq!(ChunkStats { sorted: wanted.sorted, ..found }, wanted);
+                    assert!(!found.sorted);
+                }
+                None => slow += 1,
+            }
+        }
+        assert!(quick > 50 && slow > 50, "{quick} and {slow}");
+    }
+
+    #[test]
+    fn replacing_cut_bounds_keeps_them_bounds() {
+        let texts =
+            |v: &[String]| -> ArrayRef { Arc::new(v.iter().map(Some).collect::<StringArray>()) };
+        let (low, middle, high) = ("a".repeat(99), "m".to_string(), "x".repeat(99));
+        let first = ChunkStats::of(&DataType::Utf8, &[texts(&[high.clone(), middle, low])]);
+        assert!(!first.exact);
+        let (old, new) = (texts(&["m".to_string()]), texts(&["z".repeat(99)]));
+        let found = first.replaced(&DataType::Utf8, &old, &[new]).unwrap();
+        let (_, most) = found.bounds.clone().unwrap();
+        assert!(!found.exact && Bound::Bytes("z".repeat(99).into_bytes().into()).is_less(&most));
+        // Nothing is known of rows in order, or without bounds.
+        let sorted = ChunkStats { sorted: true, ..first.clone() };
+        assert_eq!(sorted.replaced(&DataType::Utf8, &old, &[]), None);
+        let unknown = ChunkStats { bounds: None, ..first };
+        assert_eq!(unknown.replaced(&DataType::Utf8, &old, &[]), None);
     }
 
     #[test]

@@ -12,15 +12,15 @@ use std::time::Duration;
 use arrow::array::BooleanBufferBuilder;
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{concat_batches, interleave, take};
+use arrow::compute::{concat, take};
 
 use super::catalog::{Catalog, SchemaNode, TableEntry};
 use super::checks::Checker;
-use super::columns;
 use super::edit;
 use super::handle::{Store, Writer};
+use super::patch;
 use super::rowids::{RowId, RowIds};
-use super::segment::{Chunk, Deletion, SEGMENT_ROWS, Segment};
+use super::segment::{Deletion, SEGMENT_ROWS, Segment};
 use super::space::{Blocks, Foreign, Ground};
 use super::table::{Constraint, Table};
 use super::unique;
@@ -333,25 +333,28 @@ impl WriteTxn {
         if rows.is_empty() || columns.is_empty() {
             return Ok(rows.len() as u64);
         }
-        let values = self.update_values(&table, rows, columns, values)?;
+        let values = update_values(&table, rows, columns, values)?;
         self.tests(&table)?.changed(&table, rows, columns, &values)?;
         let segments = table.segments()?;
         let mut work = Vec::new();
+        let mut rest = values.as_slice();
         let mut first = 0;
         for (at, ids) in rows.by_segment() {
             let segment = segment_at(&segments, at)?;
-            let new: Vec<ArrayRef> = values.iter().map(|v| v.slice(first, ids.len())).collect();
-            first += ids.len();
-            work.push((at, segment, ids, new));
+            work.push((at, segment, ids, next_rows(&mut rest, &mut first, ids.len())));
         }
         let ground = &self.ground;
         let changed = in_parallel(&work, |(at, segment, ids, new)| {
             let mut chunks = segment.chunks()?;
             let mut made = Vec::new();
+            let places: UInt32Array = ids.iter().map(|id| id.row()).collect::<Vec<_>>().into();
+            if ids.last().is_some_and(|id| id.row() as usize >= segment.rows()) {
+                return Err(Error::internal("a row outside its segment"));
+            }
             for (column, new) in columns.iter().zip(new) {
-                let chunk = Arc::new(patched(ground, &chunks[*column], ids, new)?);
-                made.push(chunk.blocks.clone());
-                chunks[*column] = chunk;
+                let (chunk, blocks) = patch::changed(ground, &chunks[*column], &places, new)?;
+                made.push(blocks);
+                chunks[*column] = Arc::new(chunk);
             }
             let deletion = segment.deletion().cloned();
             let next = segment.with(table.schema().clone(), chunks, deletion);
@@ -376,33 +379,6 @@ impl WriteTxn {
         Ok(rows.len() as u64)
     }
 
-    /// The new values as one array a column, checked.
-    fn update_values(
-        &self,
-        table: &Table,
-        rows: &RowIds,
-        columns: &[usize],
-        values: &[RecordBatch],
-    ) -> Result<Vec<ArrayRef>> {
-        let Some(first) = values.first() else {
-            return Err(Error::internal("rows to update without values"));
-        };
-        if columns.iter().any(|c| *c >= table.columns().len())
-            || first.num_columns() != columns.len()
-        {
-            return Err(Error::internal("values for other columns than those to update"));
-        }
-        let whole = match values {
-            [one] => one.clone(),
-            many => concat_batches(first.schema_ref(), many)?,
-        };
-        if whole.num_rows() != rows.len() {
-            let (rows, values) = (rows.len(), whole.num_rows());
-            return Err(Error::internal(format!("{values} values for {rows} rows")));
-        }
-        conform_columns(table, columns, whole.columns())
-    }
-
     /// The keys that updated rows have afterwards.
     fn updated_keys(
         &self,
@@ -410,16 +386,16 @@ impl WriteTxn {
         constraint: &Constraint,
         rows: &RowIds,
         columns: &[usize],
-        values: &[ArrayRef],
+        values: &[Vec<ArrayRef>],
     ) -> Result<Vec<Vec<ArrayRef>>> {
         let old = table.take(rows.as_slice(), constraint.columns())?;
         let key = constraint.columns().iter().enumerate().map(|(i, column)| {
             match columns.iter().position(|c| c == column) {
-                Some(new) => values[new].clone(),
-                None => old.column(i).clone(),
+                Some(new) => whole_column(values, new),
+                None => Ok(old.column(i).clone()),
             }
         });
-        Ok(vec![key.collect()])
+        Ok(vec![key.collect::<Result<_>>()?])
     }
 
     /// Remembers the present state.
@@ -540,6 +516,55 @@ impl Drop for WriteTxn {
     }
 }
 
+/// The columns of the batches of new values, checked.
+fn update_values(
+    table: &Table,
+    rows: &RowIds,
+    columns: &[usize],
+    values: &[RecordBatch],
+) -> Result<Vec<Vec<ArrayRef>>> {
+    if columns.iter().any(|c| *c >= table.columns().len())
+        || values.iter().any(|batch| batch.num_columns() != columns.len())
+    {
+        return Err(Error::internal("values for other columns than those to update"));
+    }
+    let given: usize = values.iter().map(RecordBatch::num_rows).sum();
+    if given != rows.len() {
+        return Err(Error::internal(format!("{given} values for {} rows", rows.len())));
+    }
+    let batches = values.iter().filter(|batch| batch.num_rows() > 0);
+    batches.map(|batch| conform_columns(table, columns, batch.columns())).collect()
+}
+
+/// A column of all batches.
+pub(super) fn whole_column(values: &[Vec<ArrayRef>], column: usize) -> Result<ArrayRef> {
+    let pieces: Vec<&dyn Array> = values.iter().map(|batch| batch[column].as_ref()).collect();
+    Ok(concat(&pieces)?)
+}
+
+/// The next `count` rows of batches, `first` rows of the first of which are used up: for each
+/// column the pieces.
+fn next_rows(rest: &mut &[Vec<ArrayRef>], first: &mut usize, count: usize) -> Vec<Vec<ArrayRef>> {
+    let width = rest.first().map_or(0, Vec::len);
+    let mut pieces = vec![Vec::new(); width];
+    let mut left = count;
+    while left > 0
+        && let Some(batch) = rest.first()
+    {
+        let rows = batch.first().map_or(0, |column| column.len());
+        let taken = left.min(rows - *first);
+        for (pieces, column) in pieces.iter_mut().zip(batch) {
+            pieces.push(column.slice(*first, taken));
+        }
+        (left, *first) = (left - taken, *first + taken);
+        if *first == rows {
+            (*rest, *first) = (&rest[1..], 0);
+        }
+    }
+    assert_eq!(left, 0, "a value for each row");
+    pieces
+}
+
 fn segment_at(segments: &[Arc<Segment>], at: u32) -> Result<&Arc<Segment>> {
     segments.get(at as usize).ok_or_else(|| Error::internal(format!("no segment {at}")))
 }
@@ -559,31 +584,6 @@ fn with_deleted(segment: &Segment, ids: &[RowId]) -> Result<BooleanBuffer> {
         bits.set_bit(row, true);
     }
     Ok(bits.finish())
-}
-
-/// A chunk with other values in some rows.
-fn patched(ground: &Ground, chunk: &Chunk, ids: &[RowId], new: &ArrayRef) -> Result<Chunk> {
-    let rows = chunk.node.len;
-    if ids.len() == rows {
-        return columns::write(ground, &chunk.data_type, std::slice::from_ref(new));
-    }
-    let old = chunk.array()?;
-    if ids.last().is_some_and(|id| id.row() as usize >= rows) {
-        return Err(Error::internal("a row outside its segment"));
-    }
-    // A contiguous run of rows is put between the others; anything else is picked row by row.
-    let (first, last) = (ids[0].row() as usize, ids[ids.len() - 1].row() as usize);
-    if last - first + 1 == ids.len() {
-        let pieces = [old.slice(0, first), new.clone(), old.slice(last + 1, rows - last - 1)];
-        let pieces: Vec<ArrayRef> = pieces.into_iter().filter(|p| !p.is_empty()).collect();
-        return columns::write(ground, &chunk.data_type, &pieces);
-    }
-    let mut picks: Vec<(usize, usize)> = (0..rows).map(|row| (0, row)).collect();
-    for (i, id) in ids.iter().enumerate() {
-        picks[id.row() as usize] = (1, i);
-    }
-    let mixed = interleave(&[old.as_ref(), new.as_ref()], &picks)?;
-    columns::write(ground, &chunk.data_type, &[mixed])
 }
 
 /// Takes small segments at the end of a table into `rest`, so that small appends do not make many
@@ -610,10 +610,11 @@ pub(super) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     f: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(items.len());
-    if threads <= 1 {
+    // Asking for the number of processors reads files of the control group.
+    if items.len() <= 1 {
         return items.iter().map(f).collect();
     }
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(items.len());
     let (next, f) = (std::sync::atomic::AtomicUsize::new(0), &f);
     let run = || {
         let mut done = Vec::new();
