@@ -124,9 +124,19 @@ def draw_handover(results: dict) -> None:
 
 
 def share_section(results: dict) -> str:
-    """Sharing after a small change."""
+    """Sharing after a small change, and after large ones."""
     rows = [[r["size"], spread(r["share_us"]), spread(r["change_us"])] for r in results["rows"]]
-    return table(["database", "share, us (quartiles)", "UPDATE of one row before it, us"], rows)
+    text = table(["database", "share, us (quartiles)", "UPDATE of one row before it, us"], rows)
+    large = results.get("large")
+    if large is None:
+        return text
+    rows = [
+        [r["change"], spread(r["writer_us"]), spread(r["snapshot_us"])] for r in large["rows"]
+    ]
+    heads = ["change", "share by the writer, us", "first share of a named snapshot, us"]
+    gigabytes = large["bytes"] / common.GB
+    text += f"\nAfter an import of {gigabytes:g} GB, and what was done with it next:\n\n"
+    return text + table(heads, rows)
 
 
 def first_scan_section(results: dict) -> str:
@@ -261,7 +271,7 @@ def import_section(results: dict) -> str:
 SECTIONS = [
     ("handover", "Handing a table to another process", handover_section),
     ("snapshot", "Taking a snapshot", snapshot_section),
-    ("share", "Sharing after a change of one row", share_section),
+    ("share", "Sharing after a change", share_section),
     ("first-scan", "The first scan of a fresh process", first_scan_section),
     ("readers", "Memory of eight readers", readers_section),
     ("import", "Import", import_section),

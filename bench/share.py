@@ -1,4 +1,5 @@
-"""How long share() takes after one row of the database has changed, at several sizes."""
+"""How long share() takes after one row of the database has changed, at several sizes, and after an
+import of 1 GB."""
 
 from __future__ import annotations
 
@@ -23,7 +24,16 @@ def main() -> None:
                 f"{row['change_us']['median']:.0f} us",
                 flush=True,
             )
-    common.write("share", {"rows": rows})
+        large = common.job(arguments, "share-large", f"numbers-{common.MB}", str(common.GB))
+        for row in large["rows"]:
+            times = row.pop("times")
+            row |= {name: common.summary(values) for name, values in times.items()}
+            print(
+                f"{row['change']}: share by the writer {row['writer_us']['median']:.0f} us, as "
+                f"the first of a snapshot {row['snapshot_us']['median']:.0f} us",
+                flush=True,
+            )
+    common.write("share", {"rows": rows, "large": large})
 
 
 if __name__ == "__main__":

@@ -33,6 +33,13 @@ const CREATE: &str = "CREATE TABLE numbers (
     id BIGINT NOT NULL, a BIGINT NOT NULL, b DOUBLE NOT NULL, c DOUBLE NOT NULL)";
 const SNAPSHOTS: usize = 1_000;
 const SHARES: usize = 200;
+const LARGE_SHARES: usize = 7;
+/// What is done after an import before it is shared.
+const LARGE_CHANGES: [(&str, Option<&str>); 3] = [
+    ("import", None),
+    ("import, UPDATE of all rows", Some("UPDATE large SET a = a + 1")),
+    ("import, DROP TABLE", Some("DROP TABLE large")),
+];
 const FIRST_QUERIES: usize = 100;
 const SUMS: usize = 7;
 
@@ -45,6 +52,7 @@ fn main() -> Outcome {
         "snapshot" => snapshot(name)?,
         "first-query" => first_query(name)?,
         "share" => share(name)?,
+        "share-large" => share_large(name, argument(2)?.parse()?)?,
         "sum-as-writer" => sum(&Database::open(name)?, Instant::now())?,
         "sum-as-reader" => sum_as_reader(name, argument(2)?)?,
         "read-all-and-hold" => read_all_and_hold(name)?,
@@ -170,6 +178,39 @@ fn share(name: &str) -> Outcome<Value> {
         shares.push(micros(begun.elapsed()));
     }
     Ok(json!({ "change_us": changes, "share_us": shares }))
+}
+
+/// Shares after an import of `bytes` and what follows it, again and again: in a database of its
+/// own, and in a named snapshot of the database `name`, whose first share it is.
+fn share_large(name: &str, bytes: u64) -> Outcome<Value> {
+    let mut rows = Vec::new();
+    for (what, change) in LARGE_CHANGES {
+        let (mut imports, mut writer, mut snapshot) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..LARGE_SHARES {
+            for (times, is_snapshot) in [(&mut writer, false), (&mut snapshot, true)] {
+                let database = match is_snapshot {
+                    true => Database::get_snapshot(name, "large")?,
+                    false => Database::open("large")?,
+                };
+                let con = database.connect();
+                con.query(&CREATE.replace("numbers", "large"))?;
+                let begun = Instant::now();
+                con.append("large", Numbers::new(bytes))?;
+                imports.push(micros(begun.elapsed()));
+                if let Some(change) = change {
+                    con.query(change)?;
+                }
+                let begun = Instant::now();
+                database.share()?;
+                times.push(micros(begun.elapsed()));
+                drop((con, database));
+                swingdb::drop("large")?;
+            }
+        }
+        let times = json!({ "import_us": imports, "writer_us": writer, "snapshot_us": snapshot });
+        rows.push(json!({ "change": what, "times": times }));
+    }
+    Ok(json!({ "bytes": bytes, "rows": rows }))
 }
 
 fn count(con: &Connection) -> Outcome<i64> {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use swing::{ExtentState, Publish, WriteIntent};
+use swing::{AreaOffset, ByteLen, ExtentState, Publish, WriteIntent};
 
 /// INV-AREA-1, the first regression: the reader has not touched the page before the owner writes
 /// again. A MAP_PRIVATE mapping of the owner's live file would now show the later write.
@@ -153,6 +153,38 @@ fn committed_states_are_invisible_until_shared() {
     assert_eq!((stats.live_manifests, stats.retired.get()), (2, SMALL));
 }
 
+/// What is protected ahead of a publish is written in place again, is in the next publish as it is
+/// then, and costs that no protecting.
+fn protecting_ahead_changes_nothing_that_is_seen() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    let private = || area.stats().private.get();
+    fill(&area, data_at(0), 4 * DATA, 1);
+    fill(&area, 0, SMALL, 1);
+    let (all, before) = (private(), area.stats());
+    assert!(all >= 4 * DATA + SMALL);
+    assert!(!area.protect_ahead(ByteLen(all)).unwrap(), "not more than that is private");
+    assert_eq!(private(), all);
+    assert!(area.protect_ahead(ByteLen(all - 1)).unwrap());
+    assert_eq!(private(), 0);
+    assert_eq!(area.extent_state(area.geometry().extent_of(AreaOffset(0))), ExtentState::Frozen);
+    assert!(!area.protect_ahead(ByteLen(0)).unwrap(), "there is nothing left");
+    // A part is written again, the rest is published as it was.
+    fill(&area, data_at(1), DATA, 2);
+    let after = area.stats();
+    assert_eq!((after.copied, after.populated), (before.copied, before.populated));
+    assert_eq!(after.in_place.get() - before.in_place.get(), DATA);
+    assert_eq!(private(), DATA);
+    area.publish(Publish::Shared, b"").unwrap();
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    // From here on a store is a copy, as after any publish.
+    fill(&area, data_at(0), 2 * DATA, 3);
+    assert_eq!(area.stats().copied.get() - before.copied.get(), 2 * DATA);
+    assert!(snapshot_is(&snapshot, data_at(0), DATA, 1) && snapshot_is(&snapshot, 0, SMALL, 1));
+    assert!(snapshot_is(&snapshot, data_at(1), DATA, 2));
+    assert!(snapshot_is(&snapshot, data_at(2), 2 * DATA, 1));
+}
+
 over_both_back_ends! {
     an_untouched_page_of_a_snapshot_does_not_show_later_writes,
     states_of_extents,
@@ -160,4 +192,5 @@ over_both_back_ends! {
     reopening_returns_to_what_was_committed,
     is_mapped_agrees_with_the_writer,
     committed_states_are_invisible_until_shared,
+    protecting_ahead_changes_nothing_that_is_seen,
 }

@@ -100,7 +100,8 @@ impl World {
             62..=69 => self.hook(),
             70..=74 => self.drop_reader(),
             75..=79 => self.derive(),
-            80..=82 => self.freeze_view(),
+            80..=81 => self.freeze_view(),
+            82 => self.protect_ahead(),
             83..=85 => self.clone_memory(),
             86..=88 => self.close(),
             89..=91 => self.reopen(),
@@ -259,6 +260,18 @@ impl World {
             let snapshot = self.writers[w].area.freeze_view().unwrap();
             self.readers.push(Reader { snapshot, then: self.writers[w].now.clone(), taken: false });
         }
+    }
+
+    /// Changes nothing that anybody sees, and copies nothing: the stores after it prove it.
+    fn protect_ahead(&mut self) {
+        let Some(w) = self.pick_writer() else { return };
+        let least = ByteLen::mib(self.rng.u64(0..8));
+        let area = &self.writers[w].area;
+        let extents = (0..area.geometry().extent_count()).map(ExtentId);
+        let private = |e: &ExtentId| area.extent_state(*e) == ExtentState::Private;
+        let before: Vec<ExtentId> = extents.filter(private).collect();
+        let done = area.protect_ahead(least).unwrap();
+        assert_eq!(before.iter().any(private), !done && !before.is_empty());
     }
 
     fn clone_memory(&mut self) {

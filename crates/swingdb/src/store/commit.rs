@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use swing::{Area, Publish, PublishError};
+use swing::{Area, ByteLen, Publish, PublishError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::catalog::{Catalog, ForeignUse};
@@ -22,6 +22,9 @@ use crate::error::{Error, Result};
 const PAYLOAD_MAGIC: [u8; 8] = *b"SwingDB1";
 /// Magic, offset and length of the root, checksum.
 const PAYLOAD_BYTES: usize = 32;
+/// More changed bytes than these are write-protected at the commit already: with pages of 4 KiB a
+/// share has a tenth of a millisecond to do for as many.
+const PROTECT_AHEAD: ByteLen = ByteLen::mib(4);
 
 /// What only the holder of a store's writer slot has.
 pub(super) struct Writer {
@@ -228,6 +231,19 @@ impl Writer {
         self.root_version = catalog.version;
         self.root_changes = ground.changes();
         Ok(())
+    }
+
+    /// What a commit that is not published leaves to the first `share()`, done now: a user who
+    /// shares after a large statement does not wait for it. Whatever fails here is done then.
+    pub fn prepare_share(&self, ground: &Arc<Ground>) {
+        if self.published || ground.area().name().is_none() {
+            return;
+        }
+        let _session = ground.area().write_session();
+        let freed = ground.drain();
+        let _pause = ground.heap.pause();
+        let protected = ground.area().protect_ahead(PROTECT_AHEAD);
+        debug_assert!(freed.is_ok() && protected.is_ok(), "{freed:?}, {protected:?}");
     }
 
     fn publish_root(&mut self, ground: &Arc<Ground>, kind: Publish) -> Result<u64> {

@@ -448,6 +448,9 @@ impl WriteTxn {
                 self.base = catalog.clone();
                 self.current = catalog.clone();
                 self.store.install(catalog);
+                // Nobody else holds what was dropped: it can be freed.
+                self.effects = Effects::default();
+                writer.prepare_share(&self.ground);
                 self.store.give_back(writer);
                 Ok(epoch)
             }
