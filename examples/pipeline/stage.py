@@ -13,12 +13,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import swingdb
 
 # A stage gives up when what it waits for has not been shared after this time.
 MAX_WAIT_S = 600.0
 POLL_S = 0.005
+WAIT_WORTH_TELLING_NS = 1_000_000
 
 
 class Stage:
@@ -47,9 +49,10 @@ class Stage:
         its own when `target` is given. Reports the waiting and the taking separately."""
         waited, deadline = time.time_ns(), time.monotonic() + MAX_WAIT_S
         while True:
-            start = time.time_ns()
+            before, start = without_core_ns(), time.time_ns()
             try:
                 taken = take(proposed, target)
+                end = time.time_ns()
                 break
             except (swingdb.NotFoundError, swingdb.NotSharedError):
                 # Not made yet, or not shared yet.
@@ -57,13 +60,30 @@ class Stage:
                     raise
             time.sleep(POLL_S)
         self.event(f"wait for {proposed}", waited, start)
-        self.event("snapshot", start, time.time_ns(), of=proposed)
+        self.event("snapshot", start, end, of=proposed, **waiting_since(before))
         return taken
 
     def share(self, database) -> None:
         """Shares `database` and reports how long that took."""
-        with self.step("share"):
+        before = without_core_ns()
+        with self.step("share") as facts:
             database.share()
+            facts |= waiting_since(before)
+
+
+def without_core_ns() -> int:
+    """How long this thread has been ready to run without a core to run on, as far as the kernel
+    counts."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def waiting_since(before_ns: int) -> dict[str, str]:
+    """How long other programs had the cores, for an event, when that is what took."""
+    waited = without_core_ns() - before_ns
+    return {"without a core": f"{waited / 1e6:.1f} ms"} if waited >= WAIT_WORTH_TELLING_NS else {}
 
 
 def take(proposed: str, target: str | None) -> swingdb.Connection:

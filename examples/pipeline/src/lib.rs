@@ -16,6 +16,7 @@ pub type StageResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
 /// A stage gives up when what it waits for has not been shared after this time.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(5);
+const WAIT_WORTH_TELLING_NS: u64 = 1_000_000;
 
 /// One program of the pipeline, as the orchestrator sees it.
 pub struct Stage {
@@ -47,12 +48,17 @@ impl Stage {
     pub fn take_snapshot(&self, proposed: &str, target: &str) -> StageResult<Database> {
         let (waited, deadline) = (now_ns(), Instant::now() + MAX_WAIT);
         loop {
-            let start = now_ns();
+            let (before, start) = (without_core_ns(), now_ns());
             match Database::get_snapshot(proposed, target) {
                 Ok(taken) => {
                     let end = now_ns();
                     self.event(&format!("wait for {proposed}"), waited, start, json!({}));
-                    self.event("snapshot", start, end, json!({ "of": proposed }));
+                    self.event(
+                        "snapshot",
+                        start,
+                        end,
+                        with_core(json!({ "of": proposed }), before),
+                    );
                     return Ok(taken);
                 }
                 // Not made yet, or not shared yet.
@@ -68,7 +74,11 @@ impl Stage {
 
     /// Shares `database` and reports how long that took.
     pub fn share(&self, database: &Database) -> StageResult {
-        self.step("share", || Ok(((), json!({ "epoch": database.share()?.epoch }))))
+        let before = without_core_ns();
+        self.step("share", || {
+            let epoch = database.share()?.epoch;
+            Ok(((), with_core(json!({ "epoch": epoch }), before)))
+        })
     }
 
     fn event(&self, kind: &str, start_ns: u64, end_ns: u64, facts: Value) {
@@ -85,6 +95,21 @@ impl Stage {
 
 fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// How long this thread has been ready to run without a core to run on, if the kernel counts it.
+fn without_core_ns() -> u64 {
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    counts.split(' ').nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+/// The facts of an event, and how long of it other programs had the cores, when that is what took.
+fn with_core(mut facts: Value, before_ns: u64) -> Value {
+    let waited_ns = without_core_ns().saturating_sub(before_ns);
+    if waited_ns >= WAIT_WORTH_TELLING_NS {
+        facts["without a core"] = json!(format!("{:.1} ms", waited_ns as f64 / 1e6));
+    }
+    facts
 }
 
 /// The number after `--name` on the command line, or `default`.
