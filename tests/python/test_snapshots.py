@@ -229,3 +229,22 @@ def test_reprs(taxi):
     assert repr(snap) == "<swingdb.Connection snapshot unnamed>"
     snap.close()
     assert repr(snap) == "<swingdb.Connection closed>"
+
+
+def test_a_new_database_stays_from_its_first_commit_on():
+    with swingdb.connect("taxi_new") as con:
+        assert con.sql("SELECT 1").fetchone() == (1,)
+        con.begin()
+        con.execute("CREATE TABLE t (x INT)")
+        con.rollback()
+        with pytest.raises(swingdb.NotSharedError):
+            swingdb.snapshot("taxi_new")
+    assert "taxi_new" not in [item.name for item in swingdb.list()]
+    with pytest.raises(swingdb.NotFoundError):
+        swingdb.snapshot("taxi_new")
+    with swingdb.connect("taxi_new") as con:
+        con.execute("CREATE TABLE t (x INT)")
+    with pytest.raises(swingdb.NotFoundError, match='did you mean "taxi_new"'):
+        swingdb.snapshot("taxi_nev")
+    with swingdb.connect("taxi_new") as con:
+        assert con.tables() == ["t"]

@@ -69,6 +69,17 @@ impl Namespace {
         self.list_inner().map_err(|fault| NamespaceError::from_fault(fault, &ctx))
     }
 
+    /// The names of all areas that have one, ascending; also of those that were never published.
+    pub fn names(&self) -> Result<Vec<AreaName>, NamespaceError> {
+        let ctx = Context::path(self.path());
+        let folders = self.folder().names();
+        let folders = folders.map_err(|fault| NamespaceError::from_fault(fault, &ctx))?;
+        let mut names: Vec<AreaName> =
+            folders.iter().filter_map(|folder| AreaName::from_folder(folder)).collect();
+        names.sort();
+        Ok(names)
+    }
+
     fn list_inner(&self) -> Result<Vec<AreaInfo>> {
         let locks = shared_locks();
         let mut out = Vec::new();

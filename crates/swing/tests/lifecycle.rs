@@ -294,6 +294,7 @@ fn listing_shows_sizes_owner_readers_and_lineage() {
     drop((snapshot, derived, area));
     let list = h.ns.list().unwrap();
     assert!(list.iter().all(|i| i.owner.is_none()));
+    assert_eq!(h.ns.names().unwrap(), [name("a/b c"), name("derived")]);
 }
 
 fn hooks_can_be_refused_and_allowed_again() {

@@ -15,7 +15,7 @@ impl Home {
         Home { directory }
     }
 
-    /// As the one writer; created when missing.
+    /// As the one writer; created when missing, with its first commit.
     pub fn open(&self, name: &str) -> Outcome<Database> {
         Ok(match &self.directory {
             Some(home) => Database::open_in(home, name)?,
@@ -35,6 +35,17 @@ impl Home {
             Some(home) => Database::private_in(home)?,
             None => Database::private()?,
         })
+    }
+
+    /// Another database whose name is nearly `name`.
+    pub fn suggestion(&self, name: &str) -> Option<String> {
+        let known = self.lineage().ok()?;
+        let known = known.iter().filter_map(|node| node.info.name.as_ref());
+        let others = known.map(|known| known.as_str()).filter(|known| *known != name);
+        match swingdb::Error::not_found(swingdb::ObjectKind::Database, name, others) {
+            swingdb::Error::NotFound { suggestion, .. } => suggestion,
+            _ => None,
+        }
     }
 
     /// All databases and named snapshots with their parents and children.

@@ -41,6 +41,39 @@ fn names_with_odd_characters() {
 }
 
 #[test]
+fn a_mistyped_name_leaves_nothing_and_is_told() {
+    let world = World::new();
+    world.ok(&["taxi", "-c", "CREATE TABLE t AS SELECT 1 AS x", "-c", "SHARE"]);
+    let error = world.fails(1, &["sql", "taxl", COUNT]);
+    assert!(error.contains("\"taxl\" does not exist; did you mean \"taxi\"?"), "{error}");
+    let error = world.fails(1, &["share", "taxl"]);
+    assert!(error.contains("did you mean \"taxi\"?"), "{error}");
+    let tries: [&[&str]; 4] = [
+        &["taxl", "-c", "SELECT 1"],
+        &["taxl", "-c", "BEGIN", "-c", "CREATE TABLE t (x INT)", "-c", "ROLLBACK"],
+        &["taxl"],
+        &["sql", "taxl", "--write", "SELECT 1"],
+    ];
+    for args in tries {
+        let output = world.run(args);
+        let note = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{args:?}: {note}");
+        assert!(note.starts_with("note: database \"taxl\" does not exist"), "{args:?}: {note}");
+        assert!(note.contains("did you mean \"taxi\"?"), "{args:?}: {note}");
+        assert!(!world.ok(&["ls"]).contains("taxl"), "{args:?}");
+    }
+    let output = world.run(&["taxl", "-c", "SELECT * FROM t"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("note: database \"taxl\""));
+    let wrong = world.write("wrong.csv", "a,b\n1,2\n3\n");
+    world.fails(1, &["import", &wrong, "--into", "new.t"]);
+    assert!(!world.ok(&["ls"]).contains("new"));
+    // With its first table it is there, and stays.
+    world.ok(&["taxl", "-c", "CREATE TABLE t AS SELECT 2 AS x"]);
+    assert_eq!(world.ok(&["taxl", "-c", COUNT, "-m", "csv"]), "n,s\n1,2\n");
+}
+
+#[test]
 fn the_home_can_be_chosen() {
     let world = World::new();
     let other = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -169,3 +169,19 @@ fn ctrl_d_leaves() {
     shell.keys("\u{4}");
     shell.ended();
 }
+
+#[test]
+fn a_shell_on_a_name_that_is_new_says_so() {
+    let world = World::new();
+    world.ok(&["measures", "-c", "CREATE TABLE t (x BIGINT)"]);
+    let mut shell = Terminal::open(&world, "measure");
+    shell.expect("new database \"measure\", open for writing; did you mean \"measures\"?");
+    shell.expect("> ");
+    shell.keys("SELECT 6 * 7 AS product;\r");
+    shell.expect("42");
+    shell.keys(".quit\r");
+    shell.expect("note: database \"measure\" does not exist, and nothing was created in it");
+    shell.ended();
+    let names = world.ok(&["ls"]);
+    assert_eq!(names.matches("measure").count(), 1, "{names}");
+}

@@ -65,6 +65,9 @@ pub struct DatabaseInfo {
 impl Database {
     /// Opens the database `name` for writing, creating it when it does not exist.
     ///
+    /// A new database stays from its first commit or share on; one that nothing was put into leaves
+    /// nothing behind.
+    ///
     /// The namespace is `$SWINGDB_HOME`, else `/dev/shm/swingdb-<uid>`. There is one writer: while
     /// another process has it open, this is [`Error::Busy`] naming that process; take a
     /// [`snapshot`](Self::snapshot) instead.
@@ -145,6 +148,12 @@ impl Database {
     /// Whether this was taken from another database.
     pub fn is_snapshot(&self) -> bool {
         self.inner.is_snapshot
+    }
+
+    /// Whether this is a named database that did not exist before and in which nothing was
+    /// committed yet.
+    pub fn is_new(&self) -> bool {
+        self.inner.store.is_new()
     }
 
     /// The newest epoch this handle has published, or taken from another database.

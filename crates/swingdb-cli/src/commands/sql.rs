@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::home::Home;
 use crate::output::Printer;
 use crate::runner::Runner;
+use crate::shell::tell_if_new;
 use std::io::{self, IsTerminal, Read};
 
 pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
@@ -27,6 +28,7 @@ pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
     if args.share {
         runner.database.share()?;
     }
+    tell_if_new(home, &runner.database);
     Ok(())
 }
 

@@ -27,13 +27,22 @@ pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
     let output = &args.output;
     let printer = Printer::stdout(output.mode, output.max_rows, output.timer, interactive);
     let mut runner = Runner::new(home, database, printer);
-    if interactive {
-        return converse(&mut runner);
-    }
-    if args.commands.is_empty() {
-        return follow(&mut runner, io::stdin().lock());
-    }
-    args.commands.iter().try_for_each(|text| runner.text(text))
+    let outcome = match (interactive, args.commands.is_empty()) {
+        (true, _) => converse(&mut runner),
+        (false, true) => follow(&mut runner, io::stdin().lock()),
+        (false, false) => args.commands.iter().try_for_each(|text| runner.text(text)),
+    };
+    tell_if_new(home, &runner.database);
+    outcome
+}
+
+/// At the end of a session on a database that did not exist and does not now: its name was perhaps
+/// mistyped.
+pub fn tell_if_new(home: &Home, database: &Database) {
+    let Some(name) = database.name().filter(|_| database.is_new()) else { return };
+    let near = home.suggestion(name).map(|near| format!("; did you mean {near:?}?"));
+    let near = near.unwrap_or_default();
+    eprintln!("note: database {name:?} does not exist, and nothing was created in it{near}");
 }
 
 /// Runs what arrives, each statement as soon as it is complete: whoever writes into the pipe may
@@ -77,7 +86,7 @@ fn converse(runner: &mut Runner<'_>) -> Outcome {
         let _ = editor.load_history(path);
     }
     interrupt::attach(&runner.connection);
-    println!("{}", greeting(&runner.database));
+    println!("{}", greeting(runner.home, &runner.database));
     let prompt = format!("{}> ", runner.database.name().unwrap_or("swingdb"));
     while !runner.quit {
         match editor.readline(&prompt) {
@@ -115,8 +124,12 @@ fn attempt(runner: &mut Runner<'_>, text: &str) -> Outcome {
     }
 }
 
-fn greeting(database: &Database) -> String {
+fn greeting(home: &Home, database: &Database) -> String {
     let what = match (database.name(), database.is_snapshot(), database.epoch()) {
+        (Some(name), false, _) if database.is_new() => {
+            let near = home.suggestion(name).map(|near| format!("; did you mean {near:?}?"));
+            format!("new database {name:?}, open for writing{}", near.unwrap_or_default())
+        }
         (Some(name), false, _) => format!("database {name:?}, open for writing"),
         (Some(name), true, _) => format!("snapshot {name:?}"),
         (None, true, Some(epoch)) => format!("a snapshot of epoch {epoch}; changes stay private"),

@@ -84,6 +84,11 @@ impl Writer {
         })
     }
 
+    /// Whether nothing was ever published by it or before it.
+    pub fn is_fresh(&self) -> bool {
+        self.root.is_none() && self.root_version == 0 && self.epoch.is_none()
+    }
+
     /// Makes the changes of a transaction the committed state.
     pub fn commit(
         &mut self,

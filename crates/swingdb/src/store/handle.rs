@@ -19,7 +19,7 @@ pub(super) use super::commit::Writer;
 use super::commit::read_state;
 use super::info::{StoreInfo, TableInfo};
 use super::space::{Ground, Space, corrupt};
-use super::translate::{create_error, derive_error, hook_error, open_error};
+use super::translate::{create_error, derive_error, hook_error, open_error, suggest};
 use super::txn::{WRITER_WAIT, WriteTxn};
 use crate::error::{Error, Result};
 
@@ -73,7 +73,8 @@ struct Slot {
 }
 
 impl Store {
-    /// Opens a named database as its one writer; it is created when missing.
+    /// Opens a named database as its one writer; it is created when missing, and stays from its
+    /// first commit on.
     pub fn open(namespace: &Namespace, name: &str) -> Result<Self> {
         let area_name = area_name(name)?;
         for _ in 0..MAX_OPEN_TRIES {
@@ -106,10 +107,9 @@ impl Store {
         let catalog = Catalog::empty(space);
         let mut writer = Writer::new(None, 0, Vec::new());
         let kind = if name.is_some() { StoreKind::Writer } else { StoreKind::Private };
-        if name.is_some() {
-            writer.publish(&ground, &catalog, Publish::Committed)?;
-            writer.published = true;
-        }
+        // The first commit is what makes the name stay: a database that nothing was put into leaves
+        // nothing behind, whether its handle is closed or its process killed.
+        writer.published = name.is_some();
         writer.ground = Some(ground);
         Ok(Self::with(namespace, kind, (name, None), catalog, None, writer))
     }
@@ -377,6 +377,13 @@ impl Store {
         self.inner.kind
     }
 
+    /// Whether it is a named database that does not exist yet: nothing was committed in it.
+    pub fn is_new(&self) -> bool {
+        let slot = self.inner.slot.lock();
+        let unpublished = slot.writer.as_ref().is_some_and(|w| w.is_fresh());
+        self.inner.kind == StoreKind::Writer && unpublished
+    }
+
     /// Epoch of the last publish of this store, or of the snapshot it was taken from.
     pub fn epoch(&self) -> Option<u64> {
         let slot = self.inner.slot.lock();
@@ -447,7 +454,8 @@ fn take_snapshot(
     origin: &AreaName,
     name: Option<&AreaName>,
 ) -> Result<(Snapshot, Catalog, Box<Writer>)> {
-    let snapshot = namespace.hook(origin).map_err(|e| hook_error(e, origin.as_str()))?;
+    let snapshot = namespace.hook(origin);
+    let snapshot = snapshot.map_err(|e| suggest(hook_error(e, origin.as_str()), namespace))?;
     let space = Space::of_snapshot(&snapshot);
     let (catalog, root, limbo) = read_state(&space, snapshot.payload())?;
     if catalog.schemas.is_empty() {

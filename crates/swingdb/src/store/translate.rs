@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use swing::{AreaName, CreateError, DeriveError, HookError, IoFailure, MapForeignError, OpenError};
+use swing::{
+    AreaName, CreateError, DeriveError, HookError, IoFailure, MapForeignError, Namespace, OpenError,
+};
 use swing_malloc::HeapError;
 
 use super::space::{corrupt, write_error};
@@ -24,6 +26,17 @@ fn taken(name: &str) -> Error {
 fn missing(name: &str) -> Error {
     let kind = ObjectKind::Database;
     Error::NotFound { kind, name: name.to_owned(), suggestion: None }
+}
+
+/// Suggests one of the namespace's databases to whoever looked for one that does not exist.
+pub(super) fn suggest(error: Error, namespace: &Namespace) -> Error {
+    match error {
+        Error::NotFound { kind: ObjectKind::Database, name, suggestion: None } => {
+            let known = namespace.names().unwrap_or_default();
+            Error::not_found(ObjectKind::Database, name, known.iter().map(AreaName::as_str))
+        }
+        other => other,
+    }
 }
 
 pub(super) fn open_error(error: OpenError, name: &str) -> Error {
