@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::{Array, UInt32Array};
+use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
@@ -86,6 +86,32 @@ impl Estimate {
             _ => None,
         };
         known.map_or(self.rows, ColumnEstimate::distinct).min(self.rows).max(1.0)
+    }
+
+    /// As [`distinct`](Self::distinct), but what is computed from one table's columns is tried on a
+    /// sample: a key such as `floor(longitude)` has few values, however many its column has.
+    pub(super) fn distinct_keys(&self, key: &Expr) -> f64 {
+        let computed = match key {
+            Expr::Column(_) => None,
+            _ => self.only_table(key).and_then(|table| sample::distinct_of(table, key)),
+        };
+        computed.map_or_else(|| self.distinct(key), |found| found.min(self.rows).max(1.0))
+    }
+
+    /// The table that all columns of an expression are of, under the names they have there.
+    fn only_table(&self, expr: &Expr) -> Option<&Arc<Table>> {
+        let mut only: Option<&Arc<Table>> = None;
+        for column in expr.column_refs() {
+            let Some(ColumnEstimate::Stored(table, index)) = self.column(column) else {
+                return None;
+            };
+            let same = only.is_none_or(|only| only.id() == table.id());
+            if !same || table.schema().field(*index).name() != column.name() {
+                return None;
+            }
+            only = Some(table);
+        }
+        only
     }
 
     fn column(&self, column: &Column) -> Option<&ColumnEstimate> {
@@ -422,33 +448,52 @@ fn sample(table: &Table, column: usize) -> Option<f64> {
     }
     // Evenly spread rows: neighbours are often alike.
     let places = PLACES.min(segments.len());
-    let (mut seen, mut counted) = (HashMap::<Vec<u8>, u32>::new(), 0usize);
+    let mut seen = Seen::default();
     for place in 0..places {
         let segment = &segments[place * segments.len() / places];
         let step = (segment.rows() * places / SAMPLE_ROWS).max(1);
         let indices = (0..segment.rows() as u32).step_by(step);
         let array = segment.array(column).ok()?;
-        let array = take(&array, &UInt32Array::from_iter_values(indices), None).ok()?;
+        seen.add(&take(&array, &UInt32Array::from_iter_values(indices), None).ok()?)?;
+    }
+    Some(seen.extrapolate(table.row_count()))
+}
+
+/// The values of a sample, and how often each was seen.
+#[derive(Default)]
+pub(super) struct Seen {
+    times: HashMap<Vec<u8>, u32>,
+    counted: usize,
+}
+
+impl Seen {
+    /// Counts the values of an array; None for types that cannot be compared.
+    pub(super) fn add(&mut self, array: &ArrayRef) -> Option<()> {
         // Views would compare by prefix and place.
         let array = match array.data_type() {
-            DataType::Utf8View => cast(&array, &DataType::Utf8).ok()?,
-            _ => array,
+            DataType::Utf8View => cast(array, &DataType::Utf8).ok()?,
+            _ => Arc::clone(array),
         };
         let converter = RowConverter::new(vec![SortField::new(array.data_type().clone())]).ok()?;
         let rows = converter.convert_columns(std::slice::from_ref(&array)).ok()?;
-        counted += array.len();
+        self.counted += array.len();
         for row in &rows {
-            *seen.entry(row.as_ref().to_vec()).or_default() += 1;
+            *self.times.entry(row.as_ref().to_vec()).or_default() += 1;
         }
+        Some(())
     }
-    let once = seen.values().filter(|count| **count == 1).count() as f64;
-    let (distinct, counted) = (seen.len() as f64, counted as f64);
-    let rows = table.row_count() as f64;
-    // Values seen once stand for many not seen: scaled by the square root of the sampling ratio
-    // (Charikar et al., "Towards estimation error guarantees for distinct values", PODS 2000).
-    // When nearly all were seen once, the column is taken for a key.
-    if once > 0.9 * counted {
-        return Some(rows * once / counted);
+
+    /// How many different values there are among `rows` rows.
+    pub(super) fn extrapolate(&self, rows: u64) -> f64 {
+        let once = self.times.values().filter(|times| **times == 1).count() as f64;
+        let (distinct, counted) = (self.times.len() as f64, self.counted.max(1) as f64);
+        let rows = rows as f64;
+        // Values seen once stand for many not seen: scaled by the square root of the sampling ratio
+        // (Charikar et al., "Towards estimation error guarantees for distinct values", PODS 2000).
+        // When nearly all were seen once, the values are taken for keys.
+        if once > 0.9 * counted {
+            return rows * once / counted;
+        }
+        (rows / counted).max(1.0).sqrt() * once + (distinct - once)
     }
-    Some((rows / counted).max(1.0).sqrt() * once + (distinct - once))
 }

@@ -293,7 +293,7 @@ fn is_same(best: &HashMap<Set, Best>, splits: &HashMap<Set, (Set, Set)>, set: Se
 fn distinct_of(estimates: &[Estimate], set: Set, expr: &Expr) -> f64 {
     let index = set.trailing_zeros() as usize;
     match set.count_ones() {
-        1 => estimates[index].distinct(expr),
+        1 => estimates[index].distinct_keys(expr),
         _ => f64::from(u32::MAX),
     }
 }

@@ -22,7 +22,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 
-use super::estimate::{Key, key};
+use super::estimate::{Key, Seen, key};
 use crate::sql::scan::cannot_fail;
 use crate::store::Table;
 
@@ -116,20 +116,8 @@ fn try_all(table: &Table, conditions: &[Arc<dyn PhysicalExpr>]) -> Option<Tried>
     let (mut all, mut rows): (Option<BooleanArray>, usize) = (None, 0);
     let mut each = Vec::with_capacity(conditions.len());
     for condition in conditions {
-        let mut columns = collect_columns(condition).iter().map(Column::index).collect::<Vec<_>>();
-        columns.sort_unstable();
-        columns.dedup();
-        let fields = columns.iter().map(|&column| {
-            (column < table.columns().len()).then(|| Arc::clone(&table.schema().fields()[column]))
-        });
-        let schema = Arc::new(Schema::new(fields.collect::<Option<Vec<_>>>()?));
-        let arrays = columns.iter().map(|&column| sampled(table, column));
-        let arrays = arrays.collect::<Option<Vec<_>>>()?;
-        rows = arrays.first()?.len();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let condition = reassign_expr_columns(Arc::clone(condition), &schema).ok()?;
-        let batch = RecordBatch::try_new_with_options(schema, arrays, &options).ok()?;
-        let found = condition.evaluate(&batch).ok()?.into_array(rows).ok()?;
+        let found = evaluate(table, condition)?;
+        rows = found.len();
         let found = match found.as_boolean_opt()? {
             found if found.null_count() == 0 => found.clone(),
             found => prep_null_mask_filter(found),
@@ -142,6 +130,35 @@ fn try_all(table: &Table, conditions: &[Arc<dyn PhysicalExpr>]) -> Option<Tried>
     }
     let whole = table.row_count() as usize <= rows;
     Some(Tried { rows, hits: all?.true_count(), each, whole })
+}
+
+/// An expression's values for the sampled rows of a table. None when it fails, or a column cannot
+/// be sampled.
+fn evaluate(table: &Table, expr: &Arc<dyn PhysicalExpr>) -> Option<ArrayRef> {
+    let mut columns = collect_columns(expr).iter().map(Column::index).collect::<Vec<_>>();
+    columns.sort_unstable();
+    columns.dedup();
+    let fields = columns.iter().map(|&column| {
+        (column < table.columns().len()).then(|| Arc::clone(&table.schema().fields()[column]))
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Option<Vec<_>>>()?));
+    let arrays = columns.iter().map(|&column| sampled(table, column));
+    let arrays = arrays.collect::<Option<Vec<_>>>()?;
+    let rows = arrays.first()?.len();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let expr = reassign_expr_columns(Arc::clone(expr), &schema).ok()?;
+    let batch = RecordBatch::try_new_with_options(schema, arrays, &options).ok()?;
+    expr.evaluate(&batch).ok()?.into_array(rows).ok()
+}
+
+/// How many different values an expression over columns of `table` has; None where a sample cannot
+/// tell.
+pub(super) fn distinct_of(table: &Table, expr: &Expr) -> Option<f64> {
+    let made = physical(table, std::slice::from_ref(expr))?;
+    let [expr] = made.as_slice() else { return None };
+    let mut seen = Seen::default();
+    seen.add(&evaluate(table, expr)?)?;
+    Some(seen.extrapolate(table.row_count()))
 }
 
 /// What looking at a condition costs a row, in about nanoseconds.
