@@ -23,7 +23,7 @@ import swingdb
 # table twice.
 ROWS_PER_MESSAGE = 1_000_000
 # More rows than this are not sent by the slow ways; the time is scaled up and marked so.
-MAX_ROWS = 40_000_000
+MAX_ROWS = 20_000_000
 
 
 def receive_frames(connection) -> None:

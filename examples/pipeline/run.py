@@ -30,7 +30,12 @@ HAND_OVERS = [
     ("C", "D", "clean", "positions"),
     ("C", "E", "clean", "positions"),
 ]
-MAX_STOP_S = 30.0
+# What the databases take for each row that A loads, and what checks and other ways take besides
+# (measured with 170 million rows).
+SHARED_BYTES_PER_ROW = 82
+CHECKING_BYTES_PER_ROW = 34
+# What the programs take themselves.
+FIXED_BYTES = 1 << 30
 
 
 class Program:
@@ -79,7 +84,7 @@ class Program:
         for thread in self.threads:
             thread.join()
         if status != 0:
-            raise RuntimeError(f"stage {self.letter} ended with {status}:\n{''.join(self.errors)}")
+            raise DemoFailed(f"stage {self.letter} {ending(status)}\n{''.join(self.errors)}")
 
     def stop(self) -> None:
         """Tells a program that runs until its input closes to end, and waits for it."""
@@ -91,6 +96,19 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+class DemoFailed(RuntimeError):
+    """The pipeline cannot run, or a stage ended with an error: which, and what it said."""
+
+
+def ending(status: int) -> str:
+    """How a process ended, in words."""
+    if status == -signal.SIGKILL:
+        return "was killed: by the kernel for want of memory, when nobody else did it (see dmesg)"
+    if status < 0:
+        return f"was ended by signal {signal.Signals(-status).name}"
+    return f"ended with status {status}:"
 
 
 def duration(seconds: float) -> str:
@@ -121,34 +139,63 @@ def run_stages(arguments: argparse.Namespace, environment: dict) -> dict[str, Pr
     """Starts all five at once and waits until C, D and E are done; then A may stop."""
     started_ns = time.time_ns()
     programs: dict[str, Program] = {}
+    failed: list[Program] = []
     try:
         for letter, command in commands(arguments).items():
             programs[letter] = Program(letter, command, environment, started_ns)
-        watcher = threading.Thread(target=_stop_on_failure, args=(programs,), daemon=True)
+        watcher = threading.Thread(target=_stop_on_failure, args=(programs, failed), daemon=True)
         watcher.start()
         for letter in "BCDE":
             programs[letter].finish()
         programs["A"].stop()
         watcher.join()
     except BaseException:
+        # The others were ended because of the first that failed: what it said is what counts.
+        first = sorted(failed, key=lambda program: program.process.returncode == -signal.SIGKILL)
         for program in programs.values():
             program.kill()
-        for program in programs.values():
-            # Those that were ended because of it have the status of a kill.
-            if program.process.returncode not in (0, -signal.SIGKILL):
-                program.finish()
+        if first:
+            first[0].finish()
         raise
     return programs
 
 
-def _stop_on_failure(programs: dict[str, Program]) -> None:
-    """When one stage fails, those that wait for it would wait long: end them all."""
+def _stop_on_failure(programs: dict[str, Program], failed: list[Program]) -> None:
+    """When one stage fails, those that wait for it would wait long: end them all. The first that
+    failed goes into `failed`."""
     while any(p.process.poll() is None for p in programs.values()):
-        if any(p.process.poll() not in (None, 0) for p in programs.values()):
+        failed.extend(p for p in programs.values() if p.process.poll() not in (None, 0))
+        if failed:
             for program in programs.values():
                 program.kill()
             return
         time.sleep(0.05)
+
+
+def want_of_memory(rows: int, available: int, shared: int) -> str | None:
+    """What to say when so much memory, so much of it shared, is too little for so many rows: better
+    now than when the kernel ends one of the programs half-way."""
+    need = rows * (SHARED_BYTES_PER_ROW + CHECKING_BYTES_PER_ROW) + FIXED_BYTES
+    need_shared = rows * SHARED_BYTES_PER_ROW
+    if need <= available and need_shared <= shared:
+        return None
+    most = min(
+        (available - FIXED_BYTES) // (SHARED_BYTES_PER_ROW + CHECKING_BYTES_PER_ROW),
+        shared // SHARED_BYTES_PER_ROW,
+    )
+    return (
+        f"{rows:,} rows need {need / 1e9:.1f} GB of memory, {need_shared / 1e9:.1f} GB of them in "
+        f"/dev/shm; there are {available / 1e9:.1f} GB, and {shared / 1e9:.1f} GB in /dev/shm: "
+        f"enough for --rows {max(0, most) // 100_000 * 100_000} (make demo ROWS=...)"
+    )
+
+
+def memory_here() -> tuple[int, int]:
+    """Bytes that programs can have now, and bytes that are free in /dev/shm."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    shared = os.statvfs("/dev/shm")
+    return available << 10, shared.f_bavail * shared.f_frsize
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -164,10 +211,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: argparse.Namespace) -> int:
     """Runs everything in a namespace of its own; 0 when all checks hold."""
+    if refusal := want_of_memory(arguments.rows, *memory_here()):
+        raise DemoFailed(refusal)
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
-    home = tempfile.mkdtemp(prefix="swingdb-demo-", dir="/dev/shm")
+    home = tempfile.mkdtemp(prefix=f"swingdb-demo-{os.getpid()}-", dir="/dev/shm")
     os.environ["SWINGDB_HOME"] = home
     # One thread a product of matrices: the clustering has threads of its own.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -194,4 +243,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(parse(sys.argv[1:])))
+    try:
+        sys.exit(main(parse(sys.argv[1:])))
+    except DemoFailed as failure:
+        sys.exit(f"\nerror: {failure}")

@@ -1,7 +1,9 @@
 """Checks the results of the pipeline by other means than those that made them.
 
 Polars and NumPy compute the same things from A's rows; the generator's hot spots are the truth
-for the clusters. Every check is printed with what was found.
+for the clusters. Every check is printed with what was found. Polars reads the shared memory as it
+is, streams, and takes few taxis at a time where it has to sort: the checks need little memory of
+their own, however many rows there are.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import swingdb
 MAX_DISTANCE_M = 600.0
 # Averages are sums of many single-precision numbers, added up in different orders.
 MAX_DIFFERENCE_KMH = 1e-3
+# Rows that are sorted at a time.
+MAX_ROWS_SORTED = 10_000_000
 
 
 class Checks:
@@ -36,26 +40,27 @@ def facts(events: list[dict], stage: str, kind: str) -> dict:
     return [e for e in events if e["stage"] == stage and e["kind"] == kind][-1]
 
 
+def frame(database: swingdb.Connection, table: str) -> pl.LazyFrame:
+    """A table over the shared memory, its segments as they are."""
+    return pl.from_arrow(database.table(table).arrow(), rechunk=False).lazy()
+
+
 def expected_positions(clean: swingdb.Connection) -> pl.LazyFrame:
     """What C should have kept of A's rows, by a range join's worth of plain comparisons."""
     zones = clean.table("zones").pl()
     west, south = zones["min_longitude"].min(), zones["min_latitude"].min()
     east, north = zones["max_longitude"].max(), zones["max_latitude"].max()
-    return (
-        pl.from_arrow(clean.table("gps").arrow())
-        .lazy()
-        .filter(
-            pl.col("longitude").is_between(west, east, closed="left")
-            & pl.col("latitude").is_between(south, north, closed="left")
-            & pl.col("speed").is_between(0, 150)
-        )
+    return frame(clean, "gps").filter(
+        pl.col("longitude").is_between(west, east, closed="left")
+        & pl.col("latitude").is_between(south, north, closed="left")
+        & pl.col("speed").is_between(0, 150)
     )
 
 
 def check_combined(checks: Checks, clean: swingdb.Connection) -> None:
     """C's table has the rows it should have, with the same speeds."""
     total = [pl.len(), pl.col("speed").cast(pl.Float64).sum()]
-    rows, speeds = expected_positions(clean).select(total).collect().row(0)
+    rows, speeds = expected_positions(clean).select(total).collect(engine="streaming").row(0)
     got = clean.execute("SELECT count(*), sum(CAST(speed AS DOUBLE)) FROM positions").fetchone()
     same = got[0] == rows and abs(got[1] - speeds) <= 1e-9 * abs(speeds)
     checks.that(same, f"C kept {got[0]:,} rows; Polars keeps {rows:,}")
@@ -63,9 +68,16 @@ def check_combined(checks: Checks, clean: swingdb.Connection) -> None:
 
 def check_changes(checks: Checks, clean: swingdb.Connection, clusters: swingdb.Connection) -> None:
     """D found every change of `occupied`."""
-    ordered = expected_positions(clean).select("taxi_id", "time", "occupied")
-    changed = pl.col("occupied") != pl.col("occupied").shift(1).over("taxi_id", order_by="time")
-    expected = ordered.select(changed.sum()).collect().item()
+    rows, taxis = clean.execute("SELECT count(*), max(taxi_id) + 1 FROM gps").fetchone()
+    slices = -(-rows // MAX_ROWS_SORTED)
+    edges = [taxis * i // slices for i in range(slices + 1)]
+    before = pl.col("occupied").shift(1).over("taxi_id", order_by="time")
+    changed = pl.col("occupied") != before
+    expected = 0
+    for first, end in zip(edges, edges[1:], strict=False):
+        some = expected_positions(clean).filter(pl.col("taxi_id").is_between(first, end - 1))
+        ordered = some.select("taxi_id", "time", "occupied").collect(engine="streaming")
+        expected += ordered.select(changed.sum()).item()
     found = clusters.execute("SELECT count(*) FROM points").fetchone()[0]
     checks.that(found == expected, f"D found {found:,} pick-ups and drop-offs; Polars {expected:,}")
 
@@ -86,12 +98,12 @@ def check_clusters(checks: Checks, clean: swingdb.Connection, clusters: swingdb.
 def check_speeds(checks: Checks, clean: swingdb.Connection, speeds: swingdb.Connection) -> None:
     """E's averages are those of Polars, group by group."""
     keys = ["slot", "zone_id"]
-    positions = pl.from_arrow(clean.table("positions").arrow()).lazy()
-    expected = positions.group_by(pl.col("time").dt.truncate("15s").alias("slot"), "zone_id").agg(
+    slot = pl.col("time").dt.truncate("15s").alias("slot")
+    expected = frame(clean, "positions").group_by(slot, "zone_id").agg(
         pl.col("speed").cast(pl.Float64).mean().alias("expected"), pl.len().alias("rows")
     )
-    got = pl.from_arrow(speeds.table("average_speed").arrow()).lazy()
-    both = got.join(expected, on=keys, how="full").collect()
+    got = frame(speeds, "average_speed")
+    both = got.join(expected, on=keys, how="full").collect(engine="streaming")
     complete = both.null_count().sum_horizontal().item() == 0
     different = (both["speed"] - both["expected"]).abs().max() if complete else float("nan")
     same = complete and bool((both["reports"] == both["rows"]).all())
