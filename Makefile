@@ -153,8 +153,9 @@ bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, 
 # ---- to use it -------------------------------------------------------------------------------------
 
 .PHONY: install
-install: build ## The command line, and libswing with headers and pkg-config files, into PREFIX
+install: build ## Command line, libswing with headers and pkg-config files, preload library, into PREFIX
 	install -D -m 755 $(BIN)/swingdb $(PREFIX)/bin/swingdb
+	install -D -m 755 $(BIN)/libswingmalloc_preload.so $(PREFIX)/lib/libswingmalloc_preload.so
 	tools/install_c.sh $(BIN) $(PREFIX)
 
 .PHONY: install-c
@@ -165,7 +166,7 @@ install-c: ## libswing alone, with headers and pkg-config files, into PREFIX; no
 
 .PHONY: uninstall
 uninstall: ## Take away from PREFIX what install put there
-	rm -f $(PREFIX)/bin/swingdb
+	rm -f $(PREFIX)/bin/swingdb $(PREFIX)/lib/libswingmalloc_preload.so
 	tools/install_c.sh $(BIN) $(PREFIX) --remove
 
 .PHONY: wheel
