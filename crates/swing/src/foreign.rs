@@ -79,7 +79,7 @@ impl Core {
             return Err(fault);
         }
         extents.for_each(|e| {
-            debug_assert_eq!(self.states.get(ExtentId(e)), BUSY);
+            assert_eq!(self.states.get(ExtentId(e)), BUSY, "INV-AREA-3: claimed all the time");
             self.settle(&mut state, ExtentId(e), FROZEN);
         });
         state.dirty = true;
@@ -119,6 +119,9 @@ impl Core {
     fn slot_for(&self, state: &mut State, snapshot: &Snapshot, index: usize) -> Result<u32> {
         let entry = &snapshot.inner.manifest.sources[index];
         let held = &snapshot.inner.held[index];
+        if entry.area == self.id && entry.epoch >= state.next_epoch {
+            return Err(Fault::corrupt(self.folder.path(), "a state this area never had"));
+        }
         let same = |s: &Source| s.area == entry.area && s.epoch == entry.epoch;
         let known = |s: &Option<Source>| s.as_ref().is_some_and(same);
         if let Some(slot) = state.sources.iter().position(known) {

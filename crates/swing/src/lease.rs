@@ -64,7 +64,7 @@ pub(crate) fn pause(tries: u32) {
 impl Lease {
     /// Wraps a file whose shared lock is held.
     pub(crate) fn from_locked(file: File, area: AreaId, epoch: Epoch) -> Self {
-        debug_assert!(area.0 != 0 && epoch.0 != 0);
+        assert!(area.0 != 0 && Epoch::POSSIBLE.contains(&epoch), "a lease on a manifest");
         Self { file, area, epoch }
     }
 
@@ -76,7 +76,7 @@ impl Lease {
         let file = folder.open_read(name)?;
         for tries in 0..MAX_LOCK_TRIES {
             match attempt(&file, &path)? {
-                Attempt::Held => return Ok(Self { file, area, epoch }),
+                Attempt::Held => return Ok(Self::from_locked(file, area, epoch)),
                 Attempt::Retired => return Err(Fault::NotFound),
                 Attempt::Busy => pause(tries),
             }
@@ -137,7 +137,7 @@ pub(crate) fn is_held(folder: &Folder, name: &str, links: u64) -> Result<bool> {
         Err(Fault::NotFound) => return Ok(false),
         Err(e) => return Err(e),
     };
-    debug_assert!(links > 0, "its own name is one");
+    assert!(links > 0, "its own name is one");
     let leased = !file::try_lock(&file, true, &path)?;
     Ok(leased || file::facts(&file, &path)?.links > links)
 }

@@ -58,6 +58,12 @@ pub(crate) struct SourceEntry {
     pub name: Option<AreaName>,
 }
 
+impl SourceEntry {
+    fn has_memory(&self) -> bool {
+        (self.dev, self.ino) != (0, 0)
+    }
+}
+
 /// A decoded and checked manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -106,13 +112,18 @@ impl Manifest {
     /// Device and inode of the area's own memory, if it has any.
     pub(crate) fn own_identity(&self) -> Option<(u64, u64)> {
         let own = &self.sources[0];
-        Some((own.dev, own.ino)).filter(|id| *id != (0, 0))
+        own.has_memory().then_some((own.dev, own.ino))
     }
 
     /// The bytes of a manifest. The caller has made sure of the limits.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        assert!(self.payload.len() <= MAX_PAYLOAD_BYTES && self.runs.len() <= MAX_RUNS);
+        assert!(
+            self.payload.len() <= MAX_PAYLOAD_BYTES && self.runs.len() <= MAX_RUNS,
+            "publishes refuse what is longer"
+        );
         assert!((1..=MAX_SOURCES).contains(&self.sources.len()), "the area itself is source 0");
+        let own = &self.sources[0];
+        assert_eq!((own.area, own.epoch), (self.id, self.epoch), "the area itself is source 0");
         let body = self.runs.len() * RUN_BYTES + self.sources.len() * (SOURCE_BYTES + 16);
         let mut out = Vec::with_capacity(HEADER_BYTES + body + self.payload.len());
         out.resize(HEADER_BYTES, 0);
@@ -168,7 +179,7 @@ impl Manifest {
         counts.iter().for_each(|n| put(&n.to_le_bytes()));
         put(&body_sum.to_le_bytes());
         put(&self.geometry.data_extent().0.to_le_bytes());
-        debug_assert!(at <= HEADER_SUM_AT);
+        assert!(at <= HEADER_SUM_AT, "the checksum is behind all fields");
         let sum = xxh3_64(&h[..HEADER_SUM_AT]);
         h[HEADER_SUM_AT..].copy_from_slice(&sum.to_le_bytes());
         h
@@ -190,6 +201,9 @@ impl Manifest {
         let (names, payload) = rest.split_at(h.names as usize);
         let sources = decode_sources(source_bytes, names, &h).map_err(bad)?;
         let runs = decode_runs(run_bytes, &h).map_err(bad)?;
+        if let Some(run) = runs.iter().find(|run| !sources[run.source as usize].has_memory()) {
+            return Err(bad(format!("the run at {:#x} lies in an area without memory", run.start)));
+        }
         Ok(Self {
             id: h.id,
             epoch: h.epoch,
@@ -258,7 +272,7 @@ impl Header {
             && runs <= MAX_RUNS
             && self.names as usize <= sources * MAX_NAME_BYTES
             && self.payload as usize <= MAX_PAYLOAD_BYTES;
-        if !within || self.id.0 == 0 || self.epoch.0 == 0 || self.epoch.0 == u64::MAX {
+        if !within || self.id.0 == 0 || !Epoch::POSSIBLE.contains(&self.epoch) {
             return Err(Fault::corrupt(path, "a count or number outside its limits"));
         }
         let tables = runs * RUN_BYTES + sources * SOURCE_BYTES;
@@ -298,7 +312,8 @@ fn decode_sources(bytes: &[u8], names: &[u8], h: &Header) -> Result<Vec<SourceEn
         let entry = SourceEntry { area: AreaId(area), epoch: Epoch(epoch), dev, ino, name };
         // A later source may be the area itself, at an older epoch: memory cloned within one area.
         let own = entry.area == h.id && entry.epoch == h.epoch;
-        if (i == 0) != own || area == 0 || entry.epoch.0 == 0 {
+        let later = entry.area == h.id && entry.epoch > h.epoch;
+        if (i == 0) != own || later || area == 0 || !Epoch::POSSIBLE.contains(&entry.epoch) {
             return Err(format!("source {i} contradicts the area's own identity"));
         }
         if out.iter().any(|o| o.area == entry.area && o.epoch == entry.epoch) {

@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
-use crate::extents::{FROZEN, PRIVATE};
+use crate::extents::{FROZEN, PRIVATE, state_of};
 use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
 use crate::mapping::mapping_fault;
@@ -45,14 +45,14 @@ pub enum Publish {
 
 /// The name of a manifest in its area's folder.
 pub(crate) fn manifest_name(epoch: Epoch) -> String {
-    debug_assert!(epoch.0 > 0, "epochs begin at 1");
+    assert!(Epoch::POSSIBLE.contains(&epoch), "epochs begin at 1, and do not come to their end");
     format!("m.{}", epoch.0)
 }
 
 /// The epoch in a manifest's name.
 pub(crate) fn manifest_epoch(name: &str) -> Option<Epoch> {
-    let epoch: u64 = name.strip_prefix("m.")?.parse().ok()?;
-    (manifest_name(Epoch(epoch)) == name).then_some(Epoch(epoch))
+    let epoch = Epoch(name.strip_prefix("m.")?.parse().ok()?);
+    (Epoch::POSSIBLE.contains(&epoch) && manifest_name(epoch) == name).then_some(epoch)
 }
 
 /// The name of a pin (a hard link to the manifest depended on) in the folder of parents.
@@ -179,6 +179,8 @@ impl Core {
             self.folder.relink(&name, "t.shared", link)?;
             superseded[1] = state.shared.replace(epoch);
         }
+        let older = superseded.iter().flatten().all(|old| *old < epoch);
+        assert!(older, "INV-AREA-5: what is current is the newest state");
         Ok((epoch, superseded))
     }
 
@@ -229,7 +231,13 @@ impl Core {
 
     fn write_frozen(&self, state: &mut State, kind: Kind) -> Result<(Epoch, File)> {
         let epoch = state.next_epoch;
+        if !Epoch::POSSIBLE.contains(&epoch) {
+            let limit = Epoch::POSSIBLE.end().0;
+            return Err(Fault::Limit { what: "publishes of one area", limit });
+        }
         assert!(state.busy == 0, "INV-AREA-3: nobody works on extents during a publish");
+        #[cfg(debug_assertions)]
+        self.assert_tables_agree(state);
         let newest = state.live.last_key_value().map(|(e, ())| *e);
         assert!(newest.is_none_or(|e| e < epoch), "epochs only grow");
         let manifest = self.describe(state, kind, epoch)?;
@@ -237,7 +245,12 @@ impl Core {
         // From here on the epoch is used up, also when writing fails.
         state.next_epoch = epoch.next();
         let file = self.folder.create_new(&name)?;
-        if let Err(fault) = file::write_all(&file, &manifest.encode(), &self.folder.join(&name)) {
+        let bytes = manifest.encode();
+        debug_assert!(
+            Manifest::decode(&bytes, self.folder.path()).is_ok_and(|read| read == manifest),
+            "INV-AREA-6: what is written is what readers accept"
+        );
+        if let Err(fault) = file::write_all(&file, &bytes, &self.folder.join(&name)) {
             let _ = self.folder.unlink(&name);
             return Err(fault);
         }
@@ -282,7 +295,11 @@ impl Core {
             }
         }
         state.private = extents.split_off(done);
-        extents.iter().for_each(|e| self.states.set(*e, word(self.states.word(*e))));
+        for extent in &extents {
+            let frozen = word(self.states.word(*extent));
+            assert_eq!(state_of(frozen), FROZEN, "INV-AREA-1: {extent} may not be written now");
+            self.states.set(*extent, frozen);
+        }
         (extents, failure.map_or(Ok(()), Err))
     }
 
@@ -303,7 +320,7 @@ impl Core {
             }
             before = Some(*extent);
         }
-        debug_assert!(spans.windows(2).all(|s| s[0].0 + s[0].1 <= s[1].0));
+        debug_assert!(spans.windows(2).all(|s| s[0].0 + s[0].1 <= s[1].0), "spans are ordered");
         spans
     }
 
@@ -341,7 +358,9 @@ impl Core {
         }
         let mut runs: Vec<_> = state.runs.iter().collect();
         for run in &mut runs {
-            run.source = index[run.source as usize];
+            let listed = index[run.source as usize];
+            assert_eq!(listed == 0, run.source == 0, "INV-AREA-10: what is shown is listed");
+            run.source = listed;
         }
         Ok(Manifest {
             id: self.id,
@@ -373,7 +392,7 @@ impl Core {
             };
             folder.link_file(source.lease.file(), &pin_name(source.area, source.epoch))?;
             crate::memory::give_name(folder, &source.file, &parent_memory_name(source.area))?;
-            debug_assert!(source.area != self.id || source.epoch < state.next_epoch);
+            assert!(source.area != self.id || source.epoch < state.next_epoch, "an older state");
             source.pinned = true;
             source.via = None;
         }
@@ -413,5 +432,33 @@ impl Core {
             return Ok(None);
         };
         file::reopen_read(&memory.file).map(|f| Some(Arc::new(f)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_an_area_could_have_made_is_a_manifest() {
+        for epoch in [1, 7, 10, u64::MAX >> 1].map(Epoch) {
+            assert_eq!(manifest_epoch(&manifest_name(epoch)), Some(epoch));
+        }
+        for name in [
+            "",
+            "m.",
+            "m.0",
+            "m.01",
+            "m.+1",
+            "m.-1",
+            "m.1 ",
+            "m.1.pin",
+            "M.1",
+            "m.9223372036854775808",
+            "m.18446744073709551615",
+            "m.18446744073709551616",
+        ] {
+            assert_eq!(manifest_epoch(name), None, "{name:?}");
+        }
     }
 }

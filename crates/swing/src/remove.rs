@@ -150,14 +150,18 @@ impl Namespace {
     }
 }
 
-/// Takes an area apart. The caller holds its owner lock; `name` is its folder's present name.
+/// Takes an area apart. The caller holds its owner lock; `name` is its folder's present name, which
+/// nobody else takes away who asks for the lock.
 pub(crate) fn dismantle(
     ns: &Namespace,
     folder: &Folder,
     name: &str,
     _lock: &OwnerLock,
 ) -> Result<RemoveReport> {
-    debug_assert!(ns.still_named(name, folder)?, "locked, so nobody else takes its name away");
+    if !ns.still_named(name, folder)? {
+        // Not by anybody who asks for the lock: somebody has moved the folder by hand.
+        return Err(Fault::NotFound);
+    }
     let id = Info::read(folder).map_or_else(|| AreaId(process::random_id()), |i| i.id);
     let grave = if name.starts_with(REMOVED) { name.to_owned() } else { format!("{REMOVED}{id}") };
     if grave != name {

@@ -175,6 +175,7 @@ impl Snapshot {
         let id = AreaId(process::random_id());
         let lineage = self.lineage();
         let made = ns.make_area_folder(name, id, &lineage)?;
+        assert_eq!(held.len(), manifest.sources.len(), "every source is leased and open");
         let mapping = if self.inner.mapping.claim_writer() {
             self.inner.mapping.clone()
         } else {
@@ -302,16 +303,17 @@ pub(crate) fn hold_sources(
 ) -> Result<Vec<HeldSource>> {
     let mut held = Vec::with_capacity(manifest.sources.len());
     let entry = &manifest.sources[0];
-    let own_file = if entry.ino == 0 {
+    let identity = manifest.own_identity();
+    let own_file = if identity.is_none() {
         None
     } else {
         let path = folder.join(crate::area::MEMORY);
-        let identity = Some((entry.dev, entry.ino));
         let file = memory::open(folder, crate::area::MEMORY, entry.area, identity, Access::Read)?;
         check_memory(manifest, 0, &file::facts(&file, &path)?, &path)?;
         Some(Arc::new(file))
     };
-    assert_eq!((own.area(), own.epoch()), (manifest.id, manifest.epoch));
+    let leased = (own.area(), own.epoch());
+    assert_eq!(leased, (manifest.id, manifest.epoch), "INV-AREA-1: leased before it is read");
     held.push(HeldSource { file: own_file, lease: own.clone(), via: None });
     if manifest.sources.len() == 1 {
         return Ok(held);

@@ -112,6 +112,10 @@ impl Add for ByteLen {
 }
 
 impl Epoch {
+    /// Epochs that an area can have. What comes from a file is compared with it, so that the next
+    /// epoch always is a number; an area that publishes all the time does not come to the end.
+    pub(crate) const POSSIBLE: std::ops::RangeInclusive<Epoch> = Epoch(1)..=Epoch(u64::MAX >> 1);
+
     /// The epoch after this one.
     #[inline]
     pub const fn next(self) -> Epoch {

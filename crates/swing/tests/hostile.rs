@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::*;
-use swing::{Backing, HookError, OpenError, Publish};
+use swing::{Backing, ExtentId, HookError, OpenError, Publish, PublishError, Snapshot};
 
 /// An area with a base, a derived one, and both folders.
 fn prepared() -> (Home, PathBuf, PathBuf) {
@@ -31,10 +31,16 @@ fn refused(h: &Home, text: &str) {
     assert!(matches!(open, Err(OpenError::Corrupt { .. })), "{open:?}");
 }
 
-/// The only manifest of a folder.
+/// The manifests of a folder.
+fn manifests(folder: &std::path::Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    all.filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with("m.")).collect()
+}
+
+/// The only one.
 fn manifest(folder: &std::path::Path) -> PathBuf {
-    let mut all = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
-    all.find(|p| p.file_name().unwrap().to_str().unwrap().starts_with("m.")).unwrap()
+    let [only] = manifests(folder).try_into().unwrap();
+    only
 }
 
 fn damaged_manifests() {
@@ -129,6 +135,111 @@ fn exchanged_manifests() {
     refused(&h, "a");
 }
 
+/// Names like those of manifests, of all kinds of things, are no reason not to go on.
+fn names_that_no_manifest_has() {
+    let (h, a, _) = prepared();
+    for file in ["m.0", "m.18446744073709551615", "m.9223372036854775808", "m.01", "m."] {
+        fs::write(a.join(file), "x").unwrap();
+    }
+    // One that could be a manifest, but is empty, and nobody's.
+    fs::write(a.join("m.4611686018427387904"), "").unwrap();
+    let area = h.ns.open_area(&name("a")).unwrap();
+    fill(&area, data_at(0), DATA, 9);
+    let epoch = area.publish(Publish::Shared, b"").unwrap();
+    assert_eq!(epoch.get(), 4_611_686_018_427_387_905, "no epoch is used twice");
+    assert!(snapshot_is(&h.ns.hook(&name("a")).unwrap(), data_at(0), DATA, 9));
+    drop(area);
+    h.ns.gc().unwrap();
+    h.ns.remove(&name("b")).unwrap();
+    h.ns.remove(&name("a")).unwrap();
+    nothing_is_left(&h);
+}
+
+/// The last possible epoch can be opened, and is the last: a publish says so, and changes nothing.
+fn the_end_of_the_epochs() {
+    let (h, a, _) = prepared();
+    fs::write(a.join(format!("m.{}", u64::MAX >> 1)), "").unwrap();
+    let area = h.ns.open_area(&name("a")).unwrap();
+    fill(&area, data_at(0), DATA, 9);
+    let full = area.publish(Publish::Shared, b"");
+    assert!(matches!(full, Err(PublishError::Limit { .. })), "{full:?}");
+    assert!(snapshot_is(&h.ns.hook(&name("a")).unwrap(), data_at(0), DATA, 1));
+}
+
+/// Writes both checksums of a manifest anew, so that what is behind them is reached.
+fn reseal(bytes: &mut [u8]) {
+    let sum = |bytes: &[u8]| xxhash_rust::xxh3::xxh3_64(bytes).to_le_bytes();
+    let body = sum(&bytes[128..]);
+    bytes[96..104].copy_from_slice(&body);
+    let header = sum(&bytes[..120]);
+    bytes[120..128].copy_from_slice(&header);
+}
+
+/// Fields of manifests with right checksums but wrong values: refused, or harmless. That nothing
+/// panics, and that no byte of what can be hooked is a SIGBUS, is all that is asked.
+fn plausible_manifests() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (mut hooked, mut opened) = (0, 0);
+    for _ in 0..150 {
+        let (h, a, b) = prepared();
+        let older = h.ns.hook(&name("a")).unwrap();
+        let area = h.ns.open_area(&name("a")).unwrap();
+        fill(&area, data_at(1), DATA, 3);
+        area.publish(Publish::Shared, b"root").unwrap();
+        drop(area);
+        for folder in [a, b] {
+            for file in manifests(&folder) {
+                let mut bytes = fs::read(&file).unwrap();
+                for _ in 0..rng.usize(0..3) {
+                    let at = rng.usize(3..bytes.len() / 8) * 8;
+                    let old = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+                    let new = match rng.u8(0..5) {
+                        0 => rng.u64(0..4),
+                        1 => old ^ (1 << rng.u32(0..64)),
+                        2 => old.wrapping_add(DATA),
+                        3 => old.wrapping_sub(DATA),
+                        _ => rng.u64(0..64) * DATA,
+                    };
+                    bytes[at..at + 8].copy_from_slice(&new.to_le_bytes());
+                }
+                reseal(&mut bytes);
+                fs::write(&file, bytes).unwrap();
+            }
+        }
+        for text in ["a", "b"] {
+            if let Ok(snapshot) = h.ns.hook(&name(text)) {
+                hooked += 1;
+                read_all(&snapshot);
+            }
+            if let Ok(area) = h.ns.open_area(&name(text)) {
+                opened += 1;
+                read_all(&area.freeze_view().unwrap());
+                let _ = area.publish(Publish::Shared, b"");
+                let _ = area.reclaim();
+            }
+        }
+        assert!(older.payload() == b"root");
+        h.ns.gc().unwrap();
+        h.ns.list().unwrap();
+    }
+    println!("{hooked} of 300 could be hooked, {opened} opened");
+    assert!(hooked > 20 && opened > 20, "too much is refused to say anything");
+}
+
+/// One byte of each extent that is mapped.
+fn read_all(snapshot: &Snapshot) {
+    let geometry = snapshot.geometry();
+    let most = (data_at(64) / SMALL) as u32;
+    for extent in (0..geometry.extent_count().min(most)).map(ExtentId) {
+        let range = geometry.range(extent);
+        if snapshot.is_mapped(&range) {
+            read_snapshot(snapshot, range.end.0 - 8, 8);
+        }
+    }
+}
+
 fn unreadable_texts_hide_an_area_from_lists_only() {
     let (h, a, _) = prepared();
     fs::write(a.join("info"), [0xff, 0xfe, 0]).unwrap();
@@ -146,5 +257,8 @@ over_both_back_ends! {
     missing_files,
     things_that_are_no_files,
     exchanged_manifests,
+    names_that_no_manifest_has,
+    the_end_of_the_epochs,
+    plausible_manifests,
     unreadable_texts_hide_an_area_from_lists_only,
 }

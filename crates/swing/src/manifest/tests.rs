@@ -131,6 +131,40 @@ fn check_sound(m: &Manifest) {
     assert!(m.payload.len() <= MAX_PAYLOAD_BYTES && m.sources[0].area == m.id);
 }
 
+/// The epoch after any that is accepted is a number, and its manifest would be accepted, too.
+#[test]
+fn impossible_epochs_are_refused() {
+    let mut m = sample(&mut fastrand::Rng::with_seed(5));
+    m.sources.truncate(1);
+    m.runs.clear();
+    let mut with = |epoch: u64| {
+        (m.epoch, m.sources[0].epoch) = (Epoch(9), Epoch(9));
+        let mut bytes = m.encode();
+        for at in [40, HEADER_BYTES + 8] {
+            bytes[at..at + 8].copy_from_slice(&epoch.to_le_bytes());
+        }
+        reseal(&mut bytes);
+        Manifest::decode(&bytes, path())
+    };
+    for epoch in [1, u64::MAX >> 1] {
+        assert_eq!(with(epoch).unwrap().epoch, Epoch(epoch));
+    }
+    for epoch in [0, (u64::MAX >> 1) + 1, u64::MAX - 1, u64::MAX] {
+        assert!(matches!(with(epoch), Err(Fault::Corrupt { .. })), "{epoch}");
+    }
+}
+
+/// Nobody could tell in which file such a run lies.
+#[test]
+fn runs_in_an_area_without_memory_are_refused() {
+    let mut m = sample(&mut fastrand::Rng::with_seed(6));
+    let used = m.runs[0].source as usize;
+    (m.sources[used].dev, m.sources[used].ino) = (0, 0);
+    assert!(matches!(Manifest::decode(&m.encode(), path()), Err(Fault::Corrupt { .. })));
+    m.runs.retain(|run| run.source as usize != used);
+    assert_eq!(Manifest::decode(&m.encode(), path()).unwrap(), m);
+}
+
 #[test]
 fn random_bytes_are_refused() {
     let mut rng = fastrand::Rng::with_seed(4);
