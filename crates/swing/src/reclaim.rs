@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use crate::area::{Area, Core, MEMORY, Source, State};
 use crate::error::{PublishError, Result, WriteError};
 use crate::extents::{ABSENT, BUSY, FROZEN, PRIVATE};
+use crate::geometry::MAX_PLANES;
 use crate::lease::{self, Probe};
 use crate::mapping::mapping_fault;
 use crate::publish::{manifest_name, parent_memory_name, pin_name};
@@ -101,7 +102,7 @@ impl Core {
 
     /// A discard failed: what it had not come to is what it was.
     fn keep_present(&self, state: &mut State, extents: &[ExtentId], words: &[u32]) {
-        debug_assert_eq!(extents.len(), words.len());
+        assert_eq!(extents.len(), words.len(), "one word an extent");
         for (extent, word) in extents.iter().zip(words) {
             match (self.states.get(*extent), *word) {
                 (BUSY, PRIVATE) => self.states.set(*extent, PRIVATE),
@@ -119,7 +120,8 @@ impl Core {
         }
         assert!(epoch < state.next_epoch, "only what was published can be retired");
         if lease::probe(&self.folder, &manifest_name(epoch))? == Probe::Retired {
-            state.live.remove(&epoch);
+            let known = state.live.remove(&epoch);
+            assert!(known.is_some(), "INV-AREA-2: a manifest goes once");
             let State { versions, live, .. } = &mut *state;
             versions.manifest_gone(&self.geometry, live, epoch);
             let newest = state.live.last_key_value().is_none_or(|(e, ())| *e < epoch);
@@ -137,7 +139,9 @@ impl Core {
         for epoch in &epochs {
             self.retire_if_possible(state, *epoch)?;
         }
-        state.punch_budget += state.versions.spare_bytes().0 - spare_before.0;
+        let spare = state.versions.spare_bytes();
+        assert!(spare >= spare_before, "what manifests let go becomes spare");
+        state.punch_budget += spare.0 - spare_before.0;
         state.probe_from = epochs.last().map_or(Epoch(0), |e| e.next());
         self.drop_unused_sources(state)?;
         self.check_threshold(state)?;
@@ -176,15 +180,25 @@ impl Core {
         let mut state = self.lock_for_change()?;
         let before = self.counters.punched_bytes.load(Ordering::Relaxed);
         self.reclaim_locked(&mut state)?;
-        Ok(ByteLen(self.counters.punched_bytes.load(Ordering::Relaxed) - before))
+        let now = self.counters.punched_bytes.load(Ordering::Relaxed);
+        assert!(now >= before, "a counter only grows");
+        Ok(ByteLen(now - before))
     }
 
     pub(crate) fn reclaim_locked(&self, state: &mut State) -> Result<()> {
-        let epochs: Vec<Epoch> = state.live.keys().copied().collect();
-        for epoch in epochs {
-            self.retire_if_possible(state, epoch)?;
+        let sources = |state: &State| state.sources.iter().flatten().count();
+        loop {
+            let epochs: Vec<Epoch> = state.live.keys().copied().collect();
+            for epoch in epochs {
+                self.retire_if_possible(state, epoch)?;
+            }
+            let before = sources(state);
+            self.drop_unused_sources(state)?;
+            // One of them may have been a state of this area itself, which only its pin kept.
+            if sources(state) == before {
+                break;
+            }
         }
-        self.drop_unused_sources(state)?;
         self.check_threshold(state)?;
         self.punch_spare(state, ByteLen(0), ALL)
     }
@@ -202,16 +216,20 @@ impl Core {
         })
     }
 
-    /// INV-AREA-1, where breaking it would lose data: what is given back is no current version.
+    /// INV-AREA-1, where breaking it would lose data: what is given back is no current version, and
+    /// no live manifest shows it.
     fn assert_unseen(&self, state: &State, offset: u64, len: u64) {
         let reserve = self.geometry.reserve().0;
         let (plane, mut at) = (offset / reserve, offset % reserve);
+        assert!(len > 0 && plane < u64::from(MAX_PLANES), "a part of the memory file");
         let end = at + len;
         while at < end {
             let extent = self.geometry.extent_of(AreaOffset(at % reserve));
             let plane = plane + at / reserve;
             let current = state.own.get(extent).map(|own| u64::from(own.plane));
             assert!(current != Some(plane), "INV-AREA-1: {extent} is in use in plane {plane}");
+            let free = state.versions.is_free(extent, plane as u32);
+            assert!(free, "INV-AREA-1: {extent} in plane {plane} is visible");
             at += self.geometry.len(extent).0;
         }
     }
