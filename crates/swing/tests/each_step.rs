@@ -1,0 +1,349 @@
+//! Death between any two system calls that leave a trace (INV-AREA-5, INV-AREA-1).
+//!
+//! Each case is run again and again: once killed before its first system call, once before the
+//! second, and so on until it comes to its end. After each death what was acknowledged is there,
+//! whole; what a snapshot showed has not changed; the area goes on; and when it is removed, nothing
+//! is left. No randomness: a failure names the case, the number of calls made, and the call that
+//! was next.
+//!
+//! A history of numbered states says what every extent must hold: state `k` writes some extents
+//! with `k`, its payload is `k`. After a death the test is the heir.
+
+#[macro_use]
+mod common;
+#[path = "common/stepping.rs"]
+mod stepping;
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::*;
+use stepping::{End, Stepped};
+use swing::{
+    Area, AreaOffset, Backing, HookError, Namespace, OpenError, Publish, RemoveError, Snapshot,
+    WriteIntent,
+};
+
+/// A fork affects every area of the process: one test at a time.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// No case makes more system calls.
+const MAX_CALLS: usize = 2000;
+/// States that are there when a case begins.
+const PREPARED: u64 = 3;
+const EXTENTS: u64 = 8;
+/// Where a case shows an extent of data a second time.
+const CLONE_AT: u64 = 20;
+
+/// The first of them are small ones.
+fn extent(i: u64) -> (u64, u64) {
+    if i < 5 { (i * SMALL, SMALL) } else { (data_at(i - 5), DATA) }
+}
+
+/// The extents that state `k` writes.
+fn written(k: u64) -> [u64; 3] {
+    [k % 5, (3 * k + 1) % 5, 5 + k % 3]
+}
+
+/// The extent that state `k` discards.
+fn discarded(k: u64) -> Option<u64> {
+    (k % 3 == 2).then(|| 5 + (k + 1) % 3)
+}
+
+/// What an extent holds in state `k`: the number of the state that wrote it last, 0 for nothing.
+fn expected(i: u64, k: u64) -> u64 {
+    let last = (1..=k).rev().find(|j| written(*j).contains(&i) || discarded(*j) == Some(i));
+    last.filter(|j| written(*j).contains(&i)).unwrap_or(0)
+}
+
+fn kind(k: u64) -> Publish {
+    if k.is_multiple_of(4) { Publish::Committed } else { Publish::Shared }
+}
+
+/// Makes the next state.
+fn advance(area: &Area, k: u64) {
+    for (start, len) in written(k).map(extent) {
+        area.make_writable(range(start, len), WriteIntent::Keep).unwrap();
+        for at in [0, 4096, len - 8] {
+            // SAFETY: the extent has just been made writable, and nobody else stores into it.
+            unsafe { area.base().add((start + at) as usize).cast::<u64>().write(k) };
+        }
+    }
+    if let Some((start, len)) = discarded(k).map(extent) {
+        area.discard(range(start, len)).unwrap();
+    }
+    area.publish(kind(k), &k.to_le_bytes()).unwrap();
+}
+
+/// Which state a snapshot shows; all of it is compared.
+fn state_of(snapshot: &Snapshot) -> u64 {
+    let k = number(snapshot.payload());
+    for i in 0..EXTENTS {
+        let (start, len) = extent(i);
+        let value = expected(i, k);
+        assert_eq!(snapshot.is_mapped(&range(start, len)), value > 0, "extent {i} of state {k}");
+        for at in [0, 4096, len - 8].into_iter().filter(|_| value > 0) {
+            assert_eq!(read_snapshot(snapshot, start + at, 8), value.to_le_bytes(), "{i} of {k}");
+        }
+    }
+    k
+}
+
+/// A bit of [`Progress`].
+const ENDING: u64 = 1 << 63;
+
+/// What a child has come to, in memory it shares with the test.
+struct Progress(*mut AtomicU64);
+
+impl Progress {
+    fn new() -> Self {
+        let (prot, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: new memory at an address of the kernel's choice.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, prot, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        Self(at.cast())
+    }
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: the memory stays mapped as long as `self` lives.
+        unsafe { &*self.0 }
+    }
+    /// State `k` has been published.
+    fn reach(&self, k: u64) {
+        self.word().store(k, Ordering::SeqCst);
+    }
+    /// From here on the area may be gone.
+    fn begin_end(&self) {
+        self.word().fetch_or(ENDING, Ordering::SeqCst);
+    }
+    fn reached(&self) -> u64 {
+        self.word().load(Ordering::SeqCst) & !ENDING
+    }
+    fn may_be_gone(&self) -> bool {
+        self.word().load(Ordering::SeqCst) & ENDING != 0
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and used by nobody any more.
+        unsafe { libc::munmap(self.0.cast(), 4096) };
+    }
+}
+
+/// Who is stepped through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// A process that finds nothing.
+    First,
+    /// The process that made the states so far.
+    Owner,
+    /// Another one, after the owner's death.
+    Heir,
+    /// Another one, while the owner lives.
+    Guest,
+}
+
+fn prepared(ns: &Namespace, progress: &Progress) -> Area {
+    let area = ns.create(&name("w"), &options()).unwrap();
+    advance_to(&area, progress, PREPARED);
+    area
+}
+
+fn number(payload: &[u8]) -> u64 {
+    payload.get(..8).map_or(0, |p| u64::from_le_bytes(p.try_into().unwrap()))
+}
+
+/// Goes on from the present state to `last`.
+fn advance_to(area: &Area, progress: &Progress, last: u64) {
+    for k in number(&area.payload()) + 1..=last {
+        advance(area, k);
+        progress.reach(k);
+    }
+}
+
+/// Runs a case to its end, with a death before each of its system calls.
+fn at_each_step(who: Who, act: fn(&Namespace, Option<Area>, &Progress)) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // Whoever looks for the memfd of a dead process looks at all descriptors of all processes.
+    let every = if backing() == Backing::Memfd { 3 } else { 1 };
+    for calls in (0..MAX_CALLS).step_by(every) {
+        let (h, progress) = (home(), Progress::new());
+        let prepare = || (who != Who::First).then(|| prepared(&h.ns, &progress));
+        let Some(owner) = Stepped::start(prepare, |area| act(&h.ns, area, &progress)) else {
+            return;
+        };
+        let held = (who != Who::First).then(|| h.ns.hook(&name("w")).unwrap());
+        let other = || Stepped::start(|| (), |()| act(&h.ns, None, &progress)).unwrap();
+        let end = match who {
+            Who::First | Who::Owner => owner.kill_after(calls),
+            Who::Heir => {
+                drop(owner);
+                other().kill_after(calls)
+            }
+            Who::Guest => {
+                let end = other().kill_after(calls);
+                drop(owner);
+                end
+            }
+        };
+        println!("{calls} calls, then {end:?}");
+        check(&h, held, &progress);
+        if end == End::Done {
+            return;
+        }
+    }
+    panic!("the case does not end");
+}
+
+/// Everything that must hold after a death.
+fn check(h: &Home, held: Option<Snapshot>, progress: &Progress) {
+    let reached = progress.reached();
+    let lost = backing() == Backing::Memfd && held.is_none();
+    held.iter().for_each(|s| assert_eq!(state_of(s), PREPARED, "INV-AREA-1"));
+    assert!(h.ns.list().unwrap().iter().all(|info| info.owner.is_none()), "INV-AREA-5");
+    let may_be_gone = reached == 0 || progress.may_be_gone();
+    match h.ns.hook(&name("w")) {
+        Ok(snapshot) => {
+            let least = (0..=reached).rev().find(|k| kind(*k) == Publish::Shared).unwrap_or(0);
+            assert!((least..=reached + 1).contains(&state_of(&snapshot)));
+        }
+        Err(HookError::MemoryGone { .. }) if lost => {}
+        Err(HookError::NotFound { .. } | HookError::NotShared { .. }) => assert!(may_be_gone),
+        Err(e) => panic!("{e}"),
+    }
+    check_derived(h);
+    match h.ns.open_area(&name("w")) {
+        Ok(area) => {
+            let k = number(&area.payload());
+            assert!((reached..=reached + 1).contains(&k), "state {k}, not {reached}");
+            goes_on(h, &area, k, held);
+        }
+        Err(OpenError::MemoryGone { .. }) if lost => drop(held),
+        Err(OpenError::NotFound { .. }) if may_be_gone => drop(held),
+        Err(e) => panic!("{e}"),
+    }
+    if let Err(e) = h.ns.remove(&name("w")) {
+        assert!(matches!(e, RemoveError::NotFound { .. }), "{e}");
+    }
+    nothing_is_left(h);
+}
+
+/// An area that was adopted shows state `k`, makes the next one, and keeps no memory beyond it.
+fn goes_on(h: &Home, area: &Area, k: u64, held: Option<Snapshot>) {
+    assert_eq!(state_of(&area.freeze_view().unwrap()), k);
+    for k in k + 1..k + 3 {
+        advance(area, k);
+        assert_eq!(state_of(&area.freeze_view().unwrap()), k);
+    }
+    held.iter().for_each(|s| assert_eq!(state_of(s), PREPARED, "INV-AREA-1"));
+    drop(held);
+    // What is shown twice belongs to a state that this keeps.
+    area.discard(range(data_at(CLONE_AT), DATA)).unwrap();
+    area.publish(Publish::Shared, &area.payload()).unwrap();
+    area.reclaim().unwrap();
+    let stats = area.stats();
+    assert_eq!((stats.retired.get(), stats.spare.get()), (0, 0), "{stats:?}");
+    let allocated = std::fs::metadata(memory_of(&h.dir.path().join("w"))).unwrap().blocks() * 512;
+    assert_eq!(allocated, stats.own.get(), "memory that nobody shows");
+}
+
+/// The area that the case `derives` makes, if it got so far.
+fn check_derived(h: &Home) {
+    match h.ns.open_area(&name("d")) {
+        Ok(area) => {
+            let view = area.freeze_view().unwrap();
+            if area.payload().len() > 8 {
+                assert_eq!(read_snapshot(&view, data_at(CLONE_AT), 8), 3u64.to_le_bytes());
+            }
+            let k = state_of(&view);
+            assert!((PREPARED + 1..PREPARED + 3).contains(&k), "state {k}");
+        }
+        // Its memory was the memfd of a process that is dead.
+        Err(OpenError::MemoryGone { .. }) if backing() == Backing::Memfd => {}
+        Err(OpenError::NotFound { .. }) => return,
+        Err(e) => panic!("{e}"),
+    }
+    h.ns.remove(&name("d")).unwrap();
+}
+
+fn the_first_publish() {
+    at_each_step(Who::First, |ns, _, progress| {
+        let area = ns.create(&name("w"), &options()).unwrap();
+        advance_to(&area, progress, 2);
+    });
+}
+
+fn publishes() {
+    at_each_step(Who::Owner, |_, area, progress| {
+        let area = area.unwrap();
+        advance_to(&area, progress, PREPARED + 3);
+        area.reclaim().unwrap();
+    });
+}
+
+fn closing() {
+    at_each_step(Who::Owner, |_, area, _| drop(area));
+}
+
+/// A view keeps what it shows; memory is shown twice.
+fn views_and_clones() {
+    at_each_step(Who::Owner, |_, area, progress| {
+        let area = area.unwrap();
+        let view = area.freeze_view().unwrap();
+        area.map_foreign(&view, range(data_at(0), DATA), AreaOffset(data_at(CLONE_AT))).unwrap();
+        advance_to(&area, progress, PREPARED + 1);
+        area.discard(range(data_at(CLONE_AT), DATA)).unwrap();
+        advance_to(&area, progress, PREPARED + 2);
+    });
+}
+
+fn adopting() {
+    at_each_step(Who::Heir, |ns, _, progress| {
+        let area = ns.open_area(&name("w")).unwrap();
+        advance_to(&area, progress, PREPARED + 1);
+    });
+}
+
+fn removing() {
+    at_each_step(Who::Heir, |ns, _, progress| {
+        progress.begin_end();
+        ns.remove(&name("w")).unwrap();
+    });
+}
+
+fn collecting() {
+    at_each_step(Who::Heir, |ns, _, _| {
+        ns.gc().unwrap();
+    });
+}
+
+fn hooking() {
+    at_each_step(Who::Guest, |ns, _, _| {
+        assert_eq!(state_of(&ns.hook(&name("w")).unwrap()), PREPARED);
+    });
+}
+
+fn deriving() {
+    at_each_step(Who::Guest, |ns, _, _| {
+        let origin = ns.hook(&name("w")).unwrap();
+        let area = origin.derive(Some(&name("d"))).unwrap();
+        advance(&area, PREPARED + 1);
+        area.map_foreign(&origin, range(data_at(0), DATA), AreaOffset(data_at(CLONE_AT))).unwrap();
+        let payload = [PREPARED + 1, 0].map(u64::to_le_bytes).concat();
+        area.publish(Publish::Shared, &payload).unwrap();
+        drop(origin.derive(None).unwrap());
+    });
+}
+
+over_both_back_ends! {
+    the_first_publish,
+    publishes,
+    closing,
+    views_and_clones,
+    adopting,
+    removing,
+    collecting,
+    hooking,
+    deriving,
+}
