@@ -79,6 +79,14 @@ fn token_name(token: i32) -> Result<AreaName> {
     AreaName::new(&format!("{PREFIX}{token}")).map_err(|e| Failure::new(Code::Internal, e))
 }
 
+/// The token in the name of an area's folder, if it is exactly what a token's area is called:
+/// anybody may have made a folder.
+fn token_of(folder: &str) -> Option<i32> {
+    let token = folder.strip_prefix(PREFIX)?.parse().ok()?;
+    let exact = format!("{PREFIX}{token}") == folder;
+    (exact && (1..=MAX_TOKEN).contains(&token)).then_some(token)
+}
+
 /// This process's registry; made at the first use, and anew in a forked child.
 pub(crate) fn registry() -> Result<&'static Registry> {
     let pid = std::process::id();
@@ -118,7 +126,9 @@ fn missing(is_it: impl Fn(&Entry) -> bool, otherwise: String) -> Failure {
     // SAFETY: null, or a registry that is never freed. Its lock may have been held by a thread that
     // is not here, so nobody waits for it.
     while let Some(registry) = unsafe { inherited.as_ref() } {
-        assert_ne!(registry.pid, std::process::id(), "it is an ancestor's");
+        // Not by comparing process numbers, which are given again: a dead ancestor may have had
+        // this one's.
+        assert!(inherited != REGISTRY.load(Ordering::Acquire), "it is an ancestor's");
         let areas = registry.areas.try_read();
         if areas.is_some_and(|areas| areas.values().any(|entry| is_it(entry))) {
             return Failure::new(Code::Forked, "the area belongs to a parent process; hook it");
@@ -205,8 +215,7 @@ impl Registry {
         let mut swept = 0;
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let token = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.parse::<i32>().ok());
-            let Some(token) = token.filter(|t| (1..=MAX_TOKEN).contains(t)) else { continue };
+            let Some(token) = name.to_str().and_then(token_of) else { continue };
             if !self.tokens.is_held(token) {
                 let cleared = self.tokens.clear_if_dead(token, |token| self.clear(token));
                 swept += usize::from(cleared);
