@@ -70,11 +70,8 @@ fn put(block: *mut c_void) {
     match heap::offset(block.cast()) {
         // In a forked child, and inside this library, blocks of the heap stay.
         Some(offset) => {
-            heap::with(|heap| {
-                if heap.free(AreaOffset(offset)).is_err() {
-                    debug_assert!(false, "free of what is no block");
-                }
-            });
+            // What is no block is the program's mistake, and stays what it is.
+            heap::with(|heap| heap.free(AreaOffset(offset)).is_ok());
         }
         None => own_free(block),
     }
@@ -245,7 +242,10 @@ pub unsafe extern "C" fn valloc(len: size_t) -> *mut c_void {
 /// None needed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvalloc(len: size_t) -> *mut c_void {
-    get(len.next_multiple_of(4096), 4096)
+    match len.checked_next_multiple_of(4096) {
+        Some(len) => get(len, 4096),
+        None => fail(libc::ENOMEM),
+    }
 }
 
 /// glibc's `malloc_usable_size`.
