@@ -4,7 +4,9 @@ use libc::*;
 use std::sync::atomic::AtomicUsize;
 use swing::tracked::prepare;
 
-use super::{SMALL, calls, faulted, in_heap, next, prepare_vectors, readers, results, through};
+use super::{
+    SMALL, calls, faulted, in_heap, next, own, prepare_vectors, readers, results, through,
+};
 
 readers! {
     read(fd: c_int, to, len);
@@ -81,7 +83,7 @@ calls! {
     msgrcv(
         queue: c_int, to: *mut c_void, len: size_t, kind: c_long, flags: c_int
     ) -> ssize_t {
-        prepare(to.cast(), len + size_of::<c_long>());
+        prepare(to.cast(), len.saturating_add(size_of::<c_long>()));
     }
     mq_receive(queue: mqd_t, to: *mut c_char, len: size_t, priority: *mut c_uint) -> ssize_t {
         prepare(to.cast(), len);
@@ -108,10 +110,7 @@ results! {
 /// As the function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(to: *mut c_void, len: size_t, flags: c_uint) -> ssize_t {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call = unsafe extern "C" fn(*mut c_void, size_t, c_uint) -> ssize_t;
-    // SAFETY: the C library's function of this name has this signature.
-    let next = unsafe { std::mem::transmute::<usize, Call>(next(&NEXT, "getrandom\0")) };
+    let next = own!(getrandom(*mut c_void, size_t, c_uint) -> ssize_t);
     if len <= SMALL && in_heap(to) {
         // SAFETY: the room has `len` bytes.
         return through(to, len, |room| unsafe { next(room, len, flags) });
@@ -129,10 +128,7 @@ pub unsafe extern "C" fn getrandom(to: *mut c_void, len: size_t, flags: c_uint) 
 /// As the function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getcwd(to: *mut c_char, len: size_t) -> *mut c_char {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call = unsafe extern "C" fn(*mut c_char, size_t) -> *mut c_char;
-    // SAFETY: the C library's function of this name has this signature.
-    let next = unsafe { std::mem::transmute::<usize, Call>(next(&NEXT, "getcwd\0")) };
+    let next = own!(getcwd(*mut c_char, size_t) -> *mut c_char);
     if !to.is_null() && !in_heap(to) {
         // SAFETY: as the function asks for.
         return unsafe { next(to, len) };

@@ -114,7 +114,7 @@ fn in_heap<T>(at: *const T) -> bool {
 /// Gives `call` room of `len` bytes outside the heap, at most [`SMALL`], and brings what it says it
 /// has written to `to`.
 fn through(to: *mut c_void, len: usize, call: impl FnOnce(*mut c_void) -> isize) -> isize {
-    debug_assert!(len <= SMALL, "larger buffers are made writable");
+    assert!(len <= SMALL, "larger buffers are made writable");
     let mut room = [std::mem::MaybeUninit::<u8>::uninit(); SMALL];
     let result = call(room.as_mut_ptr().cast());
     // Some calls tell the length of what did not fit.
@@ -122,6 +122,17 @@ fn through(to: *mut c_void, len: usize, call: impl FnOnce(*mut c_void) -> isize)
     // SAFETY: the kernel has written that much, and the caller of the call says that it fits.
     unsafe { std::ptr::copy_nonoverlapping(room.as_ptr().cast::<u8>(), to.cast(), got) };
     result
+}
+
+/// The C library's own function of a name and a signature.
+macro_rules! own {
+    ($name:ident($($kind:ty),* $(,)?) -> $result:ty) => {{
+        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        type Call = unsafe extern "C" fn($($kind),*) -> $result;
+        let next = $crate::calls::next(&NEXT, concat!(stringify!($name), "\0"));
+        // SAFETY: the C library's function of this name has this signature.
+        unsafe { std::mem::transmute::<usize, Call>(next) }
+    }};
 }
 
 /// Defines functions that call the C library's own, whose arguments are prepared before each try.
@@ -133,17 +144,11 @@ macro_rules! calls {
         /// As the function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $kind),*) -> $result {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            let next = $crate::calls::next(&NEXT, concat!(stringify!($name), "\0"));
+            let next = $crate::calls::own!($name($($kind),*) -> $result);
             $crate::calls::insist(|| {
                 $($prepare)*
-                // SAFETY: the C library's function of this name has this signature, and the caller
-                // promised what it asks for.
-                unsafe {
-                    std::mem::transmute::<usize, unsafe extern "C" fn($($kind),*) -> $result>(next)(
-                        $($arg),*
-                    )
-                }
+                // SAFETY: as the function asks for.
+                unsafe { next($($arg),*) }
             })
         }
     )*};
@@ -161,13 +166,9 @@ macro_rules! readers {
         pub unsafe extern "C" fn $name(
             $fd: $fd_kind, $to: *mut libc::c_void, $len: libc::size_t $(, $arg: $kind)*
         ) -> libc::ssize_t {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            type Call = unsafe extern "C" fn(
-                $fd_kind, *mut libc::c_void, libc::size_t $(, $kind)*
-            ) -> libc::ssize_t;
-            let next = $crate::calls::next(&NEXT, concat!(stringify!($name), "\0"));
-            // SAFETY: the C library's function of this name has this signature.
-            let next = unsafe { std::mem::transmute::<usize, Call>(next) };
+            let next = $crate::calls::own!(
+                $name($fd_kind, *mut libc::c_void, libc::size_t $(, $kind)*) -> libc::ssize_t
+            );
             if $len <= $crate::calls::SMALL && $crate::calls::in_heap($to) {
                 // SAFETY: as the function asks for; the room has `len` bytes.
                 let call = |room| unsafe { next($fd, room, $len $(, $arg)*) };
@@ -191,11 +192,7 @@ macro_rules! results {
         /// As the function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $kind),*) -> $result {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            type Call = unsafe extern "C" fn($($kind),*) -> $result;
-            let next = $crate::calls::next(&NEXT, concat!(stringify!($name), "\0"));
-            // SAFETY: the C library's function of this name has this signature.
-            let next = unsafe { std::mem::transmute::<usize, Call>(next) };
+            let next = $crate::calls::own!($name($($kind),*) -> $result);
             // SAFETY: as the function asks for: null, or room for the result.
             $(let $out = unsafe { $crate::calls::room::Room::new($out) };)+
             let result = {
@@ -210,4 +207,21 @@ macro_rules! results {
     )*};
 }
 
-use {calls, readers, results};
+/// Defines functions whose call another function makes: `by` gets the two arguments that it passes
+/// on changed, and the call.
+macro_rules! called_by {
+    ($by:ident: $($name:ident($($arg:ident: $kind:ty),*) with $at:ident, $len:ident;)*) => {$(
+        /// Has the kernel write outside of the heap, and brings in what it wrote.
+        ///
+        /// # Safety
+        /// As the function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $kind),*) -> libc::c_int {
+            let next = $crate::calls::own!($name($($kind),*) -> libc::c_int);
+            // SAFETY: as the function asks for.
+            unsafe { $by($at, $len, |$at, $len| next($($arg),*)) }
+        }
+    )*};
+}
+
+use {called_by, calls, own, readers, results};

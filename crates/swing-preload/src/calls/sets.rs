@@ -1,32 +1,31 @@
 //! Waiting for many things: `poll`, `select`, `epoll`.
 
 use libc::*;
-use std::sync::atomic::AtomicUsize;
 use swing::tracked::prepare;
 
 use super::room::Room;
-use super::{calls, in_heap, insist, next};
+use super::{called_by, calls, in_heap, insist, own};
 
 /// Events that one call brings by way of the stack; the others stay ready.
 const EVENTS: usize = 256;
 
 calls! {
     poll(polls: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-        prepare(polls.cast(), size_of::<pollfd>() * count as usize);
+        prepare(polls.cast(), size_of::<pollfd>().saturating_mul(count as usize));
     }
     __poll_chk(polls: *mut pollfd, count: nfds_t, timeout: c_int, room: size_t) -> c_int {
-        prepare(polls.cast(), size_of::<pollfd>() * count as usize);
+        prepare(polls.cast(), size_of::<pollfd>().saturating_mul(count as usize));
     }
     ppoll(
         polls: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t
     ) -> c_int {
-        prepare(polls.cast(), size_of::<pollfd>() * count as usize);
+        prepare(polls.cast(), size_of::<pollfd>().saturating_mul(count as usize));
     }
     __ppoll_chk(
         polls: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t,
         room: size_t
     ) -> c_int {
-        prepare(polls.cast(), size_of::<pollfd>() * count as usize);
+        prepare(polls.cast(), size_of::<pollfd>().saturating_mul(count as usize));
     }
 }
 
@@ -68,11 +67,7 @@ pub unsafe extern "C" fn select(
     except: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call =
-        unsafe extern "C" fn(c_int, *mut fd_set, *mut fd_set, *mut fd_set, *mut timeval) -> c_int;
-    // SAFETY: the C library's function of this name has this signature.
-    let next = unsafe { std::mem::transmute::<usize, Call>(next(&NEXT, "select\0")) };
+    let next = own!(select(c_int, *mut fd_set, *mut fd_set, *mut fd_set, *mut timeval) -> c_int);
     // SAFETY: as the function asks for.
     unsafe {
         let time = Room::new(timeout);
@@ -96,17 +91,16 @@ pub unsafe extern "C" fn pselect(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call = unsafe extern "C" fn(
-        c_int,
-        *mut fd_set,
-        *mut fd_set,
-        *mut fd_set,
-        *const timespec,
-        *const sigset_t,
-    ) -> c_int;
-    // SAFETY: the C library's function of this name has this signature.
-    let next = unsafe { std::mem::transmute::<usize, Call>(next(&NEXT, "pselect\0")) };
+    let next = own!(
+        pselect(
+            c_int,
+            *mut fd_set,
+            *mut fd_set,
+            *mut fd_set,
+            *const timespec,
+            *const sigset_t,
+        ) -> c_int
+    );
     // SAFETY: as the function asks for.
     unsafe {
         with_sets(count, [read, write, except], |[r, w, e]| next(count, r, w, e, timeout, mask))
@@ -114,49 +108,33 @@ pub unsafe extern "C" fn pselect(
 }
 
 /// Calls with room for events outside of the heap; what finds no room there stays ready.
-fn with_events(
+///
+/// # Safety
+/// There is room for `most` events at `events`, or the call fails.
+unsafe fn with_events(
     events: *mut epoll_event,
     most: c_int,
     call: impl FnOnce(*mut epoll_event, c_int) -> c_int,
 ) -> c_int {
     if most <= 0 || !in_heap(events) {
-        prepare(events.cast(), size_of::<epoll_event>() * most.max(0) as usize);
+        prepare(events.cast(), size_of::<epoll_event>().saturating_mul(most.max(0) as usize));
         return call(events, most);
     }
     let mut room = [epoll_event { events: 0, u64: 0 }; EVENTS];
     let result = call(room.as_mut_ptr(), most.min(EVENTS as c_int));
     let got = usize::try_from(result).unwrap_or(0).min(EVENTS);
-    // SAFETY: the caller has room for `most`, which are no fewer than came.
+    // SAFETY: the caller's promise; no more than `most` came.
     unsafe { std::ptr::copy_nonoverlapping(room.as_ptr(), events, got) };
     result
 }
 
-macro_rules! epolls {
-    ($($name:ident($($arg:ident: $kind:ty),*), $events:ident, $most:ident;)*) => {$(
-        /// Waits with room for the events outside of the heap.
-        ///
-        /// # Safety
-        /// As the function of this name.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($arg: $kind),*) -> c_int {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            type Call = unsafe extern "C" fn($($kind),*) -> c_int;
-            let next = next(&NEXT, concat!(stringify!($name), "\0"));
-            // SAFETY: the C library's function of this name has this signature.
-            let next = unsafe { std::mem::transmute::<usize, Call>(next) };
-            // SAFETY: as the function asks for.
-            with_events($events, $most, |$events, $most| unsafe { next($($arg),*) })
-        }
-    )*};
-}
-
-epolls! {
-    epoll_wait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int), events, most;
+called_by! { with_events:
+    epoll_wait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) with events, most;
     epoll_pwait(
         fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int, mask: *const sigset_t
-    ), events, most;
+    ) with events, most;
     epoll_pwait2(
         fd: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec,
         mask: *const sigset_t
-    ), events, most;
+    ) with events, most;
 }

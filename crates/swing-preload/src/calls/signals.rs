@@ -5,10 +5,9 @@
 //! then. A set that has it alone is taken at its word; the chain of handlers itself uses such.
 
 use libc::*;
-use std::sync::atomic::AtomicUsize;
 
 use super::room::Room;
-use super::{next, results};
+use super::{own, results};
 use crate::heap;
 
 results! {
@@ -63,12 +62,9 @@ macro_rules! masks {
         pub unsafe extern "C" fn $name(
             how: c_int, new: *const sigset_t, out: *mut sigset_t
         ) -> c_int {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            type Call = unsafe extern "C" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
-            let next = next(&NEXT, concat!(stringify!($name), "\0"));
-            // SAFETY: the C library's function of this name, with what its caller promised.
+            let next = own!($name(c_int, *const sigset_t, *mut sigset_t) -> c_int);
+            // SAFETY: as the function asks for.
             unsafe {
-                let next = std::mem::transmute::<usize, Call>(next);
                 let set = if how == SIG_UNBLOCK { None } else { without_faults(new) };
                 let room = Room::new(out);
                 let result = next(how, set.as_ref().map_or(new, std::ptr::from_ref), room.at());
@@ -98,10 +94,7 @@ pub unsafe extern "C" fn sigaction(
     action: *const libc::sigaction,
     before: *mut libc::sigaction,
 ) -> c_int {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
-    // SAFETY: the C library's function of this name has this signature.
-    let next = unsafe { std::mem::transmute::<usize, Call>(next(&NEXT, "sigaction\0")) };
+    let next = own!(sigaction(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int);
     if action.is_null() || signal == SIGSEGV || heap::is_inside() {
         // SAFETY: the caller's promise.
         let result = unsafe { next(signal, action, before) };
@@ -126,10 +119,7 @@ pub unsafe extern "C" fn sigaction(
 /// As the function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call = unsafe extern "C" fn(c_int, sighandler_t) -> sighandler_t;
-    // SAFETY: the C library's function of this name has this signature.
-    let next = unsafe { std::mem::transmute::<usize, Call>(next(&NEXT, "signal\0")) };
+    let next = own!(signal(c_int, sighandler_t) -> sighandler_t);
     // SAFETY: the caller's promise.
     let before = unsafe { next(signal, handler) };
     if !heap::is_inside() {

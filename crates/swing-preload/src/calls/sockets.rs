@@ -2,11 +2,12 @@
 
 use libc::*;
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicUsize;
 use swing::tracked::prepare;
 
 use super::room::Room;
-use super::{SMALL, calls, in_heap, insist, next, prepare_vectors, readers, results, through};
+use super::{
+    SMALL, called_by, calls, in_heap, insist, own, prepare_vectors, readers, results, through,
+};
 
 /// Room for every kind of address, and for most options.
 type Address = [MaybeUninit<u8>; 128];
@@ -54,11 +55,11 @@ unsafe fn prepare_message(message: *mut msghdr) {
 ///
 /// # Safety
 /// `len` is null or may be read and written, and so many bytes at `to`.
-unsafe fn with_length(
-    to: *mut c_void,
+unsafe fn with_length<T, R: PartialEq + From<i8>>(
+    to: *mut T,
     len: *mut socklen_t,
-    mut call: impl FnMut(*mut c_void, *mut socklen_t) -> isize,
-) -> isize {
+    mut call: impl FnMut(*mut T, *mut socklen_t) -> R,
+) -> R {
     // SAFETY: the caller's promise.
     let (room, len_room) = unsafe {
         let room = if len.is_null() { 0 } else { *len as usize };
@@ -80,38 +81,14 @@ unsafe fn with_length(
     result
 }
 
-macro_rules! addressed {
-    ($($name:ident($($arg:ident: $kind:ty),*), $to:ident, $len:ident;)*) => {$(
-        /// Gets the value and its length by way of the stack.
-        ///
-        /// # Safety
-        /// As the function of this name.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($arg: $kind),*) -> c_int {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            type Call = unsafe extern "C" fn($($kind),*) -> c_int;
-            let next = next(&NEXT, concat!(stringify!($name), "\0"));
-            // SAFETY: the C library's function of this name has this signature.
-            let next = unsafe { std::mem::transmute::<usize, Call>(next) };
-            // SAFETY: as the function asks for.
-            let result = unsafe {
-                with_length($to.cast(), $len, |$to, $len| {
-                    let $to = $to.cast();
-                    next($($arg),*) as isize
-                })
-            };
-            result as c_int
-        }
-    )*};
-}
-
-addressed! {
-    accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t), address, len;
-    accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int), address, len;
-    getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t), address, len;
-    getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t), address, len;
-    getsockopt(fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t),
-        value, len;
+called_by! { with_length:
+    accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) with address, len;
+    accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int)
+        with address, len;
+    getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) with address, len;
+    getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) with address, len;
+    getsockopt(fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t)
+        with value, len;
 }
 
 /// Receives data, and the address by way of the stack.
@@ -127,21 +104,12 @@ pub unsafe extern "C" fn recvfrom(
     address: *mut sockaddr,
     address_len: *mut socklen_t,
 ) -> ssize_t {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call = unsafe extern "C" fn(
-        c_int,
-        *mut c_void,
-        size_t,
-        c_int,
-        *mut sockaddr,
-        *mut socklen_t,
-    ) -> ssize_t;
-    // SAFETY: the C library's function of this name has this signature.
-    let next = unsafe { std::mem::transmute::<usize, Call>(next(&NEXT, "recvfrom\0")) };
-    let call = |address: *mut c_void, address_len| {
+    let next =
+        own!(recvfrom(c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t);
+    let call = |address, address_len| {
         let get = |to| {
             // SAFETY: as the function asks for.
-            unsafe { next(fd, to, len, flags, address.cast(), address_len) }
+            unsafe { next(fd, to, len, flags, address, address_len) }
         };
         if len <= SMALL && in_heap(to) {
             return through(to, len, get);
@@ -152,7 +120,7 @@ pub unsafe extern "C" fn recvfrom(
         })
     };
     // SAFETY: as the function asks for.
-    unsafe { with_length(address.cast(), address_len, call) }
+    unsafe { with_length(address, address_len, call) }
 }
 
 /// As [`recvfrom`].
@@ -183,10 +151,7 @@ pub unsafe extern "C" fn __recvfrom_chk(
 /// As the function of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call = unsafe extern "C" fn(c_int, *mut msghdr, c_int) -> ssize_t;
-    // SAFETY: the C library's function of this name has this signature.
-    let next = unsafe { std::mem::transmute::<usize, Call>(next(&NEXT, "recvmsg\0")) };
+    let next = own!(recvmsg(c_int, *mut msghdr, c_int) -> ssize_t);
     if message.is_null() {
         // SAFETY: an error, as the kernel has it.
         return unsafe { next(fd, message, flags) };
