@@ -59,6 +59,11 @@ test: build ## All tests: Rust, documentation, Python, across processes
 	tools/with_memory.sh cargo test --release --workspace --locked
 	tools/with_memory.sh $(PY) -m pytest -q tests/tools tests/capi tests/python tests/docs
 
+.PHONY: test-assertions
+test-assertions: tools ## The memory layers with debug assertions, which also compare all their tables
+	RUSTFLAGS="-C debug-assertions=on" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assertions \
+		cargo test --release --locked -p swing -p swing-malloc -p swing-capi
+
 .PHONY: test-kill
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \

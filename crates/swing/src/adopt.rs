@@ -226,7 +226,7 @@ fn open_source(
 
 /// Fills the tables of an adopted area from its live manifests.
 fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> {
-    assert!(inventory.live.keys().all(|e| *e <= inventory.highest));
+    assert!(inventory.live.keys().all(|e| *e <= inventory.highest), "the next epoch is a new one");
     // Manifests of the time before the area moved on show nothing of its memory.
     let identity = inventory.own_identity();
     let of_former = |m: &Manifest| m.own_identity().is_some() && m.own_identity() != identity;
@@ -265,6 +265,7 @@ fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> 
         assert!(state.own.get(extent).is_none_or(|own| own.plane != plane), "INV-AREA-2");
         state.versions.retire(&core.geometry, extent, plane, first, last.next());
     }
+    core.assert_tables_agree(state);
     Ok(())
 }
 

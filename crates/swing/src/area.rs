@@ -23,7 +23,7 @@ use crate::backing::{Backing, BackingChoice};
 use crate::departure::Departure;
 use crate::error::{Fault, Result};
 use crate::extents::{self, ExtentState, OwnTable, States};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, MAX_PLANES};
 use crate::lease::Lease;
 use crate::live::Live;
 use crate::mapping::Mapping;
@@ -190,16 +190,34 @@ pub(crate) struct Start {
     pub payload: Vec<u8>,
 }
 
-impl Area {
-    pub(crate) fn start(start: Start) -> Area {
-        let geometry = *start.mapping.geometry();
-        assert!(start.sources.first().is_some_and(Option::is_none), "slot 0 is the area itself");
+impl Start {
+    fn check(&self) {
+        assert!(self.id.0 != 0, "an identity is never 0");
+        assert!(self.sources.first().is_some_and(Option::is_none), "slot 0 is the area itself");
+        let held = |source: u32| self.sources.get(source as usize).is_some_and(Option::is_some);
+        assert!(
+            self.runs.iter().all(|run| run.source == 0 || held(run.source)),
+            "INV-AREA-10: what is shown is held"
+        );
+    }
+
+    /// The words of the extents: what has memory is frozen.
+    fn words(&self, geometry: &Geometry) -> States {
         let states = States::new(geometry.extent_count());
-        for run in start.runs.iter() {
+        for run in self.runs.iter() {
             for e in geometry.covering(&(AreaOffset(run.start)..AreaOffset(run.end()))) {
                 states.set(ExtentId(e), extents::FROZEN);
             }
         }
+        states
+    }
+}
+
+impl Area {
+    pub(crate) fn start(start: Start) -> Area {
+        let geometry = *start.mapping.geometry();
+        start.check();
+        let states = start.words(&geometry);
         let BackingChoice { backing, automatic, .. } = start.backing;
         assert_ne!(backing, Backing::Auto, "decided when the area is made");
         let state = State {
@@ -337,9 +355,11 @@ impl Core {
                 state = self.idle.wait(state);
             }
             self.absorb(&mut state);
+            assert!(state.busy == 0, "INV-AREA-3: no extent is claimed under the lock alone");
             if state.closed { Err(Fault::Closed) } else { Ok(state) }
         });
-        self.idle_wanted.fetch_sub(1, Ordering::Relaxed);
+        let wanted = self.idle_wanted.fetch_sub(1, Ordering::Relaxed);
+        assert!(wanted > 0, "whoever waits is counted once");
         idle
     }
 
@@ -373,13 +393,17 @@ impl Core {
         let Some(memory) = state.memory.as_mut() else {
             return Err(Fault::Closed);
         };
-        debug_assert!(len <= u64::from(crate::geometry::MAX_PLANES) * self.geometry.reserve().0);
+        assert!(
+            0 < len && len <= u64::from(MAX_PLANES) * self.geometry.reserve().0,
+            "a length that ends with a plane"
+        );
         if memory.len < len {
             let planes = len.div_ceil(self.geometry.reserve().0);
             let len = planes * self.geometry.reserve().0;
             file::set_len(&memory.file, len, &path)?;
             memory.len = len;
         }
+        assert!(memory.len >= len, "INV-AREA-9: no mapping reaches beyond the file");
         Ok(memory.file.clone())
     }
 
@@ -417,9 +441,11 @@ impl Core {
 
     /// Maps a range again as the runs describe it, after a change of it failed half-way.
     pub(crate) fn restore(&self, state: &State, start: u64, end: u64) {
+        assert!(start <= end && end <= self.geometry.reserve().0, "a part of the area");
         let mut at = start;
         let span = self.mapping.span();
         for run in state.runs.overlapping(start, end) {
+            assert!(at <= run.start && run.end() <= end, "runs are ordered and cut");
             if run.start > at {
                 let _ = span.unmap(at as usize, (run.start - at) as usize);
             }
@@ -436,6 +462,36 @@ impl Core {
         }
         if at < end {
             let _ = span.unmap(at as usize, (end - at) as usize);
+        }
+    }
+    /// INV-AREA-2: the table of own versions, the runs and the words of extents say the same. Walks
+    /// over all extents that have memory. For an area that is idle; in a tracked one, stores change
+    /// the words at any time.
+    pub(crate) fn assert_tables_agree(&self, state: &State) {
+        assert_eq!(state.busy, 0, "INV-AREA-3: nobody is at work");
+        let mut own_bytes = 0;
+        for (extent, own) in state.own.iter() {
+            let start = self.geometry.start(extent);
+            let offset = self.geometry.plane_offset(own.plane, start);
+            let run = state.runs.at(start.0);
+            assert!(
+                run.is_some_and(|r| r.source == 0 && r.file_offset + (start.0 - r.start) == offset),
+                "INV-AREA-2: {extent} in plane {} is shown as {run:?}",
+                own.plane
+            );
+            assert!(own.born <= state.next_epoch, "INV-AREA-2: {extent} is of a later epoch");
+            own_bytes += self.geometry.len(extent).0;
+        }
+        assert_eq!(own_bytes, state.runs.bytes_of(0), "INV-AREA-2: what is shown is in the table");
+        if self.tracked.get().is_some() {
+            return;
+        }
+        for run in state.runs.iter() {
+            for extent in self.geometry.covering(&(AreaOffset(run.start)..AreaOffset(run.end()))) {
+                let word = self.states.get(ExtentId(extent));
+                let present = matches!(word, extents::FROZEN | extents::PRIVATE);
+                assert!(present, "INV-AREA-2: extent {extent} is shown, but its word is {word}");
+            }
         }
     }
 }

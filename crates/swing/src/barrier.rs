@@ -107,6 +107,7 @@ impl Core {
             self.plan(&mut state, range, extents, intent)?
         };
         let Some(file) = file else { return Ok(()) };
+        assert!(!steps.is_empty(), "memory is wanted for something");
         let taken = steps.iter().filter(|step| step.way != Way::InPlace).map(|step| step.len);
         let mut failure = self.take_room(taken.sum()).err();
         let begun = failure.is_none();
@@ -176,9 +177,17 @@ impl Core {
         let born: Epoch = state.next_epoch;
         for extent in step.extents() {
             assert_eq!(self.states.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
+            let before = state.own.get(extent);
             let plane = match step.way {
-                Way::InPlace => state.own.get(extent).map_or(0, |o| o.plane),
-                Way::Fresh { plane, .. } | Way::Copy { plane } => plane,
+                Way::InPlace => {
+                    assert!(before.is_some(), "INV-AREA-2: {extent} has a version of its own");
+                    before.map_or(0, |own| own.plane)
+                }
+                Way::Fresh { plane, .. } | Way::Copy { plane } => {
+                    let free = state.versions.is_free(extent, plane);
+                    assert!(free, "INV-AREA-1: {extent} in plane {plane} is visible");
+                    plane
+                }
             };
             let old = state.own.set(extent, Some(Own { plane, born }));
             if let Some(old) = old.filter(|_| step.way != Way::InPlace) {
@@ -205,7 +214,7 @@ impl Core {
 
     /// Takes back a step that failed half-way (`touched`) or was never begun.
     fn undo(&self, state: &mut State, step: &Step, file: &File, touched: bool, replaced: u64) {
-        assert!(replaced <= step.len && (touched || replaced == 0));
+        assert!(replaced <= step.len && (touched || replaced == 0), "only what was begun changed");
         // Only what was really replaced: mapping the rest again could itself fail, when what
         // failed is the number of mappings.
         self.restore(state, step.start, step.start + replaced);
@@ -219,6 +228,7 @@ impl Core {
             }
         }
         for extent in step.extents() {
+            assert_eq!(self.states.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
             let mapped =
                 state.runs.covers(self.geometry.start(extent).0, self.geometry.range(extent).end.0);
             self.settle(state, extent, if mapped { FROZEN } else { ABSENT });

@@ -72,6 +72,7 @@ impl Core {
             let extents: u64 = runs.iter().map(|r| self.extents_of(r)).sum();
             let most = MAX_SEAMS + extents / EXTENTS_PER_SEAM;
             let seams = runs.windows(2).filter(|w| is_seam(&w[0], &w[1], is_small)).count() as u64;
+            assert!(seams < extents.max(1), "there is no seam inside an extent");
             if seams <= if is_small { EASY_SEAMS } else { most } {
                 return;
             }
@@ -79,6 +80,7 @@ impl Core {
             if seams <= most && copied + step.extents > EASY_EXTENTS {
                 return;
             }
+            assert!(step.extents > 0 && !step.runs.is_empty(), "a move moves something");
             copied += step.extents;
             for run in &step.runs {
                 if self.move_run(state, run, step.plane).is_err() {
@@ -145,6 +147,7 @@ impl Core {
     /// Copies a run into a plane and shows it from there.
     fn move_run(&self, state: &mut State, run: &Run, plane: u32) -> Result<()> {
         assert!(self.is_free(state, run, plane), "INV-AREA-1: nobody sees what is overwritten");
+        assert!(state.runs.covers(run.start, run.end()), "what is copied is there");
         self.take_room(run.len)?;
         let range = AreaOffset(run.start)..AreaOffset(run.end());
         let extents = self.geometry.covering(&range);

@@ -102,6 +102,7 @@ fn zeros(len: u32) -> Box<[AtomicU32]> {
 
 impl States {
     pub(crate) fn new(extents: u32) -> Self {
+        assert!(extents > 0, "an area has at least one extent");
         States { words: zeros(extents), present: zeros(extents.div_ceil(GROUP)) }
     }
 
@@ -204,7 +205,7 @@ impl States {
 
     /// Whether any of a range of extents has memory.
     pub(crate) fn any_present(&self, extents: std::ops::Range<u32>) -> bool {
-        assert!(extents.start <= extents.end && extents.end <= self.len());
+        assert!(extents.start <= extents.end && extents.end <= self.len(), "extents of the area");
         let mut at = extents.start;
         while at < extents.end {
             let end = (at / GROUP + 1).saturating_mul(GROUP).min(extents.end);
@@ -262,7 +263,7 @@ impl OwnTable {
         self.0.get(i / CHUNK)?.as_ref()?[i % CHUNK]
     }
 
-    /// All extents with an entry.
+    /// All extents with an entry, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ExtentId, Own)> + '_ {
         let chunks = self.0.iter().enumerate().filter_map(|(c, chunk)| Some((c, chunk.as_ref()?)));
         chunks.flat_map(|(c, chunk)| {
@@ -273,6 +274,10 @@ impl OwnTable {
 
     /// Sets or forgets an entry; returns the one before.
     pub(crate) fn set(&mut self, extent: ExtentId, own: Option<Own>) -> Option<Own> {
+        assert!(
+            own.is_none_or(|own| own.plane < crate::geometry::MAX_PLANES && own.born.0 > 0),
+            "a version lies in a plane, and belongs to an epoch"
+        );
         let i = extent.0 as usize;
         if self.0.len() <= i / CHUNK {
             own?;

@@ -14,6 +14,8 @@ use rustix::io::Errno;
 
 use crate::area::Core;
 use crate::error::{Fault, Result};
+use crate::extents::BUSY;
+use crate::geometry::MAX_PLANES;
 use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::steps::{Step, Way};
@@ -38,6 +40,11 @@ impl Core {
     /// Does a step; `replaced` is how many of its bytes show something else afterwards, also when
     /// it fails.
     pub(crate) fn perform(&self, step: &Step, file: &File, replaced: &mut u64) -> Result<()> {
+        assert!(step.len > 0 && *replaced == 0, "a step is begun once");
+        debug_assert!(
+            step.extents().all(|e| self.states.get(e) == BUSY),
+            "INV-AREA-3: what is filled outside the lock is claimed"
+        );
         match step.way {
             Way::Fresh { plane, zero } => self.map_fresh(step, file, plane, zero, replaced),
             Way::InPlace => {
@@ -117,6 +124,7 @@ impl Core {
     }
 
     pub(crate) fn plane_run(&self, start: u64, len: u64, plane: u32) -> Run {
+        assert!(plane < MAX_PLANES && start + len <= self.geometry.reserve().0, "in one plane");
         let file_offset = self.geometry.plane_offset(plane, AreaOffset(start));
         Run { start, len, source: 0, file_offset }
     }
@@ -194,6 +202,7 @@ impl Core {
             *replaced += piece;
             self.counters.copied_bytes.fetch_add(piece, Ordering::Relaxed);
         }
+        assert_eq!(*replaced, len, "all of it, and nothing beyond");
         Ok(())
     }
 
@@ -207,8 +216,9 @@ impl Core {
     ) -> Result<()> {
         let path = self.memory_path();
         let fault = |e: Errno| mapping_fault(e, &path);
-        debug_assert!((len as usize).is_multiple_of(SPAN_ALIGN));
+        assert!((len as usize).is_multiple_of(SPAN_ALIGN), "smaller extents go another way");
         let scratch = Span::reserve_scratch(len as usize).map_err(fault)?;
+        assert_eq!(scratch.len() as u64, len, "moved over exactly what is replaced");
         scratch.map(0, len as usize, file, file_offset, true).map_err(fault)?;
         scratch.advise_huge(0, len as usize);
         self.populate(&scratch, 0, len, file, file_offset)?;

@@ -118,7 +118,7 @@ extern "C" fn in_child() {
     // SAFETY: see `ForkSlot`.
     let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     for held in &mut fork.areas {
-        debug_assert!(held.state.busy == 0, "INV-AREA-3: the areas were idle at the fork");
+        assert!(held.state.busy == 0, "INV-AREA-3: the areas were idle at the fork");
         held.core.sessions.freezing.store(false, Ordering::SeqCst);
         match held.core.tracked.get() {
             Some(_) => held.core.copy_in_child(&held.state, held.lease.is_some()),

@@ -97,7 +97,7 @@ impl Geometry {
     /// The extent that holds `offset`, which must lie below `reserve`.
     #[inline]
     pub fn extent_of(&self, offset: AreaOffset) -> ExtentId {
-        debug_assert!(offset.0 < self.reserve);
+        debug_assert!(offset.0 < self.reserve, "an offset of the area");
         if offset.0 < self.small_zone {
             ExtentId((offset.0 / SMALL_EXTENT.0) as u32)
         } else {
@@ -108,7 +108,7 @@ impl Geometry {
     /// Where an extent begins.
     #[inline]
     pub fn start(&self, extent: ExtentId) -> AreaOffset {
-        debug_assert!(extent.0 <= self.extent_count());
+        debug_assert!(extent.0 <= self.extent_count(), "an extent, or the end of the area");
         let i = u64::from(extent.0);
         match i.checked_sub(self.small_count()) {
             None => AreaOffset(i * SMALL_EXTENT.0),
@@ -160,6 +160,7 @@ impl Geometry {
         if r.start < r.end && self.range(ExtentId(r.end - 1)).end > range.end {
             r.end -= 1;
         }
+        assert!(r.start <= r.end, "empty at least");
         r
     }
 
@@ -177,7 +178,7 @@ impl Geometry {
     /// Where plane `plane` of the extent at area offset `offset` lies in the memory file.
     #[inline]
     pub(crate) fn plane_offset(&self, plane: u32, offset: AreaOffset) -> u64 {
-        debug_assert!(plane < MAX_PLANES && offset.0 < self.reserve);
+        debug_assert!(plane < MAX_PLANES && offset.0 < self.reserve, "a place in one plane");
         u64::from(plane) * self.reserve + offset.0
     }
 }

@@ -85,6 +85,8 @@ impl Inventory {
                 out.add(folder, epoch)?;
             }
         }
+        assert!(out.live.contains_key(&out.committed.epoch), "what is current is alive");
+        assert!(out.live.keys().all(|e| *e <= out.highest), "the next epoch is a new one");
         Ok(out)
     }
 
@@ -201,7 +203,7 @@ fn punch_except<'a>(
             let (kept_from, kept_to) = keep.get(next).copied().unwrap_or((u64::MAX, u64::MAX));
             if kept_from > at {
                 let stop = kept_from.min(end);
-                assert!(at < stop && stop <= end);
+                assert!(at < stop && stop <= end, "INV-AREA-5: only what lies between is punched");
                 file::punch(file, at, stop - at, &path)?;
                 freed += stop - at;
                 at = stop;

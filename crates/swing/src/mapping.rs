@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::departure::Departure;
 use crate::error::{Fault, Result};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, SMALL_EXTENT};
 use crate::lease::Lease;
 use crate::namespace::Namespace;
 use crate::runs::Run;
@@ -59,7 +59,7 @@ impl Mapping {
     }
 
     fn over(ns: &Namespace, geometry: Geometry, span: Span) -> Arc<Self> {
-        assert_eq!(span.len(), geometry.reserve().as_usize());
+        assert_eq!(span.len(), geometry.reserve().as_usize(), "addresses for all of the area");
         Arc::new(Self {
             span,
             geometry,
@@ -125,7 +125,8 @@ impl Mapping {
     ) -> Result<(), Errno> {
         let (at, len) = (run.start as usize, run.len as usize);
         assert!(run.end() <= self.geometry.reserve().0, "a run lies inside its area");
-        debug_assert!(run.file_offset.is_multiple_of(4096) && run.start.is_multiple_of(4096));
+        let whole = |at: u64| at.is_multiple_of(SMALL_EXTENT.0);
+        assert!(whole(run.start) && whole(run.len) && whole(run.file_offset), "whole extents");
         self.span.map(at, len, file, run.file_offset, writable)?;
         self.advise(run.start, run.end());
         Ok(())

@@ -117,7 +117,9 @@ impl Core {
         }));
         let moved =
             |run: Run| Run { source: if run.source == 0 { slot } else { run.source }, ..run };
+        let shown = state.runs.bytes();
         state.runs = RunMap::from_runs(state.runs.iter().map(moved));
+        assert_eq!(state.runs.bytes(), shown, "INV-AREA-16: the same bytes, from elsewhere");
         state.former = Some(Former { last: epoch });
         state.own = OwnTable::default();
         state.versions = Versions::default();
@@ -145,7 +147,7 @@ impl Core {
     pub(crate) fn settle_memory(&self, state: &mut State) {
         let was_movable = self.movable.swap(false, Ordering::SeqCst);
         if was_movable && self.on_small && state.memory.is_none() {
-            debug_assert!(state.former.is_none(), "it has never had memory");
+            assert!(state.former.is_none(), "it has never had memory");
             state.backing = Backing::Memfd;
         }
     }

@@ -36,7 +36,7 @@ impl Presence {
             return false;
         }
         let mut extents = self.geometry.covering(range);
-        debug_assert!(extents.end <= self.states.len(), "extents lie inside the area");
+        assert!(extents.end <= self.states.len(), "extents lie inside the area");
         extents.all(|e| self.states.get(ExtentId(e)) != ABSENT)
     }
 }

@@ -86,6 +86,12 @@ impl RunMap {
             .collect()
     }
 
+    /// The run that shows a byte.
+    pub(crate) fn at(&self, offset: u64) -> Option<Run> {
+        let (&start, piece) = self.map.range(..=offset).next_back()?;
+        (offset - start < piece.len).then(|| run(start, piece))
+    }
+
     /// The run that begins before `start` and reaches into `start..end`.
     fn first_before(&self, start: u64, end: u64) -> Option<Run> {
         if start >= end {
@@ -109,6 +115,7 @@ impl RunMap {
 
     /// Forgets `start..end`.
     pub(crate) fn clear(&mut self, start: u64, end: u64) {
+        assert!(start <= end, "a range is ordered");
         if let Some(r) = self.first_before(start, end) {
             self.take(r.start);
             self.put(r.clip(r.start, start));
@@ -116,7 +123,7 @@ impl RunMap {
                 self.put(r.clip(end, r.end()));
             }
         }
-        let inside: Vec<u64> = self.map.range(start..end.max(start)).map(|(&s, _)| s).collect();
+        let inside: Vec<u64> = self.map.range(start..end).map(|(&s, _)| s).collect();
         for s in inside {
             let Some(r) = self.take(s) else { continue };
             if r.end() > end {
@@ -127,7 +134,8 @@ impl RunMap {
 
     /// Records that a range shows a file range, replacing what it showed before.
     pub(crate) fn set(&mut self, new: Run) {
-        assert!(new.len > 0 && new.start.checked_add(new.len).is_some());
+        assert!(new.len > 0 && new.start.checked_add(new.len).is_some(), "a run of some bytes");
+        assert!(new.file_offset.checked_add(new.len).is_some(), "a range of a file");
         self.clear(new.start, new.end());
         let mut merged = new;
         if let Some((&s, p)) = self.map.range(..new.start).next_back() {
@@ -156,6 +164,7 @@ impl RunMap {
     }
 
     fn put(&mut self, r: Run) {
+        assert!(r.len > 0, "nothing is no run");
         let slot = r.source as usize;
         if self.bytes.len() <= slot {
             self.bytes.resize(slot + 1, 0);
@@ -244,6 +253,8 @@ mod tests {
             let (a, b) = (rng.u64(0..N), rng.u64(0..=N));
             let expected = (a..b).all(|i| model[i as usize].is_some());
             assert_eq!(map.covers(a, b), expected || a >= b);
+            let at = map.at(a).map(|r| (r.source, r.file_offset + (a - r.start)));
+            assert_eq!(at, model[a as usize]);
         }
     }
 }

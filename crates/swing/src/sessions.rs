@@ -34,14 +34,15 @@ pub struct Storing<'a> {
 
 impl Drop for Storing<'_> {
     fn drop(&mut self) {
-        self.alive.fetch_sub(1, Ordering::Release);
+        let before = self.alive.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "each session ends once");
     }
 }
 
 impl Drop for WriteSession {
     fn drop(&mut self) {
         let before = self.core.sessions.alive.fetch_sub(1, Ordering::Release);
-        debug_assert!(before > 0);
+        assert!(before > 0, "each session ends once");
     }
 }
 

@@ -56,6 +56,7 @@ impl Area {
         }
         let mapped = state.runs.bytes();
         let own = state.runs.bytes_of(0);
+        assert!(own <= mapped && mapped <= core.geometry.reserve().0, "sums follow the runs");
         let early = |e: &&ExtentId| {
             let own = state.own.get(**e);
             core.states.get(**e) == extents::FROZEN

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::area::{Core, State};
 use crate::barrier::WriteIntent;
 use crate::error::{Fault, Result};
-use crate::extents::{ABSENT, BUSY, PRIVATE};
+use crate::extents::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::units::{AreaOffset, ExtentId};
 use crate::versions::visible;
 
@@ -38,6 +38,10 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
     pub(crate) fn extents(&self) -> impl Iterator<Item = ExtentId> + use<> {
         (self.first.0..self.first.0 + self.count).map(ExtentId)
     }
@@ -53,13 +57,18 @@ impl Core {
         extents: Range<u32>,
         intent: WriteIntent,
     ) -> Result<(Vec<Step>, Option<Arc<File>>)> {
+        assert!(extents.end <= self.states.len(), "the range was checked");
         let inside = self.geometry.inside(range);
         let mut steps: Vec<Step> = Vec::new();
         let mut highest = 0;
         for e in extents {
             let extent = ExtentId(e);
-            if self.states.get(extent) == PRIVATE {
-                continue;
+            match self.states.get(extent) {
+                PRIVATE => continue,
+                word => assert!(
+                    matches!(word, ABSENT | FROZEN),
+                    "INV-AREA-3: {extent} is settled, not {word}"
+                ),
             }
             let overwrite = intent == WriteIntent::Overwrite && inside.contains(&e);
             let beside = self.planes_beside(state, &steps, extent);
@@ -72,7 +81,7 @@ impl Core {
             }
             self.add_step(&mut steps, extent, way);
         }
-        debug_assert!(steps.windows(2).all(|s| s[0].start + s[0].len <= s[1].start));
+        assert!(steps.windows(2).all(|s| s[0].end() <= s[1].start), "steps do not overlap");
         if steps.is_empty() {
             return Ok((steps, None));
         }
@@ -127,6 +136,7 @@ impl Core {
         }
         let current = own.map(|o| o.plane);
         let choice = state.versions.choose(&self.geometry, extent, current, beside)?;
+        assert_ne!(Some(choice.plane), current, "INV-AREA-1: a visible version stays");
         Some(match (absent, overwrite) {
             (_, true) => Way::Fresh { plane: choice.plane, zero: false },
             (true, false) => Way::Fresh { plane: choice.plane, zero: choice.spare },
@@ -138,6 +148,7 @@ impl Core {
         let (start, len) = (self.geometry.start(extent).0, self.geometry.len(extent).0);
         if let Some(last) = steps.last_mut() {
             let adjacent = last.first.0 + last.count == extent.0 && last.way == way;
+            assert!(last.first.0 + last.count <= extent.0, "extents come in order");
             if adjacent && self.geometry.is_small(last.first) == self.geometry.is_small(extent) {
                 last.count += 1;
                 last.len += len;

@@ -33,6 +33,7 @@ impl<T> LiveEpochs for BTreeMap<Epoch, T> {
 
 /// Whether any live manifest shows a version.
 pub(crate) fn visible(live: &impl LiveEpochs, born: Epoch, freed: Epoch) -> bool {
+    debug_assert!(born <= freed, "INV-AREA-2: nothing is freed before it was born");
     live.before(freed).is_some_and(|newest| newest >= born)
 }
 
@@ -133,6 +134,7 @@ impl Versions {
         let fits = |p: &u32| current != Some(*p) && *p != crowd && !planes.retired.contains(p);
         let spare = planes.spare.iter().copied().find(|p| fits(p));
         let plane = spare.or_else(|| (0..MAX_PLANES).find(fits))?;
+        assert!(current != Some(plane) && plane != crowd, "apart from both");
         Some(Choice { plane, spare: spare.is_some() })
     }
 
@@ -226,16 +228,20 @@ impl Versions {
         born: Epoch,
         freed: Epoch,
     ) {
+        assert!(plane < MAX_PLANES && born < freed, "some manifest shows it");
         let planes = self.planes.entry(extent).or_default();
-        assert!(!planes.retired.contains(&plane), "INV-AREA-2: one version is in one state");
+        assert!(
+            !planes.spare.contains(&plane) && !planes.retired.contains(&plane),
+            "INV-AREA-2: one version is in one state"
+        );
         planes.retired.push(plane);
-        assert!(!planes.spare.contains(&plane) && born < freed, "INV-AREA-2");
         self.retired.entry(freed).or_default().push(Retired { extent, plane, born });
         self.retired_bytes += geometry.len(extent).0;
     }
 
     /// Adds a plane that has memory nobody can see.
     pub(crate) fn add_spare(&mut self, geometry: &Geometry, extent: ExtentId, plane: u32) {
+        assert!(plane < MAX_PLANES, "it came from a plane");
         let planes = self.planes.entry(extent).or_default();
         assert!(
             !planes.spare.contains(&plane) && !planes.retired.contains(&plane),
@@ -258,6 +264,7 @@ impl Versions {
         live: &impl LiveEpochs,
         gone: Epoch,
     ) {
+        assert_ne!(live.before(gone.next()), Some(gone), "it is gone");
         // Only versions freed after it, and not after the next live manifest (which shows those),
         // can be affected.
         let until = live.after(gone).unwrap_or(Epoch(u64::MAX));
@@ -281,9 +288,12 @@ impl Versions {
                 let len = geometry.len(v.extent).0;
                 assert!(self.retired_bytes >= len, "sums follow the versions");
                 self.retired_bytes -= len;
-                if let Some(planes) = self.planes.get_mut(&v.extent) {
-                    planes.retired.retain(|p| *p != v.plane);
-                }
+                let retired = self.planes.get_mut(&v.extent).map(|planes| &mut planes.retired);
+                let listed = retired.and_then(|planes| {
+                    let at = planes.iter().position(|p| *p == v.plane)?;
+                    Some(planes.swap_remove(at))
+                });
+                assert_eq!(listed, Some(v.plane), "INV-AREA-2: a retired version has its plane");
                 self.add_spare(geometry, v.extent, v.plane);
             }
         }
@@ -354,7 +364,10 @@ pub(crate) fn merge(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     for (start, len) in ranges {
         match out.last_mut() {
             Some(last) if last.0 + last.1 == start => last.1 += len,
-            _ => out.push((start, len)),
+            last => {
+                assert!(last.is_none_or(|l| l.0 + l.1 < start), "ranges do not overlap");
+                out.push((start, len));
+            }
         }
     }
     out

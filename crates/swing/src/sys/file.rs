@@ -291,7 +291,7 @@ pub(crate) fn set_len(file: &File, len: u64, path: &Path) -> Result<()> {
 /// Gives the memory of a range of a file back to the system; the range reads as zeros afterwards.
 pub(crate) fn punch(file: &File, offset: u64, len: u64, path: &Path) -> Result<()> {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    debug_assert!(len > 0 && offset.is_multiple_of(4096) && len.is_multiple_of(4096));
+    assert!(len > 0 && offset.checked_add(len).is_some(), "a range of the file");
     retry(|| fs::fallocate(file, mode, offset, len))
         .map_err(|e| Fault::io("give back memory of", path, e))
 }

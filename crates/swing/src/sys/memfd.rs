@@ -53,7 +53,7 @@ pub(crate) fn create(area: AreaId, folder: &Path) -> Result<File> {
     // cannot write because of how they open it.
     fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::SEAL).map_err(fault)?;
     let file = File::from(fd);
-    debug_assert!(is_one(&file));
+    assert!(is_one(&file), "INV-AREA-14: sealed against shrinking");
     Ok(file)
 }
 
