@@ -45,6 +45,7 @@ __all__ = [
     "TransactionError",
     "FileError",
     "CorruptError",
+    "MemoryGoneError",
     "QueryInterruptedError",
     "ForkedError",
     "ClosedError",
@@ -205,6 +206,13 @@ class FileError(OperationalError):
 
 class CorruptError(OperationalError):
     """Shared memory holds something that is not a valid database: see ``path`` and ``detail``."""
+
+
+class MemoryGoneError(OperationalError):
+    """The memory of the database ``name`` went with the last process that held it: it was a memfd,
+    not a file in the folder ``path``. Drop it or make it anew, and keep a process open that uses
+    it.
+    """
 
 
 class QueryInterruptedError(OperationalError):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -138,6 +141,29 @@ def test_a_database_that_was_never_shared(home):
         shy.share()
         assert swingdb.snapshot("shy").execute("SELECT a FROM t").fetchone() == (1,)
     swingdb.drop("shy")
+
+
+MAKE = """
+import swingdb
+with swingdb.connect("brief") as con:
+    con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    con.share()
+"""
+
+
+def test_memory_that_went_with_its_last_process(home):
+    memfds = {**os.environ, "SWINGDB_BACKING": "memfd"}
+    subprocess.run([sys.executable, "-c", MAKE], env=memfds, check=True)
+    for use in (swingdb.snapshot, swingdb.connect):
+        with pytest.raises(swingdb.MemoryGoneError) as caught:
+            use("brief")
+        assert isinstance(caught.value, swingdb.OperationalError)
+        assert caught.value.name == "brief"
+        assert caught.value.path.startswith(str(home))
+        assert "doctor" in str(caught.value)
+    swingdb.drop("brief")
+    with swingdb.connect("brief") as again:
+        assert again.execute("SELECT count(*) FROM information_schema.tables").fetchone()
 
 
 def test_files(con, tmp_path):

@@ -182,3 +182,13 @@ fn generated_data_is_the_same_for_the_same_seed() {
     let lines = world.ok(&["sql", "tpch", "SELECT count(*) AS n FROM region", "-m", "csv"]);
     assert_eq!(lines, "n\n5\n");
 }
+
+#[test]
+fn memory_that_went_with_its_last_process() {
+    let world = World::new();
+    let mut writer = world.command(["db", "-c", "CREATE TABLE t AS SELECT 1 AS x", "-c", "SHARE"]);
+    assert!(writer.env("SWINGDB_BACKING", "memfd").status().unwrap().success());
+    let error = world.fails(1, &["sql", "db", COUNT]);
+    assert!(error.contains("\"db\"") && error.contains("last process"), "{error}");
+    world.ok(&["drop", "db"]);
+}

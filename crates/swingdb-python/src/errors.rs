@@ -117,6 +117,11 @@ fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'stat
             details.set_item("detail", message)?;
             "CorruptError"
         }
+        Error::MemoryGone { name, folder } => {
+            details.set_item("name", name)?;
+            details.set_item("path", folder.to_string_lossy())?;
+            "MemoryGoneError"
+        }
         Error::Closed { what } => {
             details.set_item("kind", what)?;
             "ClosedError"

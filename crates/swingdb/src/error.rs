@@ -210,6 +210,20 @@ pub enum Error {
         /// What was found where.
         message: String,
     },
+    /// The memory of a database went with the last process that held it: it was no file but a
+    /// memfd. What was in it cannot be had any more.
+    #[error(
+        "the memory of database {name:?} went with the last process that held it: it was a memfd, \
+         not a file in {}; drop the database or make it anew, and keep a process open that writes \
+         or reads it, or give that file system more room (swingdb doctor says how)",
+        folder.display()
+    )]
+    MemoryGone {
+        /// The database (or the one that it depends on).
+        name: String,
+        /// The folder of its area.
+        folder: PathBuf,
+    },
     /// The statement was interrupted by the caller; nothing of it was applied.
     #[error("interrupted")]
     Interrupted,

@@ -1,5 +1,6 @@
 //! Errors of the layers below in the words of this crate.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use swing::{
@@ -39,6 +40,11 @@ pub(super) fn suggest(error: Error, namespace: &Namespace) -> Error {
     }
 }
 
+fn memory_gone(name: &str, link: &Path) -> Error {
+    let folder = link.parent().unwrap_or(link).to_path_buf();
+    Error::MemoryGone { name: name.to_owned(), folder }
+}
+
 pub(super) fn open_error(error: OpenError, name: &str) -> Error {
     match error {
         OpenError::NotFound { .. } => missing(name),
@@ -50,6 +56,7 @@ pub(super) fn open_error(error: OpenError, name: &str) -> Error {
         OpenError::OutOfMemory { needed, file_system, free } => {
             Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
         }
+        OpenError::MemoryGone { path, .. } => memory_gone(name, &path),
         OpenError::Forked => Error::Forked,
         OpenError::Io(failure) => io(failure),
         other => Error::Execution { message: other.to_string() },
@@ -77,6 +84,7 @@ pub(super) fn hook_error(error: HookError, name: &str) -> Error {
             message: format!("{}: {detail}", path.display()),
         },
         HookError::Io(failure) => io(failure),
+        HookError::MemoryGone { path, .. } => memory_gone(name, &path),
         HookError::NotShared { .. } => Error::NotShared { name: name.to_owned() },
         other => Error::Execution { message: other.to_string() },
     }
