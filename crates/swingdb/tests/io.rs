@@ -8,6 +8,8 @@ mod csv;
 mod duckdb;
 #[path = "io/errors.rs"]
 mod errors;
+#[path = "io/first_error.rs"]
+mod first_error;
 #[path = "io/formats.rs"]
 mod formats;
 #[path = "io/generated.rs"]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::infer_json_schema_from_iterator;
 use parking_lot::Mutex;
@@ -44,16 +45,21 @@ impl JsonScan {
         target: Option<&Target<'_>>,
     ) -> Result<Self> {
         let Some(first) = files.first() else { return Err(Error::internal("no JSON file")) };
-        let (sample, line_bytes) = sample(first, options)?;
-        if sample.is_empty() && target.is_none() {
+        let mut sample = Sample::take(first, options)?;
+        let line_bytes = sample.line_bytes();
+        let inferred = sample.schema(first)?;
+        let is_empty = sample.values.is_empty();
+        if is_empty && let Some(bad) = sample.bad {
+            return Err(bad);
+        }
+        if is_empty && target.is_none() {
             return Err(first.broken("is empty: nothing to find columns in"));
         }
-        let schema = with_views(&infer(first, &sample)?);
-        let schema = with_times(&schema, &sample);
+        let schema = with_times(&with_views(&inferred), &sample.values);
         let (schema, target_columns) = match target {
             None => (given_types(first, schema, options)?, None),
             // No rows, whatever their columns would be.
-            Some(_) if sample.is_empty() => (Arc::new(Schema::empty()), Some(Vec::new())),
+            Some(_) if is_empty => (Arc::new(Schema::empty()), Some(Vec::new())),
             Some(target) => {
                 let names: Vec<String> =
                     schema.fields().iter().map(|field| field.name().clone()).collect();
@@ -66,6 +72,7 @@ impl JsonScan {
                 (Arc::new(Schema::new(fields.collect::<Vec<_>>())), Some(matched.target_columns))
             }
         };
+        sample.check(first, &schema)?;
         Ok(Self { schema, target_columns, block_bytes: options.block_bytes, line_bytes })
     }
 
@@ -138,19 +145,19 @@ fn open_lines(file: &InputFile, run: Option<&Run<'_>>) -> Result<Box<dyn Read + 
     })
 }
 
-/// All rows of some lines; `None` when they are blank.
+/// All rows of some lines; `None` when they are blank. What is on a line is one object: a value
+/// that goes on in the next one would be understood or not as blocks happen to be cut.
 fn decode(schema: &SchemaRef, text: &[u8], strict: bool) -> Result<Option<RecordBatch>> {
     let lines = memchr::memchr_iter(b'\n', text).count() + 1;
     let builder =
         ReaderBuilder::new(Arc::clone(schema)).with_batch_size(lines + 1).with_strict_mode(strict);
     let mut decoder = builder.build_decoder()?;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let taken = decoder.decode(rest)?;
-        if taken == 0 {
-            return Err(Error::internal("a JSON block has more rows than lines"));
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let before = decoder.len();
+        let taken = decoder.decode(line)?;
+        if taken < line.len() || decoder.has_partial_record() || decoder.len() > before + 1 {
+            return Err(Error::plan("a line is not one JSON object"));
         }
-        rest = &rest[taken..];
     }
     Ok(decoder.flush()?)
 }
@@ -164,7 +171,7 @@ fn first_bad_line(file: &InputFile, schema: &SchemaRef, block: &csv::Block, stri
                 let value = serde_json::from_slice::<serde_json::Value>(line);
                 match (value, decode(schema, line, strict)) {
                     _ if line.trim_ascii().is_empty() => None,
-                    (Err(error), _) => Some(format!("is no JSON: {error}")),
+                    (Err(error), _) => Some(no_json(&error)),
                     (Ok(value), _) if !value.is_object() => Some("is no JSON object".to_string()),
                     (Ok(_), Err(error)) if decode(schema, line, false).is_ok() => Some(format!(
                         "has a member that no row of the sample has ({error}); look at all rows \
@@ -181,51 +188,106 @@ fn first_bad_line(file: &InputFile, schema: &SchemaRef, block: &csv::Block, stri
             return Error::Import { path: file.path.clone(), line: line_number, message };
         }
     }
-    let message = "has a value that spans lines; write one object a line".to_string();
+    let message = "has lines that are not one object each".to_string();
     Error::Import { path: file.path.clone(), line: Some(block.first_line), message }
 }
 
-/// The first objects of a file, and the average length of a line.
-fn sample(file: &InputFile, options: &ImportOptions) -> Result<(Vec<serde_json::Value>, usize)> {
-    let rows = options.sample_rows.unwrap_or(SAMPLE_ROWS);
-    let limit = if rows == u64::MAX { u64::MAX } else { SAMPLE_BYTES };
-    let mut text = Vec::new();
-    let read = open_lines(file, None)?.take(limit).read_to_end(&mut text);
-    let whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
-    if !whole {
-        let end = memchr::memrchr(b'\n', &text).map_or(text.len(), |end| end + 1);
-        text.truncate(end);
-    }
-    let mut values = Vec::new();
-    let mut bytes = 0;
-    for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        if values.len() as u64 >= rows {
-            break;
-        }
-        bytes += line.len() + 1;
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let line_error = |message: String| Error::Import {
-            path: file.path.clone(),
-            line: Some(number as u64 + 1),
-            message: format!("{} {message}", shown(line)),
-        };
-        let value: serde_json::Value = serde_json::from_slice(line)
-            .map_err(|error| line_error(format!("is no JSON: {error}")))?;
-        if !value.is_object() {
-            return Err(line_error("is no JSON object".to_string()));
-        }
-        values.push(value);
-    }
-    let line_bytes = bytes / values.len().max(1) + 1;
-    Ok((values, line_bytes))
+fn no_json(error: &serde_json::Error) -> String {
+    let whole = if error.is_eof() { "; write each object on one line" } else { "" };
+    format!("is no JSON: {error}{whole}")
 }
 
-fn infer(file: &InputFile, sample: &[serde_json::Value]) -> Result<SchemaRef> {
-    let schema =
-        infer_json_schema_from_iterator(sample.iter().map(Ok::<_, arrow::error::ArrowError>))
-            .map_err(|error| file.broken(&format!("has no consistent columns: {error}")))?;
+/// The first lines of a file.
+struct Sample {
+    text: Vec<u8>,
+    /// The objects, with the number of the line of each.
+    values: Vec<serde_json::Value>,
+    numbers: Vec<u64>,
+    /// The error of the line that ended the sample.
+    bad: Option<Error>,
+}
+
+impl Sample {
+    fn take(file: &InputFile, options: &ImportOptions) -> Result<Self> {
+        let rows = options.sample_rows.unwrap_or(SAMPLE_ROWS);
+        let limit = if rows == u64::MAX { u64::MAX } else { SAMPLE_BYTES };
+        let mut text = Vec::new();
+        let read = open_lines(file, None)?.take(limit).read_to_end(&mut text);
+        let whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
+        if !whole {
+            let end = memchr::memrchr(b'\n', &text).map_or(text.len(), |end| end + 1);
+            text.truncate(end);
+        }
+        let (mut values, mut numbers, mut bad, mut end) = (Vec::new(), Vec::new(), None, 0);
+        for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+            if values.len() as u64 >= rows {
+                break;
+            }
+            let wrong = match serde_json::from_slice::<serde_json::Value>(line) {
+                _ if line.trim_ascii().is_empty() => None,
+                Ok(value) if value.is_object() => {
+                    values.push(value);
+                    numbers.push(number);
+                    None
+                }
+                Ok(_) => Some("is no JSON object".to_string()),
+                Err(error) => Some(no_json(&error)),
+            };
+            if let Some(wrong) = wrong {
+                let message = format!("{} {wrong}", shown(line.trim_ascii_end()));
+                bad = Some(Error::Import { path: file.path.clone(), line: Some(number), message });
+                break;
+            }
+            end += line.len();
+        }
+        text.truncate(end);
+        Ok(Self { text, values, numbers, bad })
+    }
+
+    /// Bytes of a line, on average.
+    fn line_bytes(&self) -> usize {
+        self.text.len() / self.values.len().max(1) + 1
+    }
+
+    /// The columns. The sample ends before a row that does not go together with those before it.
+    fn schema(&mut self, file: &InputFile) -> Result<SchemaRef> {
+        let error = match infer(&self.values) {
+            Ok(schema) => return Ok(schema),
+            Err(error) => error,
+        };
+        // More rows never make the columns of fewer ones consistent.
+        let (mut good, mut broken) = (0, self.values.len());
+        while good + 1 < broken {
+            let middle = (good + broken) / 2;
+            match infer(&self.values[..middle]) {
+                Ok(_) => good = middle,
+                Err(_) => broken = middle,
+            }
+        }
+        let line = self.numbers.get(good).copied();
+        let lines = self.text.split_inclusive(|byte| *byte == b'\n');
+        let before = lines.take(line.map_or(0, |line| line as usize - 1)).map(<[u8]>::len).sum();
+        self.values.truncate(good);
+        self.text.truncate(before);
+        let message = format!("has no consistent columns: {error}");
+        self.bad = Some(Error::Import { path: file.path.clone(), line, message });
+        Ok(infer(&self.values)?)
+    }
+
+    /// The error of the first faulty line, when one has been met: those before it may be faulty
+    /// too, when they are read as rows of `schema`.
+    fn check(self, file: &InputFile, schema: &SchemaRef) -> Result<()> {
+        let Some(bad) = self.bad else { return Ok(()) };
+        if decode(schema, &self.text, true).is_ok() {
+            return Err(bad);
+        }
+        let block = csv::Block { index: 0, first_line: 1, text: self.text };
+        Err(first_bad_line(file, schema, &block, true))
+    }
+}
+
+fn infer(sample: &[serde_json::Value]) -> std::result::Result<SchemaRef, ArrowError> {
+    let schema = infer_json_schema_from_iterator(sample.iter().map(Ok::<_, ArrowError>))?;
     // A member that is always null has no type yet.
     let fields: Vec<Field> = schema
         .fields()

@@ -36,6 +36,13 @@ pub(super) struct BadField {
     pub(super) field: Field,
 }
 
+impl BadField {
+    /// Bad fields of one batch are in this order in the file.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.row, self.field.start())
+    }
+}
+
 impl Batch<'_> {
     /// The fields of file column `column`, record after record.
     #[inline]
@@ -106,6 +113,14 @@ enum Data {
     D256(Vec<i256>),
     Text(StringViewBuilder),
     Blob(BinaryViewBuilder),
+}
+
+/// Whether a value that is none of the type is found by [`Column::finish`] only, not by
+/// [`Column::append`].
+pub(super) fn is_settled_late(data_type: &DataType) -> bool {
+    let column = Column::new(data_type, DateStyle::Iso, 0);
+    let is_text = matches!(column.data, Data::Text(_)) && !data_type.is_string();
+    is_text || matches!(data_type, DataType::FixedSizeBinary(_))
 }
 
 /// Strings longer than an inline view go into blocks of this size.

@@ -76,6 +76,17 @@ pub enum RecordFault {
     },
 }
 
+impl RecordFault {
+    /// Where it is in the block.
+    pub fn position(&self) -> usize {
+        match *self {
+            Self::FieldCount { start, .. } => start,
+            Self::Unclosed { open } => open,
+            Self::AfterQuote { at } => at,
+        }
+    }
+}
+
 /// The fields of a batch of records, record after record.
 #[derive(Debug, Default)]
 pub struct Fields {

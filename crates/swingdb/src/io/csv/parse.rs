@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 
-use super::columns::{BadField, Batch, Column};
+use super::columns::{BadField, Batch, Column, is_settled_late};
 use super::dialect::Dialect;
 use super::fields::{Fields, RecordFault, RecordReader, unescape};
 use super::split::Block;
@@ -43,16 +43,23 @@ pub struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// All records of `block`.
+    /// All records of `block`; the error is that of the first faulty line, wherever blocks begin.
     pub fn parse(&self, block: &Block) -> Result<RecordBatch, Error> {
-        let text = std::str::from_utf8(&block.text).map_err(|error| {
-            let at = error.valid_up_to();
-            let message = format!(
-                "{} is not valid UTF-8; convert the file to UTF-8 first",
-                shown(&block.text[at..(at + 4).min(block.text.len())])
-            );
-            self.error(self.line(block, at), message)
-        })?;
+        let parsed = match std::str::from_utf8(&block.text) {
+            Ok(text) => self.records(block, text),
+            Err(error) => Err(self.not_utf8(block, error.valid_up_to())),
+        };
+        // Columns whose values are looked at last say nothing while others say something.
+        let is_late = |field: &Arc<Field>| is_settled_late(field.data_type());
+        match parsed {
+            Err(error) if self.layout.schema.fields().iter().any(is_late) => {
+                Err(self.one_by_one(block).unwrap_or(error))
+            }
+            parsed => parsed,
+        }
+    }
+
+    fn records(&self, block: &Block, text: &str) -> Result<RecordBatch, Error> {
         let columns = self.layout.file_columns.len();
         let mut reader = RecordReader::new(&block.text, self.dialect, Some(columns));
         let mut fields = Fields::default();
@@ -82,7 +89,59 @@ impl Parser<'_> {
                 Err(fault) => return Err(self.record_error(block, fault)),
             }
         }
-        self.finish(builders, rows)
+        self.finish(block, builders, rows)
+    }
+
+    /// The first error of a block whose text at `at` is no UTF-8.
+    fn not_utf8(&self, block: &Block, at: usize) -> Error {
+        let columns = self.layout.file_columns.len();
+        let mut reader = RecordReader::new(&block.text, self.dialect, Some(columns));
+        let (mut fields, mut start) = (Fields::default(), 0);
+        let fault = loop {
+            match reader.read(1, &mut fields) {
+                Err(fault) => break Some(fault).filter(|fault| fault.position() <= at),
+                Ok(true) if reader.position() <= at => start = reader.position(),
+                Ok(_) => break None,
+            }
+        };
+        if let Err(earlier) = self.parse(&head(block, start)) {
+            return earlier;
+        }
+        if let Some(fault) = fault {
+            return self.record_error(block, fault);
+        }
+        let message = format!(
+            "{} is not valid UTF-8; convert the file to UTF-8 first",
+            shown(&block.text[at..(at + 4).min(block.text.len())])
+        );
+        self.error(self.line(block, at), message)
+    }
+
+    /// The error of the first record of a block that has one when it stands alone.
+    fn one_by_one(&self, block: &Block) -> Option<Error> {
+        let columns = self.layout.file_columns.len();
+        let mut reader = RecordReader::new(&block.text, self.dialect, Some(columns));
+        let (mut fields, mut rest) = (Fields::default(), head(block, 0));
+        let mut start = 0;
+        loop {
+            let end = match reader.read(1, &mut fields) {
+                Ok(true) => reader.position(),
+                Ok(false) => return None,
+                Err(_) => block.text.len(),
+            };
+            // Line after line, so that the lines before need not be counted each time.
+            rest.first_line += lines(&rest.text, self.dialect);
+            rest.text.clear();
+            rest.text.extend_from_slice(&block.text[start..end]);
+            let parsed = match std::str::from_utf8(&rest.text) {
+                Ok(text) => self.records(&rest, text).err(),
+                Err(error) => Some(self.not_utf8(&rest, error.valid_up_to())),
+            };
+            if parsed.is_some() || end <= start {
+                return parsed;
+            }
+            start = end;
+        }
     }
 
     fn append(
@@ -96,7 +155,7 @@ impl Parser<'_> {
         {
             let (Some(builder), Some(source)) = (builder, source) else { continue };
             if let Err(bad) = builder.append(batch, *source)
-                && first.is_none_or(|(earlier, _)| bad.row < earlier.row)
+                && first.is_none_or(|(earlier, _)| bad.place() < earlier.place())
             {
                 first = Some((bad, index));
             }
@@ -107,13 +166,20 @@ impl Parser<'_> {
         }
     }
 
-    fn finish(&self, builders: Vec<Option<Column>>, rows: usize) -> Result<RecordBatch, Error> {
+    fn finish(
+        &self,
+        block: &Block,
+        builders: Vec<Option<Column>>,
+        rows: usize,
+    ) -> Result<RecordBatch, Error> {
         let schema = &self.layout.schema;
         let arrays =
             builders.into_iter().zip(schema.fields()).map(|(builder, field)| match builder {
                 Some(column) => column.finish().map_err(|error| {
                     let message = format!("column {:?}: {error}", field.name());
-                    self.error(None, message)
+                    let empty = block.text.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
+                    let line = (rows == 1).then(|| self.line(block, empty.count())).flatten();
+                    self.error(line, message)
                 }),
                 None => Ok(new_null_array(field.data_type(), rows)),
             });
@@ -131,8 +197,7 @@ impl Parser<'_> {
 
     fn line(&self, block: &Block, at: usize) -> Option<u64> {
         let before = &block.text[..at.min(block.text.len())];
-        let lines = memchr::memchr_iter(self.dialect.terminator, before).count() as u64;
-        Some(block.first_line + lines)
+        Some(block.first_line + lines(before, self.dialect))
     }
 
     fn error(&self, line: Option<u64>, message: String) -> Error {
@@ -205,6 +270,15 @@ impl Parser<'_> {
         );
         self.error(self.line(block, bad.field.start()), message)
     }
+}
+
+fn lines(text: &[u8], dialect: &Dialect) -> u64 {
+    memchr::memchr_iter(dialect.terminator, text).count() as u64
+}
+
+/// The records of a block before `end`, as a block.
+fn head(block: &Block, end: usize) -> Block {
+    Block { index: block.index, first_line: block.first_line, text: block.text[..end].to_vec() }
 }
 
 /// Text as an error shows it: in quotes, escaped, not too long.
