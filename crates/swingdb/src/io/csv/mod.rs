@@ -281,10 +281,11 @@ fn read_head(
             continue;
         }
         let record = sniff::first_record(&text[start..], dialect).unwrap_or_default();
+        let names = sniff::header_names(&record);
         let end = if read.is_err() { text.len() } else { end };
         lines += memchr::memchr_iter(dialect.terminator, &text[start..end]).count() as u64;
         let rest = std::io::Cursor::new(text.split_off(end)).chain(reader);
-        return Ok((Some(sniff::header_names(&record)), lines, Box::new(rest)));
+        return Ok((Some(names), lines, Box::new(rest)));
     }
 }
 

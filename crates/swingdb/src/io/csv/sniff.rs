@@ -6,6 +6,7 @@
 //! A value behind the sample that is not of the guessed type is an error with its line, never a
 //! silent NULL.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use arrow::datatypes::{DataType, TimeUnit};
@@ -54,7 +55,8 @@ pub struct Sniffed {
     pub types: Vec<DataType>,
 }
 
-type Record = Vec<Option<Vec<u8>>>;
+/// The fields of a record as they are meant, most of them where they stand in the text.
+type Record<'a> = Vec<Option<Cow<'a, [u8]>>>;
 
 /// Looks at `sample`, the first bytes of a file behind the skipped lines; `whole`: all of the file.
 /// `further` are pieces from other places of the file that begin with a record, if all is well.
@@ -65,18 +67,19 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
     };
     let (dialect, records) = best_dialect(sample, whole, terminator, hints);
     let columns = usual_count(&records).0;
-    let mut rows: Vec<&Record> = records.iter().filter(|record| record.len() == columns).collect();
-    let more: Vec<Record> =
+    let mut rows: Vec<&Record<'_>> =
+        records.iter().filter(|record| record.len() == columns).collect();
+    let more: Vec<Record<'_>> =
         further.iter().flat_map(|piece| regular_records(piece, &dialect, columns)).collect();
     rows.extend(&more);
     decide(dialect, columns, &rows, hints)
 }
 
 /// Header, date style, names and types, once the records are known.
-fn decide(mut dialect: Dialect, columns: usize, rows: &[&Record], hints: &Hints) -> Sniffed {
+fn decide(mut dialect: Dialect, columns: usize, rows: &[&Record<'_>], hints: &Hints) -> Sniffed {
     let body = rows.get(1..).unwrap_or_default();
     dialect.dates = hints.dates.unwrap_or_else(|| date_style(columns, rows));
-    let types_of = |rows: &[&Record]| -> Vec<DataType> {
+    let types_of = |rows: &[&Record<'_>]| -> Vec<DataType> {
         let one = |column: usize| match hints.all_text {
             true => DataType::Utf8View,
             false => column_type(rows.iter().map(|row| row[column].as_deref()), &dialect),
@@ -99,9 +102,9 @@ fn decide(mut dialect: Dialect, columns: usize, rows: &[&Record], hints: &Hints)
 }
 
 /// Names from the fields of a header: trimmed, made unique, never empty.
-pub fn header_names(header: &[Option<Vec<u8>>]) -> Vec<String> {
+pub fn header_names(header: &[Option<Cow<'_, [u8]>>]) -> Vec<String> {
     let mut taken = HashSet::new();
-    let name = |(column, field): (usize, &Option<Vec<u8>>)| {
+    let name = |(column, field): (usize, &Option<Cow<'_, [u8]>>)| {
         let text = String::from_utf8_lossy(field.as_deref().unwrap_or_default()).trim().to_string();
         let base = if text.is_empty() { format!("column{column}") } else { text };
         let mut name = base.clone();
@@ -116,7 +119,7 @@ pub fn header_names(header: &[Option<Vec<u8>>]) -> Vec<String> {
 }
 
 /// The first record of `text` under `dialect`.
-pub fn first_record(text: &[u8], dialect: &Dialect) -> Option<Record> {
+pub fn first_record<'a>(text: &'a [u8], dialect: &Dialect) -> Option<Record<'a>> {
     records(text, dialect, 1).into_iter().next()
 }
 
@@ -124,12 +127,12 @@ pub fn first_record(text: &[u8], dialect: &Dialect) -> Option<Record> {
 type Score = (usize, usize, usize);
 
 /// The candidate whose records agree best.
-fn best_dialect(
-    sample: &[u8],
+fn best_dialect<'a>(
+    sample: &'a [u8],
     whole: bool,
     terminator: u8,
     hints: &Hints,
-) -> (Dialect, Vec<Record>) {
+) -> (Dialect, Vec<Record<'a>>) {
     let delimiters = hints.delimiter.map_or(DELIMITERS.to_vec(), |delimiter| vec![delimiter]);
     let quotes = match hints.quote {
         Some(quote) => vec![quote],
@@ -137,7 +140,7 @@ fn best_dialect(
         None if memchr::memchr(b'"', sample).is_some() => vec![Some(b'"')],
         None => vec![Some(b'"'), Some(b'\'')],
     };
-    let mut best: Option<(Score, Dialect, Vec<Record>)> = None;
+    let mut best: Option<(Score, Dialect, Vec<Record<'_>>)> = None;
     for quote in quotes {
         for escape in escapes(sample, quote, hints) {
             for delimiter in &delimiters {
@@ -182,7 +185,7 @@ fn escapes(sample: &[u8], quote: Option<u8>, hints: &Hints) -> Vec<Option<u8>> {
 }
 
 /// The most frequent number of fields, and how many records have it. Empty lines do not count.
-fn usual_count(records: &[Record]) -> (usize, usize) {
+fn usual_count(records: &[Record<'_>]) -> (usize, usize) {
     let mut counts: Vec<(usize, usize)> = Vec::new();
     for record in records {
         match counts.iter_mut().find(|(fields, _)| *fields == record.len()) {
@@ -197,7 +200,7 @@ fn usual_count(records: &[Record]) -> (usize, usize) {
 /// The records of `text`, up to the first that cannot be read; without empty lines. The last field
 /// of every record goes when it is empty in all of them and there are others: a delimiter at the
 /// end.
-fn records(text: &[u8], dialect: &Dialect, limit: usize) -> Vec<Record> {
+fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize) -> Vec<Record<'a>> {
     let mut reader = RecordReader::new(text, dialect, None);
     let mut fields = Fields::default();
     let mut out = Vec::new();
@@ -207,7 +210,7 @@ fn records(text: &[u8], dialect: &Dialect, limit: usize) -> Vec<Record> {
         if !matches!(more, Ok(true)) || fields.all().len() > MAX_COLUMNS {
             break;
         }
-        let record: Record = fields
+        let record: Record<'_> = fields
             .all()
             .iter()
             .map(|field| {
@@ -215,9 +218,9 @@ fn records(text: &[u8], dialect: &Dialect, limit: usize) -> Vec<Record> {
                 let is_null = !field.is_quoted() && dialect.nulls.iter().any(|null| null == value);
                 if field.is_escaped() {
                     unescape(value, dialect, &mut buffer);
-                    return Some(buffer.clone());
+                    return Some(Cow::Owned(buffer.clone()));
                 }
-                (!is_null).then(|| value.to_vec())
+                (!is_null).then_some(Cow::Borrowed(value))
             })
             .collect();
         let blank =
@@ -226,7 +229,7 @@ fn records(text: &[u8], dialect: &Dialect, limit: usize) -> Vec<Record> {
             out.push(record);
         }
     }
-    let trailing = |record: &Record| record.len() > 1 && record.last() == Some(&None);
+    let trailing = |record: &Record<'_>| record.len() > 1 && record.last() == Some(&None);
     if out.len() > 1 && out.iter().all(trailing) {
         for record in &mut out {
             record.pop();
@@ -237,7 +240,7 @@ fn records(text: &[u8], dialect: &Dialect, limit: usize) -> Vec<Record> {
 
 /// The records of a piece from the middle of a file; none when they do not look like records, since
 /// the piece may begin inside a quoted field.
-fn regular_records(piece: &[u8], dialect: &Dialect, columns: usize) -> Vec<Record> {
+fn regular_records<'a>(piece: &'a [u8], dialect: &Dialect, columns: usize) -> Vec<Record<'a>> {
     let mut records = records(piece, dialect, usize::MAX);
     records.pop();
     match records.iter().all(|record| record.len() == columns) {
@@ -248,8 +251,8 @@ fn regular_records(piece: &[u8], dialect: &Dialect, columns: usize) -> Vec<Recor
 
 /// Whether the first record names the columns.
 fn looks_like_header(
-    first: &Record,
-    body: &[&Record],
+    first: &Record<'_>,
+    body: &[&Record<'_>],
     body_types: &[DataType],
     dialect: &Dialect,
     hints: &Hints,
@@ -372,7 +375,7 @@ fn is_plain_number(text: &[u8]) -> bool {
 
 /// The style in which most columns' values are dates; ISO when none are, or when day and month
 /// cannot be told apart.
-fn date_style(columns: usize, rows: &[&Record]) -> DateStyle {
+fn date_style(columns: usize, rows: &[&Record<'_>]) -> DateStyle {
     let mut styles = Vec::new();
     for separator in *b"/.-" {
         styles.push(DateStyle::YearFirst(separator));
