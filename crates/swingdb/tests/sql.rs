@@ -4,6 +4,8 @@
 
 #[path = "sql/common.rs"]
 mod common;
+#[path = "sql/equality.rs"]
+mod equality;
 #[path = "sql/forms.rs"]
 mod forms;
 #[path = "sql/functions.rs"]

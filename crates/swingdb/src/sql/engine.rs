@@ -17,6 +17,7 @@ use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
+use crate::sql::equality::Equality;
 use crate::sql::optimizer::{AboveAggregates, HandDown, JoinOrder, Membership, WholeOrder};
 use crate::sql::{subqueries, type_names};
 
@@ -80,7 +81,8 @@ fn build_state() -> Result<SessionState> {
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_rules());
     // Behind the engine's own rules: types must be settled.
-    let mut state = builder.with_analyzer_rule(Arc::new(CheckedArithmetic)).build();
+    let builder = builder.with_analyzer_rule(Arc::new(CheckedArithmetic));
+    let mut state = builder.with_analyzer_rule(Arc::new(Equality)).build();
     for (name, function) in crate::io::functions() {
         state.register_udtf(name, function);
     }
@@ -99,6 +101,8 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 rules.push(Arc::new(JoinOrder) as _);
             }
             "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
+            // Behind those that make joins of subqueries.
+            "extract_equijoin_predicate" => rules.extend([Arc::new(Equality) as _, rule]),
             _ => rules.push(rule),
         }
     }

@@ -11,6 +11,7 @@ pub(crate) mod appender;
 pub(crate) mod arithmetic;
 pub(crate) mod dialect;
 pub(crate) mod engine;
+pub(crate) mod equality;
 pub(crate) mod foreign;
 pub(crate) mod forms;
 pub(crate) mod functions;

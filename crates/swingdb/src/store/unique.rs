@@ -15,6 +15,7 @@ use arrow::compute::kernels::cmp::lt;
 use arrow::row::{RowConverter, Rows, SortField};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::floats::{canonical, has_floats};
 use super::rowids::{RowId, RowIds};
 use super::segment::Segment;
 use super::stats::{Bound, ChunkStats};
@@ -77,7 +78,8 @@ struct Keys {
 impl Keys {
     fn of(columns: &[ArrayRef]) -> Result<Self> {
         let fields = columns.iter().map(|c| SortField::new(c.data_type().clone())).collect();
-        let rows = RowConverter::new(fields)?.convert_columns(columns)?;
+        let same = columns.iter().map(canonical).collect::<Result<Vec<_>>>()?;
+        let rows = RowConverter::new(fields)?.convert_columns(&same)?;
         let nulls = columns.iter().map(|c| c.logical_nulls()).collect();
         Ok(Self { rows, nulls })
     }
@@ -282,8 +284,13 @@ fn removed_hashes(table: &Table, constraint: &Constraint, rows: &RowIds) -> Resu
 /// Smallest and largest value.
 type Bounds = (Bound, Bound);
 
+/// Nothing for floating point: bounds tell equal numbers apart.
 fn bounds_of(pieces: &[ArrayRef]) -> Option<Bounds> {
-    ChunkStats::of(pieces.first()?.data_type(), pieces).bounds
+    let data_type = pieces.first()?.data_type();
+    if has_floats(data_type) {
+        return None;
+    }
+    ChunkStats::of(data_type, pieces).bounds
 }
 
 /// Whether a segment may hold a value within the bounds.

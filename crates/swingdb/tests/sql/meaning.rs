@@ -293,6 +293,10 @@ fn zero_is_one_number() {
         "nullif(0, r) IS NULL",
         "CASE a WHEN 5 THEN false WHEN 0 THEN true END",
         "a NOT IN (1, 2, 3, 4, 5, 6)",
+        "a IN (SELECT a FROM t WHERE i = 1)",
+        "r IN (SELECT a FROM t WHERE i = 2)",
+        "a NOT IN (SELECT a FROM t WHERE i = 3)",
+        "EXISTS (SELECT 1 FROM t AS u WHERE u.a = t.a AND u.i <> t.i)",
     ] {
         assert_eq!(
             f.rows(&format!("SELECT i FROM t WHERE {condition} ORDER BY i")),
@@ -301,6 +305,8 @@ fn zero_is_one_number() {
         );
     }
     assert_eq!(f.value("SELECT count(DISTINCT a) FROM t"), "2");
+    assert_eq!(f.value("SELECT count(*) FROM t JOIN t AS u ON t.a = u.r"), "5");
+    assert_eq!(f.rows("SELECT count(*) FROM t GROUP BY r ORDER BY 1"), ["1", "2"]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use super::update::{Named, apply as apply_sets, convert_sets, set_schema};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::session::Session;
-use crate::store::{Constraint, RowId, Table, WriteTxn};
+use crate::store::{Constraint, RowId, Table, WriteTxn, canonical};
 
 /// In-memory tables of one upsert: the existing rows, and the rows that could not be inserted.
 const OLD: &str = "\u{1}old";
@@ -262,8 +262,10 @@ impl Keys {
 
     /// The encoded keys of a batch for one constraint; `None` where a part is NULL.
     fn encoded(&self, which: usize, batch: &RecordBatch) -> Result<Vec<Option<OwnedRow>>> {
-        let columns: Vec<ArrayRef> =
-            self.columns[which].iter().map(|c| Arc::clone(batch.column(*c))).collect();
+        let columns: Vec<ArrayRef> = self.columns[which]
+            .iter()
+            .map(|c| canonical(batch.column(*c)))
+            .collect::<Result<_>>()?;
         let rows = self.converters[which].convert_columns(&columns)?;
         let key = |row: usize| {
             let known = columns.iter().all(|column| column.is_valid(row));

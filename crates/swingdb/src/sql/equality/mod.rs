@@ -1,0 +1,16 @@
+//! Equal floating point numbers are the same row of a join, a group, a partition.
+//!
+//! The query engine compares by bits wherever it hashes or sorts, and so tells `-0.0` from `0.0`
+//! and one NaN from another. [`rule`] puts the function [`same_bits`](function) around every
+//! floating point key: of joins and `IN (SELECT ...)`, of groups and DISTINCT (and with that of
+//! UNION, INTERSECT and EXCEPT), of partitions and of ORDER BY; and around both sides of a
+//! comparison, unless one is a plain number: the engine compares that right, and the scan can then
+//! skip segments. Other keys, and so nearly all queries, stay as they are.
+//!
+//! What a group or DISTINCT shows is `0.0`. A NaN whose sign is set, as `-x` of one has, is below
+//! all numbers where it is compared with a plain number by `<` or `>`.
+
+mod function;
+mod rule;
+
+pub(crate) use rule::Equality;

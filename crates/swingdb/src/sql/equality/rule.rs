@@ -1,0 +1,358 @@
+//! Puts [`same_bits`] around the floating point keys of a plan.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::expr::{
+    AggregateFunction, BinaryExpr, Cast, GroupingSet, InList, InSubquery, WindowFunction,
+};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder,
+    Operator, Projection, SortExpr, Subquery,
+};
+use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::function::{is_same_bits, same_bits};
+use crate::store::has_floats;
+
+/// Elements up to which a list is looked through for a NaN.
+const MAX_LOOKED_AT: usize = 10_000;
+
+/// Runs after types are settled, and again when subqueries have become joins.
+#[derive(Debug, Default)]
+pub(crate) struct Equality;
+
+impl OptimizerRule for Equality {
+    fn name(&self) -> &str {
+        "equality"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        None
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        plan.transform_up_with_subqueries(settle)
+    }
+}
+
+impl AnalyzerRule for Equality {
+    fn name(&self) -> &str {
+        "equality"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(settle)?.data)
+    }
+}
+
+fn settle(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    settle_expressions(plan)?.transform_data(settle_node)
+}
+
+// ---- expressions --------------------------------------------------------------------------------
+
+fn settle_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut concerned = false;
+    for expr in plan.expressions() {
+        concerned |= expr.exists(|part| Ok(is_concerned(part)))?;
+    }
+    if !concerned {
+        return Ok(Transformed::no(plan));
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let table = scan.table_name.clone();
+        schema.merge(&DFSchema::try_from_qualified_schema(table, &scan.source.schema())?);
+    }
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let settled = expr.transform_up(|part| settle_expression(part, &schema))?;
+        let changed = settled.transformed;
+        Ok(settled.update_data(|expr| if changed { name.restore(expr) } else { expr }))
+    })
+}
+
+fn is_concerned(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op),
+        Expr::InList(_) | Expr::InSubquery(_) | Expr::WindowFunction(_) => true,
+        Expr::AggregateFunction(call) => call.params.distinct || !call.params.order_by.is_empty(),
+        _ => false,
+    }
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn settle_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::BinaryExpr(compared) if is_comparison(compared.op) => comparison(compared, schema),
+        Expr::InList(list) => in_list(list, schema),
+        Expr::InSubquery(membership) => in_subquery(membership, schema)?,
+        Expr::AggregateFunction(call) => aggregate(call, schema),
+        Expr::WindowFunction(call) => window(*call, schema),
+        other => Transformed::no(other),
+    })
+}
+
+fn comparison(compared: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+    let BinaryExpr { left, op, right } = compared;
+    // The engine makes joins of subqueries that compare columns; the comparison is settled then.
+    let stays = |side: &Expr| is_plain_number(side) || side.contains_outer();
+    if !is_key(&left, schema) || stays(&left) || stays(&right) {
+        return Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }));
+    }
+    let [left, right] = [left, right].map(|side| Box::new(key(*side, schema).data));
+    Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+}
+
+/// The engine's lists of numbers are made right elsewhere but for NaNs, and long ones of
+/// expressions.
+fn in_list(mut list: InList, schema: &DFSchema) -> Transformed<Expr> {
+    let plain = list.list.iter().take(MAX_LOOKED_AT).all(is_plain_number);
+    if plain || !is_key(&list.expr, schema) {
+        return Transformed::no(Expr::InList(list));
+    }
+    list.expr = Box::new(same_bits(*list.expr));
+    list.list = list.list.into_iter().map(same_bits).collect();
+    Transformed::yes(Expr::InList(list))
+}
+
+fn in_subquery(membership: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if !is_key(&membership.expr, schema) {
+        return Ok(Transformed::no(Expr::InSubquery(membership)));
+    }
+    let InSubquery { expr, subquery, negated } = membership;
+    let Subquery { subquery, outer_ref_columns, spans } = subquery;
+    let (relation, field) = subquery.schema().qualified_field(0);
+    let (relation, name) = (relation.cloned(), field.name().clone());
+    // What selects the elements stays one projection: correlated subqueries are looked into.
+    let (element, input) = match subquery.as_ref() {
+        LogicalPlan::Projection(list) if list.expr.len() == 1 => {
+            (list.expr[0].clone().unalias(), Arc::clone(&list.input))
+        }
+        _ => (Expr::Column(subquery.schema().qualified_field(0).into()), subquery),
+    };
+    let element = same_bits(element).alias_qualified(relation, name);
+    let list = LogicalPlan::Projection(Projection::try_new(vec![element], input)?);
+    let subquery = Subquery { subquery: Arc::new(list), outer_ref_columns, spans };
+    let expr = Box::new(same_bits(*expr));
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+}
+
+fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = false;
+    if call.params.distinct {
+        changed |= keys(&mut call.params.args, schema);
+    }
+    changed |= sort_keys(&mut call.params.order_by, schema);
+    Transformed::new_transformed(Expr::AggregateFunction(call), changed)
+}
+
+fn window(mut call: WindowFunction, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = keys(&mut call.params.partition_by, schema);
+    if call.params.distinct {
+        changed |= keys(&mut call.params.args, schema);
+    }
+    changed |= sort_keys(&mut call.params.order_by, schema);
+    Transformed::new_transformed(Expr::WindowFunction(Box::new(call)), changed)
+}
+
+// ---- plan nodes ---------------------------------------------------------------------------------
+
+fn settle_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    Ok(match plan {
+        LogicalPlan::Aggregate(aggregate) => group(aggregate)?,
+        LogicalPlan::Distinct(Distinct::All(input)) => distinct(input)?,
+        LogicalPlan::Distinct(Distinct::On(on)) => distinct_on(on),
+        LogicalPlan::Join(join) => joined(join),
+        LogicalPlan::Sort(mut sort) => {
+            let changed = sort_keys(&mut sort.expr, sort.input.schema());
+            Transformed::new_transformed(LogicalPlan::Sort(sort), changed)
+        }
+        other => Transformed::no(other),
+    })
+}
+
+fn group(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    let schema = Arc::clone(aggregate.input.schema());
+    let mut changed = false;
+    let mut named = |expr: Expr| named_key(expr, &schema, &mut changed);
+    let group = aggregate.group_expr.iter().cloned().map(|expr| match expr {
+        Expr::GroupingSet(set) => Expr::GroupingSet(match set {
+            GroupingSet::Rollup(all) => {
+                GroupingSet::Rollup(all.into_iter().map(&mut named).collect())
+            }
+            GroupingSet::Cube(all) => GroupingSet::Cube(all.into_iter().map(&mut named).collect()),
+            GroupingSet::GroupingSets(sets) => GroupingSet::GroupingSets(
+                sets.into_iter().map(|set| set.into_iter().map(&mut named).collect()).collect(),
+            ),
+        }),
+        expr => named(expr),
+    });
+    let group = group.collect::<Vec<_>>();
+    if !changed {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let Aggregate { input, aggr_expr, .. } = aggregate;
+    let aggregate = Aggregate::try_new(input, group, aggr_expr)?;
+    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+}
+
+/// DISTINCT of all columns: rows with equal values become the same before.
+fn distinct(input: Arc<LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
+    let schema = Arc::clone(input.schema());
+    let mut changed = false;
+    let columns = schema.columns().into_iter().map(Expr::Column);
+    let columns =
+        columns.map(|column| named_key(column, &schema, &mut changed)).collect::<Vec<_>>();
+    if !changed {
+        return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))));
+    }
+    let same = LogicalPlanBuilder::from(input).project(columns)?.build()?;
+    Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(same)))))
+}
+
+fn distinct_on(mut on: DistinctOn) -> Transformed<LogicalPlan> {
+    let schema = Arc::clone(on.input.schema());
+    let mut changed = keys(&mut on.on_expr, &schema);
+    if let Some(sort) = &mut on.sort_expr {
+        changed |= sort_keys(sort, &schema);
+    }
+    Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(on)), changed)
+}
+
+fn joined(mut join: Join) -> Transformed<LogicalPlan> {
+    let (left, right) = (Arc::clone(join.left.schema()), Arc::clone(join.right.schema()));
+    let mut changed = false;
+    for (one, other) in &mut join.on {
+        changed |= set_key(one, &left);
+        changed |= set_key(other, &right);
+    }
+    Transformed::new_transformed(LogicalPlan::Join(join), changed)
+}
+
+// ---- keys ---------------------------------------------------------------------------------------
+
+/// Whether values of an expression can be equal and differ in bits. Lambda variables, which have no
+/// type here, are left alone.
+fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
+    !is_same_bits(expr) && expr.get_type(schema).is_ok_and(|given| has_floats(&given))
+}
+
+fn key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match is_key(&expr, schema) {
+        true => Transformed::yes(same_bits(expr)),
+        false => Transformed::no(expr),
+    }
+}
+
+fn set_key(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let Transformed { data, transformed, .. } = key(std::mem::take(expr), schema);
+    *expr = data;
+    transformed
+}
+
+fn keys(all: &mut [Expr], schema: &DFSchema) -> bool {
+    all.iter_mut().fold(false, |changed, expr| set_key(expr, schema) | changed)
+}
+
+fn sort_keys(all: &mut [SortExpr], schema: &DFSchema) -> bool {
+    all.iter_mut().fold(false, |changed, sort| set_key(&mut sort.expr, schema) | changed)
+}
+
+/// The key under the name that the expression had.
+fn named_key(expr: Expr, schema: &DFSchema, changed: &mut bool) -> Expr {
+    if !is_key(&expr, schema) {
+        return expr;
+    }
+    *changed = true;
+    let (relation, name) = expr.qualified_name();
+    same_bits(expr.unalias()).alias_qualified(relation, name)
+}
+
+/// Whether an expression is a number, written or computed from written ones, and no NaN.
+fn is_plain_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => match value {
+            ScalarValue::Float64(Some(number)) => !number.is_nan(),
+            ScalarValue::Float32(Some(number)) => !number.is_nan(),
+            ScalarValue::Float16(Some(number)) => !number.is_nan(),
+            other => other.is_null() || other.data_type().is_numeric(),
+        },
+        Expr::Cast(Cast { expr, field }) => match expr.as_ref() {
+            Expr::Literal(text, _) if text.data_type().is_string() => text
+                .cast_to(field.data_type())
+                .is_ok_and(|value| is_plain_number(&Expr::Literal(value, None))),
+            inner => is_plain_number(inner),
+        },
+        Expr::Negative(inner) => is_plain_number(inner),
+        Expr::BinaryExpr(BinaryExpr { left, right, .. }) => {
+            is_plain_number(left) && is_plain_number(right)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::prelude::{col, in_list as list_of, lit};
+
+    use super::*;
+
+    fn settled(expr: Expr) -> String {
+        let fields = vec![
+            Field::new("x", DataType::Float64, true),
+            Field::new("y", DataType::Float64, true),
+            Field::new("i", DataType::Int64, true),
+        ];
+        let schema = Schema::new_with_metadata(fields, HashMap::new());
+        let schema = DFSchema::try_from(schema).unwrap();
+        let settle = |part| settle_expression(part, &schema);
+        expr.transform_up(settle).unwrap().data.to_string()
+    }
+
+    #[test]
+    fn both_sides_of_a_comparison_or_none() {
+        assert_eq!(settled(col("x").eq(col("y"))), "same_bits(x) = same_bits(y)");
+        assert_eq!(
+            settled(col("x").lt(col("y") * lit(2.0))),
+            "same_bits(x) < same_bits(y * Float64(2))"
+        );
+        for same in [
+            col("i").eq(col("i")),
+            col("x").gt(lit(0.5)),
+            lit(0.0).eq(col("x")),
+            col("x").lt_eq(lit(1.0) + lit(2.0)),
+            col("x") + col("y"),
+        ] {
+            assert_eq!(settled(same.clone()), same.to_string());
+        }
+        assert!(settled(col("x").eq(lit(f64::NAN))).starts_with("same_bits(x) ="));
+    }
+
+    #[test]
+    fn lists_with_a_nan_and_no_others() {
+        let plain = list_of(col("x"), vec![lit(1.0), lit(0.0)], false);
+        assert_eq!(settled(plain.clone()), plain.to_string());
+        let nan = list_of(col("x"), vec![lit(1.0), lit(f64::NAN)], true);
+        assert!(settled(nan).starts_with("same_bits(x) NOT IN ([same_bits("));
+        let whole = list_of(col("i"), vec![col("i"), lit(1_i64)], false);
+        assert_eq!(settled(whole.clone()), whole.to_string());
+    }
+}
