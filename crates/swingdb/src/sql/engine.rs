@@ -18,7 +18,9 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::equality::Equality;
-use crate::sql::optimizer::{AboveAggregates, HandDown, JoinOrder, Membership, WholeOrder};
+use crate::sql::optimizer::{
+    AboveAggregates, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
+};
 use crate::sql::{subqueries, type_names};
 
 /// The name of the database's own catalog in fully qualified names.
@@ -119,6 +121,9 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
                 rules.push(Arc::new(ours) as _);
             }
             Some(ours) => rules.push(Arc::new(ours) as _),
+            None if rule.name() == FromStatistics::NAME => {
+                rules.push(Arc::new(FromStatistics(rule)) as _);
+            }
             None => rules.push(rule),
         }
     }

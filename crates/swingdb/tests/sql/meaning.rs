@@ -39,6 +39,21 @@ fn a_constant_is_not_in_a_list_with_a_null() {
 }
 
 #[test]
+fn a_list_with_a_case_is_computed_for_each_row() {
+    let f = memberships();
+    for (condition, expected) in [
+        ("2 IN (CASE a WHEN a THEN a ELSE 7 END, 98, 1)", ["2"].as_slice()),
+        ("2 NOT IN (CASE a WHEN a THEN a ELSE 7 END, 98, 1)", &["-", "1"]),
+        ("7 IN (98, abs(CASE a WHEN 2 THEN 0 WHEN a THEN a ELSE -7 END))", &["-"]),
+        ("'x' IN (CASE WHEN a = 1 THEN 'x' ELSE 'y' END, 'z')", &["1"]),
+        ("7 IN (CASE 1 WHEN 1 THEN 7 END, 98)", &["-", "1", "2"]),
+    ] {
+        let sql = format!("SELECT a FROM t WHERE {condition} ORDER BY a NULLS FIRST");
+        assert_eq!(f.rows(&sql), expected, "{sql}");
+    }
+}
+
+#[test]
 fn unknown_memberships_are_not_false() {
     let f = memberships();
     for (condition, expected) in [
@@ -117,6 +132,23 @@ fn conditions_stay_above_aggregates_that_make_a_row_of_nothing() {
     }
     assert_eq!(f.value("SELECT count(*) FROM t HAVING (SELECT true)"), "3");
     assert_eq!(f.value("SELECT count(*) FROM t WHERE (SELECT false)"), "0");
+}
+
+#[test]
+fn filtered_aggregates_of_aggregates() {
+    let f = memberships();
+    for (sql, expected) in [
+        ("SELECT count(*) FILTER (WHERE c > 0) FROM (SELECT count(*) AS c FROM t)", "1"),
+        ("SELECT max(c) FILTER (WHERE c > 9) FROM (SELECT max(a) AS c FROM t)", "-"),
+        (
+            "SELECT sum(1) FILTER (WHERE 12 > 11), count(*) FROM \
+             (SELECT min(a) FROM t WHERE false HAVING count(*) < 0) HAVING count(*) < 3",
+            "-|0",
+        ),
+        ("SELECT count(*), max(a) FROM t", "3|2"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
 }
 
 #[test]

@@ -2,10 +2,10 @@
 //!
 //! `ceil(-0.5)` is `-0.0`. The query engine's `=`, joins and groups take it for `0.0`; long IN
 //! lists, `nullif` and `CASE x WHEN` do not. [`rule`](super::rule) puts comparisons by `=` in their
-//! place for floating point.
+//! place for floating point. Lists of any type become comparisons when there is a CASE in them.
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Case, Cast, InList};
 use datafusion::logical_expr::utils::{conjunction, disjunction};
@@ -33,8 +33,14 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
         Expr::ScalarFunction(call) if call.args.len() == 2 => &call.args[0],
         _ => return Ok(Transformed::no(expr)),
     };
-    if !compared.get_type(schema)?.is_floating() || compared.is_volatile() {
+    if compared.is_volatile() {
         return Ok(Transformed::no(expr));
+    }
+    if !compared.get_type(schema)?.is_floating() {
+        return Ok(match expr {
+            Expr::InList(list) if list.list.iter().any(is_taken_for_constant) => comparisons(list),
+            other => Transformed::no(other),
+        });
     }
     let floating = compared.get_type(schema)?;
     Ok(match expr {
@@ -65,9 +71,21 @@ fn in_list(mut list: InList, floating: &DataType) -> Transformed<Expr> {
         list.list.extend(other);
         return Transformed::new_transformed(Expr::InList(list), changed);
     }
-    if list.list.len() > MAX_COMPARED {
-        return Transformed::no(Expr::InList(list));
+    match list.list.len() > MAX_COMPARED {
+        true => Transformed::no(Expr::InList(list)),
+        false => comparisons(list),
     }
+}
+
+/// Whether the engine takes an element for a constant that is none: it computes the list without
+/// rows, and CASE leaves out what it cannot find then.
+fn is_taken_for_constant(element: &Expr) -> bool {
+    let case = |part: &Expr| Ok(matches!(part, Expr::Case(_)));
+    element.any_column_refs() && element.exists(case).unwrap_or(true)
+}
+
+/// `x = a OR x = b`.
+fn comparisons(list: InList) -> Transformed<Expr> {
     let compare = |element: Expr| match list.negated {
         true => list.expr.as_ref().clone().not_eq(element),
         false => list.expr.as_ref().clone().eq(element),
@@ -138,6 +156,12 @@ mod tests {
         assert_eq!(rewritten(list), "x = y OR x = Float64(2)");
         let list = list_of(col("x"), vec![col("y"), lit(2.0)], true);
         assert_eq!(rewritten(list), "x != y AND x != Float64(2)");
+        let arms = vec![(Box::new(lit(1_i64)), Box::new(lit(2_i64)))];
+        let case = |operand| Expr::Case(Case::new(Some(Box::new(operand)), arms.clone(), None));
+        let list = list_of(lit(7_i64), vec![case(col("i")), lit(98_i64)], false);
+        assert!(rewritten(list).starts_with("Int64(7) = CASE i "));
+        let constant = list_of(col("i"), vec![case(lit(3_i64)), lit(98_i64)], false);
+        assert_eq!(rewritten(constant.clone()), constant.to_string());
         let arms = vec![(Box::new(lit(0.0)), Box::new(lit("zero")))];
         let case = Expr::Case(Case::new(Some(Box::new(col("x"))), arms, None));
         assert!(rewritten(case).starts_with("CASE WHEN x = Float64(0)"));

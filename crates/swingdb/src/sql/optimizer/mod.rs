@@ -3,6 +3,7 @@
 
 mod above_aggregates;
 mod estimate;
+mod from_statistics;
 mod hand_down;
 mod join_order;
 mod lineage;
@@ -12,6 +13,7 @@ mod whole_order;
 
 pub(crate) use above_aggregates::AboveAggregates;
 pub(crate) use estimate::remembered_distinct;
+pub(crate) use from_statistics::FromStatistics;
 pub(crate) use hand_down::HandDown;
 pub(crate) use join_order::JoinOrder;
 pub(crate) use membership::Membership;
