@@ -4,6 +4,8 @@
 
 #[path = "sql/common.rs"]
 mod common;
+#[path = "sql/duckdb_forms.rs"]
+mod duckdb_forms;
 #[path = "sql/equality.rs"]
 mod equality;
 #[path = "sql/forms.rs"]

@@ -287,7 +287,7 @@ pub(crate) fn create_external_table(
     let [location] = &create.locations[..] else {
         return Err(Error::unsupported("several locations; use a pattern such as '/path/*.csv'"));
     };
-    let provider = file_table_with(location, &options)?;
+    let provider = file_table_with(std::slice::from_ref(location), &options)?;
     session.register_provider(&name.value, provider);
     Ok(QueryResult::changed(None, "CREATE EXTERNAL TABLE"))
 }

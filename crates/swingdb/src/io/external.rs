@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{
@@ -27,7 +27,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use super::meter::Meter;
 use super::options::{FileFormat, ImportOptions, OptionValue};
 use super::scan::{FileScan, Run, Turnstile};
-use super::source::find_files;
+use super::source::{InputFile, MAX_FILES, find_files};
 use crate::error::{Error, Result};
 use crate::sql::runtime;
 
@@ -38,29 +38,35 @@ const QUEUE_BATCHES: usize = 4;
 
 /// A file, or a pattern of files, as a table: what `FROM 'file.parquet'` reads.
 pub(crate) fn file_table(path: &str) -> Result<Arc<dyn TableProvider>> {
-    file_table_with(path, &ImportOptions::default())
+    file_table_with(&[path.to_string()], &ImportOptions::default())
 }
 
-/// As [`file_table`], with options.
+/// As [`file_table`], of several files or patterns one after the other, with options.
 pub(crate) fn file_table_with(
-    path: &str,
+    paths: &[String],
     options: &ImportOptions,
 ) -> Result<Arc<dyn TableProvider>> {
-    let files = find_files(path)?;
-    let format = files.first().map(|file| file.format(options.format));
-    if format == Some(FileFormat::Parquet) {
-        return parquet_table(path, options);
+    let mut files = Vec::new();
+    for path in paths {
+        files.extend(find_files(path)?);
+        if files.len() > MAX_FILES {
+            return Err(Error::plan(format!("a table of more than {MAX_FILES} files")));
+        }
     }
-    let scan = FileScan::open(path, options, None)?;
-    Ok(Arc::new(FileTable { path: path.to_string(), scan: Arc::new(scan) }))
+    let Some(first) = files.first() else { return Err(Error::plan("a table of no files")) };
+    if first.format(options.format) == FileFormat::Parquet {
+        return parquet_table(files, options);
+    }
+    let scan = FileScan::open_files(files, options, None)?;
+    Ok(Arc::new(FileTable { path: paths.join(", "), scan: Arc::new(scan) }))
 }
 
 /// Parquet files through DataFusion's scan.
-fn parquet_table(path: &str, options: &ImportOptions) -> Result<Arc<dyn TableProvider>> {
+fn parquet_table(files: Vec<InputFile>, options: &ImportOptions) -> Result<Arc<dyn TableProvider>> {
     // Reads the footers, so that a broken file is an error now and names itself.
-    let scan = FileScan::open(path, options, None)?;
+    let scan = FileScan::open_files(files.clone(), options, None)?;
     let mut urls = Vec::new();
-    for file in find_files(path)? {
+    for file in &files {
         let absolute = std::path::absolute(&file.path).map_err(|e| Error::io(&file.path, e))?;
         let url = url_of(&absolute)?;
         urls.push(ListingTableUrl::parse(url)?);
@@ -248,13 +254,14 @@ impl TableFunctionImpl for ReadFunction {
         let outside = |error: Error| DataFusionError::External(Box::new(error));
         let usage = || {
             let text = format!(
-                "{0} takes a file name or pattern, then options: {0}('*.csv', option = value ...)",
+                "{0} takes a file name or pattern, or a list of them, then options: \
+                 {0}('*.csv', option = value ...), {0}(['a.csv', 'b.csv'])",
                 self.name
             );
             outside(Error::plan(text))
         };
-        let mut values = args.exprs().iter().map(literal);
-        let Some(Some(OptionValue::Text(path))) = values.next() else { return Err(usage()) };
+        let mut values = args.exprs().iter().skip(1).map(literal);
+        let Some(paths) = args.exprs().first().and_then(paths) else { return Err(usage()) };
         let mut options = ImportOptions { format: Some(self.format), ..ImportOptions::default() };
         while let Some(name) = values.next() {
             let (Some(OptionValue::Text(name)), Some(Some(value))) = (name, values.next()) else {
@@ -262,8 +269,26 @@ impl TableFunctionImpl for ReadFunction {
             };
             options.set(&name, &value).map_err(outside)?;
         }
-        file_table_with(&path, &options).map_err(outside)
+        file_table_with(&paths, &options).map_err(outside)
     }
+}
+
+/// The file name, or the list of file names, that is the first argument.
+fn paths(expr: &Expr) -> Option<Vec<String>> {
+    let list = match expr {
+        Expr::Literal(ScalarValue::List(list), _) => list.value(0),
+        Expr::Literal(ScalarValue::LargeList(list), _) => list.value(0),
+        Expr::Literal(ScalarValue::FixedSizeList(list), _) => list.value(0),
+        other => match literal(other)? {
+            OptionValue::Text(path) => return Some(vec![path]),
+            _ => return None,
+        },
+    };
+    let path = |row| match ScalarValue::try_from_array(&list, row) {
+        Ok(value) => value.try_as_str().flatten().map(str::to_string),
+        Err(_) => None,
+    };
+    (0..list.len()).map(path).collect()
 }
 
 /// A constant argument.

@@ -86,7 +86,15 @@ impl FileScan {
         options: &ImportOptions,
         target: Option<&Target<'_>>,
     ) -> Result<Self> {
-        let files = find_files(path)?;
+        Self::open_files(find_files(path)?, options, target)
+    }
+
+    /// As [`FileScan::open`], of files that have been found.
+    pub(crate) fn open_files(
+        files: Vec<InputFile>,
+        options: &ImportOptions,
+        target: Option<&Target<'_>>,
+    ) -> Result<Self> {
         let Some(first) = files.first() else {
             return Err(Error::internal("a search for files that found none is an error"));
         };

@@ -37,6 +37,10 @@ macro_rules! also {
 /// How strongly `^`, the power, binds: more than `*`, less than a cast.
 const POWER: u8 = 45;
 
+/// How strongly `->` and `->>` of JSON bind: more than arithmetic, so that `j ->> 'a' = 'x'`
+/// compares.
+const MEMBER: u8 = 42;
+
 impl Dialect for SwingDialect {
     fn dialect(&self) -> TypeId {
         TypeId::of::<GenericDialect>()
@@ -55,7 +59,11 @@ impl Dialect for SwingDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        (parser.peek_token_ref().token == Token::Caret).then_some(Ok(POWER))
+        match parser.peek_token_ref().token {
+            Token::Caret => Some(Ok(POWER)),
+            Token::HashArrow | Token::LongArrow => Some(Ok(MEMBER)),
+            _ => None,
+        }
     }
 
     also! {

@@ -18,6 +18,7 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::equality::Equality;
+use crate::sql::functions::json;
 use crate::sql::optimizer::{
     AboveAggregates, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
 };
@@ -135,6 +136,7 @@ fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = SessionStateDefaults::default_scalar_functions();
     functions.push(Arc::new(subqueries::only_element()));
     functions.push(Arc::new(type_names::type_of()));
+    functions.extend(json::functions().map(Arc::new));
     functions
 }
 

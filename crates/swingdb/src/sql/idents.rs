@@ -338,7 +338,8 @@ fn name_columns(items: &mut [SelectItem], alone: bool) {
                     Expr::Identifier(ident) => Some(ident.value.clone()),
                     _ => None,
                 };
-                let text = expr.to_string();
+                // An arrow of JSON is another token to the parser.
+                let text = expr.to_string().replace(" #> ", " -> ");
                 if let Some(column) = &column {
                     // Equal names of different tables may stand beside each other; a name without
                     // a table is that of the one column so named.

@@ -31,7 +31,7 @@ use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
-use crate::sql::{forms, functions, idents, information, rewrites, statement, subqueries};
+use crate::sql::{columns, forms, functions, idents, information, rewrites, statement, subqueries};
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -51,6 +51,7 @@ impl<'a> Planner<'a> {
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
+        columns::expand(self, statement)?;
         idents::resolve(self, statement)?;
         forms::rewrite(statement)?;
         rewrites::order_by_all(statement)?;

@@ -198,7 +198,6 @@ fn statements_of_others_say_what_to_do() {
         ("VACUUM", "nothing to do"),
         ("SELECT * FROM t ASOF JOIN u ON t.id >= u.id", "last_value"),
         ("SELECT * FROM t POSITIONAL JOIN u", "row_number()"),
-        ("SELECT 7 // 2", "trunc"),
         ("CREATE TABLE x (id INT REFERENCES t (id))", "REFERENCES"),
         ("CREATE INDEX i ON t (a)", "UNIQUE"),
         ("USE other", "ATTACH"),

@@ -6,6 +6,8 @@
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
+//! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
+//! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
 //! | `2 ^ 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
 //! | `INTERVAL (n) DAY` | the interval that the text `n days` means |
 //! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
@@ -125,14 +127,22 @@ fn expression(expr: &Expr, doubles: bool) -> Result<Option<Expr>> {
         Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => {
             Some(call("power", [left.as_ref().clone(), right.as_ref().clone()]))
         }
+        // `/` of whole numbers is whole here.
         Expr::BinaryOp {
+            left,
             op: BinaryOperator::DuckIntegerDivide | BinaryOperator::MyIntegerDivide,
-            ..
+            right,
         } => {
-            return Err(Error::unsupported(
-                "the operator //; / of whole numbers gives a whole number, of others use \
-                 trunc(a / b)",
-            ));
+            Some(ast::binary(left.as_ref().clone(), BinaryOperator::Divide, right.as_ref().clone()))
+        }
+        Expr::BinaryOp {
+            left,
+            op: op @ (BinaryOperator::HashArrow | BinaryOperator::LongArrow),
+            right,
+        } => {
+            let text = *op == BinaryOperator::LongArrow;
+            let name = if text { "json_extract_string" } else { "json_extract" };
+            Some(call(name, [left.as_ref().clone(), right.as_ref().clone()]))
         }
         Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewritten(expr)?,
         Expr::Value(value) if doubles => match &value.value {
@@ -261,7 +271,7 @@ mod tests {
             rewritten("SELECT INTERVAL (a + 1) HOUR FROM t").unwrap(),
             "SELECT CAST((CAST(a + 1 AS VARCHAR)) || ' hour' AS INTERVAL) FROM t"
         );
-        assert!(rewritten("SELECT 7 // 2").is_err());
+        assert_eq!(rewritten("SELECT 2 + 7 // 2 * a").unwrap(), "SELECT 2 + 7 / 2 * a");
     }
 
     #[test]

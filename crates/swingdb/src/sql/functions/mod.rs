@@ -4,6 +4,8 @@
 //! tree: each is a template in which `$1`, `$2` ... stand for the arguments. A function the engine
 //! has under that name is never rewritten.
 
+pub(crate) mod json;
+
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{

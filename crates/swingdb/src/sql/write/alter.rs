@@ -1,4 +1,4 @@
-//! ALTER TABLE.
+//! ALTER TABLE, and the renaming of views.
 //!
 //! Adding, dropping and renaming columns touches the definition and, for an added column, its
 //! values only. Changing a column's type and adding a key rewrite the table: its rows go through a
@@ -27,7 +27,7 @@ use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::session::Session;
-use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, WriteTxn};
+use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
 
 /// The name of a table that is being rewritten; no identifier a person writes contains a control
 /// character.
@@ -35,6 +35,11 @@ const REWRITTEN: &str = "\u{1}rewritten";
 
 /// Runs an ALTER TABLE. Its operations are applied in order, all or none.
 pub(crate) fn table(session: &Session, alter: &AlterTable) -> Result<Outcome> {
+    if let [AlterTableOperation::RenameTable { table_name }] = alter.operations.as_slice()
+        && let Some(renamed) = rename_view(session, &alter.name, table_name)?
+    {
+        return Ok(renamed);
+    }
     with_txn(session, |txn| {
         let mut name = alter.name.clone();
         for (index, operation) in alter.operations.iter().enumerate() {
@@ -49,6 +54,40 @@ pub(crate) fn table(session: &Session, alter: &AlterTable) -> Result<Outcome> {
             }
         }
         Ok(Outcome::done("ALTER TABLE"))
+    })
+}
+
+/// `ALTER VIEW v RENAME TO w`, which arrives as ALTER TABLE; `None` when `v` is no view.
+fn rename_view(
+    session: &Session,
+    name: &ObjectName,
+    to: &RenameTableNameKind,
+) -> Result<Option<Outcome>> {
+    with_txn(session, |txn| {
+        let catalog = txn.view();
+        let old = place(session, &catalog, name)?;
+        let views = catalog.view_names(&old.schema);
+        let Some(found) = find_name(&views, &old.name) else { return Ok(None) };
+        let Some(view) = catalog.view(&old.schema, &found)? else { return Ok(None) };
+        let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = to;
+        let new = match parts(to)?.as_slice() {
+            [new] => new.clone(),
+            _ => {
+                let place = place(session, &catalog, to)?;
+                if place.schema != old.schema {
+                    return Err(Error::unsupported("moving a view to another schema"));
+                }
+                place.name
+            }
+        };
+        let names = [catalog.table_names(&old.schema), views].concat();
+        if find_name(&names, &new).is_some_and(|taken| taken != found) {
+            return Err(Error::AlreadyExists { kind: ObjectKind::View, name: new });
+        }
+        txn.drop_view(&old.schema, &found)?;
+        let view = View { name: new, ..View::clone(&view) };
+        txn.create_view(&old.schema, view, IfExists::Fail)?;
+        Ok(Some(Outcome::done("ALTER VIEW")))
     })
 }
 

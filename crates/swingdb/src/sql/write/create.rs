@@ -89,8 +89,8 @@ fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExists> {
 
 fn refuse_foreign_syntax(create: &CreateTable) -> Result<()> {
     let foreign = [
-        (create.temporary, "TEMPORARY tables; use an unnamed database"),
         (create.external, "EXTERNAL here"),
+        (create.temporary, "TEMPORARY tables; use an unnamed database"),
         (create.partition_by.is_some() || create.partition_of.is_some(), "PARTITION BY"),
         (create.cluster_by.is_some() || create.clustered_by.is_some(), "CLUSTER BY"),
         (create.inherits.is_some(), "INHERITS"),
@@ -196,10 +196,10 @@ pub(crate) fn column_def(
             // Conditions may read any column; whoever defines the table looks at them.
             ColumnOption::Check(check) if check.enforced != Some(false) => {}
             ColumnOption::ForeignKey(_) => {
-                return Err(Error::unsupported(format!(
-                    "column {name:?}: REFERENCES; a MERGE or an anti join finds rows without a \
-                     partner"
-                )));
+                return Err(Error::unsupported(format!("column {name:?}: {REFERENCES}")));
+            }
+            ColumnOption::Generated { .. } => {
+                return Err(Error::unsupported(format!("column {name:?}: {GENERATED}")));
             }
             other => {
                 return Err(Error::unsupported(format!("column {name:?}: {other}")));
@@ -208,6 +208,11 @@ pub(crate) fn column_def(
     }
     Ok(ColumnDef { name, data_type, nullable, default_sql })
 }
+
+const GENERATED: &str = "generated columns; make a view with the column computed";
+/// What is said of foreign keys.
+const REFERENCES: &str = "FOREIGN KEY and REFERENCES, which would not be enforced; leave them out, \
+     and find rows without a partner by an ANTI JOIN";
 
 /// Whether a column was given without a type.
 fn is_untyped(data_type: &sql::DataType) -> bool {
@@ -268,6 +273,7 @@ pub(crate) fn key_columns(constraint: &TableConstraint) -> Result<(bool, Vec<Str
     match constraint {
         TableConstraint::PrimaryKey(key) => Ok((true, names(&key.columns)?)),
         TableConstraint::Unique(key) => Ok((false, names(&key.columns)?)),
+        TableConstraint::ForeignKey(_) => Err(Error::unsupported(REFERENCES)),
         other => Err(Error::unsupported(format!("the constraint {other}"))),
     }
 }

@@ -16,6 +16,7 @@
 //! | [`txn`] | BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE |
 
 pub(crate) mod alter;
+mod arrows;
 pub(crate) mod assign;
 pub(crate) mod ast;
 pub(crate) mod check;

@@ -10,10 +10,12 @@
 //! | `MERGE ... WHEN NOT MATCHED THEN DO NOTHING` | `... THEN INSERT VALUES (#nothing)` |
 //! | `MERGE ... THEN UPDATE SET *` | `... THEN UPDATE SET #all = NULL` |
 //! | `MERGE ... THEN INSERT *` | `... THEN INSERT VALUES (#all)` |
+//! | `ALTER VIEW v RENAME TO w` | `ALTER TABLE v RENAME TO w` |
 //! | `TABLE t`, `ABORT` as statements | `FROM t`, `ROLLBACK` |
 //! | `read_csv('a.csv', delim = ';')` | `read_csv('a.csv', 'delim', ';')` |
 //! | `WITH a AS MATERIALIZED (...)` | `WITH a AS (...)` |
 //! | `1_000` | `1000` |
+//! | `json -> 'key'`, `json -> 0` | `json #> 'key'`, which is no lambda |
 //!
 //! The marks written here as `#name` begin with a control character, which no identifier a person
 //! writes contains; the statements' own code takes them off again. Text that does not match one of
@@ -22,6 +24,8 @@
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use super::arrows;
 
 /// Ends the last part of the table name of `INSERT ... BY NAME`.
 pub(crate) const BY_NAME_MARK: &str = "\u{1}by_name";
@@ -38,6 +42,7 @@ pub(crate) const ALL_MARK: &str = "\u{1}all";
 pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
     pass.numbers();
+    arrows::of_json(&mut pass.tokens, &pass.words);
     pass.structs();
     pass.statements();
     pass.tokens
@@ -100,12 +105,30 @@ impl Pass {
 
     /// The words a statement begins with.
     fn beginning(&mut self, word: usize) {
+        if self.keyword(word) == Some(Keyword::ALTER) {
+            self.view_rename(word + 1);
+            return;
+        }
         let with = match self.keyword(word) {
             Some(Keyword::TABLE) => "FROM",
             Some(Keyword::ABORT) => "ROLLBACK",
             _ => return,
         };
         self.set(word, Token::make_keyword(with));
+    }
+
+    /// `VIEW [IF EXISTS] a.b RENAME TO`: tables are renamed by the same statement.
+    fn view_rename(&mut self, view: usize) {
+        let mut word = view + 1;
+        if self.is_word(word, "IF") && self.is_word(word + 1, "EXISTS") {
+            word += 2;
+        }
+        while self.token(word + 1) == Some(&Token::Period) {
+            word += 2;
+        }
+        if self.is_word(view, "VIEW") && self.is_word(word + 1, "RENAME") {
+            self.set(view, Token::make_keyword("TABLE"));
+        }
     }
 
     /// `AS [NOT] MATERIALIZED (`: each query of a WITH is computed once for each use anyway.

@@ -1,0 +1,280 @@
+//! `COLUMNS(...)`: an expression for each of several columns.
+//!
+//! `SELECT max(COLUMNS(*)) FROM t` is `SELECT max(a) AS a, max(b) AS b FROM t`, as in DuckDB. What
+//! is between the brackets chooses columns of the FROM clause: `*`, also with EXCLUDE, `t.*`, a
+//! regular expression that is found in their names, or a list of names. In WHERE the condition
+//! must hold for each of them. Which columns there are is asked of the planner, by `SELECT *` from
+//! the same FROM clause, so that subqueries, joins, functions and files are known too.
+
+use std::ops::ControlFlow;
+
+use arrow::array::StringArray;
+use arrow::compute::regexp_is_match_scalar;
+use datafusion::common::{Column, TableReference};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableWithJoins, Value,
+    VisitorMut, WildcardAdditionalOptions, With,
+};
+
+use crate::error::{Error, ObjectKind, Result};
+use crate::sql::params::Params;
+use crate::sql::planner::Planner;
+use crate::sql::visit::walk_mut;
+use crate::sql::write::ast;
+
+/// What is said of other arguments.
+const USAGE: &str =
+    "COLUMNS takes *, a regular expression or a list of names: COLUMNS('^a'), COLUMNS(['a', 'b'])";
+
+/// Puts columns for every COLUMNS of a statement.
+pub(crate) fn expand(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+    let mut finder = Finder { everywhere: true, ..Finder::default() };
+    // Never breaks, so the result says nothing.
+    let _ = walk_mut(statement, &mut finder);
+    if finder.found.is_empty() {
+        return Ok(());
+    }
+    let mut expander = Expander { planner, around: Vec::new(), failed: None };
+    // Breaks only with an error, which the expander keeps.
+    let _ = walk_mut(statement, &mut expander);
+    match expander.failed {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// The argument of a COLUMNS.
+fn argument(expr: &Expr) -> Option<&Function> {
+    match expr {
+        Expr::Function(call) => match call.name.0.as_slice() {
+            [part] => {
+                let name = part.as_ident().filter(|ident| ident.quote_style.is_none())?;
+                name.value.eq_ignore_ascii_case("columns").then_some(call)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The arguments of the different COLUMNS of a tree, and what is put in their place.
+#[derive(Default)]
+struct Finder {
+    found: Vec<FunctionArguments>,
+    replacement: Option<Expr>,
+    /// Whether subqueries are looked into; theirs choose columns of their own.
+    everywhere: bool,
+    depth: usize,
+}
+
+impl VisitorMut for Finder {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Some(call) = argument(expr).filter(|_| self.everywhere || self.depth == 0) else {
+            return ControlFlow::Continue(());
+        };
+        if !self.found.contains(&call.args) {
+            self.found.push(call.args.clone());
+        }
+        if let Some(replacement) = &self.replacement {
+            *expr = replacement.clone();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+struct Expander<'a> {
+    planner: &'a Planner<'a>,
+    /// The WITH clauses of the queries around.
+    around: Vec<Option<With>>,
+    failed: Option<Error>,
+}
+
+impl VisitorMut for Expander<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.around.push(query.with.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.around.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        match self.expand(select) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+impl Expander<'_> {
+    fn expand(&self, select: &mut Select) -> Result<()> {
+        let from = select.from.clone();
+        let mut projection = Vec::with_capacity(select.projection.len());
+        for item in std::mem::take(&mut select.projection) {
+            match item {
+                SelectItem::UnnamedExpr(expr) => match self.each(&expr, &from)? {
+                    None => projection.push(SelectItem::UnnamedExpr(expr)),
+                    Some(all) => {
+                        projection.extend(all.into_iter().map(|(name, e)| ast::item(e, name)));
+                    }
+                },
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    match self.each(&expr, &from)? {
+                        None => projection.push(SelectItem::ExprWithAlias { expr, alias }),
+                        Some(all) => projection.extend(all.into_iter().map(|(_, expr)| {
+                            SelectItem::ExprWithAlias { expr, alias: alias.clone() }
+                        })),
+                    }
+                }
+                other => projection.push(other),
+            }
+        }
+        select.projection = projection;
+        if let Some(condition) = &select.selection
+            && let Some(all) = self.each(condition, &from)?
+        {
+            let all = all.into_iter().map(|(_, expr)| Expr::Nested(Box::new(expr)));
+            select.selection = all.reduce(|a, b| ast::binary(a, BinaryOperator::And, b));
+        }
+        Ok(())
+    }
+
+    /// The expression for each column that its COLUMNS chooses, and that column's name; `None` when
+    /// there is no COLUMNS in it.
+    fn each(&self, expr: &Expr, from: &[TableWithJoins]) -> Result<Option<Vec<(String, Expr)>>> {
+        let mut finder = Finder::default();
+        let _ = walk_mut(&mut expr.clone(), &mut finder);
+        let arguments = match finder.found.as_slice() {
+            [] => return Ok(None),
+            [arguments] => arguments,
+            _ => return Err(Error::plan("different COLUMNS in one expression")),
+        };
+        let columns = self.chosen(arguments, from)?.into_iter().map(|column| {
+            let mut each = expr.clone();
+            let replacement = Some(reference(&column));
+            let _ = walk_mut(&mut each, &mut Finder { replacement, ..Finder::default() });
+            (column.name, each)
+        });
+        Ok(Some(columns.collect()))
+    }
+
+    fn chosen(
+        &self,
+        arguments: &FunctionArguments,
+        from: &[TableWithJoins],
+    ) -> Result<Vec<Column>> {
+        let FunctionArguments::List(list) = arguments else { return Err(Error::plan(USAGE)) };
+        let [FunctionArg::Unnamed(argument)] = list.args.as_slice() else {
+            return Err(Error::plan(USAGE));
+        };
+        let everything = || SelectItem::Wildcard(WildcardAdditionalOptions::default());
+        match argument {
+            FunctionArgExpr::Wildcard => self.columns(everything(), from),
+            FunctionArgExpr::WildcardWithOptions(options) => {
+                self.columns(SelectItem::Wildcard(options.clone()), from)
+            }
+            FunctionArgExpr::QualifiedWildcard(name) => {
+                let name = SelectItemQualifiedWildcardKind::ObjectName(name.clone());
+                let options = WildcardAdditionalOptions::default();
+                self.columns(SelectItem::QualifiedWildcard(name, options), from)
+            }
+            FunctionArgExpr::Expr(Expr::Array(array)) => {
+                let all = self.columns(everything(), from)?;
+                let find = |name: &Expr| {
+                    let Some(name) = text(name) else { return Err(Error::plan(USAGE)) };
+                    let found = all.iter().find(|column| column.name.eq_ignore_ascii_case(name));
+                    let names = all.iter().map(|column| &column.name);
+                    found.cloned().ok_or_else(|| Error::not_found(ObjectKind::Column, name, names))
+                };
+                array.elem.iter().map(find).collect()
+            }
+            FunctionArgExpr::Expr(expr) => {
+                let Some(pattern) = text(expr) else { return Err(Error::plan(USAGE)) };
+                matching(self.columns(everything(), from)?, pattern)
+            }
+        }
+    }
+
+    /// The columns of `SELECT item FROM from`.
+    fn columns(&self, item: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {
+        let mut query = ast::select(vec![item], from.to_vec(), None)?;
+        for with in self.around.iter().flatten() {
+            match &mut query.with {
+                None => query.with = Some(with.clone()),
+                Some(all) => {
+                    all.recursive |= with.recursive;
+                    all.cte_tables.extend(with.cte_tables.iter().cloned());
+                }
+            }
+        }
+        let mut statement = ast::statement(query, None);
+        self.planner.prepare(&mut statement)?;
+        let plan = self.planner.plan(statement, &Params::default())?;
+        Ok(plan.schema().columns())
+    }
+}
+
+/// The columns in whose names the regular expression is found.
+fn matching(all: Vec<Column>, pattern: &str) -> Result<Vec<Column>> {
+    let names = StringArray::from_iter_values(all.iter().map(|column| column.name.as_str()));
+    let fits = regexp_is_match_scalar(&names, pattern, None).map_err(|error| {
+        Error::plan(format!("COLUMNS({pattern:?}): no regular expression: {error}"))
+    })?;
+    let chosen: Vec<Column> =
+        all.iter().zip(fits.values()).filter(|(_, fits)| *fits).map(|(c, _)| c.clone()).collect();
+    if chosen.is_empty() {
+        let names = all.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Error::plan(format!("COLUMNS({pattern:?}) fits none of the columns {names}")));
+    }
+    Ok(chosen)
+}
+
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn reference(column: &Column) -> Expr {
+    let mut parts: Vec<Ident> = Vec::new();
+    match &column.relation {
+        None => return Expr::Identifier(quoted(&column.name)),
+        Some(TableReference::Bare { table }) => parts.push(quoted(table)),
+        Some(TableReference::Partial { schema, table }) => {
+            parts.extend([quoted(schema), quoted(table)]);
+        }
+        Some(TableReference::Full { catalog, schema, table }) => {
+            parts.extend([quoted(catalog), quoted(schema), quoted(table)]);
+        }
+    }
+    parts.push(quoted(&column.name));
+    Expr::CompoundIdentifier(parts)
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}

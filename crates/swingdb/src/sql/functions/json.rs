@@ -1,0 +1,472 @@
+//! JSON in text: `json -> 'key'`, `json ->> '$.a[0]'` and the functions that go with them.
+//!
+//! A JSON value is text that is checked when a function reads it: text that is no JSON is an error.
+//! A part of it is a piece of that text, without white space and otherwise as it was written. Paths
+//! are DuckDB's: `$.a."b c"[0][#-1]`, `/a/0`, or the name of one member; whole numbers are places
+//! in an array, from its end when negative.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanBuilder, Int64Builder, StringViewArray, StringViewBuilder,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use serde::de::IgnoredAny;
+
+use crate::error::Error;
+
+/// Steps of a path, at most.
+const MAX_STEPS: usize = 100;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    /// The part at a path, as JSON.
+    Extract,
+    /// The part at a path, text without its quotes.
+    Text,
+    /// Whether there is one.
+    Exists,
+    /// How many elements the array there has.
+    Length,
+    /// What kind of value is there.
+    Type,
+    /// Whether text is JSON.
+    Valid,
+}
+
+/// Names of the functions.
+const FUNCTIONS: &[(&str, Kind)] = &[
+    ("json_extract", Kind::Extract),
+    ("json_extract_path", Kind::Extract),
+    ("json_extract_string", Kind::Text),
+    ("json_extract_path_text", Kind::Text),
+    ("json_exists", Kind::Exists),
+    ("json_array_length", Kind::Length),
+    ("json_type", Kind::Type),
+    ("json_valid", Kind::Valid),
+];
+
+/// All functions of this module.
+pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
+    FUNCTIONS.iter().map(|(name, kind)| {
+        let signature = match kind {
+            Kind::Extract | Kind::Text | Kind::Exists => Signature::any(2, Volatility::Immutable),
+            Kind::Valid => Signature::any(1, Volatility::Immutable),
+            Kind::Length | Kind::Type => Signature::variadic_any(Volatility::Immutable),
+        };
+        ScalarUDF::new_from_impl(Json { name, kind: *kind, signature })
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Json {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Json {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if types.is_empty() || types.len() > 2 {
+            return plan_err!("{} takes JSON and a path", self.name);
+        }
+        let readable = |given: &DataType| given.is_string() || given.is_null();
+        if !readable(&types[0]) {
+            return plan_err!("{} takes JSON as text, not {}", self.name, types[0]);
+        }
+        if types.get(1).is_some_and(|path| !readable(path) && !path.is_integer()) {
+            return plan_err!("the path of {} is text or a whole number", self.name);
+        }
+        Ok(match self.kind {
+            Kind::Extract | Kind::Text | Kind::Type => DataType::Utf8View,
+            Kind::Exists | Kind::Valid => DataType::Boolean,
+            Kind::Length => DataType::Int64,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let whole = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let path = match args.args.get(1) {
+            None => Paths::One(Some(Vec::new())),
+            Some(ColumnarValue::Scalar(value)) => Paths::One(constant_path(value)?),
+            Some(ColumnarValue::Array(array)) => Paths::Each(path_texts(array)?),
+        };
+        let rows = if whole { 1 } else { args.number_rows };
+        let Some(json) = args.args.first() else { return plan_err!("{} takes JSON", self.name) };
+        let json = cast(&json.to_array(rows)?, &DataType::Utf8View)?;
+        let found = self.rows(json.as_string_view(), &path)?;
+        Ok(match whole {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?),
+            false => ColumnarValue::Array(found),
+        })
+    }
+}
+
+impl Json {
+    fn rows(&self, json: &StringViewArray, paths: &Paths) -> Result<ArrayRef> {
+        let mut texts = StringViewBuilder::new();
+        let mut flags = BooleanBuilder::new();
+        let mut counts = Int64Builder::new();
+        for (row, text) in json.iter().enumerate() {
+            let path = paths.of(row)?;
+            let (Some(text), Some(path)) = (text, path.as_deref()) else {
+                match self.kind {
+                    Kind::Extract | Kind::Text | Kind::Type => texts.append_null(),
+                    Kind::Exists | Kind::Valid => flags.append_null(),
+                    Kind::Length => counts.append_null(),
+                }
+                continue;
+            };
+            let checked = serde_json::from_str::<IgnoredAny>(text);
+            if self.kind == Kind::Valid {
+                flags.append_value(checked.is_ok());
+                continue;
+            }
+            checked.map_err(|error| {
+                let message = format!("{} of {text:?}, which is no JSON: {error}", self.name);
+                outside(Error::Conversion { message, column: None })
+            })?;
+            let found = part(text.trim_ascii(), path);
+            match self.kind {
+                Kind::Extract => texts.append_option(found.map(compact)),
+                Kind::Text => texts.append_option(found.and_then(as_text)),
+                Kind::Type => texts.append_option(found.map(type_name)),
+                Kind::Exists | Kind::Valid => flags.append_value(found.is_some()),
+                Kind::Length => {
+                    counts.append_option(found.map(|array| elements(array).count() as i64))
+                }
+            }
+        }
+        Ok(match self.kind {
+            Kind::Extract | Kind::Text | Kind::Type => Arc::new(texts.finish()),
+            Kind::Exists | Kind::Valid => Arc::new(flags.finish()),
+            Kind::Length => Arc::new(counts.finish()),
+        })
+    }
+}
+
+fn outside(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+// ---- paths --------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Member(String),
+    /// Of an array; negative ones count from its end.
+    Element(i64),
+}
+
+enum Paths {
+    One(Option<Vec<Step>>),
+    Each(StringViewArray),
+}
+
+impl Paths {
+    fn of(&self, row: usize) -> Result<Option<std::borrow::Cow<'_, [Step]>>> {
+        Ok(match self {
+            Self::One(path) => path.as_deref().map(Into::into),
+            Self::Each(texts) if texts.is_null(row) => None,
+            Self::Each(texts) => Some(parse(texts.value(row))?.into()),
+        })
+    }
+}
+
+fn constant_path(value: &ScalarValue) -> Result<Option<Vec<Step>>> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    if let Some(Some(text)) = value.try_as_str() {
+        return parse(text).map(Some);
+    }
+    match value.cast_to(&DataType::Int64)? {
+        ScalarValue::Int64(Some(place)) => Ok(Some(vec![Step::Element(place)])),
+        _ => Ok(None),
+    }
+}
+
+/// The texts of paths; whole numbers are places.
+fn path_texts(array: &ArrayRef) -> Result<StringViewArray> {
+    if array.data_type().is_integer() {
+        let places = cast(array, &DataType::Int64)?;
+        let places = places.as_primitive::<Int64Type>().iter();
+        return Ok(places.map(|place| place.map(|place| format!("$[{place}]"))).collect());
+    }
+    Ok(cast(array, &DataType::Utf8View)?.as_string_view().clone())
+}
+
+fn parse(path: &str) -> Result<Vec<Step>> {
+    let steps = match path.as_bytes().first() {
+        None => Some(Vec::new()),
+        Some(b'$') => dollar(&path[1..]),
+        Some(b'/') => Some(path[1..].split('/').map(pointer).collect()),
+        Some(_) => Some(vec![Step::Member(path.to_string())]),
+    };
+    match steps {
+        Some(steps) if steps.len() <= MAX_STEPS => Ok(steps),
+        _ => Err(outside(Error::plan(format!(
+            "{path:?} is no path in JSON; write $.member[0], /member/0 or the name of a member"
+        )))),
+    }
+}
+
+fn pointer(step: &str) -> Step {
+    match step.parse() {
+        Ok(place) => Step::Element(place),
+        Err(_) => Step::Member(step.replace("~1", "/").replace("~0", "~")),
+    }
+}
+
+/// `.a."b c"[0][#-1]`.
+fn dollar(mut rest: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(quoted) = rest.strip_prefix(".\"") {
+            let end = quoted.find('"')?;
+            steps.push(Step::Member(quoted[..end].to_string()));
+            rest = &quoted[end + 1..];
+        } else if let Some(plain) = rest.strip_prefix('.') {
+            let end = plain.find(['.', '[']).unwrap_or(plain.len());
+            if end == 0 || plain[..end].contains('*') {
+                return None;
+            }
+            steps.push(Step::Member(plain[..end].to_string()));
+            rest = &plain[end..];
+        } else {
+            let inside = rest.strip_prefix('[')?;
+            let end = inside.find(']')?;
+            let place = inside[..end].trim().trim_start_matches('#');
+            steps.push(Step::Element(place.trim().parse().ok()?));
+            rest = &inside[end + 1..];
+        }
+    }
+    Some(steps)
+}
+
+// ---- pieces of valid JSON -----------------------------------------------------------------------
+
+/// The piece of valid JSON that a path leads to.
+fn part<'a>(json: &'a str, path: &[Step]) -> Option<&'a str> {
+    let mut at = json;
+    for step in path {
+        at = match step {
+            Step::Member(name) => {
+                members(at).find(|(key, _)| is_key(key, name)).map(|(_, value)| value)?
+            }
+            Step::Element(place) => match usize::try_from(*place) {
+                Ok(place) => elements(at).nth(place)?,
+                Err(_) => {
+                    let count = elements(at).count();
+                    let back = usize::try_from(place.unsigned_abs()).ok()?;
+                    elements(at).nth(count.checked_sub(back)?)?
+                }
+            },
+        };
+    }
+    Some(at)
+}
+
+/// Whether the key, with its quotes, is this name.
+fn is_key(key: &str, name: &str) -> bool {
+    match key.contains('\\') {
+        false => key.get(1..key.len() - 1) == Some(name),
+        true => serde_json::from_str::<String>(key).is_ok_and(|key| key == name),
+    }
+}
+
+/// The elements of an array; none of anything else.
+fn elements(json: &str) -> impl Iterator<Item = &str> {
+    let mut pieces = pieces(json, b'[');
+    std::iter::from_fn(move || pieces.next())
+}
+
+/// The keys, with their quotes, and values of an object; none of anything else.
+fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut pieces = pieces(json, b'{');
+    std::iter::from_fn(move || Some((pieces.next()?, pieces.next()?)))
+}
+
+/// What is between commas and colons in the brackets of a valid array or object.
+fn pieces(json: &str, open: u8) -> impl Iterator<Item = &str> {
+    let inside = match json.as_bytes().first() {
+        Some(first) if *first == open => &json[1..json.len() - 1],
+        _ => "",
+    };
+    let mut rest = inside.trim_ascii();
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = end_of_piece(rest.as_bytes());
+        let piece = rest[..end].trim_ascii();
+        rest = rest.get(end + 1..).unwrap_or_default().trim_ascii();
+        Some(piece)
+    })
+}
+
+/// The place of the first comma or colon outside strings and brackets.
+fn end_of_piece(json: &[u8]) -> usize {
+    let (mut depth, mut in_string, mut at) = (0usize, false, 0);
+    while let Some(byte) = json.get(at) {
+        match (in_string, byte) {
+            (true, b'\\') => at += 1,
+            (_, b'"') => in_string = !in_string,
+            (true, _) => {}
+            (false, b'[' | b'{') => depth += 1,
+            (false, b']' | b'}') => depth = depth.saturating_sub(1),
+            (false, b',' | b':') if depth == 0 => return at,
+            (false, _) => {}
+        }
+        at += 1;
+    }
+    json.len()
+}
+
+/// Without white space between tokens.
+fn compact(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let (mut in_string, mut escaped) = (false, false);
+    for c in json.chars() {
+        match (in_string, c) {
+            (true, _) if escaped => escaped = false,
+            (true, '\\') => escaped = true,
+            (_, '"') => in_string = !in_string,
+            (false, ' ' | '\t' | '\n' | '\r') => continue,
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// As text: strings without quotes; nothing for null.
+fn as_text(json: &str) -> Option<String> {
+    match json.as_bytes().first() {
+        Some(b'"') => serde_json::from_str(json).ok(),
+        Some(b'n') => None,
+        _ => Some(compact(json)),
+    }
+}
+
+/// What DuckDB calls the kind of a value.
+fn type_name(json: &str) -> &'static str {
+    match json.as_bytes().first() {
+        Some(b'{') => "OBJECT",
+        Some(b'[') => "ARRAY",
+        Some(b'"') => "VARCHAR",
+        Some(b'n') => "NULL",
+        Some(b't' | b'f') => "BOOLEAN",
+        _ if json.parse::<u64>().is_ok() => "UBIGINT",
+        _ if json.parse::<i64>().is_ok() => "BIGINT",
+        _ => "DOUBLE",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"{"a": {"b":   2, "c":[1,2,{"z":null}]}, "d e": "x,\"]}", "\u0066": [] }"#;
+
+    fn at(path: &str) -> Option<String> {
+        part(TEXT, &parse(path).unwrap()).map(compact)
+    }
+
+    #[test]
+    fn paths_lead_to_pieces() {
+        for (path, expected) in [
+            ("a", Some(r#"{"b":2,"c":[1,2,{"z":null}]}"#)),
+            ("$.a.c[2].z", Some("null")),
+            ("$.a.c[#-1]", Some(r#"{"z":null}"#)),
+            ("$.a.c[-2]", Some("2")),
+            ("/a/c/0", Some("1")),
+            ("$.\"d e\"", Some(r#""x,\"]}""#)),
+            ("d e", Some(r#""x,\"]}""#)),
+            ("f", Some("[]")),
+            ("$.a.c[3]", None),
+            ("$.a.c[-4]", None),
+            ("$.a.b.x", None),
+            ("$[0]", None),
+            ("z", None),
+        ] {
+            assert_eq!(at(path).as_deref(), expected, "{path}");
+        }
+        assert_eq!(at("$"), at(""));
+        for wrong in ["$a", "$.", "$[x]", "$.a[*]", "$.*", "$.\"a", "$[1"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_as_text() {
+        assert_eq!(as_text(r#""te\"xt\u0041""#).as_deref(), Some("te\"xtA"));
+        assert_eq!(as_text("null"), None);
+        assert_eq!(as_text("[1, \"a b\"]").as_deref(), Some("[1,\"a b\"]"));
+        let kinds = ["{}", "[]", "\"\"", "null", "true", "1", "-1", "1.5", "1e3"].map(type_name);
+        let expected = [
+            "OBJECT", "ARRAY", "VARCHAR", "NULL", "BOOLEAN", "UBIGINT", "BIGINT", "DOUBLE",
+            "DOUBLE",
+        ];
+        assert_eq!(kinds, expected);
+    }
+
+    /// Against a parsed value.
+    #[test]
+    fn random_json_has_the_pieces_a_parser_finds() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..2_000 {
+            let value = random_value(&mut random, 4);
+            let text = match random.bool() {
+                true => serde_json::to_string_pretty(&value).unwrap(),
+                false => value.to_string(),
+            };
+            for (place, path) in [(0, "a,"), (1, "b\""), (-1, "c}")] {
+                let member = part(&text, &[Step::Member(path.into())]).map(compact);
+                assert_eq!(member, value.get(path).map(ToString::to_string), "{text}");
+                let element = part(&text, &[Step::Element(place)]).map(compact);
+                let array = value.as_array();
+                let index = if place < 0 {
+                    array.map_or(0, Vec::len).wrapping_sub(1)
+                } else {
+                    place as usize
+                };
+                let expected = array.and_then(|all| all.get(index)).map(ToString::to_string);
+                assert_eq!(element, expected, "{text}");
+            }
+        }
+    }
+
+    fn random_value(random: &mut fastrand::Rng, depth: usize) -> serde_json::Value {
+        use serde_json::{Value, json};
+        let strings = ["", "a b", "\\", "\"", "[,]{:}", "ü\n"];
+        match random.usize(0..if depth == 0 { 3 } else { 6 }) {
+            0 => json!(random.i16(..)),
+            1 => Value::Null,
+            2 => json!(strings[random.usize(0..strings.len())]),
+            3 => (0..random.usize(0..4)).map(|_| random_value(random, depth - 1)).collect(),
+            _ => {
+                let keys = ["a,", "b\"", "c}"].into_iter().filter(|_| random.bool());
+                let keys = keys.collect::<Vec<_>>();
+                let pairs =
+                    keys.into_iter().map(|key| (key.to_string(), random_value(random, depth - 1)));
+                Value::Object(pairs.collect())
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Forms that people who know DuckDB try on the first day. What is expected is what DuckDB 2.0
+//! answers, but for names of unnamed columns.
+
+use swingdb::Error;
+
+use super::common::{Fixture, fixture};
+
+fn tables() -> Fixture {
+    let f = fixture();
+    f.run("CREATE TABLE t (a INT, b VARCHAR, ab DOUBLE)");
+    f.run("INSERT INTO t VALUES (1, 'x', 2.5), (3, 'y', 4.5)");
+    f
+}
+
+fn names(f: &Fixture, sql: &str) -> String {
+    let schema = f.run(sql).schema();
+    schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn integer_division() {
+    let f = tables();
+    assert_eq!(f.value("SELECT 7 // 2, -7 // 2, 7 // -2, 2 + 7 // 2 * 3"), "3|-3|-3|11");
+    assert_eq!(f.rows("SELECT a // 2, (a + 1) // a FROM t ORDER BY 1"), ["0|2", "1|1"]);
+    assert_eq!(
+        f.value("SELECT typeof(a // 2), typeof(7::TINYINT // 2::TINYINT) FROM t LIMIT 1"),
+        "BIGINT|TINYINT"
+    );
+    f.error("SELECT 7 // 0");
+}
+
+#[test]
+fn columns_by_pattern_and_list() {
+    let f = tables();
+    for (sql, columns, first) in [
+        ("SELECT COLUMNS('a.*') FROM t", "a ab", "1|2.5"),
+        ("SELECT COLUMNS(*) FROM t", "a b ab", "1|x|2.5"),
+        ("SELECT max(COLUMNS(*)) FROM t", "a b ab", "3|y|4.5"),
+        ("SELECT COLUMNS('a.*') + 1 FROM t", "a ab", "2|3.5"),
+        ("SELECT COLUMNS('a.*') + columns('a.*') FROM t", "a ab", "2|5.0"),
+        ("SELECT COLUMNS(* EXCLUDE (b)) FROM t", "a ab", "1|2.5"),
+        ("SELECT COLUMNS(['B', 'a']) FROM t", "b a", "x|1"),
+        (
+            "SELECT COLUMNS(u.*) FROM t JOIN (SELECT a, a * 2 AS d FROM t) u ON t.a = u.a",
+            "a d",
+            "1|2",
+        ),
+        ("SELECT COLUMNS(*)::VARCHAR FROM t", "a b ab", "1|x|2.5"),
+        ("WITH c AS (SELECT a AS k FROM t) SELECT COLUMNS('k') * 10, 7 AS s FROM c", "k s", "10|7"),
+        (
+            "SELECT count(*) FROM (SELECT COLUMNS('^a$') FROM t WHERE COLUMNS('^a') > 2)",
+            "count(*)",
+            "1",
+        ),
+        ("SELECT a FROM t WHERE a IN (SELECT COLUMNS('d') FROM (SELECT 1 AS d))", "a", "1"),
+    ] {
+        assert_eq!(names(&f, sql), columns, "{sql}");
+        assert_eq!(f.rows(&format!("SELECT * FROM ({sql}) ORDER BY 1"))[0], first, "{sql}");
+    }
+    assert_eq!(names(&f, "SELECT sum(COLUMNS('a.*')) AS s FROM t GROUP BY b"), "s s_1");
+    f.run("CREATE TABLE wide AS SELECT COLUMNS('a.*') * 2 FROM t");
+    assert_eq!(f.value("SELECT sum(a), sum(ab) FROM wide"), "8|14.0");
+    for (sql, expected) in [
+        ("SELECT COLUMNS('zz') FROM t", "none of the columns a, b, ab"),
+        ("SELECT COLUMNS('(') FROM t", "no regular expression"),
+        ("SELECT COLUMNS(['c']) FROM t", "\"c\""),
+        ("SELECT COLUMNS(a) FROM t", "COLUMNS takes"),
+        ("SELECT COLUMNS('a') + COLUMNS('b') FROM t", "different COLUMNS"),
+    ] {
+        let error = f.error(sql).to_string();
+        assert!(error.contains(expected), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn members_of_json() {
+    let f = tables();
+    let text = r#"'{"a": {"b":   2, "c":[1,2,{"z":null}]}, "s": "te\"xt"}'"#;
+    for (path, expected) in [
+        ("-> 'a'", r#"{"b":2,"c":[1,2,{"z":null}]}"#),
+        ("->> 'a'", r#"{"b":2,"c":[1,2,{"z":null}]}"#),
+        ("-> '$.a.c[2].z'", "null"),
+        ("->> '$.a.c[2].z'", "-"),
+        ("->> 's'", "te\"xt"),
+        ("-> 's'", "\"te\\\"xt\""),
+        ("-> 'a' -> 'c' -> -2", "2"),
+        ("-> 'a' ->> 'b'", "2"),
+        ("-> 'nothing'", "-"),
+    ] {
+        assert_eq!(f.value(&format!("SELECT {text} {path}")), expected, "{path}");
+    }
+    f.run("CREATE TABLE j (id INT, doc JSON, path VARCHAR)");
+    f.run(
+        r#"INSERT INTO j VALUES (1, '{"n": 5, "tags": ["x", "y"]}', '$.n'),
+           (2, '{"n": 7, "tags": []}', 'tags'), (3, NULL, 'n'), (4, '[10, 20]', '$[1]')"#,
+    );
+    for (sql, expected) in [
+        ("SELECT id FROM j WHERE doc ->> 'n' = '5'", "1"),
+        ("SELECT sum((doc ->> 'n')::INT) + 1 FROM j", "13"),
+        ("SELECT doc -> path FROM j ORDER BY id", "5 [] - 20"),
+        ("SELECT json_extract(doc, path) FROM j ORDER BY id", "5 [] - 20"),
+        ("SELECT doc -> 0 FROM j ORDER BY id", "- - - 10"),
+        ("SELECT doc ->> 'n' || '!' FROM j WHERE id = 2", "7!"),
+        ("SELECT json_extract_string(doc, '$.tags[#-1]') FROM j ORDER BY id", "y - - -"),
+        ("SELECT json_array_length(doc, 'tags') FROM j ORDER BY id", "2 0 - -"),
+        ("SELECT json_type(doc) FROM j ORDER BY id", "OBJECT OBJECT - ARRAY"),
+        ("SELECT json_exists(doc, '$.n') FROM j ORDER BY id", "true true - false"),
+        ("SELECT json_valid(path) FROM j ORDER BY id LIMIT 1", "false"),
+        ("SELECT j.doc -> 'n' FROM j WHERE j.doc -> 'n' IS NOT NULL ORDER BY id", "5 7"),
+        ("SELECT list_transform([1, 2], x -> x + 1)", "[2, 3]"),
+        ("SELECT id FROM j WHERE (doc -> path) = '20'", "4"),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+    let error = f.error("SELECT path -> 'a' FROM j");
+    assert!(matches!(&error, Error::Conversion { .. }), "{error:?}");
+    assert!(error.to_string().contains("no JSON"), "{error}");
+    let error = f.error("SELECT doc -> '$x' FROM j");
+    assert!(error.to_string().contains("no path in JSON"), "{error}");
+    f.error("SELECT id -> 'a' FROM j");
+}
+
+#[test]
+fn several_files_as_one_table() {
+    let f = fixture();
+    let path = |name: &str| f.home.path().join(name).display().to_string();
+    for (name, text) in [("1.csv", "a,b\n1,x\n"), ("2.csv", "a,b\n2,y\n3,z\n")] {
+        std::fs::write(path(name), text).unwrap();
+    }
+    std::fs::write(path("1.json"), "{\"a\": 1}\n").unwrap();
+    std::fs::write(path("2.json"), "{\"a\": 2}\n").unwrap();
+    f.run(&format!("COPY (SELECT 1 AS a) TO '{}'", path("1.parquet")));
+    f.run(&format!("COPY (SELECT 2 AS a UNION ALL SELECT 3) TO '{}'", path("2.parquet")));
+    for (kind, sum) in [("csv", "6"), ("json", "3"), ("parquet", "6")] {
+        let (one, two) = (path(&format!("1.{kind}")), path(&format!("2.{kind}")));
+        let all = path(&format!("*.{kind}"));
+        for from in [
+            format!("'{all}'"),
+            format!("read_{kind}('{all}')"),
+            format!("read_{kind}(['{one}', '{two}'])"),
+            format!("read_{kind}(['{all}'])"),
+        ] {
+            assert_eq!(f.value(&format!("SELECT sum(a) FROM {from}")), sum, "{from}");
+        }
+        let both = format!("SELECT count(*) FROM read_{kind}(['{two}', '{one}'])");
+        assert_eq!(f.value(&both), if kind == "json" { "2" } else { "3" });
+    }
+    let sql = format!(
+        "SELECT a FROM read_csv(['{}', '{}'], header = true) ORDER BY a DESC",
+        path("1.csv"),
+        path("2.csv")
+    );
+    assert_eq!(f.rows(&sql), ["3", "2", "1"]);
+    let error = f.error(&format!("SELECT * FROM read_csv(['{}', 'none.csv'])", path("1.csv")));
+    assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
+    f.error("SELECT * FROM read_csv([])");
+    f.error("SELECT * FROM read_csv([1])");
+}
+
+#[test]
+fn views_are_renamed() {
+    let f = tables();
+    f.run("CREATE VIEW v (one) AS SELECT a FROM t");
+    f.run("ALTER VIEW v RENAME TO w");
+    assert_eq!(f.rows("SELECT one FROM w ORDER BY 1"), ["1", "3"]);
+    f.error("SELECT * FROM v");
+    let taken = f.error("ALTER VIEW w RENAME TO t");
+    assert!(matches!(taken, Error::AlreadyExists { .. }), "{taken:?}");
+    f.run("ALTER VIEW IF EXISTS nothing RENAME TO x");
+    assert!(matches!(f.error("ALTER VIEW nothing RENAME TO x"), Error::NotFound { .. }));
+    f.run("CREATE SCHEMA s; CREATE VIEW s.v AS SELECT 1 AS a");
+    f.run("ALTER VIEW s.v RENAME TO s.u");
+    assert_eq!(f.value("SELECT a FROM s.u"), "1");
+    f.run("BEGIN; ALTER VIEW w RENAME TO x; ROLLBACK");
+    assert_eq!(f.rows("SELECT one FROM w ORDER BY 1"), ["1", "3"]);
+}
+
+#[test]
+fn what_would_not_be_kept_is_refused() {
+    let f = tables();
+    for (sql, expected) in [
+        ("CREATE TABLE x (id INT REFERENCES t (a))", "not be enforced"),
+        ("CREATE TABLE x (id INT, FOREIGN KEY (id) REFERENCES t (a))", "not be enforced"),
+        ("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (a)", "not be enforced"),
+        ("CREATE TABLE x (a INT, b INT GENERATED ALWAYS AS (a + 1))", "generated"),
+        ("CREATE TABLE x (a INT, b INT AS (a + 1))", "generated"),
+    ] {
+        let error = f.error(sql);
+        assert!(matches!(error, Error::Unsupported { .. }), "{sql}: {error:?}");
+        assert!(error.to_string().contains(expected), "{sql}: {error}");
+    }
+}
