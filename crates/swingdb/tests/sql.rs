@@ -32,5 +32,7 @@ mod scans;
 mod show;
 #[path = "sql/sources.rs"]
 mod sources;
+#[path = "sql/temporary.rs"]
+mod temporary;
 #[path = "sql/tpch.rs"]
 mod tpch;

@@ -20,6 +20,7 @@ use super::scan::{FileScan, Run, Target};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::runtime;
 use crate::sql::session::Session;
+use crate::sql::temporary;
 use crate::sql::write::convert::{Origin, convert_array, relabel};
 use crate::sql::write::defaults::DefaultValue;
 use crate::sql::write::target::{self, Place};
@@ -63,6 +64,8 @@ pub(crate) fn import(
     options: &ImportOptions,
 ) -> Result<ImportReport> {
     let started = Instant::now();
+    let holder = temporary::holder_of(session, name);
+    let (session, name) = holder.as_ref().map_or((session, name), |(inner, name)| (inner, name));
     let catalog = session.view()?.main.catalog;
     let place = target::place(session, &catalog, name)?;
     let existing = target::find_table(&catalog, &place)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::ast::ObjectName;
 
 use super::write::convert::{Origin, check_assignable};
 use super::write::insert::{Mapping, append_stream};
@@ -11,6 +12,7 @@ use super::write::target::{Target, column, find_name, target};
 use super::write::{ast, with_txn};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::session::{Session, parse_table_name};
+use crate::sql::temporary;
 use crate::store::Table;
 
 /// Appends all batches of `reader` to a table; the number of rows. All or nothing.
@@ -24,8 +26,11 @@ pub(crate) fn append_batches(
     reader: impl RecordBatchReader,
 ) -> Result<u64> {
     let _one_at_a_time = session.lock_statement();
+    let holder = temporary::holder_of(session, &append_name(table));
+    let session = holder.as_ref().map_or(session, |(inner, _)| inner);
+    let name = holder.as_ref().map_or_else(|| append_name(table), |(_, name)| name.clone());
     with_txn(session, |txn| {
-        let target = append_target(session, &txn.view(), table)?;
+        let target = target(session, &txn.view(), &name)?;
         let columns = match_columns(&target.table, &reader.schema())?;
         let mapping = Mapping::new(session, &target.table, &columns)?;
         let token = session.cancel_token();
@@ -47,12 +52,16 @@ pub(crate) fn append_target(
     catalog: &crate::store::Catalog,
     table: &str,
 ) -> Result<Target> {
+    target(session, catalog, &append_name(table))
+}
+
+fn append_name(table: &str) -> ObjectName {
     let reference = parse_table_name(table);
     let parts: Vec<&str> = [reference.catalog(), reference.schema(), Some(reference.table())]
         .into_iter()
         .flatten()
         .collect();
-    target(session, catalog, &ast::name(&parts))
+    ast::name(&parts)
 }
 
 /// The column of the table that each column of the input goes to.

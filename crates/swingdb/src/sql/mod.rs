@@ -38,6 +38,7 @@ pub(crate) mod statistics;
 pub(crate) mod stream;
 pub(crate) mod subqueries;
 pub(crate) mod table_scan;
+pub(crate) mod temporary;
 pub(crate) mod type_names;
 pub(crate) mod view;
 pub(crate) mod visit;

@@ -31,6 +31,7 @@ use crate::sql::result::QueryResult;
 use crate::sql::runtime;
 use crate::sql::statement;
 use crate::sql::stream::BatchStream;
+use crate::sql::temporary::{TEMP, Temporary};
 use crate::sql::view::{Found, Source, View, match_name};
 use crate::sql::write::TxnState;
 use crate::store::{Store, Table};
@@ -46,6 +47,7 @@ pub(crate) struct Session {
     running: Arc<Running>,
     /// Statements that PREPARE has given names.
     pub(crate) prepared: Mutex<Prepared>,
+    pub(crate) temporary: Temporary,
 }
 
 struct State {
@@ -59,6 +61,11 @@ struct State {
 
 impl Session {
     pub(crate) fn new(database: Database) -> Self {
+        Self::with(database, Temporary::default())
+    }
+
+    /// A session with these temporary tables.
+    pub(crate) fn with(database: Database, temporary: Temporary) -> Self {
         let state = State {
             attached: BTreeMap::new(),
             registered: Arc::default(),
@@ -73,6 +80,7 @@ impl Session {
             state: Mutex::new(state),
             running: Arc::default(),
             prepared: Mutex::default(),
+            temporary,
         }
     }
 
@@ -101,8 +109,12 @@ impl Session {
     /// What names mean to a statement that starts now.
     pub(crate) fn view(&self) -> Result<View> {
         let catalog = self.txn.lock().catalog(self.store());
-        let state = self.state.lock();
         let main = Source { name: CATALOG.to_string(), catalog, store: self.store().clone() };
+        if let Some(view) = self.temporary.view(main.clone())? {
+            return Ok(view);
+        }
+        let temp = self.temporary.source();
+        let state = self.state.lock();
         let attached = state.attached.iter().map(|(alias, database)| {
             let store = database.store().clone();
             let source = Source { name: alias.clone(), catalog: store.latest(), store };
@@ -114,11 +126,16 @@ impl Session {
             attached: Arc::new(attached.collect()),
             registered: Arc::clone(&state.registered),
             extra: BTreeMap::new(),
+            temp,
+            outer: None,
         })
     }
 
     /// A copy of the query engine's state for one statement: its clock is set to now.
     pub(crate) fn engine(&self) -> Result<SessionState> {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.engine();
+        }
         let mut engine = {
             let mut state = self.state.lock();
             match &state.engine {
@@ -195,11 +212,17 @@ impl Session {
 
     /// The token of the running statement; long work asks it whether to go on.
     pub(crate) fn cancel_token(&self) -> CancelToken {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.cancel_token();
+        }
         let mut state = self.state.lock();
         state.token.get_or_insert_with(|| self.running.start()).clone()
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.progress();
+        }
         self.state.lock().progress.clone()
     }
 
@@ -218,6 +241,7 @@ impl Session {
     pub(crate) fn attach(&self, other: &Database, alias: &str) -> Result<()> {
         let mut state = self.state.lock();
         let taken = alias.eq_ignore_ascii_case(CATALOG)
+            || alias.eq_ignore_ascii_case(TEMP)
             || match_name(state.attached.keys().map(String::as_str), alias).is_some();
         if taken {
             let kind = ObjectKind::Database;

@@ -100,7 +100,8 @@ fn tables(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
     let wanted = of.map(|name| name.to_string().replace('"', "").to_lowercase());
     let (mut names, mut owners, mut schemas) = (Vec::new(), Vec::new(), Vec::new());
     let (mut kinds, mut rows) = (Vec::new(), Vec::new());
-    for source in std::iter::once(&view.main).chain(view.attached.values()) {
+    let others = view.attached.values().chain(&view.temp);
+    for source in std::iter::once(&view.main).chain(others) {
         for schema in source.catalog.schema_names() {
             let shown = wanted.as_ref().is_none_or(|w| {
                 let (owner, schema) = (source.name.to_lowercase(), schema.to_lowercase());

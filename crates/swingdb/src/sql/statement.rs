@@ -27,7 +27,7 @@ use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
-use crate::sql::{foreign, idents, prepared, settings, show, write};
+use crate::sql::{foreign, idents, prepared, settings, show, temporary, write};
 
 /// One statement of a text.
 #[derive(Debug)]
@@ -292,7 +292,7 @@ pub(crate) fn execute_sql(
     let planner = Planner::new(&view, &engine);
     planner.prepare(&mut statement)?;
     if write::handles(&statement) {
-        let outcome = write::execute(session, &statement, params)?;
+        let outcome = temporary::execute(session, &mut statement, params)?;
         let result = match outcome.rows {
             Some((schema, batches)) => QueryResult::ready(schema, batches, outcome.tag),
             None => QueryResult::changed(None, outcome.tag),
@@ -333,7 +333,8 @@ fn execute_explain(
     planner.prepare(&mut statement)?;
     if write::handles(&statement) {
         // The query that finds the rows is explained; nothing is changed.
-        match write::explain_query(session, &statement)? {
+        let holder = temporary::holder(session, &mut statement)?;
+        match write::explain_query(holder.as_ref().unwrap_or(session), &statement)? {
             Some(query) => *statement = Statement::Query(Box::new(query)),
             None => return Err(Error::unsupported("EXPLAIN of a statement without a query")),
         }

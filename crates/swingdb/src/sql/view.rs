@@ -4,10 +4,10 @@
 //! databases, the registered Arrow tables. What happens in the session afterwards does not reach
 //! the statement.
 //!
-//! A name with one part is looked up in schema `main`, then among registered tables, then as a
-//! file. With two parts the first is a schema, or else an attached database (its schema `main`);
-//! with three it is a database, then a schema. Names match exactly, or without regard to case when
-//! exactly one does.
+//! A name with one part is looked up among temporary tables, in schema `main`, then among
+//! registered tables, then as a file. With two parts the first is a schema, or else an attached
+//! database (its schema `main`); with three it is a database, then a schema. Names match exactly,
+//! or without regard to case when exactly one does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,6 +50,10 @@ pub(crate) struct View {
     pub(crate) registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
     /// Tables of one internal query, whose names win over all others.
     pub(crate) extra: BTreeMap<String, Arc<dyn TableProvider>>,
+    /// The session's temporary tables, which go before those of its database.
+    pub(crate) temp: Option<Source>,
+    /// Where names are looked up that mean nothing here.
+    pub(crate) outer: Option<Arc<View>>,
 }
 
 /// What a name turned out to mean.
@@ -67,13 +71,22 @@ pub(crate) enum Found {
 impl View {
     /// Looks a name up; `None` when it means nothing here (it may still be a file).
     pub(crate) fn find(&self, name: &TableReference) -> Result<Option<Found>> {
+        match (self.find_here(name)?, &self.outer) {
+            (None, Some(outer)) => outer.find(name),
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn find_here(&self, name: &TableReference) -> Result<Option<Found>> {
         match name {
             TableReference::Bare { table } => {
                 if let Some(provider) = self.extra.get(&**table) {
                     return Ok(Some(Found::Registered(Arc::clone(provider))));
                 }
-                if let Some(found) = find_in(&self.main, SCHEMA, table)? {
-                    return Ok(Some(found));
+                for source in self.temp.iter().chain([&self.main]) {
+                    if let Some(found) = find_in(source, SCHEMA, table)? {
+                        return Ok(Some(found));
+                    }
                 }
                 let registered = match_name(self.registered.keys().map(String::as_str), table);
                 Ok(registered.map(|name| Found::Registered(Arc::clone(&self.registered[&name]))))
@@ -113,6 +126,9 @@ impl View {
         if let Some(alias) = attached {
             return self.attached.get(&alias);
         }
+        if let Some(temp) = self.temp.as_ref().filter(|temp| temp.name.eq_ignore_ascii_case(name)) {
+            return Some(temp);
+        }
         let own = [Some(CATALOG), self.database_name.as_deref()];
         own.iter().flatten().any(|own| own.eq_ignore_ascii_case(name)).then_some(&self.main)
     }
@@ -136,7 +152,8 @@ impl View {
         let mut names = Vec::new();
         let sources = std::iter::once((None, &self.main));
         let attached = self.attached.iter().map(|(alias, source)| (Some(alias), source));
-        for (alias, source) in sources.chain(attached) {
+        let temp = self.temp.iter().map(|source| (None, source));
+        for (alias, source) in sources.chain(attached).chain(temp) {
             for schema in source.catalog.schema_names() {
                 let prefix = match (alias, schema.as_str()) {
                     (None, SCHEMA) => String::new(),
@@ -155,7 +172,11 @@ impl View {
 
     /// The same, as seen from inside a view of `source`: its unqualified names are `source`'s own.
     pub(crate) fn inside(&self, source: &Source) -> Self {
-        Self { main: source.clone(), ..self.clone() }
+        // What is temporary may read all that its session does.
+        if self.temp.as_ref().is_some_and(|temp| temp.name == source.name) {
+            return self.clone();
+        }
+        Self { main: source.clone(), temp: None, outer: None, ..self.clone() }
     }
 }
 

@@ -47,6 +47,8 @@ impl Checker for SqlChecker {
             attached: Arc::default(),
             registered: Arc::default(),
             extra: BTreeMap::new(),
+            temp: None,
+            outer: None,
         };
         let schema = checked_schema(table, check);
         let condition = Condition::plan(&mut view, table.name(), &schema, &check.sql)?;

@@ -90,7 +90,6 @@ fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExists> {
 fn refuse_foreign_syntax(create: &CreateTable) -> Result<()> {
     let foreign = [
         (create.external, "EXTERNAL here"),
-        (create.temporary, "TEMPORARY tables; use an unnamed database"),
         (create.partition_by.is_some() || create.partition_of.is_some(), "PARTITION BY"),
         (create.cluster_by.is_some() || create.clustered_by.is_some(), "CLUSTER BY"),
         (create.inherits.is_some(), "INHERITS"),
@@ -436,8 +435,8 @@ fn clone(
 
 /// CREATE VIEW: the query is checked now, and kept as text.
 pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
-    if create.materialized || create.temporary || create.or_alter || create.to.is_some() {
-        return Err(Error::unsupported("MATERIALIZED and TEMPORARY views"));
+    if create.materialized || create.or_alter || create.to.is_some() {
+        return Err(Error::unsupported("MATERIALIZED views"));
     }
     let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
     let statement = ast::statement(create.query.as_ref().clone(), None);
