@@ -23,6 +23,7 @@ matplotlib.rcParams["svg.hashsalt"] = "swingdb"
 HANDING = {
     "hook": ("hook, all stored to since the last", OURS, "-"),
     "again": ("hook, nothing stored to since", OURS, ":"),
+    "first": ("hook, the first of both processes", OURS, "--"),
     "fifo": ("FIFO", THEIRS, "-"),
     "pipe": ("pipe", THEIRS, ":"),
     "socket": ("Unix socket", THEIRS, "--"),

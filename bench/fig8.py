@@ -1,9 +1,9 @@
 """Handing 1 to 8 GB from one process to another: SWING's figure 8.
 
-By `hook` (right after the owner has stored to all of it, and `again` when it has not stored since),
-against FIFO, pipe, Unix socket, shared memory (mapped, locked, scanned), memcpy and fork; with huge
-pages, for which root mounts a file system, and with pages of 4 KiB. What is measured anew replaces
-what is in the file; the rest of it stays.
+By `hook` (right after the owner has stored to all of it; `again` when it has not stored since;
+`first`, the first hook of both processes), against FIFO, pipe, Unix socket, shared memory (mapped,
+locked, scanned), memcpy and fork; with huge pages, for which root mounts a file system, and with
+pages of 4 KiB. What is measured anew replaces what is in the file; the rest of it stays.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import common
 
-MODES = ("hook", "again", "fifo", "pipe", "socket", "shm", "memcpy", "fork")
+MODES = ("hook", "again", "first", "fifo", "pipe", "socket", "shm", "memcpy", "fork")
 # A hook after all was stored to happens once in a process.
-ONCE = ("hook",)
+ONCE = ("hook", "first")
 REPEATS = 3
 # What 8 GB in two processes and the rest of the machine need.
 MOST_OF_MEMORY = 0.75

@@ -3,10 +3,11 @@
  *
  *   fig8 MODE MIB small|huge TIMES
  *
- * MODE one of hook, again, pipe, fifo, socket, shm, memcpy, fork. `hook` comes right after the owner
- * has stored to all of it, and only once; `again` when it has stored nothing since a hook before.
- * What is received is received into memory that is there. `huge`: also private memory has huge
- * pages; what is shared has what the file system of $SWINGDB_HOME gives. */
+ * MODE one of hook, again, first, pipe, fifo, socket, shm, memcpy, fork. `hook` comes right after the
+ * owner has stored to all of it, which has been hooked once before that; `again` when it has stored
+ * nothing since a hook before; `first` is as `hook`, but the first hook that either process ever sees.
+ * The other two happen once. What is received is received into memory that is there. `huge`: also
+ * private memory has huge pages; what is shared has what the file system of $SWINGDB_HOME gives. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -23,6 +24,14 @@
 #include <unistd.h>
 
 #define CHUNK ((size_t)1 << 20)
+
+static int is(const char *mode, const char *other) {
+    return strcmp(mode, other) == 0;
+}
+
+static int hooks(const char *mode) {
+    return is(mode, "hook") || is(mode, "again") || is(mode, "first");
+}
 
 static void need(int good, const char *what) {
     if (!good) {
@@ -85,28 +94,28 @@ static void scan(const void *at, size_t len) {
 /* The other process: says that it is ready; takes each time that it is told to, and says how long
  * that took (0: ask the clock of the giver). */
 static void taker(const char *mode, size_t len, int data, int from, int to, const char *path) {
-    int token;
+    int token, told = 0;
     long long took = 0;
     char *into = NULL;
-    int hooks = strcmp(mode, "hook") == 0 || strcmp(mode, "again") == 0;
-    int shared = strcmp(mode, "shm") == 0;
-    if (strcmp(mode, "fifo") == 0) {
+    int shared = is(mode, "shm");
+    if (is(mode, "fifo")) {
         need((data = open(path, O_RDONLY)) >= 0, "fifo");
     }
-    if (!hooks && !shared) {
+    if (!hooks(mode) && !shared) {
         into = memory(-1, len, 1);
     }
     need(write(to, &took, sizeof took) == sizeof took, "ready");
     while (read(from, &token, sizeof token) == sizeof token) {
         swing_area area;
-        if (strcmp(mode, "again") == 0 && !took) {
+        if (is(mode, "again") && !took) {
             need(swing_hook(token, 0, &area) == 0, "hook");
         }
-        if (hooks) {
+        if (hooks(mode)) {
             long long start = now();
             need(swing_hook(token, 0, &area) == 0, "hook");
             took = now() - start;
-            need(((char *)area.address)[len - 1] == 7, "contents");
+            /* Before the owner has stored there is nothing to read. */
+            need(is(mode, "hook") && !told++ ? 1 : ((char *)area.address)[len - 1] == 7, "contents");
             need(swing_release(area.token) == 0, "release");
         } else if (shared) {
             need(flock(data, LOCK_SH) == 0, "lock");
@@ -126,7 +135,7 @@ static void taker(const char *mode, size_t len, int data, int from, int to, cons
 static void local(const char *mode, size_t len, int times) {
     char *from = memory(-1, len, 7), *to = NULL, byte = 1;
     int pipe_to[2];
-    if (strcmp(mode, "memcpy") == 0) {
+    if (is(mode, "memcpy")) {
         to = memory(-1, len, 1);
     }
     need(pipe(pipe_to) == 0, "pipe");
@@ -149,15 +158,20 @@ static void local(const char *mode, size_t len, int times) {
 }
 
 /* The memory to hand over, filled. */
-static char *filled(const char *mode, size_t len, int file, int *token) {
-    if (strcmp(mode, "hook") != 0 && strcmp(mode, "again") != 0) {
+static char *filled(const char *mode, size_t len, int file, int go, int back, int *token) {
+    if (!hooks(mode)) {
         return memory(file, len, 7);
     }
     /* Hooks are allowed first: a hook has to protect what was stored to since. */
     swing_area area;
+    long long took;
     need(swing_create(len, &area) == 0, "create");
     need(swing_allow_hooks(area.token, 1) == 0, "allow");
     *token = area.token;
+    if (is(mode, "hook")) {
+        need(write(go, token, sizeof *token) == sizeof *token, "go");
+        need(read(back, &took, sizeof took) == sizeof took, "hooked");
+    }
     return memset(area.address, 7, len);
 }
 
@@ -167,39 +181,43 @@ int main(int argc, char **argv) {
     size_t len = (size_t)atol(argv[2]) << 20;
     huge = strcmp(argv[3], "huge") == 0;
     int times = atoi(argv[4]), back[2], go[2], data[2] = {-1, -1}, token = 0, file = -1;
-    if (strcmp(mode, "memcpy") == 0 || strcmp(mode, "fork") == 0) {
+    if (is(mode, "memcpy") || is(mode, "fork")) {
         local(mode, len, times);
         return 0;
     }
     long long took;
     char path[] = "/tmp/swing-fig8-XXXXXX";
     need(pipe(back) == 0 && pipe(go) == 0, "pipe");
-    if (strcmp(mode, "pipe") == 0) {
+    if (is(mode, "pipe")) {
         need(pipe(data) == 0, "pipe");
-    } else if (strcmp(mode, "socket") == 0) {
+    } else if (is(mode, "socket")) {
         need(socketpair(AF_UNIX, SOCK_STREAM, 0, data) == 0, "socket");
-    } else if (strcmp(mode, "shm") == 0) {
+    } else if (is(mode, "shm")) {
         file = open(home ? home : "/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         need(file >= 0 && ftruncate(file, (off_t)len) == 0, "file");
-    } else if (strcmp(mode, "fifo") == 0) {
+    } else if (is(mode, "fifo")) {
         need(mkdtemp(path) != NULL, "directory");
     }
     char fifo[64];
     snprintf(fifo, sizeof fifo, "%s/fifo", path);
-    need(strcmp(mode, "fifo") != 0 || mkfifo(fifo, 0600) == 0, "fifo");
+    need(!is(mode, "fifo") || mkfifo(fifo, 0600) == 0, "fifo");
     pid_t child = fork();
     need(child >= 0, "fork");
     if (child == 0) {
         close(go[1]);
         taker(mode, len, file >= 0 ? file : data[0], go[0], back[1], fifo);
     }
-    char *from = filled(mode, len, file, &token);
-    if (strcmp(mode, "fifo") == 0) {
+    char *from;
+    if (!is(mode, "fifo")) {
+        need(read(back[0], &took, sizeof took) == sizeof took, "ready");
+    }
+    from = filled(mode, len, file, go[1], back[0], &token);
+    if (is(mode, "fifo")) {
         need((data[1] = open(fifo, O_WRONLY)) >= 0, "fifo");
         unlink(fifo);
         rmdir(path);
+        need(read(back[0], &took, sizeof took) == sizeof took, "ready");
     }
-    need(read(back[0], &took, sizeof took) == sizeof took, "ready");
     while (times-- > 0) {
         long long start = now();
         need(write(go[1], &token, sizeof token) == sizeof token, "go");

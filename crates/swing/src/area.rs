@@ -203,11 +203,9 @@ impl Start {
 
     /// The words of the extents: what has memory is frozen.
     fn words(&self, geometry: &Geometry) -> States {
-        let states = States::new(geometry.extent_count());
+        let mut states = States::new(geometry.extent_count());
         for run in self.runs.iter() {
-            for e in geometry.covering(&(AreaOffset(run.start)..AreaOffset(run.end()))) {
-                states.set(ExtentId(e), extents::FROZEN);
-            }
+            states.freeze_first(geometry.covering(&(AreaOffset(run.start)..AreaOffset(run.end()))));
         }
         states
     }

@@ -12,11 +12,15 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::live::{ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST};
 use crate::sync::Mutex;
 use crate::sys::file::Folder;
 
+/// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
+/// the owner does for an answer.
+const PROMPT: Duration = Duration::from_micros(200);
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
@@ -88,6 +92,7 @@ fn ask_through(mut stream: &UnixStream) -> Option<Answer> {
     if sent != REQUEST.len() as isize {
         return None;
     }
+    look_for_answer(stream);
     let mut answer = [0u8; ANSWER_BYTES];
     match stream.read_exact(&mut answer) {
         Ok(()) if answer[..4] == FRESH.to_le_bytes() => Some(Answer::Fresh),
@@ -95,6 +100,22 @@ fn ask_through(mut stream: &UnixStream) -> Option<Answer> {
         Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => None,
         Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => None,
         _ => Some(Answer::None),
+    }
+}
+
+/// Returns when there is something to read, or [`PROMPT`] is over. Whoever else wants this
+/// processor, and be it the owner, has it meanwhile.
+fn look_for_answer(stream: &UnixStream) {
+    let begin = Instant::now();
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    let mut byte = 0u8;
+    while begin.elapsed() < PROMPT {
+        // SAFETY: a valid descriptor, and a buffer of one byte.
+        let got = unsafe { libc::recv(stream.as_raw_fd(), (&raw mut byte).cast(), 1, flags) };
+        if got >= 0 {
+            return;
+        }
+        std::thread::yield_now();
     }
 }
 
@@ -181,6 +202,27 @@ mod tests {
         assert_eq!(ask(&folder), Answer::None);
         assert_eq!(ask(&folder), Answer::None);
         assert_eq!(ask(&folder), Answer::Refused);
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn an_answer_that_takes_its_time_is_waited_for() {
+        let (_dir, folder) = folder();
+        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let server = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            for (pause, status) in [(Duration::ZERO, FRESH), (20 * PROMPT, REFUSED)] {
+                let mut request = [0; REQUEST.len()];
+                stream.read_exact(&mut request).unwrap();
+                std::thread::sleep(pause);
+                // In two parts: the first one alone is no answer.
+                let reply = reply(status);
+                stream.write_all(&reply[..3]).unwrap();
+                std::thread::sleep(pause);
+                stream.write_all(&reply[3..]).unwrap();
+            }
+        });
+        assert_eq!([ask(&folder), ask(&folder)], [Answer::Fresh, Answer::Refused]);
         server.join().unwrap();
     }
 

@@ -6,6 +6,7 @@
 //! Where the area's own versions lie and since when is kept in a sparse table behind the area's
 //! lock.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::futex;
@@ -104,6 +105,16 @@ impl States {
     pub(crate) fn new(extents: u32) -> Self {
         assert!(extents > 0, "an area has at least one extent");
         States { words: zeros(extents), present: zeros(extents.div_ceil(GROUP)) }
+    }
+
+    /// Freezes a range of absent extents, before anybody else can see them.
+    pub(crate) fn freeze_first(&mut self, extents: Range<u32>) {
+        for e in extents {
+            let word = self.words[e as usize].get_mut();
+            assert_eq!(*word, ABSENT, "each extent is shown once");
+            *word = FROZEN;
+            *self.present[(e / GROUP) as usize].get_mut() += 1;
+        }
     }
 
     /// Counts a change of an extent's word.
@@ -302,6 +313,18 @@ mod tests {
         assert!(s.all_private(3..5) && !s.all_private(3..6) && s.all_private(7..7));
         s.set(ExtentId(4), FROZEN);
         assert!(!s.all_private(3..5));
+    }
+
+    #[test]
+    fn extents_frozen_first_are_counted() {
+        let mut s = States::new(3 * GROUP);
+        s.freeze_first(GROUP - 2..2 * GROUP + 1);
+        s.freeze_first(5..5);
+        let frozen = |e: &u32| s.word(ExtentId(*e)) == FROZEN;
+        assert_eq!((0..3 * GROUP).filter(frozen).count(), GROUP as usize + 3);
+        let counts: Vec<u32> = s.present.iter().map(|c| c.load(Ordering::Relaxed)).collect();
+        assert_eq!(counts, [2, GROUP, 1]);
+        assert!(!s.any_present(0..GROUP - 2) && s.any_present(GROUP - 2..GROUP - 1));
     }
 
     #[test]

@@ -9,11 +9,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::error::{Fault, Result};
+use crate::sync::Mutex;
 use crate::units::ByteLen;
 
 /// Mode of files this crate makes: for the user alone.
@@ -199,7 +201,7 @@ impl Folder {
         let fd = fs::openat(&self.dir, ".", flags, Mode::empty())
             .map_err(|e| self.fault(e, "list", "."))?;
         let mut names = Vec::new();
-        for entry in fs::Dir::read_from(fd).map_err(|e| self.fault(e, "list", "."))? {
+        for entry in fs::Dir::new(fd).map_err(|e| self.fault(e, "list", "."))? {
             let entry = entry.map_err(|e| self.fault(e, "list", "."))?;
             match entry.file_name().to_str() {
                 Ok("." | "..") | Err(_) => {}
@@ -314,12 +316,34 @@ fn retry(
     }
 }
 
+/// How long an answer about a device is good: the next one may follow a remount.
+const PAGES_KNOWN: Duration = Duration::from_secs(1);
+/// The device asked about last, when, and the answer.
+static PAGES: Mutex<Option<(u64, Instant, bool)>> = Mutex::new(None);
+
 /// Whether the memory of a file can come in huge pages: so its mount says, or for one that is not
-/// on any mount of this process (a memfd), the system.
+/// on any mount of this process (a memfd), the system. Only how memory is filled depends on it, so
+/// an answer may be [`PAGES_KNOWN`] old; asking anew costs more than all else that a new area does.
 pub(crate) fn has_huge_pages(file: &File) -> bool {
     let Ok(st) = fs::fstat(file) else { return false };
+    // A child forked while another thread held this lock must not wait for it.
+    let known = PAGES.try_lock().and_then(|known| *known);
+    if let Some((device, since, answer)) = known
+        && device == st.st_dev
+        && since.elapsed() < PAGES_KNOWN
+    {
+        return answer;
+    }
+    let answer = device_has_huge_pages(st.st_dev);
+    if let Some(mut known) = PAGES.try_lock() {
+        *known = Some((st.st_dev, Instant::now(), answer));
+    }
+    answer
+}
+
+fn device_has_huge_pages(device: u64) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let device = format!("{}:{}", fs::major(st.st_dev), fs::minor(st.st_dev));
+    let device = format!("{}:{}", fs::major(device), fs::minor(device));
     match huge_option(&mounts, &device) {
         Some(option) => option != "never",
         None => {
@@ -421,5 +445,17 @@ mod tests {
         assert_eq!(huge_option(mounts, "0:28"), Some("never"));
         assert_eq!(huge_option(mounts, "0:2"), None);
         assert_eq!(huge_option("", "0:27"), None);
+    }
+
+    #[test]
+    fn what_is_known_of_one_device_is_not_told_of_another() {
+        let files = ["/dev/shm", "/tmp", "/proc/self/stat"].map(|path| File::open(path).unwrap());
+        for _ in 0..3 {
+            for file in &files {
+                let device = fs::fstat(file).unwrap().st_dev;
+                assert_eq!(has_huge_pages(file), device_has_huge_pages(device));
+                assert_eq!(has_huge_pages(file), device_has_huge_pages(device));
+            }
+        }
     }
 }

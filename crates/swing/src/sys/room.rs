@@ -165,8 +165,10 @@ fn group_mount(line: &str, unified: bool) -> Option<(&Path, &Path)> {
 }
 
 /// What this process may use in all: the machine's memory, or less in a limited control group.
+/// Looked at once: every new area asks, and nobody needs it exactly.
 pub(crate) fn total() -> Option<ByteLen> {
-    gauges().iter().filter_map(|g| Some(g.read()?.0)).min().map(ByteLen)
+    static TOTAL: OnceLock<Option<ByteLen>> = OnceLock::new();
+    *TOTAL.get_or_init(|| gauges().iter().filter_map(|g| Some(g.read()?.0)).min().map(ByteLen))
 }
 
 /// Before memory is taken: whether there is enough of it.

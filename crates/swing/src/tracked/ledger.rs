@@ -231,11 +231,13 @@ impl Core {
         Ok(())
     }
 
-    /// Arms everything that is not armed by being zero: what is mapped, and what has old versions.
+    /// Arms everything that is not armed by its word already: what has a version of its own here, or
+    /// old ones. The first version of an extent that shows another area goes to plane 0, as that
+    /// of an absent one; so a new area is tracked in a time that does not grow with what it shows.
     pub(crate) fn arm_all(&self, state: &mut State) {
         state.versions.watch();
         let mut extents: Vec<ExtentId> = state.versions.extents().collect();
-        for run in state.runs.iter() {
+        for run in state.runs.iter().filter(|run| run.source == 0) {
             let range = AreaOffset(run.start)..AreaOffset(run.end());
             extents.extend(self.geometry.covering(&range).map(ExtentId));
         }
