@@ -109,6 +109,7 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
         publish();
     })));
     area.allow_live_hooks(true)?;
+    area.copy_ahead(std::env::var("SWING_PRELOAD_AHEAD").map_or(true, |value| value != "0"));
     // SAFETY: the handlers are functions of this library, which is never unloaded. Registered after
     // those of `swing`, so the heap is paused before the area freezes.
     let refused =

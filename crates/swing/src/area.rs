@@ -36,7 +36,7 @@ use crate::stats::Counters;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
 use crate::sys::{memfd, process, room};
-use crate::tracked::Tracked;
+use crate::tracked::{Ahead, Tracked};
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::versions::Versions;
 
@@ -101,6 +101,8 @@ pub(crate) struct State {
     /// What `rewritten` came to before the last publish: so much spare memory is kept, because the
     /// same stores need it again.
     pub reuse: u64,
+    /// What is copied before it is stored to.
+    pub ahead: Ahead,
     /// Extents being worked on outside the lock.
     pub busy: u32,
     /// By source index; slot 0 (the area itself) stays empty.
@@ -230,6 +232,7 @@ impl Area {
             in_place: Vec::new(),
             rewritten: 0,
             reuse: 0,
+            ahead: Ahead::default(),
             busy: 0,
             sources: start.sources,
             live: BTreeMap::new(),

@@ -17,6 +17,7 @@ use crate::units::ExtentId;
 impl Drop for Area {
     fn drop(&mut self) {
         self.core.stop_live();
+        self.core.stop_ahead();
         crate::fork::unregister(&self.core);
         self.core.stop_tracking();
         let _ = self.core.close();

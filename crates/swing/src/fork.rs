@@ -159,6 +159,12 @@ pub(crate) fn absorb_tracked() -> bool {
     more
 }
 
+/// Copies one extent of each area that wants it; `true` when there may be another.
+pub(crate) fn copy_one_ahead() -> bool {
+    let areas = tracked_areas();
+    areas.iter().filter(|core| core.copy_one_ahead().unwrap_or(false)).count() > 0
+}
+
 /// Looks whether views have gone; `true` while there are more to look at.
 pub(crate) fn look_after_views() -> bool {
     let mut more = false;

@@ -294,6 +294,7 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
         }
         // What the publish made superfluous is given back when nobody waits for it.
         let _ = core.follow_up(superseded);
+        core.copy_ahead_soon();
         idle.hooked();
     }
 }

@@ -258,6 +258,7 @@ impl Core {
         assert!(known.is_none(), "an epoch is published once");
         state.dirty = false;
         state.reuse = std::mem::take(&mut state.rewritten);
+        state.ahead.turn();
         for source in state.sources.iter_mut().flatten() {
             let used =
                 manifest.sources.iter().any(|s| s.area == source.area && s.epoch == source.epoch);

@@ -100,7 +100,7 @@ pub fn is_tracked(address: *const u8) -> bool {
 }
 
 /// A version made where nobody sees it.
-enum Version {
+pub(super) enum Version {
     /// Mapped at this address.
     Scratch(usize),
     /// In the file only.
@@ -248,7 +248,7 @@ impl Tracked {
         self.geometry.plane_offset(extents::plane_of(next), self.geometry.start(extent))
     }
 
-    fn make_version(&self, extent: ExtentId, next: u32) -> Result<Version, Errno> {
+    pub(super) fn make_version(&self, extent: ExtentId, next: u32) -> Result<Version, Errno> {
         let (at, len) = self.span_of(extent);
         let offset = self.file_offset(extent, next);
         let absent = extents::state_of(next) == ABSENT;

@@ -36,6 +36,8 @@ pub(super) static START: Mutex<()> = Mutex::new(());
 static SHORT: AtomicU32 = AtomicU32::new(0);
 /// Whether there is something to write down.
 static LOGGED: AtomicU32 = AtomicU32::new(0);
+/// Whether there may be something to copy ahead.
+static AHEAD: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody has asked for regular looks.
 static WATCHING: AtomicU32 = AtomicU32::new(0);
 
@@ -85,6 +87,11 @@ fn run() {
     loop {
         let request = REQUESTS.load(Ordering::SeqCst);
         if request == seen {
+            // One extent, and then a look whether there is something more urgent.
+            if AHEAD.swap(0, Ordering::SeqCst) != 0 {
+                AHEAD.fetch_or(u32::from(fork::copy_one_ahead()), Ordering::SeqCst);
+                continue;
+            }
             let watching = WATCHING.swap(0, Ordering::SeqCst) != 0;
             let nap = watching.then_some(LOOK);
             futex::wait(&REQUESTS, seen, if protecting { Some(PROTECT) } else { nap });
@@ -127,6 +134,13 @@ pub(super) fn absorb_soon() {
         REQUESTS.fetch_add(1, Ordering::SeqCst);
         futex::wake_all(&REQUESTS);
     }
+}
+
+/// Has extents copied before they are stored to.
+pub(crate) fn copy_ahead() {
+    AHEAD.store(1, Ordering::SeqCst);
+    REQUESTS.fetch_add(1, Ordering::SeqCst);
+    futex::wake_all(&REQUESTS);
 }
 
 /// Has everything reclaimable given back; `false` when the keeper did not answer in time.

@@ -51,6 +51,10 @@ impl Core {
         if word & IN_PLACE != 0 {
             let plane = state.own.get(extent).map_or(0, |own| own.plane);
             state.own.set(extent, Some(Own { plane, born }));
+            if state.ahead.was_made(extent) {
+                state.rewritten += self.geometry.len(extent).0;
+                state.ahead.note(extent);
+            }
         } else {
             let plane = extents::plane_of(word);
             state.versions.take(&self.geometry, extent, plane);
@@ -59,6 +63,7 @@ impl Core {
                 assert_ne!(old.plane, plane, "INV-AREA-1: a visible version is never overwritten");
                 if old.born.next() == born {
                     state.rewritten += self.geometry.len(extent).0;
+                    state.ahead.note(extent);
                 }
                 let State { versions, live, .. } = &mut *state;
                 versions.free(&self.geometry, live, (extent, old.plane), old.born, born);
@@ -231,8 +236,8 @@ impl Core {
         Ok(())
     }
 
-    /// Arms everything that is not armed by its word already: what has a version of its own here, or
-    /// old ones. The first version of an extent that shows another area goes to plane 0, as that
+    /// Arms everything that is not armed by its word already: what has a version of its own here,
+    /// or old ones. The first version of an extent that shows another area goes to plane 0, as that
     /// of an absent one; so a new area is tracked in a time that does not grow with what it shows.
     pub(crate) fn arm_all(&self, state: &mut State) {
         state.versions.watch();

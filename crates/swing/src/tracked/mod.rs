@@ -48,6 +48,7 @@
 //! [`on_shortage`] finds a way; it is never a SIGBUS. A forked child gets the state of the fork as
 //! ordinary private memory at the same addresses: it may read and write it, and cannot publish it.
 
+mod ahead;
 mod fault;
 mod gate;
 pub(crate) mod keeper;
@@ -61,6 +62,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+pub(crate) use ahead::Ahead;
 pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
 pub(crate) use gate::Closed;
 use gate::Gate;
@@ -96,6 +98,8 @@ pub(crate) struct Tracked {
     pub hooked_live: AtomicBool,
     /// The memory file can have huge pages: extents of that size are filled through a mapping.
     huge: bool,
+    /// Copies made before they are needed.
+    pub ahead: ahead::Progress,
     /// Time of the processor spent on filling new versions.
     pub copying_ns: AtomicU64,
     pub copied: AtomicU64,
@@ -203,6 +207,7 @@ impl Core {
             logged: AtomicU32::new(0),
             hooked_live: AtomicBool::new(false),
             huge: self.geometry.has_huge_extents() && crate::sys::file::has_huge_pages(&file),
+            ahead: ahead::Progress::default(),
             copying_ns: AtomicU64::new(0),
             copied: AtomicU64::new(0),
             populated: AtomicU64::new(0),
