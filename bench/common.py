@@ -65,7 +65,7 @@ def namespace(huge_pages: bool = False) -> Iterator[Path | None]:
     mounted = False
     try:
         if huge_pages:
-            options = f"mode=0700,huge=advise,size={12 * GB}"
+            options = f"mode=0700,huge=advise,size={20 * GB}"
             command = ["mount", "-t", "tmpfs", "-o", options, "swingdb-bench", str(directory)]
             mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
             if not mounted:

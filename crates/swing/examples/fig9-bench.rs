@@ -1,15 +1,16 @@
 //! Figure 9 of the paper: what copy-on-write costs a process that updates its memory all the time
 //! while another takes snapshots of it, by `hook` or by `fork`.
 //!
-//! `cargo run --release -p swing --example fig9-bench -- WAY MIB PATTERN INTERVALS_MS`
+//! `cargo run --release -p swing --example fig9-bench -- WAY MIB PATTERN=INTERVALS_MS ...`
 //!
 //! `WAY`: `swing` (a tracked area; another process hooks it live), `fork` (private memory; a
 //! thread of the same process forks a child that keeps the snapshot) or `fork-huge` (the same with
 //! transparent huge pages). Each snapshot is dropped right before the next. `PATTERN`: `sweep`
 //! (from start to end, over and over) or `random:90` (90 % of the updates go to 10 % of the memory,
-//! 50 means uniform). `INTERVALS_MS`: comma-separated times between snapshots; 0 is none at all. An
-//! update adds one to an eight-byte number. The namespace is a temporary directory in `/dev/shm`,
-//! or in `$SWING_BENCH_DIR`. One line of JSON for each interval.
+//! 50 means uniform); one process does them all, one after the other. `INTERVALS_MS`:
+//! comma-separated times between snapshots; 0 is none at all. An update adds one to an eight-byte
+//! number. The namespace is a temporary directory in `/dev/shm`, or in `$SWING_BENCH_DIR`. One line
+//! of JSON for each interval.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -23,22 +24,26 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Updates between two looks whether to stop.
 const STEP: u64 = 4096;
-/// The shortest measurement; at least two intervals in any case.
-const LEAST: Duration = Duration::from_secs(5);
+/// The shortest measurement; at least one interval in any case.
+const LEAST: Duration = Duration::from_secs(4);
+/// The pattern that goes from start to end.
+const SWEEP: u64 = 0;
 
 static UPDATES: AtomicU64 = AtomicU64::new(0);
+/// `SWEEP`, or the share of the updates that goes to few places, in percent.
+static PATTERN: AtomicU64 = AtomicU64::new(SWEEP);
 static STOP: AtomicBool = AtomicBool::new(false);
 
 fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["owner", way, mib, pattern, home] => own(way, mib.parse()?, pattern, Path::new(home)),
-        [way, mib, pattern, intervals] => {
+        ["owner", way, mib, home] => own(way, mib.parse()?, Path::new(home)),
+        [way, mib, runs @ ..] if !runs.is_empty() => {
             let parent = std::env::var("SWING_BENCH_DIR").unwrap_or_else(|_| "/dev/shm".into());
             let dir = tempfile::Builder::new().prefix("swing-bench-").tempdir_in(parent)?;
-            measure(way, mib, pattern, intervals, dir.path())
+            measure(way, mib, runs, dir.path())
         }
-        _ => Err("WAY MIB PATTERN INTERVALS_MS".into()),
+        _ => Err("WAY MIB PATTERN=INTERVALS_MS ...".into()),
     }
 }
 
@@ -49,7 +54,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn start(words: [&str; 3], home: &Path) -> Outcome<Self> {
+    fn start(words: [&str; 2], home: &Path) -> Outcome<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("owner")
             .args(words)
@@ -110,7 +115,7 @@ impl Taker<'_> {
         self.take(owner)?;
         std::thread::sleep(every);
         let (begin, before) = (Instant::now(), owner.ask("count")?);
-        let rounds = LEAST.as_secs_f64().div_euclid(every.as_secs_f64()).max(2.0) as u32;
+        let rounds = LEAST.as_secs_f64().div_euclid(every.as_secs_f64()).max(1.0) as u32;
         for round in 1..=rounds {
             self.take(owner)?;
             std::thread::sleep((begin + every * round).saturating_duration_since(Instant::now()));
@@ -122,11 +127,17 @@ impl Taker<'_> {
     }
 }
 
-fn measure(way: &str, mib: &str, pattern: &str, intervals: &str, home: &Path) -> Outcome<()> {
-    let mut owner = Owner::start([way, mib, pattern], home)?;
+fn measure(way: &str, mib: &str, runs: &[&str], home: &Path) -> Outcome<()> {
+    let mut owner = Owner::start([way, mib], home)?;
     let (ns, name) = (Namespace::open(home)?, AreaName::new("fig9")?);
     let mut taker = Taker { way, ns, name, snapshot: None, took: Vec::new() };
-    for interval in intervals.split(',') {
+    let runs = runs.iter().map(|run| run.split_once('=').ok_or("PATTERN=INTERVALS_MS"));
+    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    let each = runs.iter().flat_map(|(pattern, intervals)| {
+        intervals.split(',').map(move |interval| (*pattern, interval))
+    });
+    for (pattern, interval) in each {
+        owner.ask(pattern)?;
         let rate = taker.measure(&mut owner, Duration::from_millis(interval.parse()?))?;
         let took = &mut taker.took;
         took.sort_unstable();
@@ -144,7 +155,7 @@ fn measure(way: &str, mib: &str, pattern: &str, intervals: &str, home: &Path) ->
 }
 
 /// The owner: updates in one thread, listens in another.
-fn own(way: &str, mib: u64, pattern: &str, home: &Path) -> Outcome<()> {
+fn own(way: &str, mib: u64, home: &Path) -> Outcome<()> {
     let (area, base) = match way {
         "swing" => {
             let area = make_area(mib, home)?;
@@ -164,10 +175,13 @@ fn own(way: &str, mib: u64, pattern: &str, home: &Path) -> Outcome<()> {
         }
         area.allow_live_hooks(true)?;
     }
-    let skew = pattern.strip_prefix("random:").map(str::parse::<u64>).transpose()?;
-    let updater = std::thread::spawn(move || match skew {
-        Some(share) => memory.update_random(share),
-        None => memory.sweep(),
+    let updater = std::thread::spawn(move || {
+        while !STOP.load(Ordering::Relaxed) {
+            match PATTERN.load(Ordering::Relaxed) {
+                SWEEP => memory.sweep(),
+                share => memory.update_random(share),
+            }
+        }
     });
     println!("1");
     listen()?;
@@ -192,11 +206,19 @@ fn listen() -> Outcome<()> {
                 child = Some(fork()?);
                 println!("1");
             }
+            "sweep" => update(SWEEP),
+            random if random.starts_with("random:") => update(random[7..].parse()?),
             other => return Err(format!("what is {other:?}?").into()),
         }
     }
     end(child.take());
     Ok(())
+}
+
+/// From now on the updates follow a pattern.
+fn update(pattern: u64) {
+    PATTERN.store(pattern, Ordering::Relaxed);
+    println!("1");
 }
 
 fn make_area(mib: u64, home: &Path) -> Outcome<Area> {
@@ -251,6 +273,11 @@ fn end(child: Option<i32>) {
     }
 }
 
+/// Whether the updates go on following a pattern.
+fn is_on(pattern: u64) -> bool {
+    PATTERN.load(Ordering::Relaxed) == pattern && !STOP.load(Ordering::Relaxed)
+}
+
 #[derive(Clone, Copy)]
 struct Memory {
     base: usize,
@@ -270,7 +297,7 @@ impl Memory {
 
     fn sweep(self) {
         let mut at = 0;
-        while !STOP.load(Ordering::Relaxed) {
+        while is_on(SWEEP) {
             (at..at + STEP).for_each(|at| self.add(at));
             at = (at + STEP) % self.words;
             UPDATES.fetch_add(STEP, Ordering::Relaxed);
@@ -281,7 +308,7 @@ impl Memory {
     fn update_random(self, share: u64) {
         let mut rng = fastrand::Rng::with_seed(1);
         let border = self.words * (100 - share) / 100;
-        while !STOP.load(Ordering::Relaxed) {
+        while is_on(share) {
             for _ in 0..STEP {
                 let many = rng.u64(..100) < share;
                 self.add(if many { rng.u64(..border) } else { rng.u64(border..self.words) });
