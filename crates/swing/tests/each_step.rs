@@ -166,7 +166,7 @@ fn advance_to(area: &Area, progress: &Progress, last: u64) {
 fn at_each_step(who: Who, act: fn(&Namespace, Option<Area>, &Progress)) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Whoever looks for the memfd of a dead process looks at all descriptors of all processes.
-    let every = if backing() == Backing::Memfd { 3 } else { 1 };
+    let every = if backing() == Backing::Memfd { 8 } else { 1 };
     for calls in (0..MAX_CALLS).step_by(every) {
         let (h, progress) = (home(), Progress::new());
         let prepare = || (who != Who::First).then(|| prepared(&h.ns, &progress));
