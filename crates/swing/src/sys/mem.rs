@@ -197,8 +197,14 @@ pub(crate) fn is_writable(address: usize) -> bool {
         // SAFETY: populating changes no contents, and asks for no page that is not mapped.
         match unsafe { mm::madvise(page as *mut c_void, 4096, Advice::LinuxPopulateWrite) } {
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // Before Linux 5.14 it cannot be asked.
-            Err(Errno::INVAL) => return true,
+            // The mapping is for reading only; or it cannot be asked, before Linux 5.14. An empty
+            // range is refused in the latter case alone.
+            Err(Errno::INVAL) => {
+                // SAFETY: nothing is populated.
+                let known =
+                    unsafe { mm::madvise(page as *mut c_void, 0, Advice::LinuxPopulateWrite) };
+                return known.is_err();
+            }
             other => return other.is_ok(),
         }
     }
@@ -352,6 +358,24 @@ fn reserve_anywhere(len: usize) -> Result<NonNull<u8>, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_is_writable_when_its_mapping_is() {
+        let (len, flags) = (4 * 4096, MapFlags::PRIVATE);
+        // SAFETY: memory of this test's own, at an address of the kernel's choice.
+        let at = unsafe {
+            let at = mm::mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ, flags).unwrap();
+            let writable = MprotectFlags::READ | MprotectFlags::WRITE;
+            mm::mprotect(at, 4096, writable).unwrap();
+            mm::mprotect(at.byte_add(2 * 4096), 4096, MprotectFlags::empty()).unwrap();
+            mm::munmap(at.byte_add(3 * 4096), 4096).unwrap();
+            at as usize
+        };
+        let found: Vec<bool> = (0..4).map(|page| is_writable(at + page * 4096 + 7)).collect();
+        assert_eq!(found, [true, false, false, false]);
+        // SAFETY: the rest of it.
+        unsafe { mm::munmap(at as *mut c_void, 3 * 4096).unwrap() };
+    }
 
     #[test]
     fn a_free_hint_is_taken_and_a_used_one_is_not() {

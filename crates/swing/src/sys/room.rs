@@ -22,8 +22,9 @@ use crate::units::ByteLen;
 const MAX_ALLOWANCE: u64 = 64 << 20;
 /// Limits above this are none.
 const NO_LIMIT: u64 = 1 << 60;
-/// How much of a file is looked at.
-const READ_BYTES: usize = 4096;
+/// How much of a file is looked at. Little: it lies on the stack of a fault handler, of which a
+/// thread may have no more than 8 KiB, and the kernel and the handler need half of these.
+const READ_BYTES: usize = 2560;
 /// The deepest control group that is looked at.
 const MAX_DEPTH: usize = 32;
 
