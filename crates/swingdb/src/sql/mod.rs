@@ -22,6 +22,7 @@ pub(crate) mod interrupt;
 pub(crate) mod optimizer;
 pub(crate) mod params;
 pub(crate) mod planner;
+mod plans;
 pub(crate) mod prepared;
 pub(crate) mod provider;
 pub(crate) mod pruning;

@@ -624,7 +624,7 @@ mod tests {
             let rest = before.slice(from + count, len - from - count);
             let pieces = [before.slice(0, from), new.clone(), rest];
             let data_type = before.data_type();
-            let first = ChunkStats::of(data_type, &[before.clone()]);
+            let first = ChunkStats::of(data_type, std::slice::from_ref(&before));
             let wanted = ChunkStats::of(data_type, &pieces);
             match first.replaced(
                 data_type,

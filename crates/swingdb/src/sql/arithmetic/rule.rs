@@ -7,14 +7,13 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::casts;
 use super::checked::{Checked, Operation};
 use super::zeros;
+use crate::sql::plans::rewrite_parts;
 
 /// Runs after types are settled, so that both operands have the same, and before anything is
 /// simplified.
@@ -27,29 +26,8 @@ impl AnalyzerRule for CheckedArithmetic {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(check_node)?.data)
+        Ok(plan.transform_up_with_subqueries(|node| rewrite_parts(node, is_concerned, check))?.data)
     }
-}
-
-fn check_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let mut computes = false;
-    for expr in plan.expressions() {
-        computes |= expr.exists(|e| Ok(is_concerned(e)))?;
-    }
-    if !computes {
-        return Ok(Transformed::no(plan));
-    }
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        let table = scan.table_name.clone();
-        schema.merge(&DFSchema::try_from_qualified_schema(table, &scan.source.schema())?);
-    }
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let checked = expr.transform_up(|e| check(e, &schema))?;
-        Ok(checked.update_data(|e| name.restore(e)))
-    })
 }
 
 /// The expression with checked arithmetic; its types must be settled.

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{
     AggregateFunction, BinaryExpr, Cast, GroupingSet, InList, InSubquery, WindowFunction,
 };
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder,
     Operator, Projection, SortExpr, Subquery,
@@ -17,6 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::function::{is_same_bits, same_bits};
+use crate::sql::plans::rewrite_parts;
 use crate::store::has_floats;
 
 /// Elements up to which a list is looked through for a NaN.
@@ -55,32 +54,10 @@ impl AnalyzerRule for Equality {
 }
 
 fn settle(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    settle_expressions(plan)?.transform_data(settle_node)
+    rewrite_parts(plan, is_concerned, settle_expression)?.transform_data(settle_node)
 }
 
 // ---- expressions --------------------------------------------------------------------------------
-
-fn settle_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let mut concerned = false;
-    for expr in plan.expressions() {
-        concerned |= expr.exists(|part| Ok(is_concerned(part)))?;
-    }
-    if !concerned {
-        return Ok(Transformed::no(plan));
-    }
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        let table = scan.table_name.clone();
-        schema.merge(&DFSchema::try_from_qualified_schema(table, &scan.source.schema())?);
-    }
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let settled = expr.transform_up(|part| settle_expression(part, &schema))?;
-        let changed = settled.transformed;
-        Ok(settled.update_data(|expr| if changed { name.restore(expr) } else { expr }))
-    })
-}
 
 fn is_concerned(expr: &Expr) -> bool {
     match expr {
@@ -311,6 +288,7 @@ mod tests {
     use std::collections::HashMap;
 
     use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::common::tree_node::TreeNode;
     use datafusion::prelude::{col, in_list as list_of, lit};
 
     use super::*;

@@ -1,0 +1,35 @@
+//! Rewriting the expressions of a plan's node.
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+/// Rewrites every part of a node's expressions, the inner ones first, if any part `is_concerned`.
+/// `rewrite` also gets what the node reads. Columns keep their names.
+pub(crate) fn rewrite_parts(
+    plan: LogicalPlan,
+    is_concerned: fn(&Expr) -> bool,
+    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let mut concerned = false;
+    for expr in plan.expressions() {
+        concerned |= expr.exists(|part| Ok(is_concerned(part)))?;
+    }
+    if !concerned {
+        return Ok(Transformed::no(plan));
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let table = scan.table_name.clone();
+        schema.merge(&DFSchema::try_from_qualified_schema(table, &scan.source.schema())?);
+    }
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|part| rewrite(part, &schema))?;
+        let changed = rewritten.transformed;
+        Ok(rewritten.update_data(|expr| if changed { name.restore(expr) } else { expr }))
+    })
+}
