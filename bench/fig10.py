@@ -325,16 +325,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--workloads", default="ABCFDE")
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--once", action="store_true", help="measure disturbed points only once")
-    parser.add_argument("--calmer", action="store_true", help="keep points less disturbed than new")
     parser.add_argument("--dry", action="store_true", help="write no results")
     return parser.parse_args()
-
-
-def calmer_one(point: dict, before: list[dict]) -> bool:
-    """Whether others took too much of the machine, and less of it when this was measured before."""
-    same = [p for p in before if all(p[k] == point[k] for k in ("workload", "way"))]
-    least = min((p["foreign_cores"] for p in same), default=1e9)
-    return least < point["foreign_cores"] >= LITTLE
 
 
 def write(points: list[dict], arguments: argparse.Namespace) -> None:
@@ -342,8 +334,6 @@ def write(points: list[dict], arguments: argparse.Namespace) -> None:
     workloads and ways."""
     path = common.RESULTS / "fig10.json"
     before = json.loads(path.read_text())["points"] if path.exists() else []
-    if arguments.calmer:
-        points = [p for p in points if not calmer_one(p, before)]
     new = {(p["workload"], p["way"]) for p in points}
     points = [p for p in before if (p["workload"], p["way"]) not in new] + points
     points.sort(key=lambda p: (p["workload"], WAYS.index(p["way"])))
