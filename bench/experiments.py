@@ -173,7 +173,7 @@ def fig9(results: dict) -> None:
             axes.plot(list(rates), values, line, color=colour, marker="o", ms=3, label=label)
     ticks = [0.25, 0.5, 1, 2, 4, 8, 20]
     left.set(title="9a: all updated in order", xlabel="seconds between snapshots", xscale="log")
-    left.set(ylabel="throughput, % of unshared", ylim=(0, 110))
+    left.set(ylabel="throughput, % of unshared", ylim=(0, None))
     left.set_xticks(ticks, [f"{t:g}" for t in ticks])
     left.minorticks_off()
     right.set(title="9b: random, a snapshot every 8 s", xlabel="updates / data, %")
