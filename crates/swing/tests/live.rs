@@ -17,15 +17,6 @@ fn store(area: &Area, at: u64, value: u64) {
     unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
 }
 
-/// Stops the threads of a test, also when it fails.
-struct AtTheEnd<'a>(&'a AtomicBool);
-
-impl Drop for AtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 fn get(snapshot: &Snapshot, at: u64) -> u64 {
     u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
 }
@@ -125,18 +116,12 @@ fn a_guard_makes_moments_consistent() {
         publish();
     })));
     area.allow_live_hooks(true).unwrap();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _end = AtTheEnd(&stop);
-        scope.spawn(|| {
-            let mut n = 0;
-            while !stop.load(Ordering::Relaxed) {
-                n += 1;
-                let _held = lock.lock().unwrap();
-                store(&area, data_at(0), n);
-                store(&area, data_at(5), n);
-            }
-        });
+    let stores = |n| {
+        let _held = lock.lock().unwrap();
+        store(&area, data_at(0), n);
+        store(&area, data_at(5), n);
+    };
+    while_storing(&stores, || {
         let mut last = 0;
         for _ in 0..200 {
             let snapshot = h.ns.hook_live(&name("a")).unwrap();

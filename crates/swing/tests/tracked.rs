@@ -20,15 +20,6 @@ fn load(area: &Area, at: u64) -> u64 {
     unsafe { area.base().add(at as usize).cast::<u64>().read_volatile() }
 }
 
-/// Stops the threads of a test, also when it fails.
-struct AtTheEnd<'a>(&'a AtomicBool);
-
-impl Drop for AtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 fn tracked(h: &Home, text: &str) -> Area {
     let area = h.ns.create(&name(text), &options()).unwrap();
     area.track().unwrap();
@@ -197,17 +188,11 @@ fn holding_stops_everybody_but_the_holder() {
     let area = tracked(&h, "a");
     store(&area, data_at(0), 1);
     store(&area, data_at(1), 1);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _end = AtTheEnd(&stop);
-        scope.spawn(|| {
-            let mut n = 0;
-            while !stop.load(Ordering::Relaxed) {
-                n += 1;
-                store(&area, data_at(0), n);
-                store(&area, data_at(1), n);
-            }
-        });
+    let stores = |n| {
+        store(&area, data_at(0), n);
+        store(&area, data_at(1), n);
+    };
+    while_storing(&stores, || {
         for round in 0..100 {
             let guard = area.hold_stores().unwrap();
             let seen = load(&area, data_at(0));
@@ -233,16 +218,10 @@ fn a_hold_covers_several_areas() {
     let h = home();
     let areas = [tracked(&h, "a"), tracked(&h, "b")];
     areas.iter().for_each(|area| store(area, data_at(0), 0));
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _end = AtTheEnd(&stop);
-        scope.spawn(|| {
-            let mut n = 0;
-            while !stop.load(Ordering::Relaxed) {
-                n += 1;
-                areas.iter().for_each(|area| store(area, data_at(0), n));
-            }
-        });
+    let stores = |n| {
+        areas.iter().for_each(|area| store(area, data_at(0), n));
+    };
+    while_storing(&stores, || {
         let mut last = 0;
         for _ in 0..60 {
             let holds = areas.each_ref().map(|area| area.hold_stores().unwrap());

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use swing::{
     Area, AreaName, AreaOffset, AreaOptions, Backing, ByteLen, Namespace, Snapshot, WriteIntent,
@@ -74,6 +75,25 @@ pub fn read_snapshot(snapshot: &Snapshot, start: u64, len: u64) -> Vec<u8> {
 /// Whether all of a range of a snapshot holds one byte.
 pub fn snapshot_is(snapshot: &Snapshot, start: u64, len: u64, byte: u8) -> bool {
     read_snapshot(snapshot, start, len).iter().all(|b| *b == byte)
+}
+
+/// Stops the threads of a test, also when it fails.
+pub struct AtTheEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does `body` while another thread calls `stores` with 1, 2, 3 and so on.
+pub fn while_storing(stores: &(impl Fn(u64) + Sync), body: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
+        scope.spawn(|| (1..).take_while(|_| !stop.load(Ordering::Relaxed)).for_each(stores));
+        body();
+    });
 }
 
 /// Where the folder of an area has its memory: a file, or the link for a memfd.
