@@ -13,15 +13,6 @@ use swing::{Area, AreaStats, Snapshot};
 
 const EXTENTS: u64 = 12;
 
-fn store(area: &Area, at: u64, value: u64) {
-    // SAFETY: inside the area, which is tracked; tests agree on who stores where.
-    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
-}
-
-fn value_in(snapshot: &Snapshot, at: u64) -> u64 {
-    u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
-}
-
 fn owner(h: &Home, text: &str) -> Area {
     let area = h.ns.create(&name(text), &options()).unwrap();
     area.allow_live_hooks(true).unwrap();

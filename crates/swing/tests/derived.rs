@@ -8,20 +8,10 @@ use std::collections::HashMap;
 
 use common::*;
 use fastrand::Rng;
-use swing::{Area, AreaOffset, Publish, Snapshot};
+use swing::{AreaOffset, Publish, Snapshot};
 
 /// Extents of each zone that the tests use.
 const USED: u64 = 12;
-
-fn store(area: &Area, at: u64, value: u64) {
-    // SAFETY: inside the area, which is tracked and used by one thread.
-    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
-}
-
-fn load(area: &Area, at: u64) -> u64 {
-    // SAFETY: as above.
-    unsafe { area.base().add(at as usize).cast::<u64>().read_volatile() }
-}
 
 /// Begin and length of the extent number `i` of those in use.
 fn place(i: u64) -> (u64, u64) {

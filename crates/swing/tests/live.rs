@@ -10,16 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use swing::{Area, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
-
-fn store(area: &Area, at: u64, value: u64) {
-    // SAFETY: inside the area, which is tracked; tests agree on who stores where.
-    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
-}
-
-fn get(snapshot: &Snapshot, at: u64) -> u64 {
-    u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
-}
+use swing::{ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
 
 /// Each hook sees everything stored before it asked, and a prefix of what each thread stores:
 /// threads write ascending numbers to three extents in turn.
@@ -48,7 +39,7 @@ fn a_live_hook_sees_its_moment() {
             let before = done.each_ref().map(|d| d.load(Ordering::SeqCst));
             let snapshot = h.ns.hook_live(&name("a")).unwrap();
             for t in 0..2u64 {
-                let mut seen: Vec<u64> = (1..4).map(|n| get(&snapshot, place(t, n))).collect();
+                let mut seen: Vec<u64> = (1..4).map(|n| value_in(&snapshot, place(t, n))).collect();
                 seen.sort_unstable();
                 let newest = seen[2];
                 assert!(newest >= before[t as usize], "{seen:?} {before:?}");
@@ -67,18 +58,18 @@ fn refusing_and_allowing_again() {
     area.allow_live_hooks(true).unwrap();
     area.allow_live_hooks(true).unwrap();
     store(&area, data_at(0), 1);
-    assert_eq!(get(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 1);
+    assert_eq!(value_in(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 1);
     area.allow_live_hooks(false).unwrap();
     assert!(matches!(h.ns.hook_live(&name("a")), Err(HookError::NotHookable { .. })));
     assert!(matches!(h.ns.hook(&name("a")), Err(HookError::NotHookable { .. })));
     store(&area, data_at(0), 2);
     area.allow_live_hooks(true).unwrap();
     store(&area, data_at(0), 3);
-    assert_eq!(get(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 3);
+    assert_eq!(value_in(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 3);
     drop(area);
     assert!(!h.dir.path().join("a/live").exists());
     // Its owner is gone: the last shared state.
-    assert_eq!(get(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 3);
+    assert_eq!(value_in(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 3);
 }
 
 fn over_the_threshold_hooks_are_refused_until_memory_comes_back() {
@@ -128,8 +119,8 @@ fn a_guard_makes_moments_consistent() {
             if !snapshot.is_mapped(&range(data_at(5), 8)) {
                 continue;
             }
-            let seen = get(&snapshot, data_at(0));
-            assert_eq!(seen, get(&snapshot, data_at(5)));
+            let seen = value_in(&snapshot, data_at(0));
+            assert_eq!(seen, value_in(&snapshot, data_at(5)));
             assert!(seen >= last);
             last = seen;
         }
@@ -161,7 +152,7 @@ fn hostile_clients_change_nothing() {
             _ => drop(client),
         }
         let snapshot = h.ns.hook_live(&name("a")).unwrap();
-        assert_eq!(get(&snapshot, data_at(0)), round, "seed {seed}");
+        assert_eq!(value_in(&snapshot, data_at(0)), round, "seed {seed}");
     }
 }
 
@@ -214,7 +205,7 @@ fn busy_and_dead_owners_leave_their_last_state() {
     }
     let newest = |s: &Snapshot| {
         let mapped = (0..5).filter(|i| s.is_mapped(&range(data_at(*i), 8)));
-        mapped.map(|i| get(s, data_at(i))).max().unwrap_or(0)
+        mapped.map(|i| value_in(s, data_at(i))).max().unwrap_or(0)
     };
     let mut last = 0;
     for _ in 0..50 {
@@ -257,7 +248,7 @@ fn hooked_areas_are_hooked_again() {
         let s = h.ns.hook_live(&name(&format!("n{n}"))).unwrap();
         for i in 0..4u64 {
             let expected = if i < n as u64 { i + 1 } else { 100 };
-            assert_eq!(get(&s, data_at(i)), expected, "area {n} extent {i}");
+            assert_eq!(value_in(&s, data_at(i)), expected, "area {n} extent {i}");
         }
     }
 }

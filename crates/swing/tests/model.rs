@@ -363,11 +363,6 @@ fn epoch_payload(contents: &Contents) -> Vec<u8> {
     sum.to_le_bytes().to_vec()
 }
 
-fn store(area: &Area, at: u64, value: u64) {
-    // SAFETY: the caller has just made these bytes writable; the model has one thread.
-    unsafe { area.base().add(at as usize).cast::<u64>().write(value) };
-}
-
 fn check_area(area: &Area, model: &Contents) {
     let geometry = area.geometry();
     for (extent, cells) in model {

@@ -58,16 +58,6 @@ fn run(child: impl FnOnce() -> i32) -> (i32, String) {
     (code, text)
 }
 
-fn store(area: &Area, at: u64, value: u64) {
-    // SAFETY: inside the area, which is tracked.
-    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
-}
-
-fn load(area: &Area, at: u64) -> u64 {
-    // SAFETY: as above.
-    unsafe { area.base().add(at as usize).cast::<u64>().read_volatile() }
-}
-
 fn crash() {
     // SAFETY: not safe at all: the process must die of it.
     unsafe { std::ptr::without_provenance_mut::<u64>(64).write_volatile(1) };

@@ -10,16 +10,6 @@ use common::*;
 use swing::{Area, AreaOptions, ByteLen, HookAt, HookError, HookOptions, Publish, WriteIntent};
 
 /// A plain store, without any barrier call.
-fn store(area: &Area, at: u64, value: u64) {
-    // SAFETY: inside the area, which is tracked; tests agree on who stores where.
-    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
-}
-
-fn load(area: &Area, at: u64) -> u64 {
-    // SAFETY: as above.
-    unsafe { area.base().add(at as usize).cast::<u64>().read_volatile() }
-}
-
 fn tracked(h: &Home, text: &str) -> Area {
     let area = h.ns.create(&name(text), &options()).unwrap();
     area.track().unwrap();
@@ -161,7 +151,7 @@ fn a_publish_is_one_moment() {
                 if !whole {
                     return 0;
                 }
-                u64::from_ne_bytes(read_snapshot(&snapshot, at, 8).try_into().unwrap())
+                value_in(&snapshot, at)
             };
             let mut newest = [0; 2];
             for thread in 0..2 {
@@ -233,7 +223,7 @@ fn a_hold_covers_several_areas() {
             drop(holds);
             let shown = ["a", "b"].map(|text| {
                 let snapshot = h.ns.hook(&name(text)).unwrap();
-                u64::from_ne_bytes(read_snapshot(&snapshot, data_at(0), 8).try_into().unwrap())
+                value_in(&snapshot, data_at(0))
             });
             assert_eq!(shown, seen);
             assert!(seen[0] == seen[1] || seen[0] == seen[1] + 1, "{seen:?}");

@@ -72,6 +72,24 @@ pub fn read_snapshot(snapshot: &Snapshot, start: u64, len: u64) -> Vec<u8> {
     bytes.to_vec()
 }
 
+/// Stores eight bytes without the barrier: into a tracked area, or where it was asked.
+pub fn store(area: &Area, at: u64, value: u64) {
+    // SAFETY: inside the area, which is tracked or has been made writable there; tests agree on who
+    // stores where.
+    unsafe { area.base().add(at as usize).cast::<u64>().write_volatile(value) }
+}
+
+/// Loads eight bytes of a tracked area.
+pub fn load(area: &Area, at: u64) -> u64 {
+    // SAFETY: as in `store`.
+    unsafe { area.base().add(at as usize).cast::<u64>().read_volatile() }
+}
+
+/// Eight bytes of a snapshot; checked.
+pub fn value_in(snapshot: &Snapshot, at: u64) -> u64 {
+    u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
+}
+
 /// Whether all of a range of a snapshot holds one byte.
 pub fn snapshot_is(snapshot: &Snapshot, start: u64, len: u64, byte: u8) -> bool {
     read_snapshot(snapshot, start, len).iter().all(|b| *b == byte)
