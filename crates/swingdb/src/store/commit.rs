@@ -22,9 +22,12 @@ use crate::error::{Error, Result};
 const PAYLOAD_MAGIC: [u8; 8] = *b"SwingDB1";
 /// Magic, offset and length of the root, checksum.
 const PAYLOAD_BYTES: usize = 32;
-/// More changed bytes than these are write-protected at the commit already: with pages of 4 KiB a
-/// share has a tenth of a millisecond to do for as many.
-const PROTECT_AHEAD: ByteLen = ByteLen::mib(4);
+/// After more changed bytes than these a commit prepares the first share: with pages of 4 KiB it
+/// takes a tenth of a millisecond to protect as many.
+const PREPARED_FROM: ByteLen = ByteLen::mib(4);
+/// What a share frees of what was dropped before it: giving back 1 MiB in pages of 4 KiB takes a
+/// quarter of a millisecond. The rest is freed by the next change.
+const MAX_FREED_BY_SHARE: u64 = 1 << 20;
 
 /// What only the holder of a store's writer slot has.
 pub(super) struct Writer {
@@ -191,7 +194,8 @@ impl Writer {
         let result = match current {
             true => self.publish_root(ground, kind),
             false => {
-                let written = self.write_root(ground, catalog);
+                let most = if kind == Publish::Shared { MAX_FREED_BY_SHARE } else { u64::MAX };
+                let written = self.write_root(ground, catalog, most);
                 written.and_then(|()| self.publish_root(ground, kind))
             }
         };
@@ -203,21 +207,26 @@ impl Writer {
                 Ok(epoch)
             }
             Err(error) => {
-                // Records of tables that the next state still has are found again through
-                // `pending`.
-                for record in self.pending.iter().filter_map(Weak::upgrade) {
-                    record.demote();
-                }
-                if let Some(root) = self.root.take_if(|_| !current) {
-                    root.demote();
-                }
+                self.take_back(current);
                 Err(error)
             }
         }
     }
 
-    /// Writes the records that are missing, and a new root in place of the old one.
-    fn write_root(&mut self, ground: &Arc<Ground>, catalog: &Catalog) -> Result<()> {
+    /// A publish has failed: records, and the root unless it is `current`, are not live. Records of
+    /// tables that the next state still has are found again through `pending`.
+    fn take_back(&mut self, current: bool) {
+        for record in self.pending.iter().filter_map(Weak::upgrade) {
+            record.demote();
+        }
+        if let Some(root) = self.root.take_if(|_| !current) {
+            root.demote();
+        }
+    }
+
+    /// Writes the records that are missing, and a new root in place of the old one; frees up to
+    /// about `most` bytes of what was dropped.
+    fn write_root(&mut self, ground: &Arc<Ground>, catalog: &Catalog, most: u64) -> Result<()> {
         let mut written = Vec::new();
         let persisted = catalog.persist_tables(ground, &mut written);
         self.pending.extend(written.iter().map(Arc::downgrade));
@@ -229,7 +238,7 @@ impl Writer {
         if let Some(old) = self.root.take() {
             old.retire();
         }
-        ground.drain()?;
+        ground.drain_some(most)?;
         let root = ground.store(&catalog.root(&ground.space.limbo())?)?;
         root.promote();
         self.root = Some(root);
@@ -238,17 +247,25 @@ impl Writer {
         Ok(())
     }
 
-    /// What a commit that is not published leaves to the first `share()`, done now: a user who
-    /// shares after a large statement does not wait for it. Whatever fails here is done then.
-    pub fn prepare_share(&self, ground: &Arc<Ground>) {
+    /// What a large commit that is not published leaves to the first `share()`, done now: freeing
+    /// what was dropped, writing the records, protecting the memory. A user who shares then does
+    /// not wait for it. Whatever fails here is done, and may fail, then.
+    pub fn prepare_share(&mut self, ground: &Arc<Ground>, catalog: &Catalog) {
         if self.published || ground.area().name().is_none() {
             return;
         }
         let _session = ground.area().write_session();
         let freed = ground.drain();
+        debug_assert!(freed.is_ok(), "{freed:?}");
+        if ground.area().stats().private <= PREPARED_FROM {
+            return;
+        }
+        if self.write_root(ground, catalog, u64::MAX).is_err() {
+            self.take_back(false);
+        }
         let _pause = ground.heap.pause();
-        let protected = ground.area().protect_ahead(PROTECT_AHEAD);
-        debug_assert!(freed.is_ok() && protected.is_ok(), "{freed:?}, {protected:?}");
+        let protected = ground.area().protect_ahead(ByteLen(0));
+        debug_assert!(protected.is_ok(), "{protected:?}");
     }
 
     fn publish_root(&mut self, ground: &Arc<Ground>, kind: Publish) -> Result<u64> {

@@ -397,15 +397,19 @@ impl Ground {
 
     /// Frees what is on the queue. A block the heap refuses stays out of use: leaked, not reused.
     pub fn drain(&self) -> Result<()> {
+        self.drain_some(u64::MAX)
+    }
+
+    /// As [`Ground::drain`], until more than `most` bytes are free: the others stay in limbo.
+    pub fn drain_some(&self, most: u64) -> Result<()> {
         let queue = std::mem::take(&mut *self.space.queue.lock());
-        let mut result = Ok(());
-        for (at, &loc) in queue.iter().enumerate() {
-            if let Err(error) = self.free(loc) {
-                result = Err(error);
-                self.space.queue.lock().extend_from_slice(&queue[at + 1..]);
-                break;
-            }
+        let (mut freed, mut done, mut result) = (0, 0, Ok(()));
+        while done < queue.len() && freed <= most && result.is_ok() {
+            result = self.free(queue[done]);
+            freed += queue[done].len;
+            done += 1;
         }
+        self.space.queue.lock().extend_from_slice(&queue[done..]);
         result
     }
 

@@ -450,7 +450,7 @@ impl WriteTxn {
                 self.store.install(catalog);
                 // Nobody else holds what was dropped: it can be freed.
                 self.effects = Effects::default();
-                writer.prepare_share(&self.ground);
+                writer.prepare_share(&self.ground, &self.current);
                 self.store.give_back(writer);
                 Ok(epoch)
             }

@@ -1,16 +1,22 @@
 //! Rows to be changed: the result of a query whose first column is the hidden row id, put in order.
 //!
-//! A scan hands out rows nearly in order: several threads each read an ascending run of segments.
-//! So batches are sorted by their first row, and values are only copied when batches overlap. A row
-//! found more than once (an UPDATE ... FROM whose source has several partners for it) keeps the
-//! first.
+//! A scan hands out rows nearly in order: several threads each read some segments, each segment
+//! from its begin to its end, and a filter puts the rows of several segments into one batch. So
+//! batches are cut where a segment ends, the pieces are sorted by their first row, and values are
+//! only copied when pieces overlap, which takes a join. A row found more than once (an UPDATE ...
+//! FROM whose source has several partners for it) keeps the first.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
-use arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::UInt64Type;
 
 use crate::error::{Error, Result};
 use crate::store::{RowId, RowIds};
+
+/// Segments whose rows may be in one batch before it counts as one in no order.
+const MAX_PIECES: usize = 256;
 
 /// Row ids, ascending and distinct, and for each the other columns of the query.
 #[derive(Debug)]
@@ -26,9 +32,8 @@ pub(crate) fn collect_ids(stream: impl Iterator<Item = Result<RecordBatch>>) -> 
     let mut parts: Vec<UInt64Array> = Vec::new();
     for batch in stream {
         let batch = batch?;
-        if batch.num_rows() > 0 {
-            parts.push(row_ids(&batch)?.clone());
-        }
+        let ids = row_ids(&batch)?;
+        parts.extend(pieces(ids).into_iter().map(|rows| ids.slice(rows.start, rows.len())));
     }
     // Whole batches in order make the ids sorted already, in nearly all cases.
     parts.sort_by_key(|ids| ids.value(0));
@@ -43,9 +48,14 @@ pub(crate) fn collect(
     let mut parts: Vec<(UInt64Array, RecordBatch)> = Vec::new();
     for batch in stream {
         let batch = batch?;
-        if batch.num_rows() > 0 {
-            let ids = row_ids(&batch)?.clone();
-            parts.push((ids, convert(&batch.columns()[1..], batch.num_rows())?));
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        let ids = row_ids(&batch)?;
+        let values = convert(&batch.columns()[1..], batch.num_rows())?;
+        for rows in pieces(ids) {
+            let (start, len) = (rows.start, rows.len());
+            parts.push((ids.slice(start, len), values.slice(start, len)));
         }
     }
     let mut order: Vec<usize> = (0..parts.len()).collect();
@@ -63,6 +73,26 @@ fn row_ids(batch: &RecordBatch) -> Result<&UInt64Array> {
     let ids = batch.column(0).as_primitive_opt::<UInt64Type>();
     ids.filter(|ids| ids.null_count() == 0)
         .ok_or_else(|| Error::internal("the query for the rows to change returned no row ids"))
+}
+
+/// Where the rows of a batch pass from one segment to another: the ranges between. A batch in no
+/// order is left whole.
+fn pieces(ids: &UInt64Array) -> Vec<Range<usize>> {
+    let segment = |id: u64| RowId(id).segment();
+    let values: &[u64] = ids.values();
+    let (Some(first), Some(last)) = (values.first(), values.last()) else { return Vec::new() };
+    if segment(*first) == segment(*last) {
+        return vec![0..values.len()];
+    }
+    let (mut found, mut start) = (Vec::new(), 0);
+    for rows in values.chunk_by(|a, b| segment(*a) == segment(*b)) {
+        if found.len() == MAX_PIECES {
+            return vec![0..values.len()];
+        }
+        found.push(start..start + rows.len());
+        start += rows.len();
+    }
+    found
 }
 
 /// Whether all ids, taken one after the other, are strictly ascending.
@@ -88,24 +118,14 @@ fn sorted(parts: Vec<(UInt64Array, RecordBatch)>) -> Result<RowSet> {
     let schema = parts[0].1.schema();
     let values = concat_batches(&schema, parts.iter().map(|(_, values)| values))?;
     drop(parts);
-    let order: ArrayRef = std::sync::Arc::new(UInt64Array::from_iter_values(0..ids.len() as u64));
+    let id_values: &[u64] = ids.as_primitive::<UInt64Type>().values();
     // The place in the query's result breaks ties, so that "the first" is well defined.
-    let keys =
-        [&ids, &order].map(|array| SortColumn { values: ArrayRef::clone(array), options: None });
-    let by_id = lexsort_to_indices(&keys, None)?;
-    let id_values = ids.as_primitive::<UInt64Type>().values();
-    let mut kept = Vec::with_capacity(by_id.len());
-    let mut last = None;
-    for index in by_id.values() {
-        let id = id_values[*index as usize];
-        if last != Some(id) {
-            kept.push(*index);
-            last = Some(id);
-        }
-    }
+    let mut kept: Vec<(u64, u32)> = id_values.iter().copied().zip(0..).collect();
+    kept.sort_unstable();
+    kept.dedup_by_key(|(id, _)| *id);
     let repeated = kept.len() < id_values.len();
-    let row_ids = kept.iter().map(|index| RowId(id_values[*index as usize])).collect();
-    let kept = arrow::array::UInt32Array::from(kept);
+    let row_ids = kept.iter().map(|(id, _)| RowId(*id)).collect();
+    let kept: UInt32Array = kept.into_iter().map(|(_, place)| place).collect::<Vec<_>>().into();
     let values = vec![take_record_batch(&values, &kept)?];
     Ok(RowSet { ids: RowIds::new(row_ids), values, repeated })
 }
@@ -142,6 +162,26 @@ mod tests {
         let (ids, values, batches, repeated) = set(&[&[(7, 70), (9, 90)], &[(1, 10), (3, 30)]]);
         assert_eq!((ids, values), (vec![1, 3, 7, 9], vec![10, 30, 70, 90]));
         assert_eq!((batches, repeated), (2, false));
+    }
+
+    #[test]
+    fn batches_are_cut_where_segments_end() {
+        let id = |segment: u64, row: u64| segment << 32 | row;
+        let one = [(id(0, 5), 5), (id(0, 9), 9), (id(3, 0), 30), (id(3, 1), 31)];
+        let other = [(id(1, 7), 17), (id(2, 0), 20), (id(4, 4), 44)];
+        let (ids, values, batches, repeated) = set(&[&one, &other]);
+        assert_eq!(values, vec![5, 9, 17, 20, 30, 31, 44]);
+        assert!(ids.is_sorted() && !repeated);
+        assert_eq!(batches, 5, "no piece was copied");
+        // Rows in no order are sorted as before.
+        let mixed: Vec<(u64, i32)> = (0..600).rev().map(|n| (id(n, n), n as i32)).collect();
+        let (ids, values, batches, _) = set(&[&mixed]);
+        assert_eq!((ids.len(), batches), (600, 1));
+        assert!(ids.is_sorted() && values.is_sorted());
+        let parts = |ids: Vec<u64>| pieces(&UInt64Array::from(ids));
+        assert_eq!(parts(Vec::new()), Vec::<Range<usize>>::new());
+        assert_eq!(parts(vec![1, 2]), [0..2]);
+        assert_eq!(parts(vec![1, id(1, 0), id(1, 1), id(2, 0)]), [0..1, 1..3, 3..4]);
     }
 
     #[test]

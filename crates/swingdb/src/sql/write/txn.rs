@@ -204,7 +204,7 @@ pub(crate) fn with_txn<T>(
 ) -> Result<T> {
     let mut txn = state.lock().lend(store)?;
     let point = txn.savepoint();
-    let mut lent = Lent { state, txn: Some(txn), point };
+    let mut lent = Lent { state, txn: Some(txn), point: Some(point) };
     let result = match lent.txn.as_mut() {
         Some(txn) => run(txn),
         None => Err(Error::internal("the write transaction is gone")),
@@ -222,7 +222,8 @@ pub(crate) fn with_txn<T>(
 struct Lent<'a> {
     state: &'a Mutex<TxnState>,
     txn: Option<WriteTxn>,
-    point: Savepoint,
+    /// The state before the statement.
+    point: Option<Savepoint>,
 }
 
 impl Lent<'_> {
@@ -237,6 +238,8 @@ impl Lent<'_> {
         // Committed outside the phase, so that the session is idle even when the commit fails.
         state.phase = Phase::Idle;
         drop(state);
+        // What the statement replaced is freed by the commit when nobody holds it any more.
+        self.point = None;
         txn.commit().map(drop)
     }
 }
@@ -246,7 +249,8 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let Some(mut txn) = self.txn.take() else { return };
         let mut state = self.state.lock();
-        if state.is_open() && txn.rollback_to(&self.point).is_ok() {
+        let undo = |point: &Savepoint| txn.rollback_to(point).is_ok();
+        if state.is_open() && self.point.as_ref().is_some_and(undo) {
             state.phase = Phase::Writing(Box::new(txn));
         } else {
             // Autocommit: nothing happened. Inside a transaction whose statement could not be
