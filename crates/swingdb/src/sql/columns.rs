@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
-use crate::sql::visit::walk_mut;
+use crate::sql::visit::{rewrite_own_exprs, walk_mut};
 use crate::sql::write::ast;
 
 /// What is said of other arguments.
@@ -29,10 +29,9 @@ const USAGE: &str =
 
 /// Puts columns for every COLUMNS of a statement.
 pub(crate) fn expand(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
-    let mut finder = Finder { everywhere: true, ..Finder::default() };
-    // Never breaks, so the result says nothing.
-    let _ = walk_mut(statement, &mut finder);
-    if finder.found.is_empty() {
+    let mut found = false;
+    ast::rewrite_exprs(statement, |expr| found |= argument(expr).is_some());
+    if !found {
         return Ok(());
     }
     let mut expander = Expander { planner, around: Vec::new(), failed: None };
@@ -55,43 +54,6 @@ fn argument(expr: &Expr) -> Option<&Function> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// The arguments of the different COLUMNS of a tree, and what is put in their place.
-#[derive(Default)]
-struct Finder {
-    found: Vec<FunctionArguments>,
-    replacement: Option<Expr>,
-    /// Whether subqueries are looked into; theirs choose columns of their own.
-    everywhere: bool,
-    depth: usize,
-}
-
-impl VisitorMut for Finder {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Some(call) = argument(expr).filter(|_| self.everywhere || self.depth == 0) else {
-            return ControlFlow::Continue(());
-        };
-        if !self.found.contains(&call.args) {
-            self.found.push(call.args.clone());
-        }
-        if let Some(replacement) = &self.replacement {
-            *expr = replacement.clone();
-        }
-        ControlFlow::Continue(())
     }
 }
 
@@ -160,19 +122,26 @@ impl Expander<'_> {
     }
 
     /// The expression for each column that its COLUMNS chooses, and that column's name; `None` when
-    /// there is no COLUMNS in it.
+    /// there is no COLUMNS in it. Subqueries choose columns of their own.
     fn each(&self, expr: &Expr, from: &[TableWithJoins]) -> Result<Option<Vec<(String, Expr)>>> {
-        let mut finder = Finder::default();
-        let _ = walk_mut(&mut expr.clone(), &mut finder);
-        let arguments = match finder.found.as_slice() {
+        let mut found: Vec<FunctionArguments> = Vec::new();
+        rewrite_own_exprs(&mut expr.clone(), &mut |part| {
+            if let Some(call) = argument(part).filter(|call| !found.contains(&call.args)) {
+                found.push(call.args.clone());
+            }
+        });
+        let arguments = match found.as_slice() {
             [] => return Ok(None),
             [arguments] => arguments,
             _ => return Err(Error::plan("different COLUMNS in one expression")),
         };
         let columns = self.chosen(arguments, from)?.into_iter().map(|column| {
-            let mut each = expr.clone();
-            let replacement = Some(reference(&column));
-            let _ = walk_mut(&mut each, &mut Finder { replacement, ..Finder::default() });
+            let (mut each, chosen) = (expr.clone(), reference(&column));
+            rewrite_own_exprs(&mut each, &mut |part| {
+                if argument(part).is_some() {
+                    *part = chosen.clone();
+                }
+            });
             (column.name, each)
         });
         Ok(Some(columns.collect()))

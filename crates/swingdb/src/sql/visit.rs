@@ -19,18 +19,15 @@ pub(crate) fn walk_mut<T: VisitMut>(
     tree.visit(&mut Erased(visitor))
 }
 
-/// Puts what `meant` gives in the place of plain names. Subqueries are left alone: names there may
-/// be their own.
-pub(crate) fn replace_names<T: VisitMut>(
-    tree: &mut T,
-    meant: &mut dyn FnMut(&Ident) -> Option<Expr>,
-) {
-    struct Replacer<'a> {
-        meant: &'a mut dyn FnMut(&Ident) -> Option<Expr>,
+/// Rewrites every expression of a piece of syntax tree, children first, but none in subqueries:
+/// names there may be their own.
+pub(crate) fn rewrite_own_exprs<T: VisitMut>(tree: &mut T, rewrite: &mut dyn FnMut(&mut Expr)) {
+    struct Own<'a> {
+        rewrite: &'a mut dyn FnMut(&mut Expr),
         /// How many queries it is inside of.
         depth: usize,
     }
-    impl VisitorMut for Replacer<'_> {
+    impl VisitorMut for Own<'_> {
         type Break = ();
         fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
             self.depth += 1;
@@ -41,17 +38,28 @@ pub(crate) fn replace_names<T: VisitMut>(
             ControlFlow::Continue(())
         }
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if self.depth == 0
-                && let Expr::Identifier(name) = expr
-                && let Some(meant) = (self.meant)(name)
-            {
-                *expr = meant;
+            if self.depth == 0 {
+                (self.rewrite)(expr);
             }
             ControlFlow::Continue(())
         }
     }
     // Never breaks, so the result says nothing.
-    let _ = walk_mut(tree, &mut Replacer { meant, depth: 0 });
+    let _ = walk_mut(tree, &mut Own { rewrite, depth: 0 });
+}
+
+/// Puts what `meant` gives in the place of plain names, as [`rewrite_own_exprs`].
+pub(crate) fn replace_names<T: VisitMut>(
+    tree: &mut T,
+    meant: &mut dyn FnMut(&Ident) -> Option<Expr>,
+) {
+    rewrite_own_exprs(tree, &mut |expr| {
+        if let Expr::Identifier(name) = expr
+            && let Some(meant) = meant(name)
+        {
+            *expr = meant;
+        }
+    });
 }
 
 /// The one visitor type that the walker is compiled for.
