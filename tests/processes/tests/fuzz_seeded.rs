@@ -26,7 +26,11 @@ fn sessions_from_random_bytes_follow_the_model() {
 
 #[test]
 fn damaged_manifests_never_crash() {
+    let shared = fuzz::shared();
+    let home = shared.path().to_path_buf();
     run("fuzz_manifests", 400, 100, fuzz::manifest);
+    drop(shared);
+    assert!(!home.exists(), "{} is left", home.display());
 }
 
 #[test]

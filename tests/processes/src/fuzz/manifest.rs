@@ -5,8 +5,8 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use swingdb::{Database, Error};
 use xxhash_rust::xxh3::xxh3_64;
@@ -19,17 +19,34 @@ const HEADER: usize = 128;
 const BODY_SUM_AT: usize = 96;
 const HEADER_SUM_AT: usize = HEADER - 8;
 
-/// A database with shared states, kept for the life of the process.
-struct Prepared {
-    home: Home,
+/// A database with shared states. It is made once for as long as somebody holds it, and goes with
+/// its directory then.
+pub struct Shared {
+    /// Closed before its directory goes.
     _database: Database,
+    home: Home,
     manifest: PathBuf,
     intact: Vec<u8>,
 }
 
-fn prepared() -> &'static Prepared {
-    static PREPARED: OnceLock<Prepared> = OnceLock::new();
-    PREPARED.get_or_init(|| {
+/// The database that manifests are tried on: the one that is held, else a new one.
+pub fn shared() -> Arc<Shared> {
+    static HELD: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    held.upgrade().unwrap_or_else(|| {
+        let new = Arc::new(Shared::new());
+        *held = Arc::downgrade(&new);
+        new
+    })
+}
+
+impl Shared {
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        self.home.path()
+    }
+
+    fn new() -> Self {
         let home = Home::new();
         let database = Database::open_in(home.path(), "db").expect("a new database");
         let con = database.connect();
@@ -42,8 +59,8 @@ fn prepared() -> &'static Prepared {
             |path: &PathBuf| path.file_name().is_some_and(|n| n.as_bytes() == b"shared");
         let manifest = home.files().into_iter().find(is_shared).expect("a shared manifest");
         let intact = fs::read(&manifest).expect("the manifest can be read");
-        Prepared { home, _database: database, manifest, intact }
-    })
+        Self { home, _database: database, manifest, intact }
+    }
 }
 
 /// Puts the right checksums into a manifest, however wrong the rest is.
@@ -59,7 +76,8 @@ fn seal(manifest: &mut [u8]) {
 
 /// Hooks a database whose manifest was replaced, and reads all of it.
 pub fn manifest(input: &[u8]) {
-    let Prepared { home, manifest, intact, .. } = prepared();
+    let shared = shared();
+    let Shared { home, manifest, intact, .. } = shared.as_ref();
     let mut bytes = Bytes::new(input);
     let (whole, sealed) = (bytes.byte().is_multiple_of(16), !bytes.byte().is_multiple_of(4));
     let mut contents = intact.clone();

@@ -12,6 +12,6 @@ mod sql;
 
 pub use csv::csv;
 pub use files::files;
-pub use manifest::manifest;
+pub use manifest::{Shared, manifest, shared};
 pub use session::session;
 pub use sql::sql;
