@@ -74,6 +74,30 @@ fn a_second_writer_is_told_to_take_a_snapshot() {
 }
 
 #[test]
+fn what_an_owner_left_that_never_published_is_not_listed() {
+    let home = Home::new();
+    let names = || {
+        let all = swingdb::list_in(home.path()).unwrap();
+        all.iter().filter_map(|info| info.name.clone()).map(|n| n.to_string()).collect::<Vec<_>>()
+    };
+    let mut owner = Victim::start(VICTIM, home.path(), &["own", "db"]);
+    assert_eq!(owner.line(), format!("own {}", owner.pid()));
+    assert_eq!(names(), ["db"], "a database that is being made is there");
+    owner.kill_after(Duration::ZERO).assert_killed_or_well("the owner");
+    assert!(names().is_empty());
+    assert!(swingdb::lineage_in(home.path()).unwrap().is_empty());
+    assert!(home.path().join("db").exists(), "its folder is there until somebody tidies up");
+    swingdb::gc_in(home.path()).unwrap();
+    assert!(!home.path().join("db").exists());
+    // What was published is listed, whether its owner lives or not.
+    let mut owner = Victim::start(VICTIM, home.path(), &["transfer", "db", "10"]);
+    assert_eq!(owner.line(), "ready");
+    assert_eq!(names(), ["db"]);
+    owner.kill_after(Duration::ZERO).assert_killed_or_well("the owner");
+    assert_eq!(names(), ["db"]);
+}
+
+#[test]
 fn a_snapshot_is_read_on_after_its_database_is_dropped() {
     let home = Home::new();
     let database = make(&home, 500_000);

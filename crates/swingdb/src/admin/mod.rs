@@ -28,7 +28,8 @@ pub struct LineageNode {
     pub children: Vec<String>,
 }
 
-/// All databases and named snapshots, by name.
+/// All databases and named snapshots, by name. What a process left that died before there was
+/// anything in it is none of them.
 ///
 /// ```
 /// # let home = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -50,8 +51,15 @@ pub fn list_in(home: &Path) -> Result<Vec<AreaInfo>> {
 
 fn list_with(space: &Namespace) -> Result<Vec<AreaInfo>> {
     let mut areas = space.list()?;
-    areas.retain(|area| area.name.is_some());
+    areas.retain(|area| area.name.is_some() && !is_remainder(area));
     Ok(areas)
+}
+
+/// Whether nobody can open an area in any state: a process died before it published the first one.
+/// [`gc`] takes such an area away, as does the next one of its name.
+fn is_remainder(area: &AreaInfo) -> bool {
+    let published = area.shared_epoch.or(area.committed_epoch).is_some();
+    area.owner.is_none() && !published && area.readers.is_empty()
 }
 
 /// All databases and named snapshots with their parents and children.
