@@ -4,12 +4,14 @@
 //! statistics. The other formats are read by the same code as imports, with only the columns a
 //! query asks for.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
+use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{
     Session as EngineSession, TableFunctionArgs, TableFunctionImpl, TableProvider,
 };
@@ -18,8 +20,9 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
+use datafusion::datasource::provider_as_source;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
@@ -33,6 +36,8 @@ use crate::sql::runtime;
 
 /// Text that is parsed into one batch of a query: small, so that the first rows come soon.
 const QUERY_BATCH_ROWS: usize = 8_192;
+/// How often a list may name one Parquet file.
+const MAX_REPEATS: usize = 64;
 /// Batches read ahead of the query.
 const QUEUE_BATCHES: usize = 4;
 
@@ -65,17 +70,43 @@ pub(crate) fn file_table_with(
 fn parquet_table(files: Vec<InputFile>, options: &ImportOptions) -> Result<Arc<dyn TableProvider>> {
     // Reads the footers, so that a broken file is an error now and names itself.
     let scan = FileScan::open_files(files.clone(), options, None)?;
-    let mut urls = Vec::new();
+    // The engine reads a file once, however often it is named: each list names it once.
+    let mut lists: Vec<Vec<ListingTableUrl>> = Vec::new();
+    let mut named: HashMap<ListingTableUrl, usize> = HashMap::new();
     for file in &files {
         let absolute = std::path::absolute(&file.path).map_err(|e| Error::io(&file.path, e))?;
-        let url = url_of(&absolute)?;
-        urls.push(ListingTableUrl::parse(url)?);
+        let url = ListingTableUrl::parse(url_of(&absolute)?)?;
+        let before = named.entry(url.clone()).or_default();
+        if *before == lists.len() {
+            lists.push(Vec::new());
+        }
+        lists[*before].push(url);
+        *before += 1;
     }
+    if lists.len() > MAX_REPEATS {
+        return Err(Error::plan(format!("a file named more than {MAX_REPEATS} times")));
+    }
+    let mut tables = lists.into_iter().map(|urls| listed(urls, scan.schema()));
+    let Some(first) = tables.next() else { return Err(Error::plan("a table of no files")) };
+    let first = first?;
+    if tables.len() == 0 {
+        return Ok(first);
+    }
+    let rows_of = |table| LogicalPlanBuilder::scan("files", provider_as_source(table), None);
+    let mut all = rows_of(first)?;
+    for again in tables {
+        all = all.union(rows_of(again?)?.build()?)?;
+    }
+    Ok(Arc::new(ViewTable::new(all.build()?, None)))
+}
+
+/// Different Parquet files.
+fn listed(urls: Vec<ListingTableUrl>, schema: SchemaRef) -> Result<Arc<dyn TableProvider>> {
     let format = ParquetFormat::default().with_force_view_types(true);
     let listing = ListingOptions::new(Arc::new(format)).with_file_extension("");
     let config = ListingTableConfig::new_with_multi_paths(urls)
         .with_listing_options(listing)
-        .with_schema(scan.schema());
+        .with_schema(schema);
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
 

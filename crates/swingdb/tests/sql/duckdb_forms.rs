@@ -151,6 +151,24 @@ fn several_files_as_one_table() {
         path("2.csv")
     );
     assert_eq!(f.rows(&sql), ["3", "2", "1"]);
+    // As in DuckDB, a file is read as often as it is named, in whatever way.
+    let name = f.home.path().file_name().unwrap().to_str().unwrap();
+    for (kind, rows, sum) in [("csv", 2, 5), ("json", 1, 2), ("parquet", 2, 5)] {
+        let (two, all) = (path(&format!("2.{kind}")), path(&format!("*.{kind}")));
+        let roundabout = path(&format!("../{name}/2.{kind}"));
+        for (list, times) in
+            [(format!("'{two}', '{two}'"), 2), (format!("'{all}', '{two}', '{roundabout}'"), 3)]
+        {
+            let from = format!("FROM read_{kind}([{list}]) WHERE a > 1");
+            let found = f.value(&format!("SELECT count(*), sum(a) {from}"));
+            assert_eq!(found, format!("{}|{}", times * rows, times * sum), "{from}");
+            let distinct = f.value(&format!("SELECT count(DISTINCT a) {from}"));
+            assert_eq!(distinct, rows.to_string(), "{from}");
+        }
+    }
+    let again = vec![format!("'{}'", path("1.parquet")); 65].join(", ");
+    let error = f.error(&format!("SELECT * FROM read_parquet([{again}])"));
+    assert!(error.to_string().contains("more than 64 times"), "{error}");
     let error = f.error(&format!("SELECT * FROM read_csv(['{}', 'none.csv'])", path("1.csv")));
     assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
     f.error("SELECT * FROM read_csv([])");
