@@ -14,8 +14,8 @@
  *
  * System calls may store into areas and load from them as plain stores and loads may: a program that
  * is linked with this library gets its read, recv, write and so on, which see to that. Where such a
- * call is made in another way (syscall(), io_uring, a library opened by dlopen() in a program that
- * is not linked with this one), it fails with EFAULT: call swing_writable() on the buffer before.
+ * call is made in another way (io_uring, a library opened by dlopen() in a program that is not
+ * linked with this one), it fails with EFAULT: call swing_writable() on the buffer before.
  *
  * Build: cc program.c $(pkg-config --cflags --libs swing) */
 #ifndef SWINGDB_SWING_H

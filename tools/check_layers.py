@@ -19,9 +19,10 @@ ALLOWED: dict[str, set[str]] = {
     "swing": set(),
     "swing-malloc": {"swing"},
     "swing-tier": {"swing"},
-    "swing-preload": {"swing", "swing-malloc"},
+    "swing-calls": {"swing"},
+    "swing-preload": {"swing", "swing-calls", "swing-malloc"},
     "swing-capi": {"swing", "swing-malloc", "swing-tier"},
-    "libswing": {"swing", "swing-capi"},
+    "libswing": {"swing-calls", "swing-capi"},
     "swingdb": {"swing", "swing-malloc", "swing-tier"},
     "swingdb-cli": {"swingdb"},
     "swingdb-python": {"swingdb", "swing-capi"},
@@ -30,7 +31,15 @@ ALLOWED: dict[str, set[str]] = {
     "swingdb-bench": {"swingdb", "swing", "swing-malloc"},
     "swingdb-processes": {"swingdb", "swing", "swing-malloc"},
 }
-MEMORY_LAYERS = ("swing", "swing-malloc", "swing-tier", "swing-capi", "libswing", "swing-preload")
+MEMORY_LAYERS = (
+    "swing",
+    "swing-malloc",
+    "swing-tier",
+    "swing-calls",
+    "swing-capi",
+    "libswing",
+    "swing-preload",
+)
 FORBIDDEN_BELOW = ("arrow", "parquet", "datafusion", "tokio", "pyo3", "object_store", "futures")
 
 

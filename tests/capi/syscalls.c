@@ -104,7 +104,6 @@ static void streams_of_bytes(void) {
 /* Longer than a buffer that is replaced, and longer than a stream's. */
 static void long_reads(void) {
     size_t n = length / 2, i;
-    ssize_t some;
     char *what = malloc(n);
     FILE *stream;
     int fd;
@@ -113,11 +112,17 @@ static void long_reads(void) {
     }
     fd = file_with(what, n);
     freeze();
-    /* So much may come in parts: memory that is protected meanwhile ends a call. */
-    for (i = 0; i < n; i += (size_t)some) {
-        CHECK((some = read(fd, at + 100 + i, n - i)) > 0);
-    }
+    CHECK(read(fd, at + 100, n) == (ssize_t)n);
     CHECK(memcmp(at + 100, what, n) == 0 && ((char *)before.address)[100] == 'o');
+    memset(at + 100, 0, n);
+    freeze();
+    CHECK(pread(fd, at + 100, n, 77) == (ssize_t)n - 77);
+    CHECK(memcmp(at + 100, what + 77, n - 77) == 0 && at[100 + n - 77] == 0);
+    freeze();
+    /* More than there is, up to and over the end of the area. */
+    CHECK(lseek(fd, -50000, SEEK_END) == (off_t)n - 50000);
+    CHECK(read(fd, at + length - 60000, 60000) == 50000);
+    CHECK(memcmp(at + length - 60000, what + n - 50000, 50000) == 0);
     freeze();
     CHECK(lseek(fd, 0, SEEK_SET) == 0 && (stream = fdopen(fd, "r")) != NULL);
     CHECK(fread(at + 3, 1, n, stream) == n && memcmp(at + 3, what, n) == 0);

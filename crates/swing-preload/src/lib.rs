@@ -21,7 +21,7 @@
 //! the parent that it frees stay as they are.
 //!
 //! # System calls
-//! See [`calls`]: those that write into the heap are made to work.
+//! Those that write into the heap are made to work: [`swing_calls`], and [`calls`].
 
 mod alloc;
 mod calls;

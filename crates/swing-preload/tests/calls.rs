@@ -1,22 +1,15 @@
 //! System calls that write into frozen memory (calls.c), each right after a hook.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use swing::{AreaName, Namespace};
 
 mod common;
 
 #[test]
 fn calls_write_into_frozen_memory() {
-    if !common::installed("gcc") {
-        return;
-    }
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
-    let program = home.path().join("calls");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/calls.c");
-    let options = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"];
-    let built = Command::new("gcc").args(options).arg(&program).arg(source).status();
-    assert!(built.unwrap().success(), "gcc");
+    let Some(program) = common::built("calls.c", home.path()) else { return };
     let mut command = common::start(home.path(), program.to_str().unwrap());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut go, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

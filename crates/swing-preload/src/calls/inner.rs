@@ -3,9 +3,9 @@
 //! it frees everything.
 
 use libc::*;
-use std::sync::atomic::AtomicUsize;
+use swing_calls::Next;
 
-use super::{in_heap, next};
+use super::own;
 use crate::heap;
 
 unsafe extern "C" {
@@ -29,13 +29,11 @@ pub(super) fn own_standard_input() {
 
 /// Sets the buffer of a stream; one in the heap is not used, as the C library may.
 fn set_buffer(stream: *mut FILE, room: *mut c_char, mode: c_int, len: size_t) -> c_int {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    type Call = unsafe extern "C" fn(*mut FILE, *mut c_char, c_int, size_t) -> c_int;
-    let room = if in_heap(room) { std::ptr::null_mut() } else { room };
-    // SAFETY: the C library's function of this name has this signature; the caller's stream.
-    heap::outside(|| unsafe {
-        std::mem::transmute::<usize, Call>(next(&NEXT, "setvbuf\0"))(stream, room, mode, len)
-    })
+    let call = own!(c"setvbuf": setvbuf(*mut FILE, *mut c_char, c_int, size_t) -> c_int);
+    let in_heap = heap::offset(room.cast()).is_some();
+    let room = if in_heap { std::ptr::null_mut() } else { room };
+    // SAFETY: the caller's stream.
+    heap::outside(|| unsafe { call(stream, room, mode, len) })
 }
 
 /// Sets the buffer of a stream.
@@ -43,7 +41,7 @@ fn set_buffer(stream: *mut FILE, room: *mut c_char, mode: c_int, len: size_t) ->
 /// # Safety
 /// As the function of this name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setvbuf(
+pub unsafe extern "C-unwind" fn setvbuf(
     stream: *mut FILE,
     room: *mut c_char,
     mode: c_int,
@@ -57,7 +55,7 @@ pub unsafe extern "C" fn setvbuf(
 /// # Safety
 /// As the function of this name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setbuffer(stream: *mut FILE, room: *mut c_char, len: size_t) {
+pub unsafe extern "C-unwind" fn setbuffer(stream: *mut FILE, room: *mut c_char, len: size_t) {
     set_buffer(stream, room, if room.is_null() { _IONBF } else { _IOFBF }, len);
 }
 
@@ -66,14 +64,25 @@ pub unsafe extern "C" fn setbuffer(stream: *mut FILE, room: *mut c_char, len: si
 /// # Safety
 /// As the function of this name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setbuf(stream: *mut FILE, room: *mut c_char) {
+pub unsafe extern "C-unwind" fn setbuf(stream: *mut FILE, room: *mut c_char) {
     // SAFETY: the caller's promise.
     unsafe { setbuffer(stream, room, BUFSIZ as size_t) };
 }
 
 /// Eight words are all the arguments that any of these has; which of them count, and what comes
 /// back, is the C library's business.
-type Call = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> usize;
+type Call =
+    unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> usize;
+
+/// A name as a C string.
+macro_rules! name {
+    ($name:ident) => {
+        match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => panic!("a name has no zero byte"),
+        }
+    };
+}
 
 macro_rules! inner {
     ($after:path; $($name:ident)*) => {$(
@@ -82,15 +91,14 @@ macro_rules! inner {
         /// # Safety
         /// As the function of this name.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
+        pub unsafe extern "C-unwind" fn $name(
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize
         ) -> usize {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            let next = next(&NEXT, concat!(stringify!($name), "\0"));
+            static NEXT: Next = Next::new(name!($name));
             // SAFETY: the C library's function of this name gets every argument it was given, in
             // the place where it was given, all of them integers and pointers.
             let result = heap::outside(|| unsafe {
-                std::mem::transmute::<usize, Call>(next)(a, b, c, d, e, f, g, h)
+                std::mem::transmute::<usize, Call>(NEXT.get())(a, b, c, d, e, f, g, h)
             });
             $after(result)
         }

@@ -6,33 +6,21 @@
 
 use libc::*;
 
-use super::room::Room;
-use super::{own, results};
-use crate::heap;
+use swing_calls::{Slot, Use};
 
-results! {
-    sigpending(out: *mut sigset_t; out) -> c_int;
-    sigaltstack(new: *const stack_t, out: *mut stack_t; out) -> c_int;
-    sigwaitinfo(set: *const sigset_t, out: *mut siginfo_t; out) -> c_int;
-    sigtimedwait(
-        set: *const sigset_t, out: *mut siginfo_t, timeout: *const timespec; out
-    ) -> c_int;
-}
+use super::own;
+use crate::heap;
 
 /// Has the C library's functions that the handler of faults calls looked up before the first fault.
 pub(super) fn look_up() {
+    swing_calls::look_up();
     // SAFETY: valid sets and structures; nothing is changed but a mask, which is put back.
     unsafe {
         let mut set: sigset_t = std::mem::zeroed();
         sigemptyset(&raw mut set);
         pthread_sigmask(SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        sigpending(&raw mut set);
-        let none = timespec { tv_sec: 0, tv_nsec: 0 };
-        sigemptyset(&raw mut set);
-        sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const none);
         let mut action: libc::sigaction = std::mem::zeroed();
         sigaction(SIGSEGV, std::ptr::null(), &raw mut action);
-        libc::syscall(SYS_gettid);
     }
 }
 
@@ -53,33 +41,47 @@ unsafe fn without_faults(set: *const sigset_t) -> Option<sigset_t> {
 }
 
 macro_rules! masks {
-    ($($name:ident)*) => {$(
+    ($($name:ident = $text:literal;)*) => {$(
         /// Changes the mask, but blocks SIGSEGV together with nothing else.
         ///
         /// # Safety
         /// As the function of this name.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
+        pub unsafe extern "C-unwind" fn $name(
             how: c_int, new: *const sigset_t, out: *mut sigset_t
         ) -> c_int {
-            let next = own!($name(c_int, *const sigset_t, *mut sigset_t) -> c_int);
-            // SAFETY: as the function asks for.
-            unsafe {
+            let next = own!($text: $name(c_int, *const sigset_t, *mut sigset_t) -> c_int);
+            let mut slot = Slot::new(out.cast(), size_of::<sigset_t>(), Use::Both);
+            // SAFETY: as the function asks for; a replaced mask is as long.
+            let result = unsafe {
                 let set = if how == SIG_UNBLOCK { None } else { without_faults(new) };
-                let room = Room::new(out);
-                let result = next(how, set.as_ref().map_or(new, std::ptr::from_ref), room.at());
-                room.bring();
-                result
-            }
+                next(how, set.as_ref().map_or(new, std::ptr::from_ref), slot.at().cast())
+            };
+            slot.settle(result.into());
+            result
         }
     )*};
 }
 
-masks! { sigprocmask pthread_sigmask }
+masks! {
+    sigprocmask = c"sigprocmask";
+    pthread_sigmask = c"pthread_sigmask";
+}
 
-/// The program's own handler comes after that of tracked memory, not instead of it.
+/// Whether this thread handles a fault: SIGSEGV is blocked there, and nowhere else with others.
+fn handles_fault() -> bool {
+    // SAFETY: a valid set, which the call fills.
+    unsafe {
+        let mut blocked: sigset_t = std::mem::zeroed();
+        pthread_sigmask(SIG_BLOCK, std::ptr::null(), &raw mut blocked);
+        sigismember(&raw const blocked, SIGSEGV) == 1
+    }
+}
+
+/// The program's own handler comes after that of tracked memory, not instead of it. But for what is
+/// installed while a fault is handled: that is how a process ends of a fault that nobody wants.
 fn chain(signal: c_int) {
-    if signal == SIGSEGV {
+    if signal == SIGSEGV && !heap::is_inside() && !handles_fault() {
         heap::outside(swing::tracked::rearm);
     }
 }
@@ -89,16 +91,17 @@ fn chain(signal: c_int) {
 /// # Safety
 /// As the function of this name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaction(
+pub unsafe extern "C-unwind" fn sigaction(
     signal: c_int,
     action: *const libc::sigaction,
     before: *mut libc::sigaction,
 ) -> c_int {
-    let next = own!(sigaction(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int);
+    let next =
+        own!(c"sigaction": sigaction(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int);
     if action.is_null() || signal == SIGSEGV || heap::is_inside() {
         // SAFETY: the caller's promise.
         let result = unsafe { next(signal, action, before) };
-        if !action.is_null() && result == 0 && !heap::is_inside() {
+        if !action.is_null() && result == 0 {
             chain(signal);
         }
         return result;
@@ -118,12 +121,10 @@ pub unsafe extern "C" fn sigaction(
 /// # Safety
 /// As the function of this name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    let next = own!(signal(c_int, sighandler_t) -> sighandler_t);
+pub unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    let next = own!(c"signal": signal(c_int, sighandler_t) -> sighandler_t);
     // SAFETY: the caller's promise.
     let before = unsafe { next(signal, handler) };
-    if !heap::is_inside() {
-        chain(signal);
-    }
+    chain(signal);
     before
 }

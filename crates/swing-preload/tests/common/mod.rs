@@ -1,4 +1,5 @@
 //! What the tests of programs share.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -27,6 +28,19 @@ pub fn installed(program: &str) -> bool {
         println!("{program} is not installed: not tested");
     }
     found
+}
+
+/// Builds a program in C of this folder; `None`, and says so, without a compiler.
+pub fn built(source: &str, folder: &Path) -> Option<PathBuf> {
+    if !installed("gcc") {
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
+    let program = folder.join(source.file_stem().unwrap());
+    let options = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"];
+    let done = Command::new("gcc").args(options).arg(&program).arg(source).status();
+    assert!(done.unwrap().success(), "gcc");
+    Some(program)
 }
 
 /// The program with its heap in an area `program` of the namespace.

@@ -4,9 +4,9 @@
 
 use libc::*;
 
-use crate::bounce::touches_area;
-use crate::calls::name;
-use crate::next::Next;
+use crate::copy::{NOWHERE, touches_area};
+use crate::fill::MAX_VECTORS;
+use crate::next::own;
 
 /// No extent is shorter.
 const LEAST_EXTENT: usize = swing::geometry::MIN_DATA_EXTENT.0 as usize;
@@ -21,23 +21,31 @@ fn touch(at: *const c_void, len: usize) {
 }
 
 fn load(at: *const u8, len: usize) {
-    debug_assert!(len > 0 && LEAST_EXTENT.is_power_of_two());
-    let end = (at as usize).saturating_add(len);
-    let mut from = at as usize;
+    const { assert!(LEAST_EXTENT.is_power_of_two()) };
+    let Some(end) = at.addr().checked_add(len).filter(|_| len <= isize::MAX as usize) else {
+        // No buffer is as long: the call shall find out.
+        return;
+    };
+    let (mut from, mut was_inside) = (at.addr(), false);
     while from < end {
-        if swing::tracked::is_tracked(from as *const u8) {
+        let inside = swing::tracked::is_tracked(from as *const u8);
+        if inside {
             // SAFETY: an address in an area of this process can be loaded from; the program uses
             // the area in this call, so it does not release it.
             unsafe { std::ptr::read_volatile(from as *const u8) };
+        } else if was_inside {
+            // Behind the area's end, however much is asked for.
+            break;
         }
+        was_inside = inside;
         from = (from & !(LEAST_EXTENT - 1)).saturating_add(LEAST_EXTENT);
     }
 }
 
 /// # Safety
 /// `vectors` points to `count` of them, or the call will fail as well.
-unsafe fn touch_vectors(vectors: *const iovec, count: usize) {
-    if vectors.is_null() || count > crate::bounce::MAX_VECTORS {
+pub(crate) unsafe fn touch_vectors(vectors: *const iovec, count: usize) {
+    if vectors.addr() < NOWHERE || count > MAX_VECTORS {
         return;
     }
     for i in 0..count {
@@ -56,10 +64,7 @@ macro_rules! senders {
         /// As the function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($arg: $kind),*) -> $result {
-            static NEXT: Next = Next::new(name!($name));
-            type Call = unsafe extern "C-unwind" fn($($kind),*) -> $result;
-            // SAFETY: the C library's function of this name has this signature.
-            let call = unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) };
+            let call = own!($name($($kind),*) -> $result);
             $before;
             // SAFETY: the caller promised what the function asks for.
             unsafe { call($($arg),*) }

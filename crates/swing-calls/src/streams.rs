@@ -1,15 +1,14 @@
 //! `fread`: the C library has the kernel store what is longer than a stream's buffer directly where
 //! the program wants it, by a call that nobody can intercept. So what is read into an area is read
-//! in pieces, each by way of other memory.
+//! in pieces ([`crate::fill`]), each by way of other memory.
 //!
 //! The other functions of streams store by themselves.
 
-use libc::{FILE, c_void, size_t};
+use libc::{FILE, c_void, size_t, ssize_t};
 
-use crate::bounce::touches_area;
-use crate::calls::name;
-use crate::next::Next;
-use crate::special::read_stream;
+use crate::copy::touches_area;
+use crate::fill::{Source, fill_one};
+use crate::next::own;
 
 unsafe extern "C" {
     fn flockfile(stream: *mut FILE);
@@ -26,12 +25,9 @@ macro_rules! readers {
         pub unsafe extern "C-unwind" fn $name(
             to: *mut c_void, $($room: size_t,)? size: size_t, count: size_t, stream: *mut FILE,
         ) -> size_t {
-            static NEXT: Next = Next::new(name!($name));
-            type Call = unsafe extern "C-unwind" fn(
-                *mut c_void, $(readers!(@size $room),)? size_t, size_t, *mut FILE,
-            ) -> size_t;
-            // SAFETY: the C library's function of this name has this signature.
-            let call = unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) };
+            let call = own!($name(
+                *mut c_void, $(readers!(@size $room),)? size_t, size_t, *mut FILE
+            ) -> size_t);
             let len = size.checked_mul(count);
             let Some(len) = len.filter(|len| touches_area(to.cast(), *len)) else {
                 // SAFETY: the caller promised what the function asks for.
@@ -48,14 +44,14 @@ macro_rules! readers {
                 if $locked {
                     flockfile(stream);
                 }
-                let got = read_stream(to.cast(), len, |to, len| {
+                let got = fill_one(to, len, Source::Whole, |to, len, _| {
                     $(let $room = len;)?
-                    call(to, $($room,)? 1, len, stream)
+                    call(to, $($room,)? 1, len, stream) as ssize_t
                 });
                 if $locked {
                     funlockfile(stream);
                 }
-                got / size
+                usize::try_from(got).unwrap_or(0) / size
             }
         }
     )*};

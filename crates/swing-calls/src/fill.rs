@@ -1,0 +1,213 @@
+//! Reading data into buffers that lie in areas: `read`, `recv`, `readv` and their relatives.
+//!
+//! The kernel stores into a room ([`crate::pool`]), and plain stores bring what came into the
+//! program's buffers, one after the other. What gives all that was asked for as long as there is
+//! some (files, random bytes) is read in pieces that stay in the processor's cache, until a piece
+//! comes short; so such a call is as long as elsewhere, whoever hooks meanwhile. What gives what it
+//! has (streams, datagrams, lists) is asked once, for at most [`ROOM`] bytes.
+
+use libc::{c_int, c_void, iovec, ssize_t};
+use swing::tracked;
+
+use crate::copy::{NOWHERE, store, touches_area};
+use crate::next::{keeping_errno, set_errno};
+use crate::pool::{self, ROOM};
+use crate::slot::{Slot, Use, again};
+
+/// The most vectors that the kernel takes.
+pub(crate) const MAX_VECTORS: usize = 1024;
+/// How much of a file is read at once.
+const PIECE: usize = 256 << 10;
+/// Data up to this length comes by way of the stack.
+const SMALL: usize = 256;
+
+/// How much of what is asked for comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// What is there, in one piece.
+    Once,
+    /// All, or up to its end.
+    Whole,
+    /// All if the descriptor is a file's.
+    Descriptor(c_int),
+}
+
+impl Source {
+    fn is_whole(self) -> bool {
+        match self {
+            Source::Once => false,
+            Source::Whole => true,
+            Source::Descriptor(fd) => keeping_errno(|| is_file(fd)),
+        }
+    }
+}
+
+fn is_file(fd: c_int) -> bool {
+    // SAFETY: zeros are a valid value, which the call overwrites.
+    unsafe {
+        let mut facts: libc::stat = std::mem::zeroed();
+        let known = libc::fstat(fd, &raw mut facts) == 0;
+        known && matches!(facts.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK)
+    }
+}
+
+/// Where the pieces of a call go.
+struct Buffers {
+    vectors: *const iovec,
+    count: usize,
+}
+
+impl Buffers {
+    /// `None`: the call may have them as they are, or shall find out what is wrong with them.
+    ///
+    /// # Safety
+    /// `vectors` points to `count` of them, or the call will fail as well.
+    unsafe fn in_areas(vectors: *const iovec, count: usize) -> Option<(Self, usize)> {
+        if vectors.addr() < NOWHERE || count > MAX_VECTORS {
+            return None;
+        }
+        let (all, mut total, mut touched) = (Self { vectors, count }, 0_usize, false);
+        for vector in all.each() {
+            touched |= touches_area(vector.iov_base.cast(), vector.iov_len);
+            total = total.checked_add(vector.iov_len).filter(|sum| *sum <= isize::MAX as usize)?;
+        }
+        touched.then_some((all, total))
+    }
+
+    fn each(&self) -> impl Iterator<Item = iovec> {
+        let vectors = self.vectors;
+        // SAFETY: `in_areas`'s caller promised that many.
+        (0..self.count).map(move |i| unsafe { vectors.add(i).read() })
+    }
+
+    /// Stores so many bytes behind the first `done`; returns how many could be.
+    ///
+    /// # Safety
+    /// `from` has `len` bytes.
+    unsafe fn bring(&self, from: *const u8, len: usize, done: usize) -> usize {
+        let (mut brought, mut before) = (0, 0);
+        for vector in self.each() {
+            let skipped = done.saturating_sub(before).min(vector.iov_len);
+            let piece = (vector.iov_len - skipped).min(len - brought);
+            let to = vector.iov_base.cast::<u8>().wrapping_add(skipped);
+            // SAFETY: the program's buffer, and as much of ours.
+            let stored = unsafe { store(from.wrapping_add(brought), to, piece) };
+            brought += stored;
+            before += vector.iov_len;
+            if stored < piece || brought == len {
+                break;
+            }
+        }
+        assert!(brought <= len, "no more than came");
+        brought
+    }
+}
+
+/// Makes a call that reads into buffers: it gets vectors, their number, and how many bytes other
+/// pieces have brought before; it returns how many it has read.
+///
+/// # Safety
+/// `vectors` points to `count` of them, or the call will fail as well.
+#[inline]
+pub(crate) unsafe fn fill(
+    vectors: *const iovec,
+    count: usize,
+    source: Source,
+    mut call: impl FnMut(*const iovec, usize, usize) -> ssize_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    match unsafe { Buffers::in_areas(vectors, count) } {
+        None => call(vectors, count, 0),
+        Some((buffers, total)) => fill_by_room(&buffers, total, source, &mut call),
+    }
+}
+
+/// As [`fill`], for one buffer; the call gets an address and a length.
+#[inline]
+pub(crate) fn fill_one(
+    to: *mut c_void,
+    len: usize,
+    source: Source,
+    mut call: impl FnMut(*mut c_void, usize, usize) -> ssize_t,
+) -> ssize_t {
+    if !touches_area(to.cast(), len) || len > isize::MAX as usize {
+        return call(to, len, 0);
+    }
+    let one = iovec { iov_base: to, iov_len: len };
+    let buffers = Buffers { vectors: &raw const one, count: 1 };
+    fill_by_room(&buffers, len, source, &mut |vectors, count, done| {
+        assert!(count == 1, "one buffer, or one room");
+        // SAFETY: the one above, or the room's.
+        let one = unsafe { vectors.read() };
+        call(one.iov_base, one.iov_len, done)
+    })
+}
+
+type Call<'a> = &'a mut dyn FnMut(*const iovec, usize, usize) -> ssize_t;
+
+fn fill_by_room(buffers: &Buffers, total: usize, source: Source, call: Call<'_>) -> ssize_t {
+    let mut stack = [std::mem::MaybeUninit::<u8>::uninit(); SMALL];
+    let room = if total <= SMALL { std::ptr::null_mut() } else { keeping_errno(pool::take) };
+    if total > SMALL && room.is_null() {
+        return exposed(buffers, call);
+    }
+    let at = if room.is_null() { stack.as_mut_ptr().cast() } else { room };
+    let whole = total > PIECE && source.is_whole();
+    let result = in_pieces(buffers, total, (at, if whole { PIECE } else { ROOM }, whole), call);
+    if !room.is_null() {
+        keeping_errno(|| pool::give(room));
+    }
+    result
+}
+
+/// Reads into `room` until there is enough.
+fn in_pieces(
+    buffers: &Buffers,
+    total: usize,
+    (room, most, whole): (*mut u8, usize, bool),
+    call: Call<'_>,
+) -> ssize_t {
+    let mut done = 0;
+    loop {
+        let piece = (total - done).min(most);
+        let one = iovec { iov_base: room.cast(), iov_len: piece };
+        let got = call(&raw const one, 1, done);
+        let Ok(told) = usize::try_from(got) else {
+            // What came before it counts; the next call will fail as well.
+            return if done > 0 { done as ssize_t } else { got };
+        };
+        // Some calls tell the length of what did not fit.
+        let came = told.min(piece);
+        // SAFETY: the kernel has written that much into the room.
+        let brought = keeping_errno(|| unsafe { buffers.bring(room, came, done) });
+        done += brought;
+        assert!(done <= total, "the buffers are full at the most");
+        if brought < came {
+            // The rest of the buffer is not there.
+            set_errno(libc::EFAULT);
+            return if done > 0 { done as ssize_t } else { -1 };
+        }
+        if !whole || came < piece || done == total {
+            return if told > piece { got } else { done as ssize_t };
+        }
+    }
+}
+
+/// Without memory for a room: the buffers become writable, and the kernel stores there.
+#[cold]
+fn exposed(buffers: &Buffers, call: Call<'_>) -> ssize_t {
+    let in_area = |v: &iovec| touches_area(v.iov_base.cast(), v.iov_len);
+    let touched = buffers.each().find(in_area);
+    let touched = touched.map(|v| [Slot::new(v.iov_base, v.iov_len, Use::Exposed)]);
+    let mut tries = 0;
+    loop {
+        buffers.each().filter(in_area).for_each(|vector| {
+            tracked::prepare(vector.iov_base.cast(), vector.iov_len.min(ROOM));
+        });
+        let result = call(buffers.vectors, buffers.count, 0);
+        let slots = touched.as_ref().map_or(&[][..], |slots| slots);
+        if !again(result as i64, slots, &mut tries) {
+            return result;
+        }
+    }
+}
