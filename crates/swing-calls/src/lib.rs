@@ -35,6 +35,7 @@ mod pool;
 mod sending;
 mod slot;
 pub mod sockets;
+mod stacks;
 mod streams;
 pub mod waiting;
 

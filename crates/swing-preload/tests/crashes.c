@@ -1,0 +1,129 @@
+/* Ends by a signal, or nearly: what becomes of faults that are none of the heap's.
+ *
+ *     crashes WHAT */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static volatile int *volatile nowhere = (int *)8;
+static sigjmp_buf back;
+static char *heap;
+
+static void say(const char *text) {
+    if (write(1, text, strlen(text)) < 0) {
+        _exit(9);
+    }
+}
+static void gives_up(int number) {
+    say("mine\n");
+    signal(number, SIG_DFL);
+}
+/* With SIGSEGV not blocked meanwhile, or the kernel would end the process at the store. */
+static void stores(int number) {
+    heap[5] = 5;
+    gives_up(number);
+}
+static void raises(int number) {
+    say("raised\n");
+    signal(number, SIG_DFL);
+    raise(number);
+}
+static void leaves(int number) {
+    (void)number;
+    heap[6]++;
+    siglongjmp(back, 1);
+}
+static void ends(int number, siginfo_t *info, void *context) {
+    (void)number, (void)context;
+    say(info->si_addr == (void *)8 ? "at 8\n" : "elsewhere\n");
+    _exit(42);
+}
+static void install(void (*handler)(int), int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    if (sigaction(SIGSEGV, &action, NULL) != 0) {
+        _exit(8);
+    }
+}
+/* In the heap, of which a part was frozen, and of which nothing may be there yet. */
+static void stack_in_the_heap(void) {
+    stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16}, told;
+    if (!stack.ss_sp || sigaltstack(&stack, NULL) != 0 || sigaltstack(NULL, &told) != 0 ||
+        told.ss_sp != stack.ss_sp || told.ss_size != stack.ss_size) {
+        _exit(7);
+    }
+}
+static void *in_a_thread(void *unused) {
+    stack_in_the_heap();
+    *nowhere = 1;
+    return unused;
+}
+static int deeper(int depth) {
+    volatile char room[1000];
+    room[0] = (char)depth;
+    return room[0] + (depth > 0 ? deeper(depth + 1) : 0);
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    char go;
+    heap = calloc(1, 8 << 20);
+    heap[0] = 1;
+    say("ready\n");
+    if (read(0, &go, 1) != 1) {
+        return 2;
+    }
+#define IS(name) (strcmp(what, name) == 0)
+    if (IS("gives_up")) {
+        install(gives_up, 0);
+    } else if (IS("reset")) {
+        install(gives_up, SA_RESETHAND);
+    } else if (IS("stores")) {
+        install(stores, SA_NODEFER);
+    } else if (IS("raises")) {
+        install(raises, SA_NODEFER);
+    } else if (IS("on_its_stack")) {
+        stack_in_the_heap();
+        install(gives_up, SA_ONSTACK);
+    } else if (IS("overflow")) {
+        struct sigaction action = {.sa_flags = SA_ONSTACK | SA_SIGINFO, .sa_sigaction = ends};
+        stack_in_the_heap();
+        sigaction(SIGSEGV, &action, NULL);
+        return deeper(1);
+    } else if (IS("told")) {
+        struct sigaction action = {.sa_flags = SA_SIGINFO, .sa_sigaction = ends};
+        sigaction(SIGSEGV, &action, NULL);
+    } else if (IS("leaves")) {
+        install(leaves, SA_NODEFER);
+        if (sigsetjmp(back, 1) == 0) {
+            *nowhere = 1;
+        }
+        printf("left %d time\n", heap[6]);
+        return 0;
+    } else if (IS("ignored")) {
+        signal(SIGSEGV, SIG_IGN);
+        kill(getpid(), SIGSEGV);
+        say("goes on\n");
+    } else if (IS("sent")) {
+        install(gives_up, 0);
+        kill(getpid(), SIGSEGV);
+        say("goes on\n");
+    } else if (IS("thread")) {
+        pthread_t thread;
+        install(gives_up, SA_ONSTACK);
+        pthread_create(&thread, NULL, in_a_thread, NULL);
+        pthread_join(thread, NULL);
+    } else if (IS("protected")) {
+        nowhere = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    } else if (IS("abort")) {
+        abort();
+    }
+    *nowhere = 1;
+    say("never\n");
+    return 0;
+}
