@@ -17,7 +17,7 @@ use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
-use crate::sql::equality::Equality;
+use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
 use crate::sql::functions::json;
 use crate::sql::optimizer::{
     AboveAggregates, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
@@ -140,11 +140,11 @@ fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     functions
 }
 
-/// The engine's functions, with a sum that does not wrap around.
+/// The engine's functions, with a sum that does not wrap around, and extremes that know NaN.
 fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
     let mut functions = SessionStateDefaults::default_aggregate_functions();
-    functions.retain(|function| function.name() != "sum");
-    functions.push(Arc::new(checked_sum()));
+    functions.retain(|function| !matches!(function.name(), "sum" | "min" | "max"));
+    functions.extend([checked_sum(), least_of_groups(), greatest_of_groups()].map(Arc::new));
     functions
 }
 

@@ -7,10 +7,16 @@
 //! comparison, unless one is a plain number: the engine compares that right, and the scan can then
 //! skip segments. Other keys, and so nearly all queries, stay as they are.
 //!
-//! What a group or DISTINCT shows is `0.0`. A NaN whose sign is set, as `-x` of one has, is below
-//! all numbers where it is compared with a plain number by `<` or `>`.
+//! A plain number is not compared right with a NaN whose sign is set, which the engine has below
+//! all numbers. So what may be one ([`signs`] knows) gets the function there too, and below `min`,
+//! `max`, `greatest` and `least`. [`extremes`] finds the least and the greatest of groups.
+//!
+//! What a group or DISTINCT shows is `0.0`.
 
+mod extremes;
 mod function;
 mod rule;
+mod signs;
 
+pub(crate) use extremes::{greatest_of_groups, least_of_groups};
 pub(crate) use rule::Equality;

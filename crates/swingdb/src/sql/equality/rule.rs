@@ -6,7 +6,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, BinaryExpr, Cast, GroupingSet, InList, InSubquery, WindowFunction,
+    AggregateFunction, Between, BinaryExpr, Cast, GroupingSet, InList, InSubquery, WindowFunction,
 };
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder,
@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::function::{is_same_bits, same_bits};
+use super::signs::{Reads, is_extreme};
 use crate::sql::plans::rewrite_parts;
 use crate::store::has_floats;
 
@@ -39,7 +40,7 @@ impl OptimizerRule for Equality {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        plan.transform_up_with_subqueries(settle)
+        plan.transform_up_with_subqueries(|plan| settle(plan, Reads::default(), false))
     }
 }
 
@@ -49,12 +50,24 @@ impl AnalyzerRule for Equality {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(settle)?.data)
+        let settle_first = |plan: LogicalPlan| {
+            let reads = Reads::of(&plan, is_ordering)?;
+            settle(plan, reads, true)
+        };
+        Ok(plan.transform_up_with_subqueries(settle_first)?.data)
     }
 }
 
-fn settle(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    rewrite_parts(plan, is_concerned, settle_expression)?.transform_data(settle_node)
+/// `ordering`: also what is left to do but for equality, once.
+fn settle(plan: LogicalPlan, reads: Reads, ordering: bool) -> Result<Transformed<LogicalPlan>> {
+    let settled = rewrite_parts(plan, is_concerned, |expr, schema| {
+        let settled = settle_expression(expr, schema)?;
+        match ordering {
+            true => settled.transform_data(|expr| Ok(settle_order(expr, schema, &reads))),
+            false => Ok(settled),
+        }
+    });
+    settled?.transform_data(settle_node)
 }
 
 // ---- expressions --------------------------------------------------------------------------------
@@ -63,8 +76,12 @@ fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op),
         Expr::InList(_) | Expr::InSubquery(_) | Expr::WindowFunction(_) => true,
-        Expr::AggregateFunction(call) => call.params.distinct || !call.params.order_by.is_empty(),
-        _ => false,
+        Expr::AggregateFunction(call)
+            if call.params.distinct || !call.params.order_by.is_empty() =>
+        {
+            true
+        }
+        other => is_ordering(other),
     }
 }
 
@@ -145,6 +162,115 @@ fn window(mut call: WindowFunction, schema: &DFSchema) -> Transformed<Expr> {
     }
     changed |= sort_keys(&mut call.params.order_by, schema);
     Transformed::new_transformed(Expr::WindowFunction(Box::new(call)), changed)
+}
+
+// ---- order --------------------------------------------------------------------------------------
+
+/// Whether an expression's value depends on which of two numbers is greater.
+fn is_ordering(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_order(*op),
+        Expr::Between(_) => true,
+        Expr::AggregateFunction(call) => is_extreme(call.func.name()),
+        Expr::WindowFunction(call) => is_extreme(call.fun.name()),
+        Expr::ScalarFunction(call) => matches!(call.name(), "greatest" | "least"),
+        _ => false,
+    }
+}
+
+fn is_order(operator: Operator) -> bool {
+    matches!(operator, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+}
+
+/// What tells a NaN with a sign from the others though it does not compare two keys.
+fn settle_order(expr: Expr, schema: &DFSchema, reads: &Reads) -> Transformed<Expr> {
+    let signed = |expr: &Expr| {
+        let number = expr.get_type(schema).is_ok_and(|given| given.is_floating());
+        number && reads.may_be_signed(expr, schema)
+    };
+    match expr {
+        Expr::BinaryExpr(compared) if is_order(compared.op) => {
+            against_number(compared, schema, &signed)
+        }
+        Expr::Between(between) => self::between(between, schema, &signed),
+        Expr::AggregateFunction(mut call) if is_extreme(call.func.name()) => {
+            let changed = without_signs(&mut call.params.args, &signed);
+            Transformed::new_transformed(Expr::AggregateFunction(call), changed)
+        }
+        Expr::WindowFunction(mut call) if is_extreme(call.fun.name()) => {
+            let changed = without_signs(&mut call.params.args, &signed);
+            Transformed::new_transformed(Expr::WindowFunction(call), changed)
+        }
+        Expr::ScalarFunction(mut call) if matches!(call.name(), "greatest" | "least") => {
+            let changed = without_signs(&mut call.args, &signed);
+            Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+        }
+        other => Transformed::no(other),
+    }
+}
+
+fn without_signs(all: &mut [Expr], signed: &dyn Fn(&Expr) -> bool) -> bool {
+    all.iter_mut().filter(|expr| signed(expr)).fold(false, |_, expr| {
+        *expr = same_bits(std::mem::take(expr));
+        true
+    })
+}
+
+/// `x < 1` of what may be a NaN with a sign.
+fn against_number(
+    compared: BinaryExpr,
+    schema: &DFSchema,
+    signed: &dyn Fn(&Expr) -> bool,
+) -> Transformed<Expr> {
+    let BinaryExpr { left, op, right } = &compared;
+    let (value, below) = match (is_plain_number(left), is_plain_number(right)) {
+        (false, true) => (left, matches!(op, Operator::Lt | Operator::LtEq)),
+        (true, false) => (right, matches!(op, Operator::Gt | Operator::GtEq)),
+        _ => return Transformed::no(Expr::BinaryExpr(compared)),
+    };
+    if value.contains_outer() || !is_key(value, schema) || !signed(value) {
+        return Transformed::no(Expr::BinaryExpr(compared));
+    }
+    // What is below by the engine's order may be so in SQL: segments and files can be ruled out.
+    let ruling = (below && matches!(value.as_ref(), Expr::Column(_)))
+        .then(|| Expr::BinaryExpr(compared.clone()));
+    let [left, right] = [compared.left, compared.right].map(|side| match is_plain_number(&side) {
+        true => side,
+        false => Box::new(same_bits(*side)),
+    });
+    let settled = Expr::BinaryExpr(BinaryExpr { left, op: compared.op, right });
+    Transformed::yes(match ruling {
+        Some(ruling) => ruling.and(settled),
+        None => settled,
+    })
+}
+
+/// `x BETWEEN a AND b` as two comparisons, if one of them is not right as it is.
+fn between(
+    between: Between,
+    schema: &DFSchema,
+    signed: &dyn Fn(&Expr) -> bool,
+) -> Transformed<Expr> {
+    if !is_key(&between.expr, schema) || between.expr.is_volatile() {
+        return Transformed::no(Expr::Between(between));
+    }
+    let side = |op, bound: &Expr| {
+        let (left, right) = (between.expr.clone(), Box::new(bound.clone()));
+        let compared = comparison(BinaryExpr { left, op, right }, schema);
+        match compared {
+            Transformed { data: Expr::BinaryExpr(same), transformed: false, .. } => {
+                against_number(same, schema, signed)
+            }
+            settled => settled,
+        }
+    };
+    let low = side(Operator::GtEq, &between.low);
+    let high = side(Operator::LtEq, &between.high);
+    if !low.transformed && !high.transformed {
+        return Transformed::no(Expr::Between(between));
+    }
+    let both = low.data.and(high.data);
+    Transformed::yes(if between.negated { Expr::Not(Box::new(both)) } else { both })
 }
 
 // ---- plan nodes ---------------------------------------------------------------------------------
