@@ -254,6 +254,35 @@ fn least_and_greatest() {
     }
 }
 
+/// Numbers that have no place among decimals of 15 places.
+#[test]
+fn decimals_beside_floating_point() {
+    let f = fixture();
+    f.run("CREATE TABLE t (i INT, x DOUBLE, r REAL, d DECIMAL(9, 2))");
+    f.run("INSERT INTO t VALUES (1, 1e-20, 1e-20, 0.1), (2, 3e300, 3e30, 0.5), (3, 0.1, 0.1, 3)");
+    for (condition, expected) in [
+        ("x > 0.0", "1 2 3"),
+        ("r > 0.0", "1 2 3"),
+        ("x <> 0.00", "1 2 3"),
+        ("x = 0.1", "3"),
+        ("r = 0.1", "3"),
+        ("x > 2.5", "2"),
+        ("x > d", "2"),
+        ("x < d", "1 3"),
+        ("d BETWEEN x AND 1.5", "1"),
+        ("x NOT IN (0.1, d)", "1 2"),
+        ("nullif(x, 0.1) IS NULL", "3"),
+        ("greatest(x, d) > 2.5", "2 3"),
+    ] {
+        let sql = format!("SELECT i FROM t WHERE {condition} ORDER BY i");
+        assert_eq!(f.rows(&sql).join(" "), expected, "{sql}");
+    }
+    assert_eq!(f.value("SELECT typeof(coalesce(max(x), 0.5)) FROM t"), "DOUBLE");
+    f.run("CREATE TABLE many AS SELECT CAST(value AS DOUBLE) / 8 AS x FROM range(1000000)");
+    let plan = f.rows("EXPLAIN SELECT * FROM many WHERE x BETWEEN 100.5 AND 200.25").join("\n");
+    assert!(plan.contains("segments=1 of 8"), "{plan}");
+}
+
 /// A NaN of either sign among many numbers, stored and taken away again: bounds of segments must
 /// not rule it out, nor tell wrong extremes.
 #[test]

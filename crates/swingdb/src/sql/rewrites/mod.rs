@@ -6,6 +6,7 @@
 
 mod casts;
 mod dates;
+mod floats;
 mod frames;
 mod lengths;
 mod order_all;
@@ -34,7 +35,9 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let is_concerned = |part: &Expr| lengths::is_concerned(part) || dates::is_concerned(part);
+    let is_concerned = |part: &Expr| {
+        lengths::is_concerned(part) || dates::is_concerned(part) || floats::is_concerned(part)
+    };
     let mut concerned = false;
     for expr in plan.expressions() {
         concerned |= expr.exists(|part| Ok(is_concerned(part)))?;
@@ -49,9 +52,11 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let rewritten = expr.transform_up(|part| {
             Ok(match part {
                 call if lengths::is_concerned(&call) => lengths::rewrite(call, &schema),
+                mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, &schema),
                 other => dates::rewrite(other, &schema),
             })
         })?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
+        let changed = rewritten.transformed;
+        Ok(rewritten.update_data(|expr| if changed { name.restore(expr) } else { expr }))
     })
 }

@@ -1,0 +1,167 @@
+//! Decimals beside floating point numbers become floating point, as in DuckDB and PostgreSQL.
+//!
+//! For `x < 0.5` of a DOUBLE `x` the query engine turns both sides into decimals of 15 places: it
+//! takes tiny numbers for zero, has no answer for large ones, infinities and NaN, and cannot rule
+//! out segments by their bounds. The same where a value is one of several: in lists, `CASE`,
+//! `coalesce`.
+
+use arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
+
+/// Operands beyond which a list is left to the engine when the first ones are no decimals.
+const MAX_LOOKED_AT: usize = 1_000;
+
+/// Whether an expression brings values to a common type.
+pub(super) fn is_concerned(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op),
+        Expr::Between(_) | Expr::InList(_) | Expr::Case(_) => true,
+        Expr::ScalarFunction(call) => picks_one(call.name()),
+        _ => false,
+    }
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn picks_one(function: &str) -> bool {
+    matches!(function, "coalesce" | "greatest" | "least" | "nullif" | "nvl" | "nvl2")
+}
+
+/// The expression with its decimals as floating point where there is some beside them.
+pub(super) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let changed = match &mut expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+            unify(vec![left.as_mut(), right.as_mut()], schema)
+        }
+        Expr::Between(Between { expr, low, high, .. }) => {
+            unify(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)
+        }
+        Expr::InList(InList { expr, list, .. }) => {
+            unify(std::iter::once(expr.as_mut()).chain(list).collect(), schema)
+        }
+        Expr::Case(Case { expr, when_then_expr, else_expr }) => {
+            let (mut compared, mut results) = (Vec::new(), Vec::new());
+            for (when, then) in when_then_expr {
+                compared.push(when.as_mut());
+                results.push(then.as_mut());
+            }
+            results.extend(else_expr.as_deref_mut());
+            // Without an operand the arms are conditions.
+            let operand = expr.as_deref_mut();
+            let settled = operand.is_some_and(|operand| {
+                compared.push(operand);
+                unify(compared, schema)
+            });
+            unify(results, schema) | settled
+        }
+        Expr::ScalarFunction(call) if picks_one(call.name()) => {
+            // The first argument of `nvl2` is only asked whether it is NULL.
+            let first = usize::from(call.name() == "nvl2").min(call.args.len());
+            unify(call.args[first..].iter_mut().collect(), schema)
+        }
+        _ => false,
+    };
+    Transformed::new_transformed(expr, changed)
+}
+
+/// Turns decimals into the widest floating point type of the operands, if one has such a type.
+fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    let (mut widest, mut decimals) = (None, false);
+    for operand in operands.iter().take(MAX_LOOKED_AT) {
+        match operand.get_type(schema) {
+            Ok(DataType::Float64) => widest = Some(DataType::Float64),
+            Ok(DataType::Float32 | DataType::Float16) if widest.is_none() => {
+                widest = Some(DataType::Float32);
+            }
+            Ok(given) => decimals |= given.is_decimal(),
+            // Whatever it is, the engine will say so.
+            Err(_) => return false,
+        }
+    }
+    let Some(floating) = widest.filter(|_| decimals) else { return false };
+    for operand in operands {
+        if operand.get_type(schema).is_ok_and(|given| given.is_decimal()) {
+            *operand = converted(std::mem::take(operand), &floating);
+        }
+    }
+    true
+}
+
+fn converted(operand: Expr, floating: &DataType) -> Expr {
+    match operand {
+        Expr::Literal(value, metadata) => match value.cast_to(floating) {
+            Ok(number) => Expr::Literal(number, metadata),
+            Err(_) => cast(Expr::Literal(value, metadata), floating.clone()),
+        },
+        Expr::Negative(inner) => Expr::Negative(Box::new(converted(*inner, floating))),
+        other => cast(other, floating.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use arrow::datatypes::{Field, Schema};
+    use datafusion::common::ScalarValue;
+    use datafusion::functions::core::expr_fn::coalesce;
+    use datafusion::prelude::{col, in_list, lit};
+
+    use super::*;
+
+    fn rewritten(expr: Expr) -> String {
+        let fields = vec![
+            Field::new("x", DataType::Float64, true),
+            Field::new("r", DataType::Float32, true),
+            Field::new("d", DataType::Decimal128(9, 2), true),
+            Field::new("i", DataType::Int64, true),
+        ];
+        let schema = Schema::new_with_metadata(fields, HashMap::new());
+        let schema = DFSchema::try_from(schema).unwrap();
+        rewrite(expr, &schema).data.to_string()
+    }
+
+    fn half() -> Expr {
+        lit(ScalarValue::Decimal128(Some(5), 2, 1))
+    }
+
+    #[test]
+    fn decimals_beside_floating_point() {
+        assert_eq!(rewritten(col("x").lt(half())), "x < Float64(0.5)");
+        assert_eq!(rewritten(half().eq(col("r"))), "Float32(0.5) = r");
+        assert_eq!(rewritten(col("x").gt(-half())), "x > (- Float64(0.5))");
+        assert_eq!(rewritten(col("x").gt(col("d"))), "x > CAST(d AS Float64)");
+        assert_eq!(
+            rewritten(col("x").between(lit(1_i64), half())),
+            "x BETWEEN Int64(1) AND Float64(0.5)"
+        );
+        assert_eq!(
+            rewritten(in_list(col("r"), vec![half(), col("x")], false)),
+            "r IN ([Float64(0.5), x])"
+        );
+        assert_eq!(rewritten(coalesce(vec![col("x"), half()])), "coalesce(x, Float64(0.5))");
+        let arms = vec![(Box::new(col("d").gt(half())), Box::new(col("d")))];
+        let case = Expr::Case(Case::new(None, arms, Some(Box::new(col("x")))));
+        assert!(rewritten(case).ends_with("THEN CAST(d AS Float64) ELSE x END"));
+    }
+
+    #[test]
+    fn everything_else_stays() {
+        for same in [
+            col("d").lt(half()),
+            col("x").lt(col("i")),
+            col("x") + half(),
+            in_list(col("d"), vec![half(), lit(1_i64)], true),
+            coalesce(vec![col("d"), col("i")]),
+            col("d").between(col("i"), half()),
+        ] {
+            assert_eq!(rewritten(same.clone()), same.to_string());
+        }
+    }
+}
