@@ -20,7 +20,7 @@ use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
 use crate::sql::functions::json;
 use crate::sql::optimizer::{
-    AboveAggregates, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
+    AboveAggregates, FirstRows, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
 };
 use crate::sql::{subqueries, type_names};
 
@@ -119,6 +119,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         match HandDown::instead_of(rule.name()) {
             Some(ours) if ours.is_last() => {
                 rules.push(Arc::new(WholeOrder) as _);
+                rules.push(Arc::new(FirstRows) as _);
                 rules.push(Arc::new(ours) as _);
             }
             Some(ours) => rules.push(Arc::new(ours) as _),

@@ -82,13 +82,18 @@ impl SwingTable {
             }
         };
         let (conditions, share) = sample::in_order(&self.table, conditions);
+        // The first rows of a table are the same each time; there is nothing to do in parallel.
+        let partitions = match limit {
+            Some(_) if conditions.is_empty() => 1,
+            _ => state.config().target_partitions(),
+        };
         let all = (0..self.schema.fields().len()).collect::<Vec<_>>();
         let source = SwingSource::try_new(
             Arc::clone(&self.table),
             Arc::clone(&self.schema),
             segments,
             projection.unwrap_or(&all).to_vec(),
-            state.config().target_partitions(),
+            partitions,
         )?
         .with_limit(limit)
         .with_conditions(conditions, share)

@@ -128,6 +128,11 @@ impl SwingSource {
         self
     }
 
+    /// Whether it stops after some rows.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
     fn rows(&self) -> usize {
         self.segments.iter().map(|(_, s)| s.rows()).sum()
     }

@@ -158,6 +158,33 @@ fn a_limit_reads_little() {
     assert_eq!(f.rows("SELECT n FROM t LIMIT 2000").len(), 1001);
 }
 
+/// Without a condition, as DuckDB does; threads must not race for the first rows.
+#[test]
+fn a_limit_takes_the_rows_in_the_order_of_their_insertion() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 600000)");
+    f.run("INSERT INTO t SELECT value FROM generate_series(600001, 700000)");
+    f.run("CREATE VIEW v AS SELECT n * 10 AS tens FROM t");
+    let all = |from: i64, step: usize, until: i64| {
+        (from..=until).step_by(step).map(|n| n.to_string()).collect::<Vec<_>>()
+    };
+    for _ in 0..20 {
+        assert_eq!(f.rows("SELECT n FROM t LIMIT 3"), ["1", "2", "3"]);
+        assert_eq!(f.rows("SELECT n + 1 FROM t LIMIT 3 OFFSET 400000")[0], "400002");
+        assert_eq!(f.rows("SELECT tens FROM v LIMIT 2 OFFSET 650000"), ["6500010", "6500020"]);
+    }
+    assert_eq!(f.rows("SELECT n FROM t LIMIT 300000"), all(1, 1, 300_000));
+    assert_eq!(f.rows("SELECT tens FROM v LIMIT 300000"), all(10, 10, 3_000_000));
+    let plan = f.rows("EXPLAIN SELECT tens FROM v LIMIT 300000").join("\n");
+    assert!(!plan.contains("RepartitionExec"), "{plan}");
+    let sums = "SELECT sum(n), count(*) FROM (SELECT n FROM t LIMIT 1000 OFFSET 500000)";
+    assert_eq!(f.value(sums), format!("{}|1000", (500_001..=501_000).sum::<i64>()));
+    f.run("DELETE FROM t WHERE n % 2 = 1");
+    assert_eq!(f.rows("SELECT n FROM t LIMIT 200000"), all(2, 2, 400_000));
+    f.run("CREATE TABLE few AS SELECT * FROM t LIMIT 100000 OFFSET 100000");
+    assert_eq!(f.rows("SELECT n FROM few LIMIT 100000"), all(200_002, 2, 400_000));
+}
+
 #[test]
 fn a_limit_counts_the_rows_that_fulfil_the_condition() {
     let f = fixture();

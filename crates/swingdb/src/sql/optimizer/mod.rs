@@ -3,6 +3,7 @@
 
 mod above_aggregates;
 mod estimate;
+mod first_rows;
 mod from_statistics;
 mod hand_down;
 mod join_order;
@@ -13,6 +14,7 @@ mod whole_order;
 
 pub(crate) use above_aggregates::AboveAggregates;
 pub(crate) use estimate::remembered_distinct;
+pub(crate) use first_rows::FirstRows;
 pub(crate) use from_statistics::FromStatistics;
 pub(crate) use hand_down::HandDown;
 pub(crate) use join_order::JoinOrder;
