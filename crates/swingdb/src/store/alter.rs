@@ -2,20 +2,33 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::compute::take;
 
 use super::catalog::{Catalog, MAIN, TableEntry, View};
 use super::checks::Check;
 use super::codec::check_type;
 use super::columns;
 use super::edit;
+use super::parallel::in_parallel;
 use super::segment::{Chunk, Segment};
 use super::table::{ColumnDef, Constraint, Definition, MAX_COLUMNS, Table, TableDef};
-use super::txn::{IfExists, WriteTxn, in_parallel, repeated};
+use super::txn::WriteTxn;
 use crate::error::{ConstraintKind, Error, ObjectKind, Result};
 
 /// Longest name of a schema, table, view or column, in bytes.
 const MAX_NAME_BYTES: usize = 1024;
+
+/// What to do when the name to be created is taken. A name belongs to either a table or a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfExists {
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists).
+    Fail,
+    /// Leave the existing one; the call returns `false`.
+    Skip,
+    /// Drop the existing one of the same kind first.
+    Replace,
+}
 
 /// What a name is in a catalog.
 fn kind_of(catalog: &Catalog, schema: &str, name: &str) -> Option<ObjectKind> {
@@ -427,4 +440,9 @@ fn has_live_null(table: &Table, column: usize) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// `rows` copies of the one value in `value`.
+fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
+    Ok(take(value.as_ref(), &UInt32Array::from(vec![0; rows]), None)?)
 }

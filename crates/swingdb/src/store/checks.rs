@@ -12,8 +12,9 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::rowids::RowIds;
+use super::rows::whole_column;
 use super::table::{Definition, Table};
-use super::txn::{WriteTxn, whole_column};
+use super::txn::WriteTxn;
 use super::unique::shown;
 use crate::error::{ConstraintKind, Error, Result};
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use swing::{AreaOffset, Snapshot};
 
+use super::alter::IfExists;
 use super::handle::Store;
 use super::patch::Patch;
 use super::raw::{self, Loc};
@@ -20,7 +21,7 @@ use super::segment::{Chunk, Deletion, Segment};
 use super::space::{Blocks, Ground};
 use super::table::Table;
 use super::translate::map_foreign_error;
-use super::txn::{IfExists, WriteTxn};
+use super::txn::WriteTxn;
 use crate::error::{Error, Result};
 
 /// A run of mapped extents is not longer than this, unless a single block is: runs are freed as a

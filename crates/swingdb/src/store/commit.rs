@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::catalog::{Catalog, ForeignUse};
 use super::raw::Loc;
 use super::space::{Blocks, Foreign, Ground, Space, corrupt};
-use super::txn::{Effects, SharedCounts};
+use super::txn::Effects;
 use super::unique::Indexes;
 use crate::error::{Error, Result};
 
@@ -28,6 +28,9 @@ const PREPARED_FROM: ByteLen = ByteLen::mib(4);
 /// What a share frees of what was dropped before it: giving back 1 MiB in pages of 4 KiB takes a
 /// quarter of a millisecond. The rest is freed by the next change.
 const MAX_FREED_BY_SHARE: u64 = 1 << 20;
+
+/// How many tables use each chunk that more than one uses, by its key.
+type SharedCounts = HashMap<u64, u32>;
 
 /// What only the holder of a store's writer slot has.
 pub(super) struct Writer {
