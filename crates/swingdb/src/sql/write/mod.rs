@@ -11,7 +11,7 @@
 //! | [`insert`], [`conflict`] | INSERT (VALUES, queries, BY NAME, ON CONFLICT) |
 //! | [`update`] | UPDATE, DELETE, TRUNCATE |
 //! | [`merge`] | MERGE INTO |
-//! | [`create`] | CREATE TABLE / VIEW / SCHEMA, also AS and CLONE |
+//! | [`create`], [`create_as`] | CREATE TABLE / VIEW / SCHEMA, also AS and CLONE |
 //! | [`alter`], [`remove`] | ALTER TABLE; DROP |
 //! | [`txn`] | BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE |
 
@@ -23,6 +23,7 @@ pub(crate) mod check;
 pub(crate) mod conflict;
 pub(crate) mod convert;
 pub(crate) mod create;
+mod create_as;
 pub(crate) mod defaults;
 pub(crate) mod dispatch;
 pub(crate) mod insert;
