@@ -40,6 +40,8 @@ pub(crate) struct Ahead {
     again: Vec<ExtentId>,
     /// The same at the last publish: still to be copied, the next one at the end.
     due: Vec<ExtentId>,
+    /// What the last publish has superseded has been given up: extents have spare memory if ever.
+    begun: bool,
     /// Copied since the last publish, and not stored to.
     made: HashSet<ExtentId>,
 }
@@ -59,6 +61,7 @@ impl Ahead {
     pub(crate) fn turn(&mut self) {
         self.due = std::mem::take(&mut self.again);
         self.due.reverse();
+        self.begun = false;
         self.made.clear();
     }
 }
@@ -120,6 +123,10 @@ impl Core {
     /// After a live hook: has the keeper begin.
     pub(crate) fn copy_ahead_soon(&self) {
         if self.tracked.get().is_some_and(|t| t.ahead.is_wanted()) {
+            // Before, the keeper may look for other areas' sake, and would find nothing to do here.
+            let Ok(mut state) = self.lock_for_change() else { return };
+            state.ahead.begun = true;
+            drop(state);
             keeper::copy_ahead();
         }
     }
@@ -164,7 +171,7 @@ impl Core {
     /// The next extent whose turn it is, claimed.
     fn claim_ahead(&self, state: &mut State) -> Option<Claim> {
         let tracked = self.tracked.get().filter(|t| t.ahead.is_wanted())?;
-        if tracked.gate.held_by_other() {
+        if tracked.gate.held_by_other() || !state.ahead.begun {
             return None;
         }
         while let Some(extent) = state.ahead.due.pop() {
