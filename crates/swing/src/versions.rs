@@ -7,6 +7,7 @@
 //! commit touches alternate between two planes without allocating pages each time.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::geometry::{Geometry, MAX_PLANES};
 use crate::units::{ByteLen, Epoch, ExtentId};
@@ -59,10 +60,27 @@ pub(crate) struct Choice {
     pub spare: bool,
 }
 
+/// Spreads the numbers of extents, by the golden ratio. They are this process's own, so nobody can
+/// choose them to collide, and thousands are looked up when a manifest goes.
+#[derive(Clone, Copy, Debug, Default)]
+struct ByNumber(u64);
+
+impl Hasher for ByNumber {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+}
+
 /// All versions but the current ones.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    planes: HashMap<ExtentId, Planes>,
+    planes: HashMap<ExtentId, Planes, BuildHasherDefault<ByNumber>>,
     /// By the epoch at which they were freed.
     retired: BTreeMap<Epoch, Vec<Retired>>,
     /// What became spare, oldest first. What has been taken since is left in it until it is met:
