@@ -35,6 +35,7 @@ use crate::sessions::Sessions;
 use crate::stats::Counters;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
+use crate::sys::lift::Lifted;
 use crate::sys::{memfd, process, room};
 use crate::tracked::{Ahead, Tracked};
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
@@ -95,6 +96,8 @@ pub(crate) struct State {
     pub old_private: usize,
     /// Frozen extents of a tracked area that are written in place; some may have been since.
     pub in_place: Vec<ExtentId>,
+    /// Page tables taken away by a publish, to be dropped.
+    pub lifted: Vec<Lifted>,
     /// Bytes that tracked stores have written anew since the last publish, and also between that
     /// and the one before.
     pub rewritten: u64,
@@ -230,6 +233,7 @@ impl Area {
             private: Vec::new(),
             old_private: 0,
             in_place: Vec::new(),
+            lifted: Vec::new(),
             rewritten: 0,
             reuse: 0,
             ahead: Ahead::default(),

@@ -69,6 +69,7 @@ mod name;
 mod namespace;
 mod options;
 mod presence;
+mod protect;
 mod publish;
 mod reclaim;
 mod remove;

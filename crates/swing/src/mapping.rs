@@ -132,6 +132,14 @@ impl Mapping {
         Ok(())
     }
 
+    /// Maps a run for reading only. It needs no advice: what is there already is mapped by huge
+    /// pages where it consists of them, and nothing new comes.
+    pub(crate) fn map_to_read(&self, run: &Run, file: &std::fs::File) -> Result<(), Errno> {
+        let (at, len) = (run.start as usize, run.len as usize);
+        assert!(run.end() <= self.geometry.reserve().0, "a run lies inside its area");
+        self.span.map(at, len, file, run.file_offset, false)
+    }
+
     /// The same advice for every mapping of the data zone, since neighbours merge only with equal
     /// advice.
     fn advise(&self, start: u64, end: u64) {

@@ -16,12 +16,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
-use crate::extents::{FROZEN, PRIVATE, state_of};
 use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
-use crate::mapping::mapping_fault;
+use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
-use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
+use crate::units::{AreaId, ByteLen, Epoch};
 
 /// The link that hookers open.
 pub(crate) const SHARED: &str = "shared";
@@ -29,9 +28,6 @@ pub(crate) const SHARED: &str = "shared";
 pub(crate) const UNSHARED: &str = "unshared";
 /// The link that an adopter opens.
 pub(crate) const COMMITTED: &str = "committed";
-
-/// Extents, protected already, that a system call may span to protect those on both sides.
-const MAX_PROTECTED_GAP: u32 = 64;
 
 /// For whom a state is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +118,7 @@ impl Core {
         }
         // What these extents show is no less new than before: the next publish is not left out.
         debug_assert!(state.dirty, "what is private was written since the last publish");
-        self.freeze(&mut state, false, false)?;
+        self.freeze(&mut state, Freeze::Ahead)?;
         Ok(true)
     }
 
@@ -135,12 +131,15 @@ impl Core {
     /// What a publish made superfluous is given back: `superseded` are the manifests that were
     /// current before it.
     pub(crate) fn follow_up(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {
-        let mut state = self.lock_for_change()?;
-        let committed = self.commit_shared(&mut state)?;
-        for old in committed.into_iter().chain(superseded.into_iter().flatten()) {
-            self.retire_if_possible(&mut state, old)?;
+        {
+            let mut state = self.lock_for_change()?;
+            let committed = self.commit_shared(&mut state)?;
+            for old in committed.into_iter().chain(superseded.into_iter().flatten()) {
+                self.retire_if_possible(&mut state, old)?;
+            }
+            self.reclaim_some(&mut state)?;
         }
-        self.reclaim_some(&mut state)
+        self.drop_lifted()
     }
 
     /// Makes the newest shared state the committed one; which was that before.
@@ -215,7 +214,7 @@ impl Core {
 
     /// Steps 1 to 3 of a publish.
     fn write_manifest(&self, state: &mut State, kind: Kind) -> Result<(Epoch, File)> {
-        self.freeze(state, true, false)?;
+        self.freeze(state, if kind == Kind::View { Freeze::View } else { Freeze::Publish })?;
         if kind != Kind::View {
             self.link_memory(state)?;
             self.consolidate(state);
@@ -268,61 +267,6 @@ impl Core {
             }
         }
         Ok((epoch, file))
-    }
-
-    /// Write-protects exactly the extents that are private, in merged ranges; `word` says from
-    /// their words what these become. Returns them.
-    pub(crate) fn protect_private(
-        &self,
-        state: &mut State,
-        word: impl Fn(u32) -> u32,
-    ) -> (Vec<ExtentId>, Result<()>) {
-        let mut extents = std::mem::take(&mut state.private);
-        state.old_private = 0;
-        extents.sort_unstable();
-        extents.dedup();
-        extents.retain(|e| self.states.get(*e) == PRIVATE);
-        let path = self.memory_path();
-        let mut failure = None;
-        let mut done = 0;
-        for (start, len) in self.spans_to_protect(&extents) {
-            let protected = self.mapping.span().protect(start as usize, len as usize, false);
-            failure = protected.err().map(|e| mapping_fault(e, &path));
-            // Also what failed may be protected in part: it needs the barrier again.
-            let end = AreaOffset(start + len);
-            done += extents[done..].partition_point(|e| self.geometry.start(*e) < end);
-            if failure.is_some() {
-                break;
-            }
-        }
-        state.private = extents.split_off(done);
-        for extent in &extents {
-            let frozen = word(self.states.word(*extent));
-            assert_eq!(state_of(frozen), FROZEN, "INV-AREA-1: {extent} may not be written now");
-            self.states.set(*extent, frozen);
-        }
-        (extents, failure.map_or(Ok(()), Err))
-    }
-
-    /// The ranges of some extents (in order), joined over gaps of extents that are protected
-    /// already: a system call over these costs less than one more of it.
-    fn spans_to_protect(&self, extents: &[ExtentId]) -> Vec<(u64, u64)> {
-        let mut spans: Vec<(u64, u64)> = Vec::new();
-        let mut before: Option<ExtentId> = None;
-        for extent in extents {
-            let (start, len) = (self.geometry.start(*extent).0, self.geometry.len(*extent).0);
-            let joins = before.is_some_and(|before| {
-                extent.0 - before.0 <= MAX_PROTECTED_GAP
-                    && (before.0 + 1..extent.0).all(|e| self.states.get(ExtentId(e)) == FROZEN)
-            });
-            match spans.last_mut().filter(|_| joins) {
-                Some(last) => last.1 = start + len - last.0,
-                None => spans.push((start, len)),
-            }
-            before = Some(*extent);
-        }
-        debug_assert!(spans.windows(2).all(|s| s[0].0 + s[0].1 <= s[1].0), "spans are ordered");
-        spans
     }
 
     /// The manifest of the present state.

@@ -266,7 +266,7 @@ pub(crate) fn map_runs(
         let file = held[run.source as usize].file.as_ref().ok_or_else(|| {
             Fault::corrupt(path, format!("run at {:#x} lies in an area without memory", run.start))
         })?;
-        mapping.map_run(run, file, false).map_err(|e| mapping_fault(e, path))?;
+        mapping.map_to_read(run, file).map_err(|e| mapping_fault(e, path))?;
     }
     Ok(())
 }

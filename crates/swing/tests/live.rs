@@ -3,14 +3,14 @@
 #[macro_use]
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use swing::{ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
+use swing::{AreaOptions, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
 
 /// Each hook sees everything stored before it asked, and a prefix of what each thread stores:
 /// threads write ascending numbers to three extents in turn.
@@ -253,7 +253,54 @@ fn hooked_areas_are_hooked_again() {
     }
 }
 
+/// So much is private at once that its page tables are taken away to protect it: still one moment,
+/// and a system call that reads the memory meanwhile never finds it missing.
+fn a_moment_of_much_memory() {
+    const EXTENTS: u64 = 32;
+    let h = home();
+    let area = h.ns.create(&name("a"), &AreaOptions::with_reserve(ByteLen::mib(256))).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    (0..EXTENTS).for_each(|i| store(&area, data_at(i), 0));
+    let stop = AtomicBool::new(false);
+    let sweeps = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let n = sweeps.load(Ordering::Relaxed) + 1;
+                (0..EXTENTS).for_each(|i| store(&area, data_at(i), n));
+                sweeps.store(n, Ordering::SeqCst);
+            }
+        });
+        scope.spawn(|| {
+            let mut file = tempfile::tempfile().unwrap();
+            for i in (0..EXTENTS).cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
+                let at = area.base().as_ptr().wrapping_add(data_at(i) as usize + 4096);
+                // SAFETY: memory of the area that nobody stores to.
+                let bytes = unsafe { std::slice::from_raw_parts(at, 64 << 10) };
+                file.write_all(bytes).unwrap();
+                file.rewind().unwrap();
+            }
+        });
+        for _ in 0..12 {
+            let before = sweeps.load(Ordering::SeqCst);
+            let snapshot = h.ns.hook_live(&name("a")).unwrap();
+            let seen: Vec<u64> = (0..EXTENTS).map(|i| value_in(&snapshot, data_at(i))).collect();
+            assert!(seen[0] >= before, "{before} {seen:?}");
+            assert!(seen.windows(2).all(|w| w[0] >= w[1]), "not one moment: {seen:?}");
+            assert!(seen[0] - seen[seen.len() - 1] <= 1, "not one moment: {seen:?}");
+            // All of it is private again.
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while sweeps.load(Ordering::SeqCst) < seen[0] + 2 {
+                assert!(Instant::now() < deadline);
+                std::thread::yield_now();
+            }
+        }
+    });
+}
+
 over_both_back_ends! {
+    a_moment_of_much_memory,
     a_live_hook_sees_its_moment,
     refusing_and_allowing_again,
     over_the_threshold_hooks_are_refused_until_memory_comes_back,

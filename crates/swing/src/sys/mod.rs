@@ -4,6 +4,7 @@
 
 pub(crate) mod file;
 pub(crate) mod futex;
+pub(crate) mod lift;
 pub(crate) mod mem;
 pub(crate) mod memfd;
 pub(crate) mod process;

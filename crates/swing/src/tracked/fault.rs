@@ -252,7 +252,8 @@ impl Tracked {
         let (at, len) = self.span_of(extent);
         let offset = self.file_offset(extent, next);
         let absent = extents::state_of(next) == ABSENT;
-        if self.in_memory && room::take(len as u64).is_err() {
+        // What is spare takes no memory.
+        if self.in_memory && next & SPARE == 0 && room::take(len as u64).is_err() {
             return Err(Errno::NOSPC);
         }
         if !self.huge || !self.geometry.is_huge(extent) {
@@ -264,7 +265,7 @@ impl Tracked {
         // mapped readable and does not change while the extent is claimed: it is frozen.
         unsafe {
             if !absent {
-                std::ptr::copy_nonoverlapping(at as *const u8, scratch as *mut u8, len);
+                mem::copy_far(at as *const u8, scratch as *mut u8, len);
             } else if next & SPARE != 0 {
                 std::ptr::write_bytes(scratch as *mut u8, 0, len);
             }

@@ -16,6 +16,7 @@ use crate::extents::{
     SPARE, UNARMED,
 };
 use crate::mapping::mapping_fault;
+use crate::protect::Freeze;
 use crate::runs::Run;
 use crate::sync::MutexGuard;
 use crate::units::{AreaOffset, ByteLen, ExtentId};
@@ -136,7 +137,8 @@ impl Core {
         };
         let Some(choice) = choice else { return NO_PLANE };
         let len = u64::from(choice.plane + 1) * self.geometry.reserve().0;
-        if self.memory_of_len(state, len).is_err() {
+        let long_enough = state.memory.as_ref().is_some_and(|memory| memory.len >= len);
+        if !long_enough && self.memory_of_len(state, len).is_err() {
             return NO_PLANE;
         }
         extents::plane_bits(choice.plane) | if choice.spare { SPARE } else { 0 }
@@ -271,11 +273,13 @@ impl Core {
     }
 
     /// Write-protects what is private. In a tracked area: at one instant for all threads; the gate
-    /// stays shut when `hold`. `publishing`: a manifest will show what is frozen.
-    pub(crate) fn freeze(&self, state: &mut State, publishing: bool, hold: bool) -> Result<()> {
+    /// stays shut for [`Freeze::Hold`].
+    pub(crate) fn freeze(&self, state: &mut State, why: Freeze) -> Result<()> {
         let Some(tracked) = self.tracked.get() else {
-            return self.protect_private(state, |_| FROZEN).1;
+            return self.protect_private(state, why, |_| FROZEN).1;
         };
+        assert!(why != Freeze::Ahead, "stores to tracked areas would see it");
+        let publishing = why != Freeze::Hold;
         signal::rearm();
         // Most of the log before the gate closes, so that it opens again sooner.
         self.absorb(state);
@@ -293,8 +297,8 @@ impl Core {
                 self.states.set(*extent, frozen_word(word));
             }
         }
-        let (frozen, result) = self.protect_private(state, frozen_word);
-        if hold && result.is_ok() {
+        let (frozen, result) = self.protect_private(state, why, frozen_word);
+        if why == Freeze::Hold && result.is_ok() {
             tracked.gate.hold(&closed);
         }
         drop(closed);

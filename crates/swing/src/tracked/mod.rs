@@ -72,6 +72,7 @@ use crate::area::{Area, Core};
 use crate::error::{Fault, PublishError, Result, TrackError};
 use crate::extents::{ABSENT, FROZEN, States};
 use crate::geometry::Geometry;
+use crate::protect::Freeze;
 use crate::sync::MutexGuard;
 use crate::sys::process;
 use crate::units::{AreaId, ExtentId};
@@ -110,6 +111,10 @@ pub(crate) struct Tracked {
 impl Tracked {
     fn contains(&self, address: usize) -> bool {
         address >= self.base && address - self.base < self.len
+    }
+
+    pub(crate) fn has_huge_pages(&self) -> bool {
+        self.huge
     }
 
     fn is_of_this_process(&self) -> bool {
@@ -233,7 +238,7 @@ impl Core {
             self.check_fork()?;
             tracked.gate.begin_hold();
         }
-        let held = self.lock_idle().and_then(|mut state| self.freeze(&mut state, false, true));
+        let held = self.lock_idle().and_then(|mut state| self.freeze(&mut state, Freeze::Hold));
         if let (Err(_), Some(tracked)) = (&held, tracked) {
             tracked.gate.end_hold();
         }

@@ -1,0 +1,177 @@
+//! Write-protecting what has become private.
+//!
+//! A system call a span of neighbours. Where a span is long its page tables are taken away first
+//! ([`crate::sys::lift`]), as far as they can be taken whole, so that the time hardly grows with
+//! it; they are dropped when nobody waits any more, by whoever follows up the publish.
+//!
+//! **Concurrency.** Under the area's lock; in a tracked area the gate is closed.
+
+use crate::area::{Core, State};
+use crate::error::Result;
+use crate::extents::{FROZEN, PRIVATE, state_of};
+use crate::mapping::mapping_fault;
+use crate::runs::Run;
+use crate::units::{AreaOffset, ByteLen, ExtentId};
+
+/// Extents, protected already, that a system call may span to protect those on both sides.
+const MAX_PROTECTED_GAP: u32 = 64;
+/// Whole page tables are taken away, where so many neighbours can be: huge pages have theirs for
+/// each gigabyte. Taking away parts of one, or finding few pages again, costs more than is won.
+const LIFT_HUGE: ByteLen = ByteLen::gib(1);
+const LIFT_SMALL: ByteLen = ByteLen::mib(32);
+/// Page tables dropped in one go: about 75 us, for which a trapped store may wait.
+const DROP_HUGE: ByteLen = ByteLen::mib(256);
+const DROP_SMALL: ByteLen = ByteLen::mib(4);
+
+/// What the area is frozen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freeze {
+    /// A manifest that others will see; [`Core::follow_up`] comes after it.
+    Publish,
+    /// A manifest for this process and its children.
+    View,
+    /// A moment in which nobody stores; nothing is published.
+    Hold,
+    /// A publish that will come, of an area that is not tracked.
+    Ahead,
+}
+
+/// Sorts extents of an area that has `count`, and drops what is listed twice. Many of them by a bit
+/// for each extent of the area.
+fn in_order(extents: &mut Vec<ExtentId>, count: u32) {
+    const BITS: u32 = u64::BITS;
+    if extents.len() < (count / BITS) as usize || extents.is_sorted() {
+        extents.sort_unstable();
+        return extents.dedup();
+    }
+    let mut listed = vec![0u64; count.div_ceil(BITS) as usize];
+    for e in extents.iter() {
+        listed[(e.0 / BITS) as usize] |= 1 << (e.0 % BITS);
+    }
+    extents.clear();
+    for (i, word) in listed.into_iter().enumerate() {
+        let mut left = word;
+        while left != 0 {
+            extents.push(ExtentId(i as u32 * BITS + left.trailing_zeros()));
+            left &= left - 1;
+        }
+    }
+}
+
+impl Core {
+    /// Write-protects exactly the extents that are private, in merged ranges; `word` says from
+    /// their words what these become. Returns them.
+    pub(crate) fn protect_private(
+        &self,
+        state: &mut State,
+        why: Freeze,
+        word: impl Fn(u32) -> u32,
+    ) -> (Vec<ExtentId>, Result<()>) {
+        let mut extents = std::mem::take(&mut state.private);
+        state.old_private = 0;
+        in_order(&mut extents, self.states.len());
+        extents.retain(|e| self.states.get(*e) == PRIVATE);
+        let mut failure = None;
+        let mut done = 0;
+        for (start, len) in self.spans_to_protect(&extents) {
+            failure = self.protect_span(state, why, start, len).err();
+            // Also what failed may be protected in part: it needs the barrier again.
+            let end = AreaOffset(start + len);
+            done += extents[done..].partition_point(|e| self.geometry.start(*e) < end);
+            if failure.is_some() {
+                break;
+            }
+        }
+        assert!(failure.is_some() || done == extents.len(), "INV-AREA-1: every private extent");
+        state.private = extents.split_off(done);
+        for extent in &extents {
+            let frozen = word(self.states.word(*extent));
+            assert_eq!(state_of(frozen), FROZEN, "INV-AREA-1: {extent} may not be written now");
+            self.states.set(*extent, frozen);
+        }
+        (extents, failure.map_or(Ok(()), Err))
+    }
+
+    fn protect_span(&self, state: &mut State, why: Freeze, start: u64, len: u64) -> Result<()> {
+        let span = self.mapping.span();
+        if why == Freeze::Publish && self.tracked.get().is_some() {
+            for (at, len) in self.whole_tables(state, start, start + len) {
+                state.lifted.extend(span.lift(at as usize, len as usize));
+            }
+        }
+        let protected = span.protect(start as usize, len as usize, false);
+        protected.map_err(|e| mapping_fault(e, &self.memory_path()))
+    }
+
+    /// The parts of a range whose page tables hold nothing but one mapping.
+    fn whole_tables(&self, state: &State, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let granule = self.for_pages(LIFT_HUGE, LIFT_SMALL).0;
+        if end - start < granule {
+            return Vec::new();
+        }
+        let base = self.mapping.base().as_ptr() as u64;
+        let whole = |run: Run| {
+            let from = (base + run.start).next_multiple_of(granule) - base;
+            let to = ((base + run.end()) / granule * granule).checked_sub(base)?;
+            (from < to).then(|| (from, to - from))
+        };
+        state.runs.overlapping(start, end).into_iter().filter_map(whole).collect()
+    }
+
+    /// Drops page tables that were taken away; the lock is free in between.
+    pub(crate) fn drop_lifted(&self) -> Result<()> {
+        let step = self.for_pages(DROP_HUGE, DROP_SMALL).as_usize();
+        let lifted = std::mem::take(&mut self.lock_for_change()?.lifted);
+        for mut tables in lifted {
+            while tables.drop_some(step) {}
+        }
+        Ok(())
+    }
+
+    fn for_pages(&self, huge: ByteLen, small: ByteLen) -> ByteLen {
+        if self.tracked.get().is_some_and(|t| t.has_huge_pages()) { huge } else { small }
+    }
+
+    /// The ranges of some extents (in order), joined over gaps of extents that are protected
+    /// already: a system call over these costs less than one more of it.
+    fn spans_to_protect(&self, extents: &[ExtentId]) -> Vec<(u64, u64)> {
+        let mut spans: Vec<(u64, u64)> = Vec::new();
+        let mut before: Option<ExtentId> = None;
+        for extent in extents {
+            let (start, len) = (self.geometry.start(*extent).0, self.geometry.len(*extent).0);
+            let joins = before.is_some_and(|before| {
+                extent.0 - before.0 <= MAX_PROTECTED_GAP
+                    && (before.0 + 1..extent.0).all(|e| self.states.get(ExtentId(e)) == FROZEN)
+            });
+            match spans.last_mut().filter(|_| joins) {
+                Some(last) => last.1 = start + len - last.0,
+                None => spans.push((start, len)),
+            }
+            before = Some(*extent);
+        }
+        debug_assert!(spans.windows(2).all(|s| s[0].0 + s[0].1 <= s[1].0), "spans are ordered");
+        spans
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn many_extents_are_put_in_order_as_few_are() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for _ in 0..200 {
+            let count = rng.u32(1..5000);
+            let listed = 0..rng.u32(0..2000);
+            let mut extents: Vec<_> = listed.map(|_| ExtentId(rng.u32(..count))).collect();
+            let expected: BTreeSet<_> = extents.iter().copied().collect();
+            in_order(&mut extents, count);
+            assert_eq!(extents, Vec::from_iter(expected));
+        }
+    }
+}

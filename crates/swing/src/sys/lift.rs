@@ -1,0 +1,183 @@
+//! Write-protecting gigabytes at once.
+//!
+//! `mprotect` looks at each page that is mapped: 8 GiB of huge pages take it two thirds of a
+//! millisecond, of small ones some hundred. But page tables can be taken away as a whole: a
+//! `mremap` that leaves the mapping where it is moves them, a gigabyte at a time where both places
+//! lie alike, to addresses that nobody knows. What remains is a mapping without pages, which is
+//! protected in microseconds, and finds its pages again when they are read: the memory is the
+//! file's. The tables that were moved are dropped later, when nobody waits.
+//!
+//! Between the two calls the range can still be written, and what is written counts: the moment
+//! of the protection is the second call, exactly as without the first.
+//!
+//! Kernels before 5.13 cannot do this for files, those before 6.17 only for one mapping at a time,
+//! and some environments not at all. Then nothing has happened but that some pages have to be found
+//! again, and it is not tried a second time.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::mm::{self, MremapFlags};
+
+use crate::sys::mem;
+
+/// Tables of so many bytes are moved in one step, when source and target lie alike in it.
+const ALIKE: usize = 1 << 30;
+
+/// Whether moving tables away has failed before.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Page tables that have been moved away; unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Lifted {
+    at: usize,
+    len: usize,
+}
+
+impl Lifted {
+    /// Takes the page tables of a range away; `None` when that cannot be done.
+    ///
+    /// # Safety
+    /// The range belongs to the caller, and is mapped from files, shared, without holes.
+    pub(crate) unsafe fn take(from: usize, len: usize) -> Option<Self> {
+        assert!(len > 0 && from.is_multiple_of(4096) && len.is_multiple_of(4096));
+        if REFUSED.load(Ordering::Relaxed) {
+            return None;
+        }
+        let at = reserve_alike(from, len)?;
+        let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
+        let (source, target) = (from as *mut c_void, at as *mut c_void);
+        // SAFETY: the source is the caller's, and stays mapped; the target has just been reserved.
+        let moved = unsafe { mm::mremap_fixed(source, len, len, flags, target) };
+        if moved.is_err() {
+            // What the kernel has left of the reservation is not known, so it is left alone: some
+            // addresses less.
+            REFUSED.store(true, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self { at, len })
+    }
+
+    /// Drops tables of at most `step` bytes, so that others who change the address space get in
+    /// between; `false` when none are left.
+    pub(crate) fn drop_some(&mut self, step: usize) -> bool {
+        let step = step.min(self.len);
+        debug_assert!(step.is_multiple_of(4096));
+        if step > 0 {
+            // SAFETY: addresses of the range that `take` has made, unmapped once.
+            let _ = unsafe { mm::munmap(self.at as *mut c_void, step) };
+            self.at += step;
+            self.len -= step;
+        }
+        self.len > 0
+    }
+}
+
+impl Drop for Lifted {
+    fn drop(&mut self) {
+        let left = self.len;
+        assert!(!self.drop_some(left), "all of it is gone");
+    }
+}
+
+/// Reserves addresses that lie in their gigabyte as `like` does, by one system call as a rule:
+/// there is much room.
+fn reserve_alike(like: usize, len: usize) -> Option<usize> {
+    const TRIES: u32 = 8;
+    (0..TRIES).find_map(|_| {
+        let at = mem::random_place(len.checked_add(ALIKE)?, ALIKE)? + like % ALIKE;
+        mem::reserve_exactly(at, len).ok().map(|got| got.as_ptr() as usize)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::ptr::null_mut;
+
+    use rustix::mm::{MapFlags, ProtFlags};
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// A shared mapping of a new file.
+    struct Mapped {
+        at: *mut u8,
+        len: usize,
+    }
+
+    impl Mapped {
+        fn new(len: usize) -> Self {
+            let file = tempfile::tempfile_in("/dev/shm").unwrap();
+            file.set_len(len as u64).unwrap();
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            let at = unsafe { mm::mmap(null_mut(), len, prot, MapFlags::SHARED, file.as_fd(), 0) };
+            Self { at: at.unwrap().cast(), len }
+        }
+
+        fn byte(&self, at: usize) -> *mut u8 {
+            assert!(at < self.len);
+            self.at.wrapping_add(at)
+        }
+
+        fn protect(&self, flags: mm::MprotectFlags) {
+            // SAFETY: this object's own mapping.
+            unsafe { mm::mprotect(self.at.cast(), self.len, flags) }.unwrap();
+        }
+    }
+
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            // SAFETY: this object's own mapping.
+            unsafe { mm::munmap(self.at.cast(), self.len) }.unwrap();
+        }
+    }
+
+    #[test]
+    fn the_bytes_stay_and_what_is_stored_before_the_protection_counts() {
+        let mapped = Mapped::new(8 * MIB);
+        // SAFETY: bytes of the mapping, which only this thread uses.
+        unsafe {
+            (0..8 * MIB).step_by(4096).for_each(|at| mapped.byte(at).write(at as u8 / 16 + 1));
+            let mut lifted = Lifted::take(mapped.at as usize, mapped.len);
+            // Not protected yet: this store is part of the moment.
+            mapped.byte(5).write(77);
+            mapped.protect(mm::MprotectFlags::READ);
+            let zero = std::fs::File::open("/dev/zero").unwrap();
+            let page = std::slice::from_raw_parts_mut(mapped.at, 8);
+            assert_eq!(rustix::io::read(&zero, page), Err(rustix::io::Errno::FAULT));
+            assert_eq!(mapped.byte(5).read(), 77);
+            for at in (4096..8 * MIB).step_by(4096) {
+                assert_eq!(mapped.byte(at).read(), at as u8 / 16 + 1, "{at}");
+            }
+            if let Some(lifted) = &mut lifted {
+                assert!(lifted.drop_some(2 * MIB) && lifted.drop_some(2 * MIB));
+            }
+            drop(lifted);
+            assert_eq!(mapped.byte(4 * MIB).read(), (4 * MIB) as u8 / 16 + 1);
+        }
+    }
+
+    #[test]
+    fn reservations_lie_alike() {
+        for like in [0x2000_0000_0000, 0x2000_0000_0000 + 6 * MIB, 3 * ALIKE - 4096] {
+            let at = reserve_alike(like, 3 * MIB).unwrap();
+            assert_eq!(at % ALIKE, like % ALIKE);
+            drop(Lifted { at, len: 3 * MIB });
+        }
+    }
+
+    #[test]
+    fn tables_are_dropped_in_pieces() {
+        let at = reserve_alike(0, 10 * MIB).unwrap();
+        let mut lifted = Lifted { at, len: 10 * MIB };
+        let mut pieces = 1;
+        while lifted.drop_some(4 * MIB) {
+            pieces += 1;
+        }
+        assert_eq!((pieces, lifted.len), (3, 0));
+        assert!(!lifted.drop_some(MIB), "nothing is left to drop");
+    }
+}
