@@ -75,7 +75,7 @@ impl Namespace {
     }
 
     /// One try; `Contended` when another has to follow.
-    fn hook_folder(&self, folder: &Folder, options: HookOptions) -> Result<Snapshot> {
+    pub(crate) fn hook_folder(&self, folder: &Folder, options: HookOptions) -> Result<Snapshot> {
         let path = folder.join(SHARED);
         let file = open_shared(folder)?;
         match lease::attempt(&file, &path)? {

@@ -40,8 +40,13 @@ pub(crate) const LIVE: &str = "live";
 pub const LIVE_TIMEOUT: Duration = Duration::from_millis(250);
 /// Clients that may be connected at a time; further ones wait in the queue of the socket.
 const MAX_CLIENTS: usize = 64;
+/// How often clients that have begun to ask are looked at.
+const ASKING: Duration = Duration::from_millis(100);
 /// How long a client may take to ask.
 const MAX_CLIENT_TIME: Duration = Duration::from_secs(1);
+/// How often the responder lets others have its processor, after it has answered: each time they
+/// may use one of its short time slices. Where nobody else wants it that takes microseconds.
+const YIELDS: u32 = 16;
 /// How long after the last hook memory that was kept for the next one is given back: twice the
 /// time between the last two, within these bounds.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
@@ -252,10 +257,13 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
     let mut clients: Vec<Client> = Vec::new();
     let mut idle = Idle::default();
     loop {
-        if !wait_for_clients(listener, &clients, idle.at.is_some()) {
-            return;
-        }
-        while has_room(&clients) {
+        let longest = match (clients.iter().all(Client::is_resting), idle.at.is_some()) {
+            (false, _) => Some(ASKING),
+            (true, idling) => idling.then_some(LEAST_IDLE),
+        };
+        let Some(come) = wait_for_clients(listener, &clients, longest) else { return };
+        // Nobody is looked for who has not come: whoever asks waits for each call made here.
+        while come && has_room(&clients) {
             let Ok((stream, _)) = listener.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
                 make_room(&mut clients);
@@ -292,7 +300,9 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
                 clients.push(Client::new(stream, true));
             }
         }
-        // What the publish made superfluous is given back when nobody waits for it.
+        // On a busy machine whoever has been answered may need this very processor, and goes first:
+        // what the publish made superfluous is given back when nobody waits for it.
+        (0..YIELDS).for_each(|_| std::thread::yield_now());
         let _ = core.follow_up(superseded);
         core.copy_ahead_soon();
         idle.hooked();
@@ -341,8 +351,12 @@ impl Idle {
     }
 }
 
-/// `false` when the socket has been shut down.
-fn wait_for_clients(listener: &UnixListener, clients: &[Client], idling: bool) -> bool {
+/// Whether somebody wants to connect; `None` when the socket has been shut down.
+fn wait_for_clients(
+    listener: &UnixListener,
+    clients: &[Client],
+    longest: Option<Duration>,
+) -> Option<bool> {
     let poll = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let full = !has_room(clients);
     let mut polls = vec![libc::pollfd {
@@ -351,14 +365,12 @@ fn wait_for_clients(listener: &UnixListener, clients: &[Client], idling: bool) -
         revents: 0,
     }];
     polls.extend(clients.iter().map(|c| poll(c.stream.as_raw_fd())));
-    let time = match (clients.iter().all(Client::is_resting), idling) {
-        (false, _) => 100,
-        (true, true) => LEAST_IDLE.as_millis() as c_int,
-        (true, false) => -1,
-    };
+    let time = longest.map_or(-1, |time| time.as_millis() as c_int);
     // SAFETY: a valid array of that length; the call writes only `revents`.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
-    polls[0].revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0
+    debug_assert_eq!(polls.len(), clients.len() + 1);
+    let over = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
+    (polls[0].revents & over == 0).then_some(polls[0].revents != 0)
 }
 
 impl Namespace {
@@ -375,11 +387,20 @@ impl Namespace {
         options: HookOptions,
     ) -> Result<Snapshot, HookError> {
         let ctx = Context::named(name, self.path());
-        let result =
-            self.folder().open_folder(&name.folder()).and_then(|folder| match ask(&folder) {
-                Answer::Refused => Err(Fault::NotHookable),
-                Answer::Fresh | Answer::None => self.hook_inner(name, options),
-            });
+        let result = self.hook_live_inner(name, options);
         result.map_err(|fault| HookError::from_fault(fault, &ctx))
+    }
+
+    fn hook_live_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
+        let folder = self.folder().open_folder(&name.folder())?;
+        match ask(&folder) {
+            Answer::Refused => Err(Fault::NotHookable),
+            // In the same folder, unless something has happened to it.
+            Answer::Fresh => match self.hook_folder(&folder, options) {
+                Err(Fault::NotFound | Fault::Contended) => self.hook_inner(name, options),
+                other => other,
+            },
+            Answer::None => self.hook_inner(name, options),
+        }
     }
 }
