@@ -226,7 +226,6 @@ impl Registry {
 
     /// Runs `make` with a fresh token; the token is given back when it fails.
     fn with_token(&self, make: impl FnOnce(i32, &AreaName) -> Result<Entry>) -> Result<Arc<Entry>> {
-        self.sweep();
         let token = self.tokens.claim(|token| self.clear(token))?;
         let unnamed = self.names.clear(token);
         match unnamed.and_then(|()| token_name(token)).and_then(|name| make(token, &name)) {
@@ -246,6 +245,8 @@ impl Registry {
 
     pub(crate) fn create(&self, len: u64) -> Result<Arc<Entry>> {
         let options = options_for(len)?;
+        // Here and when an area is released: who hooks waits for nothing that can wait.
+        self.sweep();
         self.with_token(|token, name| {
             let area = self.ns.create(name, &options)?;
             area.track()?;
@@ -374,6 +375,7 @@ impl Registry {
         drop(entry);
         self.clear(token);
         self.tokens.give_back(token);
+        self.sweep();
         Ok(())
     }
 }
