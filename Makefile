@@ -144,6 +144,7 @@ bench-fig9: tools ## Throughput of a storing process under snapshots: live hooks
 .PHONY: bench-live
 bench-live: tools ## Time of a live hook of an 8 GB owner, and the stalls of its stores
 	$(PY) bench/live.py
+	$(PY) bench/experiments.py live
 
 .PHONY: bench-extents
 bench-extents: tools ## What the size of extents trades; the tables of docs/extents.md

@@ -1,7 +1,7 @@
 """Draws the paper's experiments from their results, docs/pictures/fig8.svg and so on; and puts
 their tables into docs/experiments.md.
 
-    python bench/experiments.py [fig8] [fig9] [fig10]
+    python bench/experiments.py [fig8] [fig9] [fig10] [live]
 """
 
 from __future__ import annotations
@@ -159,6 +159,7 @@ def fig9_rates(results: dict, pages: str, way: str) -> tuple[dict, dict]:
 FIG9 = {
     ("huge", "swing"): ("live hook, 2 MiB pages", OURS, "-"),
     ("small", "swing"): ("live hook, 4 KiB pages", OURS, ":"),
+    ("huge", "copying"): ("copying alone, 2 MiB pages", THIRD, "--"),
     ("huge", "fork"): ("fork, 2 MiB pages", THEIRS, "-"),
     ("small", "fork"): ("fork, 4 KiB pages", THEIRS, ":"),
 }
@@ -196,6 +197,48 @@ def fig9_table(results: dict) -> str:
     return shown
 
 
+PERCENTILES = {"p50": "half", "p90": "90 %", "p99": "99 %", "p999": "99.9 %", "max": "all"}
+
+
+def live_name(line: dict) -> str:
+    """What a line of the results of live hooks is about."""
+    pages = "2 MiB" if line["pages"] == "huge" else "4 KiB"
+    stores = "ascending" if line["pattern"] == "sequential" else line["pattern"]
+    return f"{pages}, {stores}, every {line['interval_ms'] / 1000:g} s"
+
+
+def live(results: dict) -> None:
+    """Percentiles of hooks, and of what a trapped store waits besides copying."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), sharey=True)
+    shown = zip(results["lines"], (OURS, THEIRS, THIRD, INK) * 4, strict=False)
+    for number, (line, colour) in enumerate(shown):
+        style = "-" if number < 4 else ":"
+        for axes, key in ((left, "hook_us"), (right, "stall_us")):
+            values = [line[key][p] for p in PERCENTILES]
+            axes.plot(list(PERCENTILES.values()), values, style, color=colour, marker="o", ms=3,
+                      label=live_name(line))
+    left.set(title="a live hook", ylabel="at most so many microseconds", yscale="log")
+    right.set(title="a trapped store, apart from copying")
+    right.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    save(figure, "live")
+
+
+def live_table(results: dict) -> str:
+    """The same in numbers."""
+    rows = [
+        [
+            live_name(line),
+            f"{line['mib'] / 1024:g} GB",
+            *(seconds(1000 * line["hook_us"][p]) for p in ("p50", "p90", "max")),
+            *(seconds(1000 * line["stall_us"][p]) for p in ("p50", "p99", "p999", "max")),
+            f"{line['copy_gb_per_s']:.1f}",
+        ]
+        for line in results["lines"]
+    ]
+    heads = ["pages, stores, hooks", "area", "hook: median", "90 %", "most", "stall: median"]
+    return table([*heads, "99 %", "99.9 %", "most", "copied, GB/s"], rows)
+
+
 def insert(name: str, results: dict, text: str) -> None:
     """Puts a table between its marks in docs/experiments.md; shows it when there are none."""
     path = common.ROOT / "docs/experiments.md"
@@ -216,7 +259,8 @@ def insert(name: str, results: dict, text: str) -> None:
 def main() -> None:
     """Draws and writes down what was asked for and was measured."""
     drawers = {
-        "fig8": (fig8, fig8_table), "fig9": (fig9, fig9_table), "fig10": (fig10, fig10_table)
+        "fig8": (fig8, fig8_table), "fig9": (fig9, fig9_table),
+        "fig10": (fig10, fig10_table), "live": (live, live_table),
     }
     for name in sys.argv[1:] or drawers:
         results = load(name)

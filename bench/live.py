@@ -24,13 +24,13 @@ def main() -> None:
     parser.add_argument("--mib", default="8192", help="size of the storing owner's area")
     parser.add_argument("--pages", default="huge,small")
     parser.add_argument("--intervals", default="1000,100", help="milliseconds between hooks")
-    parser.add_argument("--seconds", type=float, default=15, help="for each")
+    parser.add_argument("--seconds", type=float, default=20, help="for each")
     arguments = parser.parse_args()
     swing_examples.build()
     lines = swing_examples.known("live", "lines")
     for pages in arguments.pages.split(","):
         for interval in arguments.intervals.split(","):
-            hooks = str(max(10, int(arguments.seconds * 1000 / int(interval))))
+            hooks = str(max(20, int(arguments.seconds * 1000 / int(interval))))
             words = (arguments.mib, hooks, interval)
             for line in swing_examples.run(pages, "live-bench", *words):
                 lines = swing_examples.replace(lines, {"pages": pages, **line}, KEYS)

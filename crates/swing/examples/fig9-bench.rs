@@ -4,13 +4,15 @@
 //! `cargo run --release -p swing --example fig9-bench -- WAY MIB PATTERN=INTERVALS_MS ...`
 //!
 //! `WAY`: `swing` (a tracked area; another process hooks it live), `fork` (private memory; a
-//! thread of the same process forks a child that keeps the snapshot) or `fork-huge` (the same with
-//! transparent huge pages). Each snapshot is dropped right before the next. `PATTERN`: `sweep`
-//! (from start to end, over and over) or `random:90` (90 % of the updates go to 10 % of the memory,
-//! 50 means uniform); one process does them all, one after the other. `INTERVALS_MS`:
-//! comma-separated times between snapshots; 0 is none at all. An update adds one to an eight-byte
-//! number. The namespace is a temporary directory in `/dev/shm`, or in `$SWING_BENCH_DIR`. One line
-//! of JSON for each interval.
+//! thread of the same process forks a child that keeps the snapshot), `fork-huge` (the same with
+//! transparent huge pages) or `copying` (no snapshot: each 2 MiB of private memory are copied when
+//! the updates come to them for the first time in an interval, which is the least that
+//! copy-on-write by the updating thread can cost; only in order). Each snapshot is dropped right
+//! before the next. `PATTERN`: `sweep` (from start to end, over and over) or `random:90` (90 % of
+//! the updates go to 10 % of the memory, 50 means uniform); one process does them all, one after
+//! the other. `INTERVALS_MS`: comma-separated times between snapshots; 0 is none at all. An update
+//! adds one to an eight-byte number. The namespace is a temporary directory in `/dev/shm`, or in
+//! `$SWING_BENCH_DIR`. One line of JSON for each interval.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -29,9 +31,14 @@ const LEAST: Duration = Duration::from_secs(4);
 /// The pattern that goes from start to end.
 const SWEEP: u64 = 0;
 
+/// What is copied at once.
+const EXTENT: usize = 2 << 20;
+
 static UPDATES: AtomicU64 = AtomicU64::new(0);
 /// `SWEEP`, or the share of the updates that goes to few places, in percent.
 static PATTERN: AtomicU64 = AtomicU64::new(SWEEP);
+/// The interval that updates are in, of those that copy.
+static INTERVAL: AtomicU64 = AtomicU64::new(0);
 static STOP: AtomicBool = AtomicBool::new(false);
 
 fn main() -> Outcome<()> {
@@ -97,6 +104,7 @@ impl Taker<'_> {
         let begin = Instant::now();
         match self.way {
             "swing" => self.snapshot = Some(self.ns.hook_live(&self.name)?),
+            "copying" => drop(owner.ask("copy")?),
             _ => drop(owner.ask("fork")?),
         }
         self.took.push(begin.elapsed());
@@ -162,11 +170,16 @@ fn own(way: &str, mib: u64, home: &Path) -> Outcome<()> {
             let base = area.base().as_ptr().cast::<u64>();
             (Some(area), base)
         }
-        _ => (None, private_memory(mib, way == "fork-huge")?),
+        _ => (None, private_memory(mib, way != "fork")?),
     };
     let words = (mib << 20) / 8;
     let memory = Memory { base: base as usize, words };
     memory.touch();
+    let other = match way {
+        "copying" => Some(Memory { base: private_memory(mib, true)? as usize, words }),
+        _ => None,
+    };
+    other.iter().for_each(|other| other.touch());
     if let Some(area) = &area {
         // Both versions of each extent get memory that the machine has really given.
         for _ in 0..2 {
@@ -177,9 +190,10 @@ fn own(way: &str, mib: u64, home: &Path) -> Outcome<()> {
     }
     let updater = std::thread::spawn(move || {
         while !STOP.load(Ordering::Relaxed) {
-            match PATTERN.load(Ordering::Relaxed) {
-                SWEEP => memory.sweep(),
-                share => memory.update_random(share),
+            match (PATTERN.load(Ordering::Relaxed), other) {
+                (SWEEP, None) => memory.sweep(),
+                (SWEEP, Some(other)) => memory.sweep_copying(other),
+                (share, _) => memory.update_random(share),
             }
         }
     });
@@ -204,6 +218,10 @@ fn listen() -> Outcome<()> {
             "fork" => {
                 end(child.take());
                 child = Some(fork()?);
+                println!("1");
+            }
+            "copy" => {
+                INTERVAL.fetch_add(1, Ordering::Relaxed);
                 println!("1");
             }
             "sweep" => update(SWEEP),
@@ -273,6 +291,29 @@ fn end(child: Option<i32>) {
     }
 }
 
+/// Copies an extent in the way that is fastest where memory is in no cache.
+///
+/// # Safety
+/// Both belong to the caller and do not overlap.
+unsafe fn copy(from: *const u8, to: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads and writes exactly the two ranges; the direction flag is clear by the ABI.
+    unsafe {
+        std::arch::asm!(
+            "rep movsb",
+            inout("rcx") EXTENT => _,
+            inout("rsi") from => _,
+            inout("rdi") to => _,
+            options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, EXTENT);
+    }
+}
+
 /// Whether the updates go on following a pattern.
 fn is_on(pattern: u64) -> bool {
     PATTERN.load(Ordering::Relaxed) == pattern && !STOP.load(Ordering::Relaxed)
@@ -301,6 +342,29 @@ impl Memory {
             (at..at + STEP).for_each(|at| self.add(at));
             at = (at + STEP) % self.words;
             UPDATES.fetch_add(STEP, Ordering::Relaxed);
+        }
+    }
+
+    /// As `sweep`; each extent moves to its place in `other`, or back, once an interval.
+    fn sweep_copying(self, other: Memory) {
+        let words = (EXTENT / 8) as u64;
+        assert!(self.words.is_multiple_of(words) && words.is_multiple_of(STEP));
+        let extents = (self.words / words) as usize;
+        let mut places = vec![(self, other, 0u64); extents];
+        for extent in (0..extents).cycle().take_while(|_| is_on(SWEEP)) {
+            let (here, there, since) = &mut places[extent];
+            let now = INTERVAL.load(Ordering::Relaxed);
+            if std::mem::replace(since, now) != now {
+                let at = extent * EXTENT;
+                // SAFETY: an extent of both memories, which do not overlap.
+                unsafe { copy((here.base + at) as *const u8, (there.base + at) as *mut u8) };
+                std::mem::swap(here, there);
+            }
+            let first = extent as u64 * words;
+            for step in (first..first + words).step_by(STEP as usize) {
+                (step..step + STEP).for_each(|at| here.add(at));
+                UPDATES.fetch_add(STEP, Ordering::Relaxed);
+            }
         }
     }
 
