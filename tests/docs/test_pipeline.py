@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("SWINGDB_BIN", ROOT / "target/release/swingdb")).parent
+TAXIS = 4_000
 STAGES = ["pipeline-load-taxi", "pipeline-load-reference", "pipeline-speed"]
 pytestmark = pytest.mark.skipif(
     not all((BIN / stage).exists() for stage in STAGES), reason="make build builds the stages"
@@ -45,7 +46,9 @@ def test_five_programs_hand_on_what_they_made(tmp_path):
     shared = {event["stage"] for event in events if event["kind"] == "share"}
     assert shared == set("ABCDE")
     measured = {m["table"]: m for m in json.loads((tmp_path / "hand-overs.json").read_text())}
-    assert measured["gps"]["rows"] == 300_000
+    # A writes on in ticks of one row a taxi; on a busy machine C comes after some of them.
+    ticks, rest = divmod(measured["gps"]["rows"] - 300_000, TAXIS)
+    assert ticks >= 0 and rest == 0, measured["gps"]
     assert all(m["pipe_s"] > 0 and m["file_s"] > 0 for m in measured.values())
 
 
