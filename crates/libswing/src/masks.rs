@@ -2,7 +2,7 @@
 //! affair: a store of a thread that blocks SIGSEGV is not trapped (`docs/limits.md`).
 
 use libc::{c_int, sigset_t};
-use swing_calls::{Next, Slot, Use};
+use swing_calls::{Next, Slot, Use, strict_assert};
 
 macro_rules! masks {
     ($($name:ident = $text:literal;)*) => {$(
@@ -19,7 +19,7 @@ macro_rules! masks {
             // SAFETY: the C library's function of this name has this signature.
             let call = unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) };
             let mut slot = Slot::new(before.cast(), size_of::<sigset_t>(), Use::Both);
-            assert!(!slot.is_exposed(), "a mask is short enough to be replaced");
+            strict_assert!(!slot.is_exposed(), "a mask is short enough to be replaced");
             // SAFETY: as the function asks for; a replaced mask is as long.
             let result = unsafe { call(how, new, slot.at().cast()) };
             slot.settle(result.into());

@@ -229,7 +229,7 @@ pub unsafe extern "C-unwind" fn getcwd(to: *mut c_char, len: size_t) -> *mut c_c
             return std::ptr::null_mut();
         }
         let written = strlen(room.as_ptr().cast()) + 1;
-        assert!(written <= most, "the kernel keeps to the room");
+        strict_assert!(written <= most, "the kernel keeps to the room");
         let found = if to.is_null() { malloc(written.max(len)).cast() } else { to };
         if !found.is_null() {
             crate::copy::store(room.as_ptr(), found.cast(), written);

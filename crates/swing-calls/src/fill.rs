@@ -43,6 +43,7 @@ impl Source {
 }
 
 fn is_file(fd: c_int) -> bool {
+    const { assert!(PIECE <= ROOM && SMALL < PIECE) };
     // SAFETY: zeros are a valid value, which the call overwrites.
     unsafe {
         let mut facts: libc::stat = std::mem::zeroed();
@@ -98,7 +99,7 @@ impl Buffers {
                 break;
             }
         }
-        assert!(brought <= len, "no more than came");
+        strict_assert!(brought <= len, "no more than came");
         brought
     }
 }
@@ -136,7 +137,7 @@ pub(crate) fn fill_one(
     let one = iovec { iov_base: to, iov_len: len };
     let buffers = Buffers { vectors: &raw const one, count: 1 };
     fill_by_room(&buffers, len, source, &mut |vectors, count, done| {
-        assert!(count == 1, "one buffer, or one room");
+        strict_assert!(count == 1, "one buffer, or one room");
         // SAFETY: the one above, or the room's.
         let one = unsafe { vectors.read() };
         call(one.iov_base, one.iov_len, done)
@@ -153,7 +154,9 @@ fn fill_by_room(buffers: &Buffers, total: usize, source: Source, call: Call<'_>)
     }
     let at = if room.is_null() { stack.as_mut_ptr().cast() } else { room };
     let whole = total > PIECE && source.is_whole();
-    let result = in_pieces(buffers, total, (at, if whole { PIECE } else { ROOM }, whole), call);
+    let most = if room.is_null() { SMALL } else { ROOM.min(if whole { PIECE } else { ROOM }) };
+    strict_assert!(whole || total <= most || total > ROOM, "what fits comes at once");
+    let result = in_pieces(buffers, total, (at, most, whole), call);
     if !room.is_null() {
         keeping_errno(|| pool::give(room));
     }
@@ -167,6 +170,7 @@ fn in_pieces(
     (room, most, whole): (*mut u8, usize, bool),
     call: Call<'_>,
 ) -> ssize_t {
+    strict_assert!(total > 0 && most > 0 && !room.is_null(), "there is something to fill");
     let mut done = 0;
     loop {
         let piece = (total - done).min(most);
@@ -178,10 +182,11 @@ fn in_pieces(
         };
         // Some calls tell the length of what did not fit.
         let came = told.min(piece);
+        strict_assert!(piece > 0 && done + came <= total, "no more comes than is asked for");
         // SAFETY: the kernel has written that much into the room.
         let brought = keeping_errno(|| unsafe { buffers.bring(room, came, done) });
         done += brought;
-        assert!(done <= total, "the buffers are full at the most");
+        strict_assert!(done <= total, "the buffers are full at the most");
         if brought < came {
             // The rest of the buffer is not there.
             set_errno(libc::EFAULT);
@@ -199,6 +204,7 @@ fn exposed(buffers: &Buffers, call: Call<'_>) -> ssize_t {
     let in_area = |v: &iovec| touches_area(v.iov_base.cast(), v.iov_len);
     let touched = buffers.each().find(in_area);
     let touched = touched.map(|v| [Slot::new(v.iov_base, v.iov_len, Use::Exposed)]);
+    strict_assert!(touched.is_some(), "some buffer lies in an area");
     let mut tries = 0;
     loop {
         buffers.each().filter(in_area).for_each(|vector| {

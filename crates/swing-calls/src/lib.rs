@@ -5,14 +5,14 @@
 //! A plain store into a part of an area that somebody has hooked is trapped and works. The kernel's
 //! own stores are not: a system call that would store there fails with `EFAULT`, and what it took,
 //! a datagram, a line of the terminal, a dead child, is lost. So `read`, `recv`, `fread` and their
-//! relatives ([`data`], [`sockets`], [`waiting`], [`facts`], [`streams`]) are defined here as well,
-//! and so are `write`, `send` and theirs ([`sending`]), which load from parts of areas that may
-//! have no memory yet. A program that has this library before the C library calls these, and so do
-//! the libraries it uses. They do what the C library does, by calling it; only when a buffer lies
-//! in an area the kernel stores somewhere else ([`pool`]), and what came is stored into the area
-//! from there by plain stores ([`slot`] for structures, [`fill`] for data). So no hook can come in
-//! between, and no data is lost. The few arguments of unknown length ([`commands`]) are made
-//! writable before the call instead, and again when it fails with `EFAULT`.
+//! relatives ([`data`], [`sockets`], [`messages`], [`waiting`], [`facts`], [`streams`]) are defined
+//! here as well, and so are `write`, `send` and theirs ([`sending`]), which load from parts of
+//! areas that may have no memory yet. A program that has this library first calls these,
+//! and so do the libraries it uses. They do what the C library does, by calling it; only when a
+//! buffer lies in an area the kernel stores somewhere else ([`pool`]), and what came is stored into
+//! the area from there by plain stores ([`slot`] for structures, [`fill`] for data). So no hook can
+//! come in between, and no data is lost. The few arguments of unknown length ([`commands`]) are
+//! made writable before the call instead, and again when it fails with `EFAULT`.
 //!
 //! **Oracle.** Each function returns, stores and leaves in `errno` what the C library's does with
 //! ordinary memory, for good and for bad arguments. The exceptions: lists of buffers, messages and
@@ -25,11 +25,15 @@
 //! through them, and leaves at most [`pool::ROOM`] bytes of address space behind.
 //! **Crash, fork.** No state but addresses of functions and memory that nobody uses.
 
+#[macro_use]
+mod check;
+
 pub mod commands;
 mod copy;
 pub mod data;
 pub mod facts;
 mod fill;
+mod messages;
 mod next;
 mod pool;
 mod sending;
@@ -39,6 +43,7 @@ mod stacks;
 mod streams;
 pub mod waiting;
 
+pub use check::broken;
 pub use next::Next;
 pub use slot::{Slot, Use, again};
 

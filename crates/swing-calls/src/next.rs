@@ -43,35 +43,12 @@ impl Next {
             }
         }
         if found == 0 {
-            let why = b"swing: no dynamic C library to call; do not link with -static\n";
-            // SAFETY: writes to standard error, if it is open at all, by the system call itself:
-            // `write` may be as absent.
-            unsafe {
-                raw_write(2, why);
-                libc::abort();
-            }
+            crate::broken("swing: no dynamic C library to call; do not link with -static\n");
         }
         let before = self.address.swap(found, Ordering::Relaxed);
-        assert!(before == 0 || before == found, "a name stands for one function");
+        strict_assert!(before == 0 || before == found, "a name stands for one function");
         found
     }
-}
-
-/// The system call itself, which no library can be missing.
-///
-/// # Safety
-/// None beyond those of a `write`.
-unsafe fn raw_write(fd: c_int, text: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads so many bytes of the text; clobbers what is listed.
-    unsafe {
-        std::arch::asm!(
-            "syscall", inlateout("rax") libc::SYS_write => _, in("rdi") fd,
-            in("rsi") text.as_ptr(), in("rdx") text.len(), out("rcx") _, out("r11") _,
-        );
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (fd, text);
 }
 
 /// This thread's `errno`.

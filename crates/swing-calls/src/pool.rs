@@ -35,7 +35,7 @@ pub(crate) fn take() -> *mut u8 {
 
 /// Gives a room back that [`take`] gave; changes `errno`.
 pub(crate) fn give(room: *mut u8) {
-    assert!(!room.is_null() && room.addr().is_multiple_of(4096), "a room from `take`");
+    strict_assert!(!room.is_null() && room.addr().is_multiple_of(4096), "a room from `take`");
     for kept in &ROOMS {
         debug_assert_ne!(kept.load(Ordering::Relaxed), room, "a room is given back once");
         let (free, put) = (null_mut(), Ordering::Release);

@@ -70,7 +70,7 @@ impl Slot {
 
     #[cold]
     fn replace(&mut self) {
-        assert!(self.len > 0 && matches!(self.place, Place::Itself), "replaced once");
+        strict_assert!(self.len > 0 && matches!(self.place, Place::Itself), "replaced once");
         self.place = match self.len {
             _ if self.how == Use::Exposed || self.len > ROOM => Place::Exposed,
             ..=SMALL => Place::Stack,
@@ -79,6 +79,7 @@ impl Slot {
                 room => Place::Room(room),
             },
         };
+        strict_assert!(!matches!(self.place, Place::Itself), "what lies in an area has a place");
         if self.how == Use::Both && !self.is_exposed() {
             // SAFETY: the place has `len` bytes of its own.
             let loaded = unsafe { load(self.target, self.at(), self.len) };
@@ -103,6 +104,7 @@ impl Slot {
     #[inline]
     pub fn prepare(&self) {
         if self.is_exposed() {
+            strict_assert!(self.len > 0, "nothing is exposed of no length");
             tracked::prepare(self.target, self.len.min(MAX_EXPOSED));
         }
     }
@@ -140,7 +142,7 @@ impl Slot {
     #[cold]
     fn bring(&mut self, result: i64) -> bool {
         let (from, bytes) = (self.at().cast_const(), self.stored(result));
-        assert!(from != self.target && bytes <= self.len, "copied from elsewhere");
+        strict_assert!(from != self.target && bytes <= self.len, "copied from elsewhere");
         // What is as it was is not stored: nothing has to be copied for it.
         // SAFETY: what is to be compared could be loaded before the call.
         let same = self.how == Use::Both
@@ -148,6 +150,7 @@ impl Slot {
         // SAFETY: the place has `len` bytes; the target is the program's.
         let done = same || unsafe { store(from, self.target, bytes) } == bytes;
         self.give_back();
+        strict_assert!(matches!(self.place, Place::Itself), "settled once");
         done
     }
 
@@ -168,7 +171,7 @@ pub fn again(result: i64, slots: &[Slot], tries: &mut u32) -> bool {
 
 #[cold]
 fn wait(tries: &mut u32) -> bool {
-    assert!(*tries < MAX_TRIES, "nobody tries again after the last time");
+    strict_assert!(*tries < MAX_TRIES, "nobody tries again after the last time");
     *tries += 1;
     if *tries > 1 {
         let pause = libc::timespec { tv_sec: 0, tv_nsec: PAUSE_NS };

@@ -1,7 +1,6 @@
 //! Sockets: what is received, and addresses and options with their lengths.
 
 use libc::*;
-use swing::tracked;
 
 use crate::copy::NOWHERE;
 use crate::data::check_room;
@@ -10,8 +9,6 @@ use crate::next::own;
 use crate::slot::{Slot, Use, again, calls, length_of, of, told};
 
 const LEN: usize = size_of::<socklen_t>();
-/// The most messages that the kernel takes at once.
-const MAX_MESSAGES: usize = 1024;
 
 calls! {
     accept(fd: c_int, from: *mut sockaddr, len: *mut socklen_t) -> c_int {
@@ -152,7 +149,8 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, to: *mut msghdr, flags: c_int
         Slot::new(asked.msg_control, asked.msg_controllen, Use::Both),
     ];
     let [name, control] = &mut slots;
-    let (name, control) = (name.at().cast(), control.at().cast());
+    let (name, control) = (name.at().cast::<c_void>(), control.at().cast::<c_void>());
+    strict_assert!(name.is_null() == asked.msg_name.is_null(), "room for a name, or none");
     let mut tries = 0;
     loop {
         slots.iter().for_each(Slot::prepare);
@@ -169,6 +167,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, to: *mut msghdr, flags: c_int
             continue;
         }
         if got >= 0 {
+            strict_assert!(message.msg_controllen <= asked.msg_controllen, "as much as fits");
             // SAFETY: the caller promised a message that may be written.
             unsafe {
                 (*to).msg_namelen = message.msg_namelen;
@@ -178,67 +177,4 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, to: *mut msghdr, flags: c_int
         }
         return told(got, &mut slots, got as i64);
     }
-}
-
-/// Makes writable what a message points to.
-///
-/// # Safety
-/// A message as `recvmsg` asks for.
-unsafe fn prepare_message(message: *const msghdr) {
-    // SAFETY: the caller's promise.
-    let message = unsafe { message.read() };
-    for i in 0..message.msg_iovlen.min(MAX_MESSAGES) {
-        // SAFETY: as above.
-        let vector = unsafe { message.msg_iov.add(i).read() };
-        tracked::prepare(vector.iov_base.cast(), vector.iov_len.min(crate::pool::ROOM));
-    }
-    tracked::prepare(message.msg_control.cast(), message.msg_controllen);
-    tracked::prepare(message.msg_name.cast(), message.msg_namelen as usize);
-}
-
-/// Defines functions with a list of messages, into which the kernel stores.
-macro_rules! lists {
-    ($($name:ident($($more:ident: $kind:ty)?) $prepare:ident;)*) => {$(
-        /// The C library's function of this name; the messages are made writable before, and again.
-        ///
-        /// # Safety
-        /// As the function of this name.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(
-            fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int $(, $more: $kind)?
-        ) -> c_int {
-            let call = own!($name(c_int, *mut mmsghdr, c_uint, c_int $(, $kind)?) -> c_int);
-            let some = (count as usize).min(MAX_MESSAGES);
-            let mut slots = [Slot::new(messages.cast(), of::<mmsghdr>(some), Use::Exposed)];
-            let mut tries = 0;
-            loop {
-                slots.iter().for_each(Slot::prepare);
-                $(tracked::prepare($more.cast(), size_of::<timespec>());)?
-                let there = messages.addr() >= NOWHERE;
-                for i in (0..some).filter(|_| there) {
-                    // SAFETY: as the function asks for.
-                    unsafe { $prepare(&raw const (*messages.add(i)).msg_hdr) };
-                }
-                // SAFETY: as the function asks for.
-                let result = unsafe { call(fd, messages, count, flags $(, $more)?) };
-                if !again(result.into(), &slots, &mut tries) {
-                    return told(result, &mut slots, result.into());
-                }
-            }
-        }
-    )*};
-}
-
-/// What a message points to is made present: the kernel loads from it.
-///
-/// # Safety
-/// A message as `sendmsg` asks for.
-unsafe fn touch_message(message: *const msghdr) {
-    // SAFETY: the caller's promise.
-    unsafe { crate::sending::touch_vectors((*message).msg_iov, (*message).msg_iovlen) };
-}
-
-lists! {
-    recvmmsg(timeout: *mut timespec) prepare_message;
-    sendmmsg() touch_message;
 }

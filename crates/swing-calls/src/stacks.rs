@@ -44,7 +44,7 @@ impl Drop for Stack {
                     // A handler is running on it: then it stays.
                     return;
                 }
-                assert!(libc::munmap(self.ours, self.len) == 0, "a mapping of its own");
+                strict_assert!(libc::munmap(self.ours, self.len) == 0, "a mapping of its own");
             }
         });
     }

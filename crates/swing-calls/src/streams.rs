@@ -51,7 +51,9 @@ macro_rules! readers {
                 if $locked {
                     funlockfile(stream);
                 }
-                usize::try_from(got).unwrap_or(0) / size
+                let got = usize::try_from(got).unwrap_or(0);
+                $crate::strict_assert!(got <= len && size > 0, "a stream gives what is asked for");
+                got / size
             }
         }
     )*};

@@ -84,7 +84,9 @@ fn token_name(token: i32) -> Result<AreaName> {
 fn token_of(folder: &str) -> Option<i32> {
     let token = folder.strip_prefix(PREFIX)?.parse().ok()?;
     let exact = format!("{PREFIX}{token}") == folder;
-    (exact && (1..=MAX_TOKEN).contains(&token)).then_some(token)
+    let found = (exact && (1..=MAX_TOKEN).contains(&token)).then_some(token);
+    debug_assert!(found.is_none_or(|t| token_name(t).is_ok()), "a token's folder is an area's");
+    found
 }
 
 /// This process's registry; made at the first use, and anew in a forked child.
@@ -97,6 +99,7 @@ pub(crate) fn registry() -> Result<&'static Registry> {
     }
     let ns = Namespace::open_default().map_err(|e| Failure::new(Code::Io, e))?;
     let made = make(pid, ns)?;
+    assert!(!made.is_null() && made != present, "a registry of its own for each process");
     match REGISTRY.compare_exchange(present, made, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: just made from a box, and never freed.
         Ok(_) => Ok(unsafe { &*made }),
@@ -112,6 +115,7 @@ pub(crate) fn registry() -> Result<&'static Registry> {
 /// In a forked child: the parent's tokens must not live as long as the child.
 extern "C" fn forget_in_child() {
     let inherited = REGISTRY.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    debug_assert!(inherited.is_null() || inherited != INHERITED.load(Ordering::Acquire));
     // SAFETY: null, or a registry that is never freed.
     if let Some(registry) = unsafe { inherited.as_ref() } {
         registry.tokens.close_in_child();
@@ -190,6 +194,7 @@ fn options_for(len: u64) -> Result<AreaOptions> {
     if whole <= SMALL_AREA {
         options.small_zone = ByteLen(whole);
     }
+    assert!(options.reserve.0 >= len && options.small_zone.0 <= options.reserve.0);
     Ok(options)
 }
 
@@ -227,9 +232,11 @@ impl Registry {
     /// Runs `make` with a fresh token; the token is given back when it fails.
     fn with_token(&self, make: impl FnOnce(i32, &AreaName) -> Result<Entry>) -> Result<Arc<Entry>> {
         let token = self.tokens.claim(|token| self.clear(token))?;
+        assert!((1..=MAX_TOKEN).contains(&token), "a token fits into the bits of a page's address");
         let unnamed = self.names.clear(token);
         match unnamed.and_then(|()| token_name(token)).and_then(|name| make(token, &name)) {
             Ok(entry) => {
+                assert!(entry.token == token, "an area has the token that was claimed for it");
                 let entry = Arc::new(entry);
                 let before = self.areas.write().insert(entry.base, entry.clone());
                 assert!(before.is_none(), "an address range belongs to one area");
@@ -250,6 +257,7 @@ impl Registry {
         self.with_token(|token, name| {
             let area = self.ns.create(name, &options)?;
             area.track()?;
+            assert!(area.geometry().reserve().0 >= len, "as long as was asked for");
             if len <= POPULATED_AREA {
                 let whole = AreaOffset(0)..AreaOffset(len);
                 let made = area.make_writable(whole, WriteIntent::Keep);
@@ -272,6 +280,7 @@ impl Registry {
             true => self.hook_live(&name, options)?,
             false => self.ns.hook_with(&name, options)?,
         };
+        assert!(at == HookAt::Anywhere || snapshot.is_at_origin(), "or it fails");
         self.with_token(|token, name| {
             let at_origin = snapshot.is_at_origin();
             let area = snapshot.derive(Some(name))?;
@@ -303,6 +312,7 @@ impl Registry {
 
     pub(crate) fn find(&self, name: &[u8]) -> Result<i32> {
         let found = self.names.find(name, |token| self.tokens.is_held(token))?;
+        assert!(found.is_none_or(|token| self.check(token).is_ok()), "a name leads to a token");
         let none = || {
             let text = format!("no living area has the name {:?}", String::from_utf8_lossy(name));
             Failure::new(Code::NotFound, text)
@@ -334,7 +344,9 @@ impl Registry {
     pub(crate) fn own(&self, token: i32) -> Result<Arc<Entry>> {
         self.check(token)?;
         let areas = self.areas.read();
-        let found = areas.values().find(|entry| entry.token == token).cloned();
+        let mut of_token = areas.values().filter(|entry| entry.token == token);
+        let found = of_token.next().cloned();
+        assert!(of_token.next().is_none(), "a token stands for one area");
         found.ok_or_else(|| {
             let text = format!("this process has no area with token {token}");
             missing(|entry| entry.token == token, text)
@@ -346,6 +358,8 @@ impl Registry {
         let areas = self.areas.read();
         let below = areas.range(..=address).next_back().map(|(_, entry)| entry);
         let found = below.filter(|entry| entry.contains(address)).cloned();
+        let next = || areas.range(address..).find(|(base, _)| **base > address);
+        debug_assert!(next().is_none_or(|(_, entry)| !entry.contains(address)), "apart");
         found.ok_or_else(|| {
             missing(|entry| entry.contains(address), "the address lies in no area".into())
         })
@@ -366,9 +380,16 @@ impl Registry {
 
     pub(crate) fn release(&self, token: i32) -> Result<()> {
         let entry = self.own(token)?;
-        self.areas.write().remove(&entry.base).ok_or_else(|| {
-            Failure::new(Code::NotFound, "another thread has just released the area")
-        })?;
+        assert!(!hold::is_held(token), "what is released is not held any more");
+        let mut areas = self.areas.write();
+        // Another area may lie there by now.
+        if !areas.get(&entry.base).is_some_and(|present| Arc::ptr_eq(present, &entry)) {
+            let text = "another thread has just released the area";
+            return Err(Failure::new(Code::NotFound, text));
+        }
+        areas.remove(&entry.base);
+        drop(areas);
+        assert!(self.tokens.is_held(token), "a token is its area's to the end");
         // A guard holds the allocator, which holds the area.
         entry.area.guard_live_hooks(None);
         drop(entry.malloc.write().take());
@@ -384,6 +405,7 @@ fn entry(token: i32, area: Area, at_origin: bool) -> Entry {
     let base = area.base().as_ptr() as usize;
     let len = area.geometry().reserve().0;
     assert!(base.is_multiple_of(4096), "the low 12 bits of the address are free for the token");
+    assert!(area.is_tracked() && base.checked_add(len as usize).is_some(), "any store works");
     let malloc = Arc::new(RwLock::new(None::<Malloc>));
     let guarded = malloc.clone();
     let guard: LiveGuard = Arc::new(move |publish| {

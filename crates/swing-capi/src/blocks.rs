@@ -6,7 +6,7 @@
 //! the allocator of a hooker is whole.
 
 use swing::{AreaOffset, ByteLen};
-use swing_malloc::{Heap, HeapError, HeapOptions, Malloc};
+use swing_malloc::{Grant, Heap, HeapError, HeapOptions, Malloc};
 
 use crate::areas::{Entry, Registry};
 use crate::error::{Code, Failure, Result};
@@ -34,6 +34,7 @@ pub(crate) fn malloc_of(entry: &Entry) -> Result<Malloc> {
         true => Heap::open(area.clone()).map_err(explain)?,
     };
     let malloc = Malloc::open(heap)?;
+    assert!(area.any_present(&start), "an allocator's header is where the next one looks for it");
     *slot = Some(malloc.clone());
     Ok(malloc)
 }
@@ -48,6 +49,12 @@ fn explain(error: HeapError) -> Failure {
     }
 }
 
+/// Where a block of the area begins, and its length.
+fn block(entry: &Entry, grant: Grant) -> Block {
+    assert!(grant.offset.0 > 0 && grant.offset.0 + grant.len.0 <= entry.len, "inside the area");
+    (entry.base + grant.offset.as_usize(), grant.len.0)
+}
+
 fn offset(entry: &Entry, address: usize) -> AreaOffset {
     assert!(entry.contains(address), "looked up by this address");
     AreaOffset((address - entry.base) as u64)
@@ -57,7 +64,8 @@ impl Registry {
     pub(crate) fn alloc(&self, token: i32, len: usize) -> Result<Block> {
         let entry = self.own(token)?;
         let grant = malloc_of(&entry)?.allocate(ByteLen(len as u64))?;
-        Ok((entry.base + grant.offset.as_usize(), grant.len.0))
+        assert!(grant.len.0 >= len as u64 && grant.offset.0.is_multiple_of(16), "as asked for");
+        Ok(block(&entry, grant))
     }
 
     pub(crate) fn free(&self, address: usize) -> Result<()> {
@@ -70,21 +78,24 @@ impl Registry {
         self.usable(address)?;
         let malloc = malloc_of(&entry)?;
         let grant = malloc.reallocate(offset(&entry, address), ByteLen(len as u64))?;
-        debug_assert!(grant.len.0 >= len as u64);
-        Ok((entry.base + grant.offset.as_usize(), grant.len.0))
+        assert!(grant.len.0 >= len as u64, "as long as was asked for");
+        Ok(block(&entry, grant))
     }
 
     pub(crate) fn usable(&self, address: usize) -> Result<u64> {
         let entry = self.at(address)?;
         let usable = malloc_of(&entry)?.usable_size(offset(&entry, address));
         let none = || Failure::new(Code::Argument, "no block begins at the address");
-        usable.map(|len| len.0).ok_or_else(none)
+        let len = usable.map(|len| len.0).ok_or_else(none)?;
+        assert!(len > 0 && len <= entry.len, "a block lies in its area");
+        Ok(len)
     }
 
     /// The part of the area that the allocator leaves to the program.
     pub(crate) fn reserved(&self, token: i32) -> Result<Block> {
         let entry = self.own(token)?;
         let range = malloc_of(&entry)?.heap().reserved();
+        assert!(range.start <= range.end && range.end.0 <= entry.len, "inside the area");
         Ok((entry.base + range.start.as_usize(), (range.end - range.start).0))
     }
 }

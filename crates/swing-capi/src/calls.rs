@@ -63,11 +63,14 @@ const _: () = assert!(size_of::<swing_stats>() == 40);
 
 /// Runs a call's body: failures and panics become numbers.
 fn run(body: impl FnOnce(&'static Registry) -> Result<()>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(|| registry().and_then(body))) {
-        Ok(Ok(())) => 0,
-        Ok(Err(failure)) => error::note(failure),
-        Err(_) => error::note(Failure::new(Code::Internal, "a mistake in the library")),
-    }
+    let failure = match catch_unwind(AssertUnwindSafe(|| registry().and_then(body))) {
+        Ok(Ok(())) => return 0,
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::new(Code::Internal, "a mistake in the library"),
+    };
+    let number = error::note(failure);
+    assert!(number < 0, "a failure is no success");
+    number
 }
 
 fn null() -> Failure {
@@ -98,6 +101,7 @@ fn area_of(entry: &Entry) -> swing_area {
 }
 
 fn block_of((address, size): (usize, u64)) -> swing_block {
+    assert!(address != 0 && size > 0, "a block is somewhere");
     swing_block { address: address as *mut c_void, size: size as usize }
 }
 
@@ -199,6 +203,7 @@ pub unsafe extern "C" fn swing_find(name: *const c_char) -> c_int {
         token = registry.find(name)?;
         Ok(())
     });
+    assert!(status < 0 || token > 0, "a token, or why there is none");
     if status == 0 { token } else { status }
 }
 
@@ -376,6 +381,7 @@ pub extern "C" fn swing_collect() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn swing_strerror(code: c_int) -> *const c_char {
     let known = Code::ALL.into_iter().find(|known| *known as c_int == code);
+    assert!(known.is_none() || code < 0, "errors are negative");
     match (known, code) {
         (Some(known), _) => known.text().as_ptr(),
         (None, 0) => c"success".as_ptr(),

@@ -60,5 +60,9 @@ pub(crate) fn begin(entry: Arc<Entry>) -> Result<()> {
 
 /// `false` when this thread does not hold the area.
 pub(crate) fn end(token: i32) -> bool {
-    HOLDS.with(|holds| holds.borrow_mut().remove(&token)).is_some()
+    let hold = HOLDS.with(|holds| holds.borrow_mut().remove(&token));
+    // Dropped after the map is free: what it lets go on may ask for it.
+    let held = hold.map(|hold| assert_eq!(hold._entry.token, token, "kept by its token"));
+    assert!(!is_held(token), "a hold ends once");
+    held.is_some()
 }

@@ -89,7 +89,9 @@ impl Names {
         let named = table.chunks_exact(RECORD).zip(0..).skip(1).find(|(record, token)| {
             record.starts_with(name) && record[name.len()] == 0 && is_held(*token)
         });
-        Ok(named.map(|(_, token)| token))
+        let found = named.map(|(_, token)| token);
+        assert!(found.is_none_or(|token| (1..=MAX_TOKEN).contains(&token)), "record 0 is no name");
+        Ok(found)
     }
 
     /// Calls the area of a token, which the caller holds, by a name that no other has; the empty
@@ -112,6 +114,7 @@ impl Names {
             return Err(Failure::new(Code::Exists, text));
         }
         let mut record = [0; RECORD];
+        const { assert!(RECORD > MAX_NAME) };
         record[..name.len()].copy_from_slice(name);
         // The lock goes with the last descriptor of its description, at the end of this function.
         locked.write_all_at(&record, place(token)).map_err(|e| self.failed(&e))

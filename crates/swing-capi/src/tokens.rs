@@ -100,6 +100,7 @@ impl Tokens {
                 continue;
             }
             if clear(token) {
+                debug_assert!((1..=MAX_TOKEN).contains(&token) && held.next != token);
                 held.tokens[token as usize] = true;
                 return Ok(token);
             }
@@ -121,6 +122,7 @@ impl Tokens {
             return true;
         }
         let mut lock = lock_of(token, libc::F_WRLCK);
+        assert!(token > 0, "byte 0 stands for no token");
         // SAFETY: a descriptor that stays open, and a valid request, which the call changes.
         let done = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
         done == 0 && i32::from(lock.l_type) != libc::F_UNLCK
@@ -134,6 +136,7 @@ impl Tokens {
             return false;
         }
         let cleared = clear(token);
+        assert!(!held.tokens[token as usize], "nobody claims a token that is being cleared");
         self.unlock(token);
         cleared
     }

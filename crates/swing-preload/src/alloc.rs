@@ -6,6 +6,7 @@ use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use swing::{AreaOffset, ByteLen};
+use swing_calls::strict_assert;
 
 /// Least room in front of a block of the other allocator, for its length and that room's.
 const HEAD: usize = 16;
@@ -19,6 +20,7 @@ fn fail(code: c_int) -> *mut c_void {
 /// A block outside the heap, behind a head as long as its alignment: `.. length, head`.
 fn own(len: usize, align: usize) -> *mut c_void {
     let head = align.max(HEAD);
+    strict_assert!(head.is_power_of_two(), "alignments are checked before");
     let layout = head.checked_add(len).and_then(|all| Layout::from_size_align(all, head).ok());
     let Some(layout) = layout else { return fail(libc::ENOMEM) };
     // SAFETY: the layout is not empty; the head is inside the block.
@@ -28,6 +30,11 @@ fn own(len: usize, align: usize) -> *mut c_void {
             return fail(libc::ENOMEM);
         }
         let block = at.add(head);
+        strict_assert!(
+            block.addr().is_multiple_of(head),
+            "behind its head a block is aligned, too"
+        );
+        strict_assert!(heap::offset(block).is_none(), "the other allocator has other memory");
         block.cast::<usize>().sub(1).write(head);
         block.cast::<usize>().sub(2).write(len);
         block.cast()
@@ -43,6 +50,10 @@ fn own_free(block: *mut c_void) {
     // SAFETY: the block came from `own`, whose layout is found again in its head.
     unsafe {
         let head = block.cast::<usize>().sub(1).read();
+        strict_assert!(
+            head.is_power_of_two() && head >= HEAD && block.addr().is_multiple_of(head),
+            "free() of what malloc() did not give"
+        );
         let layout = Layout::from_size_align_unchecked(head + own_len(block), head);
         MiMalloc.dealloc(block.cast::<u8>().sub(head), layout);
     }
@@ -50,6 +61,7 @@ fn own_free(block: *mut c_void) {
 
 #[inline(always)]
 fn get(len: usize, align: usize) -> *mut c_void {
+    debug_assert!(align.is_power_of_two(), "alignments are checked before");
     let found = heap::with(|heap| {
         let len = ByteLen(len as u64);
         let grant = if align <= 16 {
@@ -60,7 +72,12 @@ fn get(len: usize, align: usize) -> *mut c_void {
         grant.ok()
     });
     match found {
-        Some(Some(grant)) => heap::address(grant.offset.0).cast(),
+        Some(Some(grant)) => {
+            debug_assert!(grant.len.0 as usize >= len, "a block is as long as was asked for");
+            let block = heap::address(grant.offset.0);
+            debug_assert!(block.addr().is_multiple_of(align), "and aligned as was asked for");
+            block.cast()
+        }
         // The heap is full, or cannot have this alignment.
         Some(None) | None => own(len, align),
     }
@@ -129,6 +146,7 @@ pub unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
             && heap::with(|heap| !heap.heap().area().any_present(&(start..end))) == Some(true)
     });
     if !absent {
+        debug_assert!(usable(block) >= len, "as long as was asked for");
         // SAFETY: the block was just granted and has at least `len` bytes.
         unsafe { block.cast::<u8>().write_bytes(0, len) };
     }
@@ -160,6 +178,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, len: size_t) -> *mut c_void
         }
     }
     let moved = get(len, 16);
+    strict_assert!(moved != block, "the old block is still allocated");
     if !moved.is_null() {
         // SAFETY: both blocks have that many bytes and are different.
         unsafe {

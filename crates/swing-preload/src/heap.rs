@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use swing::{AreaName, AreaOptions, ByteLen, Namespace};
+use swing_calls::strict_assert;
 use swing_malloc::{Heap, HeapOptions, Malloc, MallocPause};
 
 /// The heap as long as new blocks come from it.
@@ -31,6 +32,7 @@ pub(crate) fn with<R>(work: impl FnOnce(&Malloc) -> R) -> Option<R> {
             return None;
         }
         let result = work(heap);
+        debug_assert!(inside.get(), "nobody leaves for another");
         inside.set(false);
         Some(result)
     })
@@ -46,7 +48,7 @@ pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
     INSIDE.with(|inside| {
         let before = inside.replace(true);
         let result = work();
-        inside.set(before);
+        strict_assert!(inside.replace(before), "what was begun outside ends outside");
         result
     })
 }
@@ -61,7 +63,7 @@ pub(crate) fn offset(at: *const u8) -> Option<u64> {
 /// The address of an offset.
 #[inline(always)]
 pub(crate) fn address(offset: u64) -> *mut u8 {
-    debug_assert!((offset as usize) < LEN.load(Ordering::Relaxed));
+    debug_assert!((offset as usize) < LEN.load(Ordering::Relaxed), "a block lies in the heap");
     (BASE.load(Ordering::Relaxed) + offset as usize) as *mut u8
 }
 
@@ -70,7 +72,9 @@ pub(crate) fn usable(offset: u64) -> usize {
     // SAFETY: as in `with`.
     let heap = unsafe { ANY.load(Ordering::Relaxed).as_ref() };
     let len = heap.and_then(|heap| heap.usable_size(swing::AreaOffset(offset)));
-    len.map_or(0, |len| len.0 as usize)
+    let len = len.map_or(0, |len| len.0 as usize);
+    strict_assert!(len <= LEN.load(Ordering::Relaxed), "a block lies in the heap");
+    len
 }
 
 #[used]
@@ -86,6 +90,7 @@ extern "C" fn start() {
 }
 
 fn make() -> Result<(), Box<dyn std::error::Error>> {
+    assert!(HEAP.load(Ordering::SeqCst).is_null(), "a process has one heap");
     let namespace = Namespace::open_default()?;
     let own = format!("heap-{}", std::process::id());
     let name = std::env::var("SWING_PRELOAD_NAME").unwrap_or_else(|_| own.clone());
@@ -117,8 +122,11 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     if refused != 0 {
         return Err("no fork handler".into());
     }
-    LEN.store(area.geometry().reserve().0 as usize, Ordering::SeqCst);
-    BASE.store(area.base().as_ptr() as usize, Ordering::SeqCst);
+    let (base, len) = (area.base().as_ptr() as usize, area.geometry().reserve().0 as usize);
+    assert!(area.is_tracked() && base.is_multiple_of(4096), "stores are trapped, pages whole");
+    assert!(base.checked_add(len).is_some(), "no block's end wraps");
+    LEN.store(len, Ordering::SeqCst);
+    BASE.store(base, Ordering::SeqCst);
     let heap = Box::into_raw(Box::new(malloc));
     ANY.store(heap, Ordering::SeqCst);
     HEAP.store(heap, Ordering::SeqCst);
@@ -130,7 +138,9 @@ extern "C" fn before_fork() {
     outside(|| {
         // SAFETY: as in `with`.
         if let Some(heap) = unsafe { HEAP.load(Ordering::SeqCst).as_ref() } {
-            PAUSE.store(Box::into_raw(Box::new(heap.pause())), Ordering::SeqCst);
+            let pause = Box::into_raw(Box::new(heap.pause()));
+            let before = PAUSE.swap(pause, Ordering::SeqCst);
+            strict_assert!(before.is_null(), "one thread forks at a time");
         }
     });
 }
@@ -146,7 +156,10 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    HEAP.store(null_mut(), Ordering::SeqCst);
+    let heap = HEAP.swap(null_mut(), Ordering::SeqCst);
+    let pause = take_pause();
+    strict_assert!(heap.is_null() == pause.is_none(), "the child's heap is whole, if it has one");
+    strict_assert!(heap.is_null() || heap == ANY.load(Ordering::SeqCst), "there is one heap");
     // Nobody waits for it here; its locks stay as they are.
-    std::mem::forget(take_pause());
+    std::mem::forget(pause);
 }

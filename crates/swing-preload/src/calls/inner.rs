@@ -3,7 +3,7 @@
 //! it frees everything.
 
 use libc::*;
-use swing_calls::Next;
+use swing_calls::{Next, strict_assert};
 
 use super::own;
 use crate::heap;
@@ -32,6 +32,7 @@ fn set_buffer(stream: *mut FILE, room: *mut c_char, mode: c_int, len: size_t) ->
     let call = own!(c"setvbuf": setvbuf(*mut FILE, *mut c_char, c_int, size_t) -> c_int);
     let in_heap = heap::offset(room.cast()).is_some();
     let room = if in_heap { std::ptr::null_mut() } else { room };
+    strict_assert!(heap::offset(room.cast()).is_none(), "no stream reads into the heap");
     // SAFETY: the caller's stream.
     heap::outside(|| unsafe { call(stream, room, mode, len) })
 }

@@ -6,7 +6,7 @@
 
 use libc::*;
 
-use swing_calls::{Slot, Use};
+use swing_calls::{Slot, Use, strict_assert};
 
 use super::own;
 use crate::heap;
@@ -36,6 +36,7 @@ unsafe fn without_faults(set: *const sigset_t) -> Option<sigset_t> {
         }
         let mut set = set.read();
         sigdelset(&raw mut set, SIGSEGV);
+        strict_assert!(sigismember(&raw const set, SIGUSR1) == 1, "all others stay in the set");
         Some(set)
     }
 }
@@ -52,6 +53,7 @@ macro_rules! masks {
         ) -> c_int {
             let next = own!($text: $name(c_int, *const sigset_t, *mut sigset_t) -> c_int);
             let mut slot = Slot::new(out.cast(), size_of::<sigset_t>(), Use::Both);
+            strict_assert!(!slot.is_exposed(), "a mask is short enough to be replaced");
             // SAFETY: as the function asks for; a replaced mask is as long.
             let result = unsafe {
                 let set = if how == SIG_UNBLOCK { None } else { without_faults(new) };
