@@ -203,7 +203,8 @@ PERCENTILES = {"p50": "half", "p90": "90 %", "p99": "99 %", "p999": "99.9 %", "m
 def live_name(line: dict) -> str:
     """What a line of the results of live hooks is about."""
     pages = "2 MiB" if line["pages"] == "huge" else "4 KiB"
-    stores = "ascending" if line["pattern"] == "sequential" else line["pattern"]
+    stores = {"sequential": "ascending", "local": "random in a sixteenth"}
+    stores = stores.get(line["pattern"], line["pattern"])
     return f"{pages}, {stores}, every {line['interval_ms'] / 1000:g} s"
 
 

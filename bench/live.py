@@ -2,10 +2,11 @@
 
     python3 bench/live.py [--mib 8192] [--pages huge,small] [--intervals 1000,100]
 
-One process stores eight bytes at a time without a pause: ascending over all of its area, and at
-random places. Another hooks it, every so often. Written to bench/results/live.json for each: how
-long a hook took; how long trapped stores took (`trapped_us`); and of that what was not spent by the
-processor on copying the extent (`stall_us`): traps, system calls, waiting for a publish.
+One process stores eight bytes at a time without a pause: ascending over all of its area, at random
+places, and at random places of a sixteenth of it. Another hooks it, every so often. Written to
+bench/results/live.json for each: how long a hook took; how long trapped stores took (`trapped_us`);
+and of that what was not spent by the processor on copying the extent (`stall_us`): traps, system
+calls, waiting for a publish.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p swing --example live-bench -- [MIB [HOOKS [INTERVAL_MS]]]` (default 1024
 //! MiB, 200 hooks, 20 ms apart). The namespace is a temporary directory in `/dev/shm`, or in
-//! `$SWING_BENCH_DIR`. A second process owns the area and stores all the time, in two patterns:
-//! `sequential` (eight bytes, ascending, over and over) and `random` (eight bytes anywhere). One
-//! line of JSON for each.
+//! `$SWING_BENCH_DIR`. A second process owns the area and stores all the time, in three patterns:
+//! `sequential` (eight bytes, ascending, over and over), `random` (eight bytes anywhere) and
+//! `local` (eight bytes anywhere in the first sixteenth). One line of JSON for each.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,11 +22,11 @@ fn main() -> Outcome<()> {
     if let [mode, home, mib, pattern] = args.as_slice()
         && mode == "owner"
     {
-        return own(home, mib.parse()?, pattern == "random");
+        return own(home, mib.parse()?, pattern);
     }
     let number = |i: usize, default: u64| args.get(i).map_or(Ok(default), |a| a.parse::<u64>());
     let (mib, hooks, interval) = (number(0, 1024)?, number(1, 200)?, number(2, 20)?);
-    for pattern in ["sequential", "random"] {
+    for pattern in ["sequential", "random", "local"] {
         let parent = std::env::var("SWING_BENCH_DIR").unwrap_or_else(|_| "/dev/shm".into());
         let dir = tempfile::Builder::new().prefix("swing-bench-").tempdir_in(parent)?;
         measure(dir.path(), mib, hooks, Duration::from_millis(interval), pattern)?;
@@ -85,7 +85,8 @@ fn measure(home: &Path, mib: u64, hooks: u64, every: Duration, pattern: &str) ->
 }
 
 /// The owner: stores until its standard input ends.
-fn own(home: &str, mib: u64, random: bool) -> Outcome<()> {
+fn own(home: &str, mib: u64, pattern: &str) -> Outcome<()> {
+    let random = pattern != "sequential";
     let ns = Namespace::open(home)?;
     let options = AreaOptions {
         small_zone: ByteLen(0),
@@ -115,6 +116,7 @@ fn own(home: &str, mib: u64, random: bool) -> Outcome<()> {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         told.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+    let stored_to = if pattern == "local" { words / 16 } else { words };
     let mut rng = fastrand::Rng::with_seed(1);
     let (mut trapped, mut stalls, mut at, mut stores) = (Vec::new(), Vec::new(), 0, 0u64);
     let begin = Instant::now();
@@ -124,8 +126,8 @@ fn own(home: &str, mib: u64, random: bool) -> Outcome<()> {
         // by one.
         for _ in 0..if random { 1 } else { 64 } {
             at = match at + 1 {
-                _ if random => rng.u64(..words),
-                end if end == words => 0,
+                _ if random => rng.u64(..stored_to),
+                end if end == stored_to => 0,
                 next => next,
             };
             // SAFETY: as above.
