@@ -169,7 +169,8 @@ def fig9(results: dict) -> None:
     """Throughput as a part of the unshared one: against the interval, and against the skew."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), sharey=True)
     for (pages, way), (label, colour, line) in FIG9.items():
-        for axes, rates in zip((left, right), fig9_rates(results, pages, way), strict=True):
+        both = fig9_rates(results, pages, way)
+        for axes, rates in zip((left, right), both if any(both) else (), strict=False):
             values = [100 * p for p in rates.values()]
             axes.plot(list(rates), values, line, color=colour, marker="o", ms=3, label=label)
     ticks = [0.25, 0.5, 1, 2, 4, 8, 20]
