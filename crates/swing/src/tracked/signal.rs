@@ -58,11 +58,14 @@ struct Crashing {
     word: AtomicU64,
     /// The address of the context that the kernel has given for it.
     context: AtomicUsize,
+    /// How deep the stack was: a handler that hands the signal on does so from below.
+    frame: AtomicUsize,
 }
 
 impl Crashing {
     const fn new() -> Self {
-        Self { word: AtomicU64::new(0), context: AtomicUsize::new(0) }
+        let [context, frame] = [const { AtomicUsize::new(0) }; 2];
+        Self { word: AtomicU64::new(0), context, frame }
     }
 }
 
@@ -138,7 +141,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
         && access(context, address) == Access::Data
         && fault::resolve(address);
     if !resolved {
-        chain(signal, info, context);
+        chain(signal, info, context, (&raw const errno).addr());
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
@@ -174,17 +177,19 @@ fn crashing(thread: u64) -> Option<(&'static Crashing, usize)> {
     Some((slot, (slot.word.load(Ordering::Relaxed) & 255) as usize - 1))
 }
 
-/// Hands the signal to whoever had it before.
-fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+/// Hands the signal to whoever had it before; `frame` is an address in the caller's frame.
+fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, frame: usize) {
     // SAFETY: as in `on_fault`.
     let sent = unsafe { (*info).si_code } <= 0;
     let thread = thread_id() as u64;
     let top = COUNT.load(Ordering::Acquire) as usize;
-    // A fresh fault begins at the top, also when a handler was left by longjmp; a signal raised
-    // inside a chained handler, or one that it hands on by calling this one, goes on below it.
+    // A fresh fault begins at the top, also when a handler was left by longjmp, after which the
+    // stack is no deeper than it was; a signal raised inside a chained handler, or one that it
+    // hands on by calling this one, goes on below it.
     let same = |s: &Crashing| s.context.load(Ordering::Relaxed) == context as usize;
+    let inside = |s: &Crashing| frame < s.frame.load(Ordering::Relaxed);
     let (slot, mut link) = match crashing(thread) {
-        Some((slot, link)) if sent || same(slot) => (Some(slot), link),
+        Some((slot, link)) if inside(slot) && (sent || same(slot)) => (Some(slot), link),
         Some((slot, _)) => (Some(slot), top),
         None => (take_slot(thread), top),
     };
@@ -205,6 +210,7 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         if let Some(slot) = slot {
             slot.word.store(thread << 8 | (link as u64 + 1), Ordering::Relaxed);
             slot.context.store(context as usize, Ordering::Relaxed);
+            slot.frame.store(frame, Ordering::Relaxed);
         }
         call(&action, signal, info, context);
         if !consume_raised() {
@@ -225,6 +231,7 @@ fn take_slot(thread: u64) -> Option<&'static Crashing> {
 fn release(slot: Option<&'static Crashing>) {
     if let Some(slot) = slot {
         slot.context.store(0, Ordering::Relaxed);
+        slot.frame.store(0, Ordering::Relaxed);
         slot.word.store(0, Ordering::Relaxed);
     }
 }
