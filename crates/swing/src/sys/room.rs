@@ -11,7 +11,6 @@
 //! are opened before, by [`prepare`]. A control group that gets its first limit later is not seen.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,9 +81,15 @@ impl Gauge {
     }
 }
 
-/// Reads the begin of a file; without an allocation.
+/// Reads the begin of a file; without an allocation, and without the C library, whose reading is a
+/// point where a thread can be cancelled: it may be inside the fault handler.
 fn read<'a>(file: &File, buffer: &'a mut [u8; READ_BYTES]) -> Option<&'a [u8]> {
-    let len = file.read_at(buffer, 0).ok()?;
+    let len = loop {
+        match rustix::io::pread(file, &mut buffer[..], 0) {
+            Err(rustix::io::Errno::INTR) => {}
+            read => break read.ok()?,
+        }
+    };
     Some(&buffer[..len])
 }
 
