@@ -5,7 +5,8 @@
 //! `mremap` that leaves the mapping where it is moves them, a gigabyte at a time where both places
 //! lie alike, to addresses that nobody knows. What remains is a mapping without pages, which is
 //! protected in microseconds, and finds its pages again when they are read: the memory is the
-//! file's. The tables that were moved are dropped later, when nobody waits.
+//! file's. The tables that were moved are dropped later, when nobody waits; until then the memory
+//! is mapped at an address that nobody knows as well, as writable as it was.
 //!
 //! Between the two calls the range can still be written, and what is written counts: the moment
 //! of the protection is the second call, exactly as without the first.

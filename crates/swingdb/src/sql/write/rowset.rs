@@ -81,13 +81,14 @@ fn pieces(ids: &UInt64Array) -> Vec<Range<usize>> {
     let segment = |id: u64| RowId(id).segment();
     let values: &[u64] = ids.values();
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return Vec::new() };
+    let whole = 0..values.len();
     if segment(*first) == segment(*last) {
-        return vec![0..values.len()];
+        return vec![whole];
     }
     let (mut found, mut start) = (Vec::new(), 0);
     for rows in values.chunk_by(|a, b| segment(*a) == segment(*b)) {
         if found.len() == MAX_PIECES {
-            return vec![0..values.len()];
+            return vec![whole];
         }
         found.push(start..start + rows.len());
         start += rows.len();
@@ -180,7 +181,8 @@ mod tests {
         assert!(ids.is_sorted() && values.is_sorted());
         let parts = |ids: Vec<u64>| pieces(&UInt64Array::from(ids));
         assert_eq!(parts(Vec::new()), Vec::<Range<usize>>::new());
-        assert_eq!(parts(vec![1, 2]), [0..2]);
+        let whole = 0..2;
+        assert_eq!(parts(vec![1, 2]), [whole]);
         assert_eq!(parts(vec![1, id(1, 0), id(1, 1), id(2, 0)]), [0..1, 1..3, 3..4]);
     }
 
