@@ -8,10 +8,10 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 
-use super::lift::Lifted;
 use rustix::io::Errno;
-
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
+
+use super::lift::Lifted;
 
 /// All spans begin at multiples of this, so that huge pages fit.
 pub(crate) const SPAN_ALIGN: usize = 2 << 20;
