@@ -2,7 +2,7 @@
 //! affair: a store of a thread that blocks SIGSEGV is not trapped (`docs/limits.md`).
 
 use libc::{c_int, sigset_t};
-use swing_calls::{Next, Slot, Use, strict_assert};
+use swing_calls::{Next, telling_mask};
 
 macro_rules! masks {
     ($($name:ident = $text:literal;)*) => {$(
@@ -18,12 +18,8 @@ macro_rules! masks {
             type Call = unsafe extern "C-unwind" fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
             // SAFETY: the C library's function of this name has this signature.
             let call = unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) };
-            let mut slot = Slot::new(before.cast(), size_of::<sigset_t>(), Use::Both);
-            strict_assert!(!slot.is_exposed(), "a mask is short enough to be replaced");
             // SAFETY: as the function asks for; a replaced mask is as long.
-            let result = unsafe { call(how, new, slot.at().cast()) };
-            slot.settle(result.into());
-            result
+            telling_mask(before, |before| unsafe { call(how, new, before) })
         }
     )*};
 }

@@ -3,7 +3,7 @@
 use libc::*;
 use swing::tracked;
 
-use crate::next::{Next, name};
+use crate::next::Next;
 use crate::slot::{Slot, Use, again};
 
 /// The most that the number of an `ioctl` says about the size of its argument; so much is made
@@ -25,7 +25,7 @@ macro_rules! commands {
         /// As the function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($arg: $kind),*, $($last: usize),*) -> c_int {
-            static NEXT: Next = Next::new(name!($name));
+            static NEXT: Next = Next::new(crate::name!($name));
             type Call = unsafe extern "C-unwind" fn($($kind),*, ...) -> c_int;
             // SAFETY: the C library's function of this name has this signature.
             let call = unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) };

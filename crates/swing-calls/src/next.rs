@@ -71,6 +71,7 @@ pub(crate) fn keeping_errno<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// A name as a C string.
+#[macro_export]
 macro_rules! name {
     ($name:ident) => {
         match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -83,11 +84,11 @@ macro_rules! name {
 /// The C library's own function of a name and a signature.
 macro_rules! own {
     ($name:ident($($kind:ty),* $(,)?) -> $result:ty) => {{
-        static NEXT: $crate::next::Next = $crate::next::Next::new($crate::next::name!($name));
+        static NEXT: $crate::next::Next = $crate::next::Next::new($crate::name!($name));
         type Call = unsafe extern "C-unwind" fn($($kind),*) -> $result;
         // SAFETY: the C library's function of this name has this signature.
         unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) }
     }};
 }
 
-pub(crate) use {name, own};
+pub(crate) use own;

@@ -8,7 +8,7 @@
 
 use std::mem::MaybeUninit;
 
-use libc::{EFAULT, c_int, c_void};
+use libc::{EFAULT, c_int, c_void, sigset_t};
 use swing::tracked;
 
 use crate::copy::{NOWHERE, load, store, touches_area};
@@ -159,6 +159,15 @@ impl Slot {
             pool::give(room);
         }
     }
+}
+
+/// Has `call` store a mask of signals, which may lie in an area.
+pub fn telling_mask(mask: *mut sigset_t, call: impl FnOnce(*mut sigset_t) -> c_int) -> c_int {
+    let mut slot = Slot::new(mask.cast(), size_of::<sigset_t>(), Use::Both);
+    strict_assert!(!slot.is_exposed(), "a mask is short enough to be replaced");
+    let result = call(slot.at().cast());
+    slot.settle(result.into());
+    result
 }
 
 /// Whether a call is to be tried again because a hook protected a structure before the kernel

@@ -75,16 +75,6 @@ pub unsafe extern "C-unwind" fn setbuf(stream: *mut FILE, room: *mut c_char) {
 type Call =
     unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> usize;
 
-/// A name as a C string.
-macro_rules! name {
-    ($name:ident) => {
-        match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-            Ok(name) => name,
-            Err(_) => panic!("a name has no zero byte"),
-        }
-    };
-}
-
 macro_rules! inner {
     ($after:path; $($name:ident)*) => {$(
         /// Has what the C library allocates for this outside of the heap.
@@ -95,7 +85,7 @@ macro_rules! inner {
         pub unsafe extern "C-unwind" fn $name(
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize
         ) -> usize {
-            static NEXT: Next = Next::new(name!($name));
+            static NEXT: Next = Next::new(swing_calls::name!($name));
             // SAFETY: the C library's function of this name gets every argument it was given, in
             // the place where it was given, all of them integers and pointers.
             let result = heap::outside(|| unsafe {

@@ -6,7 +6,7 @@
 
 use libc::*;
 
-use swing_calls::{Slot, Use, strict_assert};
+use swing_calls::{strict_assert, telling_mask};
 
 use super::own;
 use crate::heap;
@@ -52,15 +52,11 @@ macro_rules! masks {
             how: c_int, new: *const sigset_t, out: *mut sigset_t
         ) -> c_int {
             let next = own!($text: $name(c_int, *const sigset_t, *mut sigset_t) -> c_int);
-            let mut slot = Slot::new(out.cast(), size_of::<sigset_t>(), Use::Both);
-            strict_assert!(!slot.is_exposed(), "a mask is short enough to be replaced");
             // SAFETY: as the function asks for; a replaced mask is as long.
-            let result = unsafe {
+            telling_mask(out, |out| unsafe {
                 let set = if how == SIG_UNBLOCK { None } else { without_faults(new) };
-                next(how, set.as_ref().map_or(new, std::ptr::from_ref), slot.at().cast())
-            };
-            slot.settle(result.into());
-            result
+                next(how, set.as_ref().map_or(new, std::ptr::from_ref), out)
+            })
         }
     )*};
 }
