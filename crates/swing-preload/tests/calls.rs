@@ -25,7 +25,7 @@ fn calls_write_into_frozen_memory() {
             return;
         }
         // Kept, so that the program has to copy.
-        let _snapshot = namespace.hook_live(&name).unwrap();
+        let _snapshot = common::hook_now(&namespace, &name);
         assert!(go.write_all(b"x").is_ok(), "the program ended before {call}; {bad:#?}");
         let result = lines.next().unwrap_or_else(|| panic!("{call} ended the program"));
         if result != "good" {

@@ -11,7 +11,7 @@ use swing::{AreaName, Namespace};
 mod common;
 
 /// Much longer than any crash takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a program says after it was ready and `before` was done, and how it ends: exit code or
 /// signal.

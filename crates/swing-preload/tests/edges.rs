@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 use swing::{AreaName, Namespace};
 
 mod common;
@@ -63,7 +64,17 @@ fn calls_with_odd_arguments_do_what_they_do_elsewhere() {
     }
 }
 
-/// The same while hooks come all the time: in the middle of calls, too.
+/// Stops a thread of a test, also when it fails.
+struct AtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// The same while hooks come all the time: at least one before each call, and in the middle of
+/// calls, too.
 #[test]
 fn calls_do_what_they_do_elsewhere_while_others_hook() {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -71,22 +82,27 @@ fn calls_do_what_they_do_elsewhere_while_others_hook() {
     let expected = transcript(Command::new(&program), |_| {});
     let namespace = Namespace::open(home.path()).unwrap();
     let name = AreaName::new("program").unwrap();
-    let done = AtomicBool::new(false);
-    let (got, hooks) = std::thread::scope(|scope| {
-        let hooker = scope.spawn(|| {
-            let mut hooks = 0;
+    let (done, hooks) = (AtomicBool::new(false), AtomicU32::new(0));
+    let got = std::thread::scope(|scope| {
+        let _end = AtTheEnd(&done);
+        scope.spawn(|| {
             while !done.load(SeqCst) {
-                hooks += u32::from(namespace.hook_live(&name).is_ok());
-                std::thread::sleep(std::time::Duration::from_micros(300));
+                hooks.fetch_add(u32::from(namespace.hook_live(&name).is_ok()), SeqCst);
+                std::thread::sleep(Duration::from_micros(300));
             }
-            hooks
         });
         let command = common::start(home.path(), program.to_str().unwrap());
-        let got = transcript(command, |_| {});
-        done.store(true, SeqCst);
-        (got, hooker.join().unwrap())
+        let mut seen = 0;
+        transcript(command, |name| {
+            let begun = Instant::now();
+            while hooks.load(SeqCst) == seen {
+                assert!(begun.elapsed() < Duration::from_secs(60), "no hooks before {name}");
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            seen = hooks.load(SeqCst);
+        })
     });
-    assert!(hooks > 20, "{hooks} hooks");
+    assert!(hooks.load(SeqCst) as usize >= expected.len());
     for (expected, got) in expected.iter().zip(&got) {
         assert_eq!(got, expected);
     }

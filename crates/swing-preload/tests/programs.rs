@@ -9,7 +9,7 @@ use swing::{AreaName, Namespace, Snapshot};
 use swing_malloc::{Heap, Malloc};
 
 mod common;
-use common::{Ended, installed, start};
+use common::{Ended, hook_now, installed, start};
 
 /// The heap of the snapshot is whole, and its new owner goes on allocating in it.
 fn whole(snapshot: Snapshot) -> u64 {
@@ -238,7 +238,7 @@ fn redis_serves_clients_while_its_heap_is_hooked_and_scanned() {
     while load.0.try_wait().unwrap().is_none() || round < 3 {
         let text = format!("the value of round {round:04}");
         assert_eq!(client(&["set", "mark", &text]), "OK");
-        let snapshot = namespace.hook_live(&name).unwrap();
+        let snapshot = hook_now(&namespace, &name);
         assert_eq!(client(&["set", "mark", "something else, and longer"]), "OK");
         assert!(holds(&snapshot, text.as_bytes()), "the state of the hook's moment");
         assert!(whole(snapshot) > 1000);

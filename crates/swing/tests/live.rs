@@ -37,7 +37,7 @@ fn a_live_hook_sees_its_moment() {
         }
         for _ in 0..200 {
             let before = done.each_ref().map(|d| d.load(Ordering::SeqCst));
-            let snapshot = h.ns.hook_live(&name("a")).unwrap();
+            let snapshot = hook_now(&h, "a");
             for t in 0..2u64 {
                 let mut seen: Vec<u64> = (1..4).map(|n| value_in(&snapshot, place(t, n))).collect();
                 seen.sort_unstable();
@@ -58,14 +58,14 @@ fn refusing_and_allowing_again() {
     area.allow_live_hooks(true).unwrap();
     area.allow_live_hooks(true).unwrap();
     store(&area, data_at(0), 1);
-    assert_eq!(value_in(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 1);
+    assert_eq!(value_in(&hook_now(&h, "a"), data_at(0)), 1);
     area.allow_live_hooks(false).unwrap();
     assert!(matches!(h.ns.hook_live(&name("a")), Err(HookError::NotHookable { .. })));
     assert!(matches!(h.ns.hook(&name("a")), Err(HookError::NotHookable { .. })));
     store(&area, data_at(0), 2);
     area.allow_live_hooks(true).unwrap();
     store(&area, data_at(0), 3);
-    assert_eq!(value_in(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 3);
+    assert_eq!(value_in(&hook_now(&h, "a"), data_at(0)), 3);
     drop(area);
     assert!(!h.dir.path().join("a/live").exists());
     // Its owner is gone: the last shared state.
@@ -89,7 +89,7 @@ fn over_the_threshold_hooks_are_refused_until_memory_comes_back() {
     });
     assert!(refused.is_some_and(|r| r > 1), "{refused:?}");
     kept.clear();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while h.ns.hook_live(&name("a")).is_err() {
         assert!(Instant::now() < deadline);
         area.reclaim().unwrap();
@@ -151,7 +151,7 @@ fn hostile_clients_change_nothing() {
             }
             _ => drop(client),
         }
-        let snapshot = h.ns.hook_live(&name("a")).unwrap();
+        let snapshot = hook_now(&h, "a");
         assert_eq!(value_in(&snapshot, data_at(0)), round, "seed {seed}");
     }
 }
@@ -198,7 +198,7 @@ fn busy_and_dead_owners_leave_their_last_state() {
             store(&area, data_at(n % 5), n);
         }
     });
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !h.dir.path().join("a/live").exists() {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(1));
@@ -207,13 +207,13 @@ fn busy_and_dead_owners_leave_their_last_state() {
         let mapped = (0..5).filter(|i| s.is_mapped(&range(data_at(*i), 8)));
         mapped.map(|i| value_in(s, data_at(i))).max().unwrap_or(0)
     };
-    let mut last = 0;
-    for _ in 0..50 {
+    let (mut last, mut hooks) = (0, 0);
+    // On a busy machine its other thread answers all of these before it comes to its first store.
+    while last == 0 || hooks < 50 {
         let now = newest(&h.ns.hook_live(&name("a")).unwrap());
-        assert!(now >= last);
-        last = now;
+        assert!(now >= last && Instant::now() < deadline, "{now} after {last}, {hooks} hooks");
+        (last, hooks) = (now, hooks + 1);
     }
-    assert!(last > 0);
     owner.signal(libc::SIGSTOP);
     let before = Instant::now();
     let stopped = h.ns.hook_live(&name("a")).unwrap();
@@ -226,7 +226,7 @@ fn busy_and_dead_owners_leave_their_last_state() {
     let next = h.ns.open_area(&name("a")).unwrap();
     next.allow_live_hooks(true).unwrap();
     store(&next, data_at(0), u64::MAX);
-    assert_eq!(newest(&h.ns.hook_live(&name("a")).unwrap()), u64::MAX);
+    assert_eq!(newest(&hook_now(&h, "a")), u64::MAX);
 }
 
 /// A chain: hooked, written by plain stores, hooked from there.
@@ -237,7 +237,7 @@ fn hooked_areas_are_hooked_again() {
     (0..4).for_each(|i| store(&first, data_at(i), 100));
     let mut areas = vec![first];
     for n in 1..5u64 {
-        let snapshot = h.ns.hook_live(&name(&format!("n{}", n - 1))).unwrap();
+        let snapshot = hook_now(&h, &format!("n{}", n - 1));
         let area = snapshot.derive(Some(&name(&format!("n{n}")))).unwrap();
         area.allow_live_hooks(true).unwrap();
         store(&area, data_at(n - 1), n);
@@ -245,7 +245,7 @@ fn hooked_areas_are_hooked_again() {
     }
     areas.iter().for_each(|a| store(a, data_at(7), 7));
     for (n, _) in areas.iter().enumerate() {
-        let s = h.ns.hook_live(&name(&format!("n{n}"))).unwrap();
+        let s = hook_now(&h, &format!("n{n}"));
         for i in 0..4u64 {
             let expected = if i < n as u64 { i + 1 } else { 100 };
             assert_eq!(value_in(&s, data_at(i)), expected, "area {n} extent {i}");
@@ -284,7 +284,7 @@ fn a_moment_of_much_memory() {
         });
         for _ in 0..12 {
             let before = sweeps.load(Ordering::SeqCst);
-            let snapshot = h.ns.hook_live(&name("a")).unwrap();
+            let snapshot = hook_now(&h, "a");
             let seen: Vec<u64> = (0..EXTENTS).map(|i| value_in(&snapshot, data_at(i))).collect();
             assert!(seen[0] >= before, "{before} {seen:?}");
             assert!(seen.windows(2).all(|w| w[0] >= w[1]), "not one moment: {seen:?}");

@@ -76,6 +76,8 @@ fn combine(ns: &Namespace) {
     area.publish(Publish::Shared, b"C").unwrap();
     assert_eq!(area.stats().own.get(), 2 * DATA);
     say_number(2);
+    // A memfd goes with the process, unless somebody has hooked it by now.
+    next_line();
 }
 
 /// What every reader of C must see.

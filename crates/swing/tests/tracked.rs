@@ -288,7 +288,7 @@ fn k_stores_take_at_most_k_extents() {
         let mut snapshots = Vec::new();
         for live in [false, true, true] {
             match live {
-                true => snapshots.push(h.ns.hook_live(&name("a")).unwrap()),
+                true => snapshots.push(hook_now(&h, "a")),
                 false => {
                     area.publish(Publish::Shared, b"").unwrap();
                     snapshots.push(h.ns.hook(&name("a")).unwrap());

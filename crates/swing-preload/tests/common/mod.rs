@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
+use swing::{AreaName, Namespace, Snapshot};
 
 /// The library, built beside the tests.
 pub fn library() -> &'static Path {
@@ -49,6 +50,16 @@ pub fn start(home: &Path, program: &str) -> Command {
     command.env("LD_PRELOAD", library()).env("SWINGDB_HOME", home);
     command.env("SWING_PRELOAD_NAME", "program").env("SWING_PRELOAD_GIB", "8");
     command
+}
+
+/// A live hook that shows what the program has stored before the call. A program that gets no
+/// processor for [`swing::LIVE_TIMEOUT`] gives its last shared state, as it should: then it is
+/// asked again.
+pub fn hook_now(namespace: &Namespace, name: &AreaName) -> Snapshot {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let mut hooks = (0..20).map(|_| namespace.hook_live(name).unwrap());
+    let fresh = hooks.find(|hook| u128::from(hook.published_ns()) >= now.as_nanos());
+    fresh.expect("an answer of the program")
 }
 
 /// Killed at the latest when it is dropped.

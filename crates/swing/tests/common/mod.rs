@@ -90,6 +90,20 @@ pub fn value_in(snapshot: &Snapshot, at: u64) -> u64 {
     u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
 }
 
+/// A live hook that shows all that was stored before the call. An owner that gets no processor for
+/// [`swing::LIVE_TIMEOUT`] gives its last shared state, as it should: then it is asked again.
+pub fn hook_now(h: &Home, text: &str) -> Snapshot {
+    const TRIES: u32 = 20;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    for _ in 0..TRIES {
+        let snapshot = h.ns.hook_live(&name(text)).unwrap();
+        if u128::from(snapshot.published_ns()) >= now.as_nanos() {
+            return snapshot;
+        }
+    }
+    panic!("the owner of {text} has not answered {TRIES} times");
+}
+
 /// Whether all of a range of a snapshot holds one byte.
 pub fn snapshot_is(snapshot: &Snapshot, start: u64, len: u64, byte: u8) -> bool {
     read_snapshot(snapshot, start, len).iter().all(|b| *b == byte)
