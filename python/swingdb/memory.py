@@ -19,7 +19,8 @@ somebody stores. Where workers need a consistent view that they may modify, this
 ([1, 2, 3, 0], [100, 2, 3, 4])
 
 An area is found by its token, a number, or by a name. Pickling an area passes these, not its
-contents; what arrives in a worker is a hook of the state published last.
+contents; what arrives in a worker is a hook of the state published last, or an error when the area
+is gone: never another area that got its token meanwhile.
 
 >>> prices = memory.create(4096, name="prices")
 >>> prices.buffer[0] = 7
@@ -44,9 +45,10 @@ import ctypes
 import math
 import operator
 import os
+import secrets
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from swingdb import _internal
 from swingdb.errors import OperationalError
@@ -59,6 +61,7 @@ __all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "writabl
 Buffer = TypeVar("Buffer")
 _AT_ORIGIN, _PUBLISHED = 1, 2
 _BUSY = -11
+_NOT_FOUND = -2
 _MAX_TOKEN = 4095
 _MAX_TRIES = 100
 _MAX_NAME = 255
@@ -160,6 +163,8 @@ class Area:
         self._mapping: _Mapping | None = _Mapping(area)
         self._length = length
         self._name = name
+        #: A name that only pickles know, of an area that has no other.
+        self._pickled: str | None = None
 
     def _live(self) -> _Area:
         if self._mapping is None:
@@ -194,8 +199,17 @@ class Area:
         whole.mapping = self._mapping
         return memoryview(whole).cast("B")
 
-    def array(self, shape: Any, dtype: Any = "float64", offset: int = 0) -> np.ndarray:
-        """A writable array over the memory at ``offset``; it keeps the memory alive."""
+    def array(
+        self,
+        shape: Any,
+        dtype: Any = "float64",
+        offset: int = 0,
+        order: Literal["C", "F"] = "C",
+    ) -> np.ndarray:
+        """A writable array over the memory at ``offset``; it keeps the memory alive.
+
+        ``order`` is that of NumPy: ``"C"``, rows lie together, or ``"F"``, columns do.
+        """
         import numpy as np
 
         kind = np.dtype(dtype)
@@ -208,7 +222,7 @@ class Area:
         needed = offset + math.prod(lengths) * kind.itemsize
         if needed > self._length:
             raise ValueError(f"the array ends at byte {needed}, the area has {self._length}")
-        return np.ndarray(lengths, kind, buffer=self.buffer, offset=offset)
+        return np.ndarray(lengths, kind, self.buffer, offset, order=order)
 
     def copy(self) -> Area:
         """A new area of this process with the present contents, in constant time.
@@ -241,7 +255,7 @@ class Area:
     def release(self) -> None:
         """Gives the area up; its memory goes with the last array or buffer over it."""
         if self._mapping is not None:
-            if self._name is not None:
+            if self._name is not None or self._pickled is not None:
                 _library().swing_set_name(self.token, b"")
             _library().swing_allow_hooks(self.token, 0)
             self._mapping = None
@@ -253,7 +267,17 @@ class Area:
         self.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _hook_from_pickle, (self._name or self.token, self._length, _home[0])
+        which = self._name or self._pickled or self._name_for_pickle()
+        return _hook_from_pickle, (which, self._length, _home[0])
+
+    def _name_for_pickle(self) -> int | str:
+        """What leads to this area and, once it is released, to no other, as a token would."""
+        name = f".pickled-{os.getpid()}-{secrets.token_hex(8)}"
+        if _library().swing_set_name(self.token, name.encode()) < 0:
+            # In a forked child, which cannot name what is its parent's.
+            return self.token
+        self._pickled = name
+        return name
 
 
 def create(length: int, *, name: str | None = None) -> Area:
@@ -317,6 +341,10 @@ def _hook_from_pickle(which: int | str, length: int, home: str | None) -> Area:
         hooked = hook(which)
     finally:
         _set_variable(own)
+    if len(hooked) < length:
+        hooked.release()
+        text = f"the pickled area of {length} bytes is gone, and {which!r} is a smaller one now"
+        raise MemoryError(text, code=_NOT_FOUND)
     hooked._length = length
     return hooked
 

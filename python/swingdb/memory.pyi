@@ -1,4 +1,4 @@
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -28,7 +28,11 @@ class Area:
     @property
     def buffer(self) -> memoryview: ...
     def array(
-        self, shape: Shape, dtype: DTypeLike = "float64", offset: int = 0
+        self,
+        shape: Shape,
+        dtype: DTypeLike = "float64",
+        offset: int = 0,
+        order: Literal["C", "F"] = "C",
     ) -> NDArray[Any]: ...
     def copy(self) -> Area: ...
     def publish(self) -> None: ...

@@ -6,6 +6,7 @@ import ast
 import doctest
 import gc
 import multiprocessing
+import os
 import pickle
 import re
 import socket
@@ -105,6 +106,56 @@ def test_workers_get_the_name_and_a_copy_of_their_own(method):
     assert array[0] == 1000 and array[1:].max() == 1
 
 
+def reused(token, length, **options):
+    """A new area that got the token of one that is gone."""
+    for _ in range(5000):
+        area = memory.create(length, **options)
+        area.publish()
+        if area.token == token:
+            return area
+        del area
+    raise AssertionError(f"nobody gets token {token} again")
+
+
+def test_a_pickle_never_leads_to_another_area():
+    area = memory.create(64 << 20)
+    area.publish()
+    token, pickled = area.token, pickle.dumps(area)
+    assert pickle.dumps(area) == pickled and area.name is None
+    assert len(pickle.loads(pickled)) == 64 << 20
+    area.release()
+    gc.collect()
+    for length in (4096, 64 << 20):
+        other = reused(token, length)
+        with pytest.raises(memory.MemoryError, match="no living area") as gone:
+            pickle.loads(pickled)
+        assert gone.value.code == -2
+        del other
+    # A name is what it says: the area that has it now, if that is long enough.
+    named = memory.create(64 << 20, name="given again")
+    pickled = pickle.dumps(named)
+    named.release()
+    shorter = memory.create(4096, name="given again")
+    shorter.publish()
+    with pytest.raises(memory.MemoryError, match="smaller one now") as gone:
+        pickle.loads(pickled)
+    assert gone.value.code == -2 and len(pickle.loads(pickle.dumps(shorter))) == 4096
+
+
+def test_a_forked_child_pickles_what_is_its_parents():
+    area = memory.create(4096)
+    area.array(1, "u1")[0] = 9
+    area.publish()
+    receiving, sending = os.pipe()
+    if (pid := os.fork()) == 0:
+        os.write(sending, pickle.dumps(area))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as pipe:
+        assert pickle.loads(pipe.read()).buffer[0] == 9
+
+
 def test_a_worker_with_another_environment_finds_the_area(monkeypatch, tmp_path):
     area = memory.create(4096)
     area.array((1,), "int64")[0] = 5
@@ -175,6 +226,11 @@ def test_arrays_that_do_not_fit_are_refused():
     assert area.array(100, "uint8").shape == (100,)
     assert area.array((5, 5), "f4").nbytes == 100 and area.array([2, 0], "f8").size == 0
     assert area.array((), "i4", offset=96).shape == ()
+    columns = area.array((5, 5), "f4", order="F")
+    columns[:, 1] = 1
+    assert columns.flags.f_contiguous and area.array(25, "f4")[5:10].tolist() == [1] * 5
+    with pytest.raises(ValueError, match="order"):
+        area.array((5, 5), "f4", order="rows")
     for shape, dtype, offset in (
         ((101,), "uint8", 0), ((13,), "int64", 0), ((1,), "uint8", 100), ((-1,), "uint8", 0),
         ((10,), "uint8", -1), ((10,), "uint8", 101), ((1 << 40, 1 << 40), "uint8", 0),
