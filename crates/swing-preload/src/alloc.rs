@@ -237,13 +237,38 @@ pub unsafe extern "C" fn aligned_alloc(align: size_t, len: size_t) -> *mut c_voi
     if align.is_power_of_two() { get(len, align) } else { fail(libc::EINVAL) }
 }
 
-/// The older `memalign`.
+/// The older `memalign`, which takes the next power of two, as glibc's does.
 ///
 /// # Safety
 /// None needed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(align: size_t, len: size_t) -> *mut c_void {
-    if align.is_power_of_two() { get(len, align) } else { fail(libc::EINVAL) }
+    match align.checked_next_power_of_two() {
+        Some(align) => get(len, align),
+        None => fail(libc::EINVAL),
+    }
+}
+
+/// C23's `free` of a block whose length the program knows.
+///
+/// # Safety
+/// As [`free`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(block: *mut c_void, len: size_t) {
+    debug_assert!(block.is_null() || usable(block) >= len, "as long as it was asked for");
+    // SAFETY: the caller's promise.
+    unsafe { free(block) };
+}
+
+/// C23's `free` of a block of `aligned_alloc`.
+///
+/// # Safety
+/// As [`free`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: size_t, len: size_t) {
+    debug_assert!(block.addr().is_multiple_of(align.max(1)), "aligned as it was asked for");
+    // SAFETY: the caller's promise.
+    unsafe { free_sized(block, len) };
 }
 
 /// The older `valloc`.

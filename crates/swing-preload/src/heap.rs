@@ -1,9 +1,11 @@
 //! The one heap of the process: made by a constructor, paused around forks.
 
+use crate::ending;
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use swing::{AreaName, AreaOptions, ByteLen, Namespace};
 use swing_calls::strict_assert;
 use swing_malloc::{Heap, HeapOptions, Malloc, MallocPause};
@@ -14,6 +16,9 @@ static HEAP: AtomicPtr<Malloc> = AtomicPtr::new(null_mut());
 static ANY: AtomicPtr<Malloc> = AtomicPtr::new(null_mut());
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
+/// The process that takes the heap's names away when it ends, and where they are.
+static LEAVING: AtomicU32 = AtomicU32::new(0);
+static HOME: OnceLock<PathBuf> = OnceLock::new();
 /// The guard that the prepare handler hands to the other two.
 static PAUSE: AtomicPtr<MallocPause<'static>> = AtomicPtr::new(null_mut());
 
@@ -81,6 +86,10 @@ pub(crate) fn usable(offset: u64) -> usize {
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
 extern "C" fn start() {
     outside(|| {
         if let Err(error) = make() {
@@ -92,7 +101,8 @@ extern "C" fn start() {
 fn make() -> Result<(), Box<dyn std::error::Error>> {
     assert!(HEAP.load(Ordering::SeqCst).is_null(), "a process has one heap");
     let namespace = Namespace::open_default()?;
-    let own = format!("heap-{}", std::process::id());
+    let own = ending::anonymous(std::process::id());
+    ending::sweep(&namespace);
     let name = std::env::var("SWING_PRELOAD_NAME").unwrap_or_else(|_| own.clone());
     let gib = std::env::var("SWING_PRELOAD_GIB").ok().and_then(|gib| gib.parse().ok());
     let options = AreaOptions::with_reserve(ByteLen::gib(gib.unwrap_or(64)));
@@ -122,6 +132,9 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     if refused != 0 {
         return Err("no fork handler".into());
     }
+    LEAVING.store(std::process::id(), Ordering::SeqCst);
+    let home = std::path::absolute(namespace.path())?;
+    HOME.get_or_init(|| home);
     let (base, len) = (area.base().as_ptr() as usize, area.geometry().reserve().0 as usize);
     assert!(area.is_tracked() && base.is_multiple_of(4096), "stores are trapped, pages whole");
     assert!(base.checked_add(len).is_some(), "no block's end wraps");
@@ -132,6 +145,20 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     HEAP.store(heap, Ordering::SeqCst);
     crate::calls::begin();
     Ok(())
+}
+
+/// At an orderly end of the process that made the heap.
+extern "C" fn end() {
+    if LEAVING.swap(0, Ordering::SeqCst) != std::process::id() {
+        return;
+    }
+    outside(|| {
+        // SAFETY: as in `with`.
+        let heap = unsafe { HEAP.load(Ordering::SeqCst).as_ref() };
+        if let (Some(heap), Some(home)) = (heap, HOME.get()) {
+            ending::leave(heap.heap().area(), home);
+        }
+    });
 }
 
 extern "C" fn before_fork() {

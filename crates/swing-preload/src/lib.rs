@@ -25,7 +25,9 @@
 
 mod alloc;
 mod calls;
+mod ending;
 mod heap;
+mod tuning;
 
 #[global_allocator]
 static OWN: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,0 +1,153 @@
+//! A heap ends with its program, however that ends, and takes nothing from those who have it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use swing::{AreaName, Namespace, Snapshot};
+use swing_malloc::{Heap, Malloc};
+
+mod common;
+use common::Ended;
+
+/// Fills some memory, says so, and waits to be told how to end.
+const PROGRAM: &str = r#"
+import os, signal, sys
+kept = [bytes([i % 251]) * 100_000 for i in range(300)]
+print("ready", flush=True)
+how = sys.stdin.readline().strip()
+if how == "kill": os.kill(os.getpid(), signal.SIGKILL)
+if how == "hard": os._exit(0)
+if how == "exec": os.execv("/bin/sh", ["sh", "-c", "exit 0"])
+if how == "child":
+    if (pid := os.fork()) == 0: sys.exit(0)
+    os.waitpid(pid, 0)
+    print(len(os.listdir(os.environ["SWINGDB_HOME"])), flush=True)
+    sys.stdin.readline()
+if how == "away": os.chdir("/")
+"#;
+
+fn python(home: &Path, named: bool) -> (Ended, impl FnMut(&str), impl FnMut() -> String) {
+    let mut command = common::start(home, "python3");
+    if !named {
+        command.env_remove("SWING_PRELOAD_NAME");
+    }
+    command.args(["-c", PROGRAM]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child: Child = command.spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut lines = BufReader::new(output).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let tell = move |line: &str| writeln!(input, "{line}").unwrap();
+    (Ended(child), tell, move || lines.next().unwrap().unwrap())
+}
+
+/// What is in the namespace, without its own files.
+fn left(home: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(home).unwrap().map(|e| e.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn hooked(namespace: &Namespace) -> Snapshot {
+    namespace.hook_live(&AreaName::new("program").unwrap()).unwrap()
+}
+
+/// The heap is whole, and holds what the program put there.
+fn is_whole(snapshot: Snapshot) {
+    let malloc = Malloc::open(Heap::open(Arc::new(snapshot.derive(None).unwrap())).unwrap());
+    let report = malloc.unwrap().check().unwrap();
+    assert!(report.bytes > 300 * 100_000, "{report:?}");
+}
+
+#[test]
+fn nothing_is_left_of_a_heap_that_nobody_has() {
+    if !common::installed("python3") {
+        return;
+    }
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    for named in [true, false] {
+        for how in ["exit", "away"] {
+            let (mut child, mut tell, _) = python(home.path(), named);
+            assert_eq!(left(home.path()).len(), 1);
+            tell(how);
+            assert!(child.0.wait().unwrap().success());
+            assert_eq!(left(home.path()), [""; 0], "{how}, named: {named}");
+        }
+    }
+}
+
+#[test]
+fn who_has_hooked_a_heap_keeps_it() {
+    if !common::installed("python3") {
+        return;
+    }
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let namespace = Namespace::open(home.path()).unwrap();
+    let (mut child, mut tell, _) = python(home.path(), true);
+    let (first, second) = (hooked(&namespace), hooked(&namespace));
+    let derived = Arc::new(second.derive(None).unwrap());
+    tell("exit");
+    assert!(child.0.wait().unwrap().success());
+    let gone = namespace.hook(&AreaName::new("program").unwrap());
+    assert!(gone.is_err(), "its name is free: {gone:?}");
+    namespace.gc().unwrap();
+    Malloc::open(Heap::open(derived).unwrap()).unwrap().check().unwrap();
+    drop(second);
+    // Derived only now, from what lies aside.
+    is_whole(first);
+    namespace.gc().unwrap();
+    assert_eq!(left(home.path()), [""; 0], "the last of them takes it away");
+}
+
+#[test]
+fn what_killed_programs_left_goes_with_the_next_start() {
+    if !common::installed("python3") {
+        return;
+    }
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut running: Vec<_> = (0..2).map(|_| python(home.path(), false)).collect();
+    for how in ["kill", "hard", "exec"] {
+        let (mut child, mut tell, _) = python(home.path(), false);
+        tell(how);
+        child.0.wait().unwrap();
+    }
+    // A start takes away what ended before it; the program that `exec` began has done so.
+    let (mut child, mut tell, _) = python(home.path(), false);
+    assert_eq!(left(home.path()).len(), 3, "those of living programs stay");
+    tell("exit");
+    assert!(child.0.wait().unwrap().success());
+    for (child, tell, _) in &mut running {
+        tell("exit");
+        assert!(child.0.wait().unwrap().success());
+    }
+    assert_eq!(left(home.path()), [""; 0]);
+}
+
+#[test]
+fn a_child_that_ends_takes_nothing_away() {
+    if !common::installed("python3") {
+        return;
+    }
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let namespace = Namespace::open(home.path()).unwrap();
+    let (mut child, mut tell, mut said) = python(home.path(), true);
+    tell("child");
+    assert_eq!(said(), "1");
+    is_whole(hooked(&namespace));
+    tell("");
+    assert!(child.0.wait().unwrap().success());
+    namespace.gc().unwrap();
+    assert_eq!(left(home.path()), [""; 0]);
+}
+
+#[test]
+fn a_pipeline_of_many_programs_leaves_no_memory() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut command: Command = common::start(home.path(), "bash");
+    command.env_remove("SWING_PRELOAD_NAME");
+    let script = "for i in $(seq 10); do seq 2000 | sort -n | tail -1; done | sort | uniq -c";
+    let done = command.args(["-c", script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&done.stdout).trim(), "10 2000");
+    assert_eq!(left(home.path()), [""; 0]);
+}
