@@ -68,6 +68,7 @@ mod moving;
 mod name;
 mod namespace;
 mod options;
+mod planes;
 mod presence;
 mod protect;
 mod publish;

@@ -6,10 +6,10 @@
 //! is more spare memory than a small allowance. The allowance is what makes the extents that every
 //! commit touches alternate between two planes without allocating pages each time.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use crate::geometry::{Geometry, MAX_PLANES};
+use crate::planes::{PlaneTable, Planes};
 use crate::units::{ByteLen, Epoch, ExtentId};
 
 /// Entries of the list of spare versions that may be out of date, besides as many as are not.
@@ -45,13 +45,6 @@ struct Retired {
     born: Epoch,
 }
 
-/// The planes of one extent that are not free.
-#[derive(Clone, Debug, Default)]
-struct Planes {
-    retired: Vec<u32>,
-    spare: Vec<u32>,
-}
-
 /// A plane to write a new version into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
@@ -60,27 +53,10 @@ pub(crate) struct Choice {
     pub spare: bool,
 }
 
-/// Spreads the numbers of extents, by the golden ratio. They are this process's own, so nobody can
-/// choose them to collide, and thousands are looked up when a manifest goes.
-#[derive(Clone, Copy, Debug, Default)]
-struct ByNumber(u64);
-
-impl Hasher for ByNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
-    }
-}
-
 /// All versions but the current ones.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    planes: HashMap<ExtentId, Planes, BuildHasherDefault<ByNumber>>,
+    planes: PlaneTable,
     /// By the epoch at which they were freed.
     retired: BTreeMap<Epoch, Vec<Retired>>,
     /// What became spare, oldest first. What has been taken since is left in it until it is met:
@@ -128,16 +104,15 @@ impl Versions {
         prefer: [Option<u32>; 2],
     ) -> Option<Choice> {
         let none = Planes::default();
-        let planes = self.planes.get(&extent).unwrap_or(&none);
-        let fits = |p: &u32| current != Some(*p) && !planes.retired.contains(p);
-        let cheap = |p: &u32| {
-            geometry.is_small(extent) || planes.spare.is_empty() || planes.spare.contains(p)
-        };
+        let planes = self.planes.get(extent).unwrap_or(&none);
+        let fits = |p: &u32| current != Some(*p) && !planes.is_retired(*p);
+        let latest = planes.spare().next();
+        let cheap = |p: &u32| geometry.is_small(extent) || latest.is_none() || planes.is_spare(*p);
         let joins = prefer.into_iter().flatten().find(|p| fits(p) && cheap(p));
-        let plane = joins.or(planes.spare.last().copied());
+        let plane = joins.or(latest);
         let plane = plane.or_else(|| (0..MAX_PLANES).find(fits))?;
         assert!(current != Some(plane), "INV-AREA-2: a spare plane is not the current one");
-        Some(Choice { plane, spare: planes.spare.contains(&plane) })
+        Some(Choice { plane, spare: planes.is_spare(plane) })
     }
 
     /// As `peek`, but neither in the present plane nor in `crowd`.
@@ -148,9 +123,9 @@ impl Versions {
         crowd: u32,
     ) -> Option<Choice> {
         let none = Planes::default();
-        let planes = self.planes.get(&extent).unwrap_or(&none);
-        let fits = |p: &u32| current != Some(*p) && *p != crowd && !planes.retired.contains(p);
-        let spare = planes.spare.iter().copied().find(|p| fits(p));
+        let planes = self.planes.get(extent).unwrap_or(&none);
+        let fits = |p: &u32| current != Some(*p) && *p != crowd && !planes.is_retired(*p);
+        let spare = planes.spare().find(|p| fits(p));
         let plane = spare.or_else(|| (0..MAX_PLANES).find(fits))?;
         assert!(current != Some(plane) && plane != crowd, "apart from both");
         Some(Choice { plane, spare: spare.is_some() })
@@ -159,18 +134,17 @@ impl Versions {
     /// Whether a plane of an extent holds no version that a live manifest shows (the current one
     /// aside, which is not known here).
     pub(crate) fn is_free(&self, extent: ExtentId, plane: u32) -> bool {
-        self.planes.get(&extent).is_none_or(|planes| !planes.retired.contains(&plane))
+        self.planes.get(extent).is_none_or(|planes| !planes.is_retired(plane))
     }
 
     /// Takes a plane that is spare or free; whether it was spare.
     pub(crate) fn take(&mut self, geometry: &Geometry, extent: ExtentId, plane: u32) -> bool {
         assert!(self.is_free(extent, plane), "INV-AREA-1: {extent} in plane {plane} is visible");
-        let Some(planes) = self.planes.get_mut(&extent) else { return false };
-        let Some(at) = planes.spare.iter().position(|p| *p == plane) else { return false };
-        planes.spare.swap_remove(at);
-        if planes.spare.is_empty() && planes.retired.is_empty() {
-            self.planes.remove(&extent);
+        if !self.is_spare(extent, plane) {
+            return false;
         }
+        let removed = self.planes.get_mut(extent).remove(plane, true);
+        assert!(removed, "INV-AREA-2: one version is in one state");
         self.forget_spare(geometry, extent);
         true
     }
@@ -185,7 +159,7 @@ impl Versions {
     }
 
     fn is_spare(&self, extent: ExtentId, plane: u32) -> bool {
-        self.planes.get(&extent).is_some_and(|planes| planes.spare.contains(&plane))
+        self.planes.get(extent).is_some_and(|planes| planes.is_spare(plane))
     }
 
     /// Drops what is spare no longer, or listed twice, when that is most of the list.
@@ -216,7 +190,7 @@ impl Versions {
 
     /// The extents with planes that are not free.
     pub(crate) fn extents(&self) -> impl Iterator<Item = ExtentId> + '_ {
-        self.planes.keys().copied()
+        self.planes.iter().map(|(extent, _)| extent)
     }
 
     /// The live state no longer shows a version.
@@ -246,26 +220,15 @@ impl Versions {
         born: Epoch,
         freed: Epoch,
     ) {
-        assert!(plane < MAX_PLANES && born < freed, "some manifest shows it");
-        let planes = self.planes.entry(extent).or_default();
-        assert!(
-            !planes.spare.contains(&plane) && !planes.retired.contains(&plane),
-            "INV-AREA-2: one version is in one state"
-        );
-        planes.retired.push(plane);
+        assert!(born < freed, "some manifest shows it");
+        self.planes.get_mut(extent).add(plane, false);
         self.retired.entry(freed).or_default().push(Retired { extent, plane, born });
         self.retired_bytes += geometry.len(extent).0;
     }
 
     /// Adds a plane that has memory nobody can see.
     pub(crate) fn add_spare(&mut self, geometry: &Geometry, extent: ExtentId, plane: u32) {
-        assert!(plane < MAX_PLANES, "it came from a plane");
-        let planes = self.planes.entry(extent).or_default();
-        assert!(
-            !planes.spare.contains(&plane) && !planes.retired.contains(&plane),
-            "INV-AREA-2: one version is in one state"
-        );
-        planes.spare.push(plane);
+        self.planes.get_mut(extent).add(plane, true);
         self.spare_order.push_back((extent, plane));
         self.spare_count += 1;
         self.spare_bytes += geometry.len(extent).0;
@@ -302,16 +265,14 @@ impl Versions {
             if group.is_empty() {
                 self.retired.remove(&freed);
             }
+            // Side by side in the tables, and then in those of whoever looks at what has changed.
+            done.sort_unstable_by_key(|v: &Retired| v.extent);
             for v in done {
                 let len = geometry.len(v.extent).0;
                 assert!(self.retired_bytes >= len, "sums follow the versions");
                 self.retired_bytes -= len;
-                let retired = self.planes.get_mut(&v.extent).map(|planes| &mut planes.retired);
-                let listed = retired.and_then(|planes| {
-                    let at = planes.iter().position(|p| *p == v.plane)?;
-                    Some(planes.swap_remove(at))
-                });
-                assert_eq!(listed, Some(v.plane), "INV-AREA-2: a retired version has its plane");
+                let listed = self.planes.get_mut(v.extent).remove(v.plane, false);
+                assert!(listed, "INV-AREA-2: a retired version has its plane");
                 self.add_spare(geometry, v.extent, v.plane);
             }
         }
@@ -344,12 +305,8 @@ impl Versions {
                 continue;
             }
             let len = geometry.len(extent).0;
-            if let Some(planes) = self.planes.get_mut(&extent) {
-                planes.spare.retain(|p| *p != plane);
-                if planes.spare.is_empty() && planes.retired.is_empty() {
-                    self.planes.remove(&extent);
-                }
-            }
+            let removed = self.planes.get_mut(extent).remove(plane, true);
+            assert!(removed, "INV-AREA-2: one version is in one state");
             self.forget_spare(geometry, extent);
             taken += len;
             ranges.push((geometry.plane_offset(plane, geometry.start(extent)), len));
@@ -367,11 +324,8 @@ impl Versions {
         let spare: u64 = listed.iter().map(|(e, _)| geometry.len(*e).0).sum();
         assert_eq!((spare, listed.len()), (self.spare_bytes, self.spare_count));
         assert!(self.spare_order.len() <= 2 * self.spare_count + ORDER_SLACK + 1);
-        for planes in self.planes.values() {
-            for p in &planes.retired {
-                assert!(!planes.spare.contains(p), "INV-AREA-2");
-            }
-        }
+        let spare = self.planes.iter().map(|(_, planes)| planes.spare().count()).sum::<usize>();
+        assert_eq!(spare, self.spare_count);
     }
 }
 
@@ -393,6 +347,8 @@ pub(crate) fn merge(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     fn geometry() -> Geometry {
