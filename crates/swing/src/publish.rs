@@ -131,15 +131,21 @@ impl Core {
     /// What a publish made superfluous is given back: `superseded` are the manifests that were
     /// current before it.
     pub(crate) fn follow_up(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {
-        {
-            let mut state = self.lock_for_change()?;
-            let committed = self.commit_shared(&mut state)?;
-            for old in committed.into_iter().chain(superseded.into_iter().flatten()) {
-                self.retire_if_possible(&mut state, old)?;
-            }
-            self.reclaim_some(&mut state)?;
-        }
+        let retired = self.retire_superseded(superseded);
+        self.end_settling();
+        retired?;
         self.drop_lifted()
+    }
+
+    fn retire_superseded(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {
+        let mut state = self.lock_for_change()?;
+        let committed = self.commit_shared(&mut state)?;
+        for old in committed.into_iter().chain(superseded.into_iter().flatten()) {
+            self.retire_if_possible(&mut state, old)?;
+        }
+        // What stores wait for is decided.
+        self.end_settling();
+        self.reclaim_some(&mut state)
     }
 
     /// Makes the newest shared state the committed one; which was that before.
@@ -157,6 +163,10 @@ impl Core {
         kind: Kind,
         payload: &[u8],
     ) -> Result<(Epoch, [Option<Epoch>; 2])> {
+        self.publish_new(kind, payload).inspect_err(|_| self.end_settling())
+    }
+
+    fn publish_new(&self, kind: Kind, payload: &[u8]) -> Result<(Epoch, [Option<Epoch>; 2])> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let limit = MAX_PAYLOAD_BYTES as u64;
             return Err(Fault::Limit { what: "bytes of payload", limit });

@@ -21,8 +21,9 @@ use crate::extents::{
 use crate::sys::{futex, mem, process, room};
 use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
 
-/// After so many logged extents they are written down, and older ones protected early: that takes
-/// far longer where pages are small.
+/// After so many logged extents they are written down, and older ones protected early. That
+/// interrupts whoever stores; on the other hand a hook has to do what is left, which takes far
+/// longer where pages are small.
 const LOG_STEP: u32 = 8;
 const LOG_STEP_SMALL: u32 = 2;
 
@@ -115,7 +116,7 @@ impl Tracked {
     /// The write barrier for the extent of one address.
     fn make_private(&self, address: usize) -> bool {
         let extent = self.extent_at(address);
-        let (mut tries, mut doubts) = (0, 0);
+        let (mut tries, mut doubts, mut settled) = (0, 0, false);
         loop {
             let word = self.states.word(extent);
             match extents::state_of(word) {
@@ -145,6 +146,10 @@ impl Tracked {
                     if let Err(e) = self.write_in_place(extent, word) {
                         return self.refuse(address, e);
                     }
+                }
+                FROZEN if word & SPARE == 0 && !settled => {
+                    self.settling.wait();
+                    settled = true;
                 }
                 state => {
                     debug_assert!(state == ABSENT || state == FROZEN);

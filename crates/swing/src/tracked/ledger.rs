@@ -301,6 +301,9 @@ impl Core {
         if why == Freeze::Hold && result.is_ok() {
             tracked.gate.hold(&closed);
         }
+        if why == Freeze::Publish && tracked.hooked_live.load(Ordering::Relaxed) {
+            tracked.settling.begin();
+        }
         drop(closed);
         for extent in frozen.into_iter().chain(again) {
             if self.states.word(extent) & UNARMED != 0 {

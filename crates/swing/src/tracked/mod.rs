@@ -53,6 +53,7 @@ mod fault;
 mod gate;
 pub(crate) mod keeper;
 mod ledger;
+mod settling;
 mod signal;
 mod table;
 
@@ -66,6 +67,7 @@ pub(crate) use ahead::Ahead;
 pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
 pub(crate) use gate::Closed;
 use gate::Gate;
+use settling::Settling;
 pub use signal::rearm;
 
 use crate::area::{Area, Core};
@@ -89,6 +91,8 @@ pub(crate) struct Tracked {
     in_memory: bool,
     generation: u64,
     pub gate: Gate,
+    /// What the newest publish has superseded is about to become spare.
+    pub settling: Settling,
     /// The log: extents made private by the handler, each pointing to the next; numbers are one
     /// too high, so that 0 is the end.
     head: AtomicU32,
@@ -207,6 +211,7 @@ impl Core {
             in_memory: self.in_memory,
             generation: self.generation,
             gate: Gate::default(),
+            settling: Settling::default(),
             head: AtomicU32::new(0),
             links,
             logged: AtomicU32::new(0),
@@ -257,6 +262,13 @@ impl Core {
     pub(crate) fn expect_live_hooks(&self, expected: bool) {
         if let Some(tracked) = self.tracked.get() {
             tracked.hooked_live.store(expected, Ordering::Relaxed);
+        }
+    }
+
+    /// Stores wait no longer for what the newest publish sets free.
+    pub(crate) fn end_settling(&self) {
+        if let Some(tracked) = self.tracked.get() {
+            tracked.settling.end();
         }
     }
 
