@@ -24,7 +24,7 @@ use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
 /// After so many logged extents they are written down, and older ones protected early. That
 /// interrupts whoever stores; on the other hand a hook has to do what is left, which takes far
 /// longer where pages are small.
-const LOG_STEP: u32 = 8;
+const LOG_STEP: u32 = 64;
 const LOG_STEP_SMALL: u32 = 2;
 
 /// How often a private extent is found not to be writable before the fault counts as a crash: an
