@@ -21,6 +21,7 @@ impl Drop for Area {
         crate::fork::unregister(&self.core);
         self.core.stop_tracking();
         let _ = self.core.close();
+        crate::fork::wait_for_keeper(&self.core);
     }
 }
 

@@ -22,13 +22,14 @@
 //! close-on-exec.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once, Weak};
 
 use crate::area::{Core, State};
 use crate::extents::PRIVATE;
 use crate::lease::Lease;
 use crate::memory::RetainedLock;
+use crate::namespace::Namespace;
 use crate::publish::manifest_name;
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::process;
@@ -38,6 +39,12 @@ use crate::versions::merge;
 /// The open areas of this process.
 static OPEN: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 static HANDLERS: Once = Once::new();
+/// The area that the keeper is at work with, by the address of its core; 0: none. Set with the
+/// registry locked.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// The keeper finds a closed area closed at once; that it comes to that takes a processor. About
+/// five seconds.
+const MAX_KEEPER_WAITS: u32 = 1_400;
 /// What the prepare handler hands to the handlers after the fork.
 static IN_FORK: ForkSlot = ForkSlot(UnsafeCell::new(None));
 
@@ -115,6 +122,8 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     process::note_fork();
+    // The keeper is the parent's.
+    KEPT.store(0, Ordering::SeqCst);
     // SAFETY: see `ForkSlot`.
     let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     for held in &mut fork.areas {
@@ -133,47 +142,76 @@ extern "C" fn in_child() {
     }
 }
 
-/// The tracked areas of this process.
-fn tracked_areas() -> Vec<Arc<Core>> {
-    let open = OPEN.lock();
-    let mine = open.iter().filter_map(Weak::upgrade);
-    mine.filter(|c| c.tracked.get().is_some() && c.check_fork().is_ok()).collect()
+/// Calls `each` with every tracked area of this process, for the keeper. Each is held no longer
+/// than that takes: with it, whoever closes it waits for its addresses.
+fn with_tracked(mut each: impl FnMut(&Core)) {
+    let mut at = OPEN.lock().len();
+    // Backwards: whatever is closed meanwhile, none is missed.
+    while at > 0 {
+        at -= 1;
+        let core = {
+            let open = OPEN.lock();
+            let core = open.get(at).and_then(Weak::upgrade);
+            let core = core.filter(|c| c.tracked.get().is_some() && c.check_fork().is_ok());
+            let Some(core) = core else { continue };
+            KEPT.store(Arc::as_ptr(&core) as usize, Ordering::SeqCst);
+            core
+        };
+        each(&core);
+        drop(core);
+        KEPT.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Waits until the keeper has let go of an area that is closed and not registered any more: then
+/// its addresses go with the last handle.
+pub(crate) fn wait_for_keeper(core: &Arc<Core>) {
+    let me = Arc::as_ptr(core) as usize;
+    for tries in 0..MAX_KEEPER_WAITS {
+        if KEPT.load(Ordering::SeqCst) != me || core.check_fork().is_err() {
+            return;
+        }
+        crate::lease::pause(tries);
+    }
 }
 
 /// Gives back whatever can be; for stores that found no memory.
 pub(crate) fn reclaim_tracked() {
-    for core in tracked_areas() {
+    let mut namespaces = Vec::new();
+    with_tracked(|core| {
         let _ = core.reclaim_all();
-        core.ns.collect_garbage();
-    }
+        namespaces.push(core.ns.clone());
+    });
+    namespaces.iter().for_each(Namespace::collect_garbage);
 }
 
 /// Writes down what stores have logged, and protects early what they have left behind; `true` when
 /// there will be more of that.
 pub(crate) fn absorb_tracked() -> bool {
     let mut more = false;
-    for core in tracked_areas() {
-        let Ok(mut state) = core.lock_for_change() else { continue };
+    with_tracked(|core| {
+        let Ok(mut state) = core.lock_for_change() else { return };
         more |= core.protect_early(&mut state).unwrap_or(false);
-    }
+    });
     more
 }
 
 /// Copies one extent of each area that wants it; `true` when there may be another.
 pub(crate) fn copy_one_ahead() -> bool {
-    let areas = tracked_areas();
-    areas.iter().filter(|core| core.copy_one_ahead().unwrap_or(false)).count() > 0
+    let mut more = false;
+    with_tracked(|core| more |= core.copy_one_ahead().unwrap_or(false));
+    more
 }
 
 /// Looks whether views have gone; `true` while there are more to look at.
 pub(crate) fn look_after_views() -> bool {
     let mut more = false;
-    for core in tracked_areas() {
-        let Ok(mut state) = core.lock_for_change() else { continue };
+    with_tracked(|core| {
+        let Ok(mut state) = core.lock_for_change() else { return };
         let _ = core.reclaim_some(&mut state);
         let current = [state.shared, state.committed];
         more |= state.live.keys().any(|e| !current.contains(&Some(*e)));
-    }
+    });
     more
 }
 

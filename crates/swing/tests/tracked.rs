@@ -445,6 +445,31 @@ fn pointers_stay_valid_at_the_origins_address() {
     assert!(snapshot.derive_at_origin(None).is_err(), "the addresses are the first one's");
 }
 
+/// The keeper, which has something to do all the time, does not hold what is closed.
+fn addresses_are_free_when_an_area_is_closed() {
+    let h = home();
+    let others: Vec<Area> = (0..8).map(|i| tracked(&h, &format!("other {i}"))).collect();
+    let stores = |n: u64| {
+        others.iter().for_each(|area| store(area, n % 64 * SMALL, n));
+        others[n as usize % 8].publish(Publish::Committed, b"").unwrap();
+    };
+    while_storing(&stores, || {
+        for round in 0..100 {
+            let area = tracked(&h, "a");
+            (0..8).for_each(|i| store(&area, i * SMALL, round));
+            area.publish(Publish::Shared, b"").unwrap();
+            store(&area, 0, round + 1);
+            let base = area.base();
+            drop(area);
+            let strict = HookOptions { at: HookAt::OriginAddress };
+            let snapshot = h.ns.hook_with(&name("a"), strict).unwrap();
+            assert_eq!((snapshot.base(), value_in(&snapshot, 0)), (base, round));
+            drop(snapshot);
+            h.ns.remove(&name("a")).unwrap();
+        }
+    });
+}
+
 fn many_areas_come_and_go() {
     let h = home();
     for round in 0..40 {
@@ -475,5 +500,6 @@ over_both_back_ends! {
     agrees_with_a_model,
     system_calls_need_prepared_buffers,
     pointers_stay_valid_at_the_origins_address,
+    addresses_are_free_when_an_area_is_closed,
     many_areas_come_and_go,
 }
