@@ -5,7 +5,8 @@
 //! `doctor`, not for a running system. It changes nothing, and it stops at the first violation.
 
 use crate::blocks;
-use crate::error::CheckError;
+use crate::error::{CheckError, HeapError};
+use crate::header;
 use crate::heap::{Grant, Heap};
 use crate::layout::{Layout, Zone};
 use crate::memory::{Bytes, Memory};
@@ -45,6 +46,7 @@ impl<M: Memory> Heap<M> {
 
     fn walk(&self, mut visit: impl FnMut(Grant)) -> Result<HeapReport, CheckError> {
         self.with_metadata(|mem, layout, bytes, freeing| {
+            header_is(mem, layout)?;
             let mut report = HeapReport::default();
             for zone in [&layout.small, &layout.data] {
                 let mut walk = Walk { mem, bytes, zone, freeing, used: 0, occupied: 0 };
@@ -53,6 +55,21 @@ impl<M: Memory> Heap<M> {
             large_blocks(mem, layout, bytes, freeing, &mut report, &mut visit)?;
             Ok(report)
         })
+    }
+}
+
+/// INV-HEAP-1: the header says what all places were derived from.
+fn header_is<M: Memory>(mem: &M, layout: &Layout) -> Result<(), CheckError> {
+    let wrong = |at, found| {
+        let (invariant, rule) = ("INV-HEAP-1", "the header is the one the heap was opened with");
+        CheckError { invariant, at, found, expected: layout.fingerprint(), rule }
+    };
+    match header::read(mem) {
+        Ok(read) if read == *layout => Ok(()),
+        Ok(read) => Err(wrong(0, read.fingerprint())),
+        Err(HeapError::Corrupt { at, found, .. }) => Err(wrong(at, found)),
+        Err(HeapError::NoHeap { found }) => Err(wrong(0, found)),
+        Err(_) => Err(wrong(0, 0)),
     }
 }
 

@@ -169,12 +169,14 @@ unsafe impl Memory for Area {
 
     fn space(&self) -> Space {
         let geometry = self.geometry();
-        Space {
-            reserve: geometry.reserve().0,
-            small_zone: geometry.small_zone().0,
-            small_extent: swing::geometry::SMALL_EXTENT.0,
-            data_extent: geometry.data_extent().0,
+        let (reserve, small_zone) = (geometry.reserve().0, geometry.small_zone().0);
+        let small_extent = swing::geometry::SMALL_EXTENT.0;
+        if small_zone == reserve {
+            // An area of small extents only: those of its second half are called data extents.
+            let (small_zone, data_extent) = (reserve / 2, small_extent);
+            return Space { reserve, small_zone, small_extent, data_extent };
         }
+        Space { reserve, small_zone, small_extent, data_extent: geometry.data_extent().0 }
     }
 
     #[inline]

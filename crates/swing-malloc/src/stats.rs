@@ -40,6 +40,8 @@ pub struct HeapStats {
     pub large_used: u64,
     /// Bytes of those allocated.
     pub large_bytes: u64,
+    /// Bytes of the largest that is free.
+    pub large_largest_free: u64,
     /// Bytes of metadata, address space; only what was touched has memory.
     pub metadata: u64,
 }
@@ -69,6 +71,8 @@ impl HeapStats {
             if matches!(blocks::is_used(bytes, block), Ok(true)) {
                 stats.large_used += 1;
                 stats.large_bytes += block.size;
+            } else {
+                stats.large_largest_free = stats.large_largest_free.max(block.size);
             }
         }
         stats

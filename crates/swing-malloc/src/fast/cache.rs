@@ -102,6 +102,20 @@ pub(crate) unsafe fn held(cache: NonNull<u8>, class: usize) -> usize {
     (top - FLOORS[class]) as usize
 }
 
+/// Whether a block is on the stack of `class`.
+///
+/// # Safety
+/// As for [`pop`].
+pub(crate) unsafe fn find(cache: NonNull<u8>, class: usize, block: u64) -> bool {
+    // SAFETY: as many words above the lowest are blocks (INV-MALLOC-6).
+    let blocks = unsafe {
+        let first = cache.cast::<u64>().add(FLOORS[class] as usize + 1);
+        std::slice::from_raw_parts(first.as_ptr(), held(cache, class))
+    };
+    debug_assert!(blocks.len() <= cached(class), "a stack inside its bounds");
+    blocks.contains(&block)
+}
+
 /// A cache seen by whoever holds the central lock.
 pub(crate) struct Cache<'a, M> {
     words: &'a Words<'a, M>,

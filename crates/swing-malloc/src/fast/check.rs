@@ -8,6 +8,7 @@ use super::gate::Gate;
 use super::record::*;
 use crate::error::CheckError;
 use crate::heap::Grant;
+use crate::layout::FAST_ROOT_AT;
 use crate::memory::Memory;
 use std::collections::{HashMap, HashSet};
 use swing::{AreaOffset, ByteLen};
@@ -38,6 +39,10 @@ fn broken(invariant: &'static str, at: u64, found: u64, expected: u64) -> CheckE
     CheckError { invariant, at, found, expected, rule }
 }
 
+fn last(chunks: &[u64]) -> u64 {
+    chunks.last().copied().unwrap_or(0)
+}
+
 impl<M: Memory + 'static> Malloc<M> {
     /// Verifies every invariant of the heap and of the fast part. Other threads wait meanwhile.
     ///
@@ -61,6 +66,7 @@ impl<M: Memory + 'static> Malloc<M> {
         Gate::close_all(central.gates.iter().flatten().map(|gate| &**gate));
         let words = Words::new(&**inner.heap.area());
         let mut report = MallocReport::default();
+        self.directory(&central, &words)?;
         let all = inner.heap.blocks()?;
         let mut heap: HashMap<u64, u64> = all.iter().map(|g| (g.offset.0, g.len.0)).collect();
         let mut own = |at: u64, len: u64| match heap.remove(&at) {
@@ -76,23 +82,36 @@ impl<M: Memory + 'static> Malloc<M> {
         }
         let mut used: HashMap<u64, u64> = HashMap::new();
         let mut with_room: HashMap<u32, usize> = HashMap::new();
+        let mut free_records = Self::free_records(&central, &words)?;
         for index in 0..words.get32(central.directory + DIR_RECORDS) {
             let record = central.record(index);
             let slab = words.get64(record);
+            let class = words.get32(record + REC_CLASS) as usize;
             if slab == 0 {
+                // On the list of free records, which is linked one way.
+                let rest = [REC_CLASS, REC_FREE, REC_PREVIOUS].map(|at| words.get32(record + at));
+                if rest != [0; 3] || !free_records.remove(&index) {
+                    return Err(broken("INV-MALLOC-1", record, rest[0].into(), 0));
+                }
                 continue;
             }
-            let class = words.get32(record + REC_CLASS) as usize;
             if class >= SLAB_CLASSES {
                 return Err(broken("INV-MALLOC-1", record, class as u64, SLAB_CLASSES as u64));
             }
             own(slab, slab_bytes(class))?;
+            if inner.map.class(slab) != Some(class) || inner.map.record(slab) != Some(index) {
+                let known = inner.map.class(slab).unwrap_or(CLASSES) as u64;
+                return Err(broken("INV-MALLOC-1", record, class as u64, known));
+            }
             let free = Self::slab(&words, record, slab, class, &mut used)?;
             if free > 0 {
                 with_room.insert(index, class);
             }
             report.slabs += 1;
             report.free += free;
+        }
+        if let Some(used) = free_records.into_iter().next() {
+            return Err(broken("INV-MALLOC-1", central.record(used), 1, 0));
         }
         Self::lists(&central, &words, with_room)?;
         used.extend(heap);
@@ -107,6 +126,45 @@ impl<M: Memory + 'static> Malloc<M> {
         report.blocks = blocks.len() as u64;
         report.bytes = blocks.iter().map(|grant| grant.len.0).sum();
         Ok((report, blocks))
+    }
+
+    /// INV-MALLOC-1: the directory says what this process read when it opened the heap, and has
+    /// written since.
+    fn directory(&self, central: &Central, words: &Words<'_, M>) -> Result<(), CheckError> {
+        let (dir, chunks) = (central.directory, &central.chunks);
+        let most = chunks.len() as u64 * u64::from(RECORDS);
+        let records = u64::from(words.get32(dir + DIR_RECORDS));
+        let facts = [
+            (FAST_ROOT_AT, self.inner.heap.fast_root(), dir),
+            (dir, words.get64(dir), MAGIC),
+            (dir + DIR_RECORDS, records, records.min(most)),
+            (dir + DIR_CHUNKS, words.get32(dir + DIR_CHUNKS).into(), chunks.len() as u64),
+            (dir + DIR_CACHES, words.get32(dir + DIR_CACHES).into(), central.gates.len() as u64),
+            (dir + DIR_LAST_CHUNK, words.get64(dir + DIR_LAST_CHUNK), last(chunks)),
+        ];
+        let links = std::iter::once(dir + DIR_FIRST_CHUNK).chain(chunks.iter().copied());
+        let expected = chunks.iter().copied().chain([0]);
+        let links = links.zip(expected).map(|(at, expected)| (at, words.get64(at), expected));
+        match facts.into_iter().chain(links).find(|(_, found, expected)| found != expected) {
+            None => Ok(()),
+            Some((at, found, expected)) => Err(broken("INV-MALLOC-1", at, found, expected)),
+        }
+    }
+
+    /// The records on the list of those that no slab uses.
+    fn free_records(central: &Central, words: &Words<'_, M>) -> Result<HashSet<u32>, CheckError> {
+        let records = words.get32(central.directory + DIR_RECORDS);
+        let (mut at, mut found) = (central.directory + DIR_FREE_RECORD, HashSet::new());
+        loop {
+            let next = words.get32(at);
+            if next == 0 {
+                return Ok(found);
+            }
+            if next > records || !found.insert(next - 1) {
+                return Err(broken("INV-MALLOC-1", at, next.into(), records.into()));
+            }
+            at = central.record(next - 1) + REC_NEXT;
+        }
     }
 
     /// The lists hold exactly the slabs with room, each on that of its class.
@@ -183,6 +241,10 @@ impl<M: Memory + 'static> Malloc<M> {
             if block < slab_blocks(class) && !is_free {
                 used.insert(slab + block * size_of(class), size_of(class));
             }
+        }
+        let links = [REC_NEXT, REC_PREVIOUS].map(|at| words.get32(record + at));
+        if free == 0 && links != [0; 2] {
+            return Err(broken("INV-MALLOC-3", record, links[0].into(), 0));
         }
         let counted = words.get32(record + REC_FREE).into();
         if counted != free {

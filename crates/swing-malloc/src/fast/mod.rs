@@ -38,6 +38,7 @@ mod central;
 mod check;
 mod class;
 mod gate;
+mod look;
 mod map;
 mod record;
 mod stats;
@@ -351,7 +352,12 @@ impl<M: Memory + 'static> Malloc<M> {
     fn attach(&self) -> Result<Option<Local>, AllocError> {
         let inner = &self.inner;
         let mut central = inner.central.lock();
-        let Some((slot, gate)) = central.attach(&inner.tools())? else { return Ok(None) };
+        let (slot, gate) = match central.attach(&inner.tools()) {
+            Ok(Some(attached)) => attached,
+            // A short area may have room for blocks and none for a cache.
+            Ok(None) | Err(AllocError::Exhausted { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         drop(central);
         let owner: Arc<dyn Owner> = inner.clone();
         let local = Local { id: inner.id, slot, gate };
