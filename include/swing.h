@@ -40,7 +40,7 @@ extern "C" {
 #define SWING_E_CORRUPT (-10)      /* a shared file is damaged */
 #define SWING_E_BUSY (-11)         /* try again */
 #define SWING_E_INTERNAL (-12)     /* a mistake in the library */
-#define SWING_E_EXISTS (-13)       /* another area has the name */
+#define SWING_E_EXISTS (-13)       /* another area has the name; the area has an allocator */
 
 #define SWING_MAX_TOKEN 4095
 
@@ -68,9 +68,40 @@ typedef struct swing_stats {
     uint64_t copied;  /* bytes copied so far */
 } swing_stats;
 
+/* How an area is made; zeros mean what swing_create does. */
+typedef struct swing_options {
+    size_t extent; /* the unit of copying: a power of two from 64 KiB to 32 MiB */
+    void *address; /* where it shall begin: a multiple of 2 MiB from 2^44 to 5 * 2^44. Elsewhere if
+                    * these addresses are not free */
+} swing_options;
+
+/* How an allocator divides its area; zeros mean what it does by itself. */
+typedef struct swing_class {
+    size_t size;  /* bytes of a block: whole extents, 2 MiB or, up to 64 MiB of area, 64 KiB */
+    size_t count; /* so many of them */
+} swing_class;
+
+typedef struct swing_heap_options {
+    size_t reserved;          /* bytes of swing_reserved; else a 1024th of the area */
+    size_t limit;             /* larger requests prefer the table; else a 1024th, at least 4 MiB */
+    const swing_class *table; /* blocks cut beforehand, ascending sizes; NULL: as it likes */
+    size_t classes;           /* sizes in the table, up to 16; 0 with a table: no such blocks */
+} swing_heap_options;
+
+/* Bytes of an allocator. */
+typedef struct swing_heap_stats {
+    uint64_t capacity; /* addresses that blocks can have */
+    uint64_t used;     /* in blocks of the program, as granted */
+    uint64_t cached;   /* in free blocks that threads keep for themselves */
+    uint64_t spare;    /* in free small blocks that no thread keeps */
+    uint64_t metadata; /* addresses of its own tables; few of them have memory */
+    uint64_t largest;  /* the largest free block */
+} swing_heap_stats;
+
 /* A new area of at least `length` bytes (1 to 16 TiB), all zeros. Takes addresses only; memory comes
  * with the first store. It is not hookable yet. */
 int swing_create(size_t length, swing_area *out);
+int swing_create_with(size_t length, const swing_options *options, swing_area *out);
 
 /* A new area of this process with the contents that area `token` has at this moment, and a token of
  * its own. The owner may store all the while. An owner that is stopped gives the state it shared
@@ -118,14 +149,29 @@ int swing_token_at(const void *address);
 
 int swing_get_stats(int token, swing_stats *out);
 
-/* Blocks inside an area of more than 64 MiB, whose first bytes the program leaves alone. All that the
- * allocator knows lies in the area, so a hooked area can be allocated from and freed in at once. As
- * with free(), an address must be that of a block which has not been freed; not every mistake is
- * found. */
+/* Blocks inside an area into which the program itself has stored nothing. All that the allocator
+ * knows lies in the area, so a hooked area can be allocated from and freed in at once. A block has
+ * the size that is granted, at least 1, at a multiple of 16 or of `alignment`, a power of two.
+ * swing_realloc leaves a block where it is if that can be; else `address` is free when it succeeds.
+ * An address must be that of a block which has not been freed: SWING_E_ARGUMENT says that it is not,
+ * but, as with free(), not every mistake is found. */
 int swing_alloc(int token, size_t size, swing_block *out);
+int swing_alloc_aligned(int token, size_t size, size_t alignment, swing_block *out);
 int swing_realloc(void *address, size_t size, swing_block *out);
 int swing_free(void *address);
 int swing_usable_size(const void *address, size_t *out);
+
+/* The allocator of an area that has none yet, divided as the program wants. Whoever hooks the area
+ * later has it as it was made. SWING_E_EXISTS after the first swing_alloc. */
+int swing_make_heap(int token, const swing_heap_options *options);
+
+/* What the allocator has; other threads' calls wait some microseconds. */
+int swing_get_heap_stats(int token, swing_heap_stats *out);
+
+/* Verifies every invariant of the allocator, and counts the blocks of the program unless `blocks` is
+ * NULL: SWING_E_CORRUPT says which one is violated, after a wrong or second swing_free, or a store
+ * beyond a block. It looks at all that the allocator knows: for tests. */
+int swing_check_heap(int token, size_t *blocks);
 
 /* The part of the area the allocator leaves to the program, at the same offset in every hooked
  * copy: the place for what the next process needs to find its data. */

@@ -108,6 +108,13 @@ def test_the_names_of_the_paper(build, env, tmp_path):
         subprocess.run([program], env=env, check=True)
 
 
+def test_the_allocator_as_c_programs_use_it(build, env):
+    for compiler in (C99, CPP):
+        source = ROOT / "tests/capi/heap.c"
+        program = build([*compiler, *(["-xc++"] if compiler is CPP else [])], source)
+        subprocess.run([program], env=env, check=True)
+
+
 def test_the_address_sanitizer_bears_trapped_stores(build, env):
     source = ROOT / "examples/c/interactive.c"
     compiler = ["gcc", "-std=gnu99", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -133,7 +140,14 @@ C_TYPES = {
     "*mut c_void": "void *", "*const c_void": "const void *", "*const c_char": "const char *",
     "*mut usize": "size_t *", "*mut swing_area": "swing_area *",
     "*mut swing_block": "swing_block *", "*mut swing_stats": "swing_stats *", "": "void",
+    "*const swing_options": "const swing_options *", "*const swing_class": "const swing_class *",
+    "*const swing_heap_options": "const swing_heap_options *",
+    "*mut swing_heap_stats": "swing_heap_stats *",
 }  # fmt: skip
+STRUCTURES = (
+    "swing_area", "swing_block", "swing_stats", "swing_options", "swing_class",
+    "swing_heap_options", "swing_heap_stats",
+)  # fmt: skip
 
 
 def rust_functions(text):
@@ -152,7 +166,8 @@ def c_functions(text):
 
 def test_the_header_says_what_the_library_has(prefix):
     header = (ROOT / "include/swing.h").read_text()
-    source = (ROOT / "crates/swing-capi/src/calls.rs").read_text()
+    sources = [ROOT / f"crates/swing-capi/src/{name}.rs" for name in ("calls", "heap_calls")]
+    source = "".join(path.read_text() for path in sources)
     declared, defined = dict(c_functions(header)), dict(rust_functions(source))
     assert declared == defined and len(declared) > 15
     symbols = subprocess.run(
@@ -161,10 +176,11 @@ def test_the_header_says_what_the_library_has(prefix):
     ).stdout  # fmt: skip
     exported = {line.split()[-1] for line in symbols.splitlines()}
     assert {name for name in exported if name.startswith("swing_")} == set(declared)
-    for name in ("swing_area", "swing_block", "swing_stats"):
+    for name in STRUCTURES:
         of_c = re.search(rf"typedef struct {name} {{(.*?)}} {name};", header, re.S).group(1)
         of_c = re.sub(r"/\*.*?\*/", "", of_c, flags=re.S)
         fields_c = re.findall(r"([\w ]+[ *])(\w+);", of_c)
+        fields_c = [(kind.strip(), field) for kind, field in fields_c]
         of_rust = re.search(rf"pub struct {name} {{(.*?)}}", source, re.S).group(1)
         fields_rust = re.findall(r"pub (\w+): ([^,]+),", of_rust)
         assert [(n, t.strip()) for t, n in fields_c] == [(n, C_TYPES[t]) for n, t in fields_rust]

@@ -11,14 +11,15 @@
 //! left alone, never torn down.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::RwLock;
 use swing::{
-    Area, AreaName, AreaOffset, AreaOptions, ByteLen, HookAt, HookOptions, LiveGuard, Namespace,
-    Publish, RemoveError, Snapshot, WriteIntent,
+    Area, AreaName, AreaOffset, AreaOptions, ByteLen, HookAt, HookError, HookOptions, LiveGuard,
+    Namespace, Publish, RemoveError, Snapshot, WriteIntent,
 };
 use swing_malloc::Malloc;
 
@@ -32,14 +33,23 @@ const PREFIX: &str = "swing-token-";
 /// Areas up to this length consist of small extents: copying a few pages stays cheap.
 const SMALL_AREA: u64 = 64 << 20;
 /// Areas up to this length get their memory when they are made: also system calls may read them.
-const POPULATED_AREA: u64 = 256 << 10;
+pub(crate) const POPULATED_AREA: u64 = 256 << 10;
 const DATA_EXTENT: u64 = swing::geometry::DATA_EXTENT.0;
+/// Lengths that an extent can have.
+const EXTENTS: RangeInclusive<u64> = 64 << 10..=32 << 20;
 /// How long a live owner is asked for its present state before its last shared one is taken.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// How long the kernel may take to give up the locks of a process that has just been killed.
 const MAX_DYING: Duration = Duration::from_millis(200);
 /// How often an ending process looks whether threads besides the library's run.
 const LOOKS_FOR_THREADS: u32 = 10;
+
+/// What the creator of an area may choose.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    pub extent: Option<u64>,
+    pub base: Option<usize>,
+}
 
 /// One area of this process.
 pub(crate) struct Entry {
@@ -142,6 +152,20 @@ fn missing(is_it: impl Fn(&Entry) -> bool, otherwise: String) -> Failure {
     Failure::new(Code::NotFound, otherwise)
 }
 
+/// Why an area of a living process cannot be hooked, in the words of who knows its token.
+fn refused(token: i32, error: HookError) -> Failure {
+    let why = match error {
+        HookError::NotShared { .. } => "its owner has neither published it nor allowed hooks yet",
+        HookError::NotHookable { .. } => {
+            "its owner refuses hooks at the moment, or more is kept for those who have hooked it \
+             than its threshold allows"
+        }
+        other => return other.into(),
+    };
+    assert!((1..=MAX_TOKEN).contains(&token), "checked before it is looked for");
+    Failure::new(Code::Refused, format!("area {token} cannot be hooked: {why}"))
+}
+
 fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
     static EXIT: Once = Once::new();
     // SAFETY: the one may run at any orderly end of the process; the other is async-signal-safe.
@@ -185,13 +209,21 @@ fn has_other_threads() -> bool {
     true
 }
 
-fn options_for(len: u64) -> Result<AreaOptions> {
-    let whole = len.checked_next_multiple_of(DATA_EXTENT).filter(|whole| *whole > 0);
+fn options_for(len: u64, wishes: &Wishes) -> Result<AreaOptions> {
+    let extent = wishes.extent.unwrap_or(DATA_EXTENT);
+    if !extent.is_power_of_two() || !EXTENTS.contains(&extent) {
+        let text = format!("an extent has a power of two from 64 KiB to 32 MiB, not {extent}");
+        return Err(Failure::new(Code::Argument, text));
+    }
+    let whole = len.checked_next_multiple_of(extent.max(DATA_EXTENT)).filter(|whole| *whole > 0);
     let Some(whole) = whole.filter(|whole| *whole <= swing::geometry::MAX_RESERVE.0) else {
-        return Err(Failure::new(Code::Argument, format!("no area can have {len} bytes")));
+        let most = swing::geometry::MAX_RESERVE;
+        let text = format!("no area can have {len} bytes: 1 to {most} are possible");
+        return Err(Failure::new(Code::Argument, text));
     };
     let mut options = AreaOptions::with_reserve(ByteLen(whole));
-    if whole <= SMALL_AREA {
+    (options.extent, options.base_hint) = (ByteLen(extent), wishes.base);
+    if whole <= SMALL_AREA && wishes.extent.is_none() {
         options.small_zone = ByteLen(whole);
     }
     assert!(options.reserve.0 >= len && options.small_zone.0 <= options.reserve.0);
@@ -250,8 +282,8 @@ impl Registry {
         }
     }
 
-    pub(crate) fn create(&self, len: u64) -> Result<Arc<Entry>> {
-        let options = options_for(len)?;
+    pub(crate) fn create(&self, len: u64, wishes: &Wishes) -> Result<Arc<Entry>> {
+        let options = options_for(len, wishes)?;
         // Here and when an area is released: who hooks waits for nothing that can wait.
         self.sweep();
         self.with_token(|token, name| {
@@ -277,9 +309,10 @@ impl Registry {
         let name = token_name(origin)?;
         let options = HookOptions { at };
         let snapshot = match live {
-            true => self.hook_live(&name, options)?,
-            false => self.ns.hook_with(&name, options)?,
+            true => self.hook_live(&name, options),
+            false => self.ns.hook_with(&name, options),
         };
+        let snapshot = snapshot.map_err(|e| refused(origin, e))?;
         assert!(at == HookAt::Anywhere || snapshot.is_at_origin(), "or it fails");
         self.with_token(|token, name| {
             let at_origin = snapshot.is_at_origin();
@@ -322,7 +355,11 @@ impl Registry {
 
     /// The state of a moment after the call. An owner that is only slow is asked again; one that
     /// is stopped gives its last shared state.
-    fn hook_live(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
+    fn hook_live(
+        &self,
+        name: &AreaName,
+        options: HookOptions,
+    ) -> std::result::Result<Snapshot, HookError> {
         let start = Instant::now();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         loop {
@@ -423,12 +460,27 @@ mod tests {
 
     #[test]
     fn any_length_is_rounded_up() {
+        let usual = Wishes::default();
         for (len, reserve) in [(1, DATA_EXTENT), (4097, DATA_EXTENT), (512 << 30, 512 << 30)] {
-            assert_eq!(options_for(len).unwrap().reserve.0, reserve, "{len}");
+            assert_eq!(options_for(len, &usual).unwrap().reserve.0, reserve, "{len}");
         }
-        assert_eq!(options_for(3 << 20).unwrap().small_zone.0, 4 << 20);
+        assert_eq!(options_for(3 << 20, &usual).unwrap().small_zone.0, 4 << 20);
         for len in [0, u64::MAX, 1 << 50] {
-            assert_eq!(options_for(len).unwrap_err().code, Code::Argument, "{len}");
+            assert_eq!(options_for(len, &usual).unwrap_err().code, Code::Argument, "{len}");
+        }
+    }
+
+    #[test]
+    fn extents_are_powers_of_two_and_lengths_whole_extents() {
+        for shift in 16..=25 {
+            let wishes = Wishes { extent: Some(1 << shift), base: None };
+            let options = options_for(100 << 20, &wishes).unwrap();
+            assert_eq!(options.extent.0, 1 << shift);
+            assert!(options.reserve.0.is_multiple_of(1 << shift) && options.reserve.0 >= 100 << 20);
+        }
+        for extent in [1, 4096, (64 << 10) + 1, 3 << 20, 64 << 20, u64::MAX] {
+            let wishes = Wishes { extent: Some(extent), base: None };
+            assert_eq!(options_for(100 << 20, &wishes).unwrap_err().code, Code::Argument);
         }
     }
 }

@@ -8,10 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use swing::{ByteLen, HookAt};
 
-use crate::areas::{Entry, Registry, registry};
+use crate::areas::{Entry, Registry, Wishes, registry};
 use crate::error::{self, Code, Failure, Result};
 use crate::hold;
 use crate::names::MAX_NAME;
+
+pub use crate::heap_calls::*;
 
 /// `swing_hook`: at the origin's addresses, or fail.
 pub const SWING_AT_ORIGIN: c_uint = 1;
@@ -32,16 +34,6 @@ pub struct swing_area {
     pub at_origin: c_int,
 }
 
-/// A block of memory.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct swing_block {
-    /// Its first address.
-    pub address: *mut c_void,
-    /// The bytes granted.
-    pub size: usize,
-}
-
 /// Memory of an area.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +50,21 @@ pub struct swing_stats {
     pub copied: u64,
 }
 
-const _: () = assert!(size_of::<swing_area>() == 24 && size_of::<swing_block>() == 16);
+/// How an area is made; zeros mean what `swing_create` does.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct swing_options {
+    /// The unit of copying.
+    pub extent: usize,
+    /// Where the area begins, if these addresses are free.
+    pub address: *mut c_void,
+}
+
+const _: () = assert!(size_of::<swing_area>() == 24 && size_of::<swing_options>() == 16);
 const _: () = assert!(size_of::<swing_stats>() == 40);
 
 /// Runs a call's body: failures and panics become numbers.
-fn run(body: impl FnOnce(&'static Registry) -> Result<()>) -> c_int {
+pub(crate) fn run(body: impl FnOnce(&'static Registry) -> Result<()>) -> c_int {
     let failure = match catch_unwind(AssertUnwindSafe(|| registry().and_then(body))) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
@@ -73,7 +75,7 @@ fn run(body: impl FnOnce(&'static Registry) -> Result<()>) -> c_int {
     number
 }
 
-fn null() -> Failure {
+pub(crate) fn null() -> Failure {
     Failure::new(Code::Argument, "a pointer is null")
 }
 
@@ -81,7 +83,7 @@ fn null() -> Failure {
 ///
 /// # Safety
 /// `out` is null or valid for a store.
-unsafe fn put<T>(out: *mut T, value: T) -> Result<()> {
+pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> Result<()> {
     if out.is_null() {
         return Err(null());
     }
@@ -100,11 +102,6 @@ fn area_of(entry: &Entry) -> swing_area {
     }
 }
 
-fn block_of((address, size): (usize, u64)) -> swing_block {
-    assert!(address != 0 && size > 0, "a block is somewhere");
-    swing_block { address: address as *mut c_void, size: size as usize }
-}
-
 /// See `swing.h`.
 ///
 /// # Safety
@@ -115,7 +112,31 @@ pub unsafe extern "C" fn swing_create(length: usize, out: *mut swing_area) -> c_
         if out.is_null() {
             return Err(null());
         }
-        let entry = registry.create(length as u64)?;
+        let entry = registry.create(length as u64, &Wishes::default())?;
+        // SAFETY: the caller's promise.
+        unsafe { put(out, area_of(&entry)) }
+    })
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `options` points to a `swing_options`, `out` to a `swing_area`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_create_with(
+    length: usize,
+    options: *const swing_options,
+    out: *mut swing_area,
+) -> c_int {
+    run(|registry| {
+        if out.is_null() || options.is_null() {
+            return Err(null());
+        }
+        // SAFETY: the caller's promise.
+        let swing_options { extent, address } = unsafe { options.read() };
+        let base = (!address.is_null()).then_some(address as usize);
+        let wishes = Wishes { extent: (extent > 0).then_some(extent as u64), base };
+        let entry = registry.create(length as u64, &wishes)?;
         // SAFETY: the caller's promise.
         unsafe { put(out, area_of(&entry)) }
     })
@@ -289,79 +310,6 @@ pub unsafe extern "C" fn swing_get_stats(token: c_int, out: *mut swing_stats) ->
         };
         // SAFETY: the caller's promise.
         unsafe { put(out, value) }
-    })
-}
-
-/// See `swing.h`.
-///
-/// # Safety
-/// `out` points to a `swing_block`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn swing_alloc(token: c_int, size: usize, out: *mut swing_block) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, block_of(registry.alloc(token, size)?)) }
-    })
-}
-
-/// See `swing.h`.
-///
-/// # Safety
-/// `out` points to a `swing_block`; nobody uses the old block any more when this succeeds.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn swing_realloc(
-    address: *mut c_void,
-    size: usize,
-    out: *mut swing_block,
-) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, block_of(registry.realloc(address as usize, size)?)) }
-    })
-}
-
-/// See `swing.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn swing_free(address: *mut c_void) -> c_int {
-    if address.is_null() {
-        return 0;
-    }
-    run(|registry| registry.free(address as usize))
-}
-
-/// See `swing.h`.
-///
-/// # Safety
-/// `out` points to a `size_t`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn swing_usable_size(address: *const c_void, out: *mut usize) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, registry.usable(address as usize)? as usize) }
-    })
-}
-
-/// See `swing.h`.
-///
-/// # Safety
-/// `out` points to a `swing_block`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn swing_reserved(token: c_int, out: *mut swing_block) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, block_of(registry.reserved(token)?)) }
     })
 }
 

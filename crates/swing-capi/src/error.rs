@@ -59,7 +59,7 @@ impl Code {
             Code::Corrupt => c"a shared file is damaged",
             Code::Busy => c"busy; try again",
             Code::Internal => c"a mistake in the library",
-            Code::Exists => c"another area has the name",
+            Code::Exists => c"another area has the name, or the area has its allocator already",
         }
     }
 }
@@ -100,7 +100,7 @@ convert!(CreateError { AlreadyExists => Busy, Owned => Busy, OutOfMemory => NoMe
     Limit => NoAddresses, Forked => Forked });
 convert!(HookError { NotFound => NotFound, NotShared => Refused, NotHookable => Refused,
     Contended => Busy, Corrupt => Corrupt, AddressSpace => NoAddresses,
-    TooManyMappings => NoAddresses, AddressTaken => AddressTaken });
+    TooManyMappings => NoAddresses, AddressTaken => AddressTaken, MemoryGone => NotFound });
 convert!(DeriveError { AlreadyExists => Busy, Owned => Busy, Corrupt => Corrupt,
     OutOfMemory => NoMemory, AddressSpace => NoAddresses, TooManyMappings => NoAddresses,
     AddressTaken => AddressTaken, Limit => NoAddresses, Forked => Forked });

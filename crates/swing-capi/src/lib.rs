@@ -2,9 +2,10 @@
 //!
 //! An area is known by its *token*, a number from 1 to 4095 that is unique in its namespace as long
 //! as the process that has the area lives ([`tokens`]). [`areas`] keeps what this process has;
-//! [`calls`] is the interface itself; [`error`] turns the errors of the layers below into numbers
-//! and a text for each thread. `include/swing_compat.h` and `include/original/swing.h` give the
-//! same calls other names, inline, so that the library exports one set of symbols only.
+//! [`calls`] is the interface itself, `heap_calls` its part for the allocator; [`error`] turns the
+//! errors of the layers below into numbers and a text for each thread. `include/swing_compat.h` and
+//! `include/original/swing.h` give the same calls other names, inline, so that the library exports
+//! one set of symbols only.
 //!
 //! **Concurrency.** Any thread may call anything; releasing an area while another thread uses it is
 //! the program's mistake, as with `munmap`. **Crash.** Locks go with the process; what it leaves in
@@ -15,6 +16,7 @@ mod areas;
 mod blocks;
 pub mod calls;
 mod error;
+mod heap_calls;
 mod hold;
 mod names;
 mod tokens;

@@ -8,8 +8,8 @@ use std::ptr::null_mut;
 
 use swing_capi::calls::*;
 
-/// An area of this length can have an allocator.
-const ALLOCATING: usize = 65 << 20;
+/// Short areas, which consist of small extents, and longer ones.
+const LENGTHS: [std::ops::Range<usize>; 2] = [1..9 << 20, 60 << 20..80 << 20];
 const NO_AREA: swing_area = swing_area { address: null_mut(), length: 0, token: 0, at_origin: 0 };
 const NO_BLOCK: swing_block = swing_block { address: null_mut(), size: 0 };
 
@@ -78,6 +78,10 @@ impl Model {
     }
 
     fn check(&self) {
+        let (token, mut blocks) = (self.area.token, usize::MAX);
+        // SAFETY: room for a number.
+        assert_eq!(unsafe { swing_check_heap(token, &raw mut blocks) }, 0);
+        assert_eq!(blocks, self.blocks.len(), "token {token}");
         for (offset, len, value) in &self.blocks {
             // SAFETY: a block that has not been freed; nobody else stores there.
             let bytes = unsafe { std::slice::from_raw_parts(self.at(*offset), *len) };
@@ -93,17 +97,15 @@ fn any_order_does_what_the_model_does() {
     let mut models: Vec<Model> = Vec::new();
     for _ in 0..600 {
         if models.len() < 2 {
-            models.push(Model::new(
-                create(rng.usize(ALLOCATING..ALLOCATING + (8 << 20))),
-                Vec::new(),
-            ));
+            let lengths = LENGTHS[rng.usize(..2)].clone();
+            models.push(Model::new(create(rng.usize(lengths)), Vec::new()));
         }
         let at = rng.usize(..models.len());
         let (model, value) = (&mut models[at], rng.u8(1..));
         let (token, mut block, mut area) = (model.area.token, NO_BLOCK, NO_AREA);
         // SAFETY: room for the results; blocks that were granted and not freed.
         unsafe {
-            match rng.u32(..20) {
+            match rng.u32(..21) {
                 0..8 => {
                     if swing_alloc(token, rng.usize(1..60_000), &raw mut block) == 0 {
                         model.add(block, value);
@@ -128,6 +130,13 @@ fn any_order_does_what_the_model_does() {
                 15 => {
                     assert_eq!(swing_publish(token), 0);
                     model.published = Some(model.blocks.clone());
+                }
+                19 => {
+                    let (align, asked) = (1 << rng.u32(..13), rng.usize(1..9000));
+                    if swing_alloc_aligned(token, asked, align, &raw mut block) == 0 {
+                        assert!(block.size >= asked && block.address.addr().is_multiple_of(align));
+                        model.add(block, value);
+                    }
                 }
                 16 if models.len() < 6 => {
                     assert_eq!(swing_copy(token, &raw mut area), 0);
