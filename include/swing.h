@@ -141,7 +141,8 @@ int swing_set_threshold(int token, size_t bytes);
 int swing_hold(int token);
 int swing_resume(int token);
 
-/* Makes a range ready for a system call that stores into it. Other addresses are left alone. */
+/* Makes a range ready for a system call that stores into it, and for plain stores, which end the
+ * process when there is no memory: here that is SWING_E_NO_MEMORY. Other addresses are left alone. */
 int swing_writable(void *address, size_t length);
 
 /* The token of this process's area that the address lies in, or a negative number. */

@@ -19,8 +19,8 @@ somebody stores. Where workers need a consistent view that they may modify, this
 ([1, 2, 3, 0], [100, 2, 3, 4])
 
 An area is found by its token, a number, or by a name. Pickling an area passes these, not its
-contents; what arrives in a worker is a hook of the state published last, or an error when the area
-is gone: never another area that got its token meanwhile.
+contents; what arrives in a worker is a hook of the state published last. When the area is gone by
+then, using what arrived is a :class:`MemoryError`; it is never another area with the same token.
 
 >>> prices = memory.create(4096, name="prices")
 >>> prices.buffer[0] = 7
@@ -66,6 +66,7 @@ _MAX_TOKEN = 4095
 _MAX_TRIES = 100
 _MAX_NAME = 255
 _MAX_LENGTH = 1 << 44
+_LEAST_EXTENT, _MOST_EXTENT = 64 << 10, 32 << 20
 _HOME_VARIABLE = "SWINGDB_HOME"
 #: The namespace of this process, once it is settled; None is the default one.
 _home: list[str | None] = []
@@ -106,10 +107,18 @@ class _Area(ctypes.Structure):
     ]
 
 
+class _Options(ctypes.Structure):
+    _fields_ = [("extent", ctypes.c_size_t), ("address", ctypes.c_void_p)]
+
+
 @cache
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(_internal.__file__)
-    library.swing_create.argtypes = [ctypes.c_size_t, ctypes.POINTER(_Area)]
+    library.swing_create_with.argtypes = [
+        ctypes.c_size_t,
+        ctypes.POINTER(_Options),
+        ctypes.POINTER(_Area),
+    ]
     library.swing_hook.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Area)]
     library.swing_writable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.swing_set_threshold.argtypes = [ctypes.c_int, ctypes.c_size_t]
@@ -159,14 +168,18 @@ class _Mapping:
 class Area:
     """Memory of this process that others may hook. Made by :func:`create` and :func:`hook`."""
 
-    def __init__(self, area: _Area, length: int, name: str | None = None) -> None:
-        self._mapping: _Mapping | None = _Mapping(area)
+    def __init__(self, area: _Area | None, length: int, name: str | None = None) -> None:
+        self._mapping = None if area is None else _Mapping(area)
         self._length = length
         self._name = name
         #: A name that only pickles know, of an area that has no other.
         self._pickled: str | None = None
+        #: Why a pickled area could not be hooked.
+        self._missing: MemoryError | None = None
 
     def _live(self) -> _Area:
+        if self._missing is not None:
+            raise MemoryError(str(self._missing), code=self._missing.code)
         if self._mapping is None:
             raise ValueError("the area has been released")
         return self._mapping.area
@@ -186,7 +199,8 @@ class Area:
 
     def __repr__(self) -> str:
         if self._mapping is None:
-            return "<swingdb.memory.Area, released>"
+            state = "released" if self._missing is None else "gone"
+            return f"<swingdb.memory.Area, {state}>"
         name = "" if self._name is None else f" {self._name!r}"
         return f"<swingdb.memory.Area {self.token}{name}, {len(self)} bytes>"
 
@@ -267,6 +281,7 @@ class Area:
         self.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        self._live()
         which = self._name or self._pickled or self._name_for_pickle()
         return _hook_from_pickle, (which, self._length, _home[0])
 
@@ -280,16 +295,23 @@ class Area:
         return name
 
 
-def create(length: int, *, name: str | None = None) -> Area:
+def create(length: int, *, name: str | None = None, extent: int | None = None) -> Area:
     """A new area of ``length`` zeros. Memory is taken where something is stored.
 
-    A ``name`` must be one that no living area has; it is free again with the area.
+    A ``name`` must be one that no living area has; it is free again with the area. ``extent`` is
+    how many bytes a store copies, a power of two from 64 KiB to 32 MiB; by default 64 KiB in areas
+    of up to 64 MiB, and 2 MiB in longer ones.
     """
     area = _Area()
     length = _whole(length, "the length", 1, _MAX_LENGTH)
+    if extent is not None:
+        extent = _whole(extent, "an extent", _LEAST_EXTENT, _MOST_EXTENT)
+        if extent & (extent - 1):
+            raise ValueError(f"an extent must be a power of two, not {extent}")
     encoded = None if name is None else _name_bytes(name)
     _settle()
-    _check(_library().swing_create(length, ctypes.byref(area)))
+    options = _Options(extent or 0, None)
+    _check(_library().swing_create_with(length, ctypes.byref(options), ctypes.byref(area)))
     created = Area(area, length, name)
     if encoded is not None:
         _check(_library().swing_set_name(area.token, encoded))
@@ -332,21 +354,32 @@ def collect() -> int:
 
 
 def _hook_from_pickle(which: int | str, length: int, home: str | None) -> Area:
+    """What arrived; an exception here would end a worker, or stop its pool, without a word."""
+    try:
+        hooked = _hook_elsewhere(which, home)
+        if len(hooked) < length:
+            hooked.release()
+            raise MemoryError(f"{which!r} is a shorter area now", code=_NOT_FOUND)
+    except MemoryError as error:
+        text = f"the area that was pickled could not be hooked when it arrived: {error}"
+        if error.code == _NOT_FOUND:
+            text += "; its owner must keep it until then"
+        hooked = Area(None, length)
+        hooked._missing = MemoryError(text, code=error.code)
+    hooked._length = length
+    return hooked
+
+
+def _hook_elsewhere(which: int | str, home: str | None) -> Area:
     if _home and _home[0] != home:
         raise MemoryError(f"the area lies in {home!r}, and this process works in {_home[0]!r}")
     own = os.environ.get(_HOME_VARIABLE)
     # A worker may have been started with another environment than the sender's.
     _set_variable(home)
     try:
-        hooked = hook(which)
+        return hook(which)
     finally:
         _set_variable(own)
-    if len(hooked) < length:
-        hooked.release()
-        text = f"the pickled area of {length} bytes is gone, and {which!r} is a smaller one now"
-        raise MemoryError(text, code=_NOT_FOUND)
-    hooked._length = length
-    return hooked
 
 
 def _set_variable(home: str | None) -> None:

@@ -127,9 +127,13 @@ def test_a_pickle_never_leads_to_another_area():
     gc.collect()
     for length in (4096, 64 << 20):
         other = reused(token, length)
-        with pytest.raises(memory.MemoryError, match="no living area") as gone:
-            pickle.loads(pickled)
-        assert gone.value.code == -2
+        missing = pickle.loads(pickled)
+        assert len(missing) == 64 << 20 and "gone" in repr(missing)
+        for use in (lambda: missing.buffer, lambda: missing.token, lambda: pickle.dumps(missing)):
+            with pytest.raises(memory.MemoryError, match="no living area.*must keep it") as gone:
+                use()
+            assert gone.value.code == -2
+        missing.release()
         del other
     # A name is what it says: the area that has it now, if that is long enough.
     named = memory.create(64 << 20, name="given again")
@@ -137,9 +141,65 @@ def test_a_pickle_never_leads_to_another_area():
     named.release()
     shorter = memory.create(4096, name="given again")
     shorter.publish()
-    with pytest.raises(memory.MemoryError, match="smaller one now") as gone:
-        pickle.loads(pickled)
+    with pytest.raises(memory.MemoryError, match="a shorter area now") as gone:
+        pickle.loads(pickled).array(5)
     assert gone.value.code == -2 and len(pickle.loads(pickle.dumps(shorter))) == 4096
+
+
+def make():
+    area = memory.create(8000)
+    area.array(1000)[:] = 1
+    area.publish()
+    return area
+
+
+class Lost:
+    """Arrives as an area that its worker has not kept."""
+
+    def __reduce__(self):
+        return make().__reduce__()
+
+
+def make_and_lose(_):
+    return Lost()
+
+
+kept = []
+
+
+def make_and_keep(_):
+    kept.append(make())
+    return kept[-1]
+
+
+def total(area):
+    return float(area.array(1000).sum())
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_areas_that_workers_return(method):
+    unpublished = memory.create(8000)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert [total(area) for area in pool.map(make_and_keep, range(3))] == [1000] * 3
+        # What is gone, or cannot be hooked, does not stop the pool.
+        for area in pool.map(make_and_lose, range(3)):
+            with pytest.raises(memory.MemoryError, match="owner must keep it"):
+                total(area)
+        with pytest.raises(memory.MemoryError, match="neither published"):
+            pool.map(total, [unpublished])
+        # What was hooked is an area like any other: it is passed on once it is published.
+        passed = pool.map(make_and_keep, range(2))
+        for area in passed:
+            area.array(1000)[0] = 5
+            area.publish()
+        assert pool.map(total, passed) == [1004] * 2
+
+
+def test_a_released_area_is_not_pickled():
+    for area in (memory.create(10), memory.create(10, name="to be released")):
+        area.release()
+        with pytest.raises(ValueError, match="released"):
+            pickle.dumps(area)
 
 
 def test_a_forked_child_pickles_what_is_its_parents():
@@ -301,6 +361,27 @@ def test_a_copy_is_of_this_moment_and_nobody_elses():
         assert refused.value.code == -3
     area.release()
     assert copy.copy().array((1 << 20,), "int64")[-1] == 3
+
+
+@pytest.mark.parametrize("extent", [64 << 10, 1 << 20, 32 << 20])
+def test_the_unit_of_copying(extent):
+    area = memory.create(128 << 20, extent=extent)
+    array = area.array(96 << 20, "u1", offset=32 << 20)
+    array[:] = 1
+    area.publish()
+    theirs = memory.hook(area.token)
+    array[0] = 2
+    assert area.stats().copied == extent
+    theirs.array(96 << 20, "u1", offset=32 << 20)[-1] = 3
+    assert theirs.stats().copied == extent and array[-1] == 1
+
+
+def test_extents_are_checked():
+    for extent in (0, 4096, 64 << 20, -1, (64 << 10) + 1, 3 << 20):
+        with pytest.raises(ValueError, match="extent"):
+            memory.create(10, extent=extent)
+    with pytest.raises(TypeError):
+        memory.create(10, extent=65536.0)
 
 
 def test_the_limit_of_what_is_kept_for_others():

@@ -278,7 +278,10 @@ pub extern "C" fn swing_resume(token: c_int) -> c_int {
 pub extern "C" fn swing_writable(address: *mut c_void, length: usize) -> c_int {
     run(|_| match swing::tracked::prepare(address.cast(), length) {
         true => Ok(()),
-        false => Err(Failure::new(Code::NoMemory, "no memory for the range")),
+        false => Err(Failure::new(
+            Code::NoMemory,
+            "no memory for the range: the memory file system is full; release areas, or enlarge it",
+        )),
     })
 }
 
