@@ -60,6 +60,10 @@ pub unsafe trait Memory: Send + Sync {
         }
         false
     }
+    /// Whether plain stores need no barrier: they are trapped where one would be needed.
+    fn is_tracked(&self) -> bool {
+        false
+    }
     /// Held while metadata is written: a fork of the process does not freeze the area meanwhile.
     fn storing(&self) -> Option<Storing<'_>> {
         None
@@ -195,6 +199,10 @@ unsafe impl Memory for Area {
 
     fn any_present(&self, range: Range<u64>) -> bool {
         Area::any_present(self, &(AreaOffset(range.start)..AreaOffset(range.end)))
+    }
+
+    fn is_tracked(&self) -> bool {
+        Area::is_tracked(self)
     }
 
     #[inline]

@@ -156,6 +156,16 @@ impl<M: Memory + 'static> Malloc<M> {
         Ok(())
     }
 
+    /// Makes a block writable; where stores are trapped, memory comes with them.
+    fn opened(&self, grant: Grant) -> Result<(), AllocError> {
+        let area = self.heap().area();
+        debug_assert!(grant.offset.0 + grant.len.0 <= area.space().reserve);
+        if area.is_tracked() {
+            return Ok(());
+        }
+        Ok(area.make_writable(grant.offset.0..grant.offset.0 + grant.len.0)?)
+    }
+
     fn slice(&self, grant: Grant) -> NonNull<[u8]> {
         // SAFETY: the block lies in the area's reserved range.
         let at = unsafe { self.heap().area().base().add(grant.offset.0 as usize) };
@@ -174,10 +184,9 @@ unsafe impl<M: Memory + 'static> AreaAlloc for Malloc<M> {
     fn alloc(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let (len, align) = (ByteLen(layout.size() as u64), ByteLen(layout.align() as u64));
         let grant = self.allocate_aligned(len, align)?;
-        let made = self.heap().area().make_writable(grant.offset.0..grant.offset.0 + grant.len.0);
-        if let Err(error) = made {
+        if let Err(error) = self.opened(grant) {
             let _ = self.free(grant.offset);
-            return Err(error.into());
+            return Err(error);
         }
         Ok(self.slice(grant))
     }
@@ -204,7 +213,7 @@ unsafe impl<M: Memory + 'static> AreaAlloc for Malloc<M> {
             || (new_len as u64 > usable && self.grow(offset, ByteLen(new_len as u64)).is_some())
         {
             let len = self.usable_size(offset).unwrap_or(ByteLen(usable));
-            self.heap().area().make_writable(offset.0..offset.0 + len.0)?;
+            self.opened(Grant { offset, len })?;
             return Ok(self.slice(Grant { offset, len }));
         }
         let moved = self.alloc(new)?;

@@ -37,6 +37,7 @@ mod caches;
 mod central;
 mod check;
 mod class;
+mod containers;
 mod gate;
 mod look;
 mod map;
