@@ -30,6 +30,7 @@ use crate::mapping::Mapping;
 use crate::moving::Former;
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
+use crate::prepared::Prepared;
 use crate::runs::RunMap;
 use crate::sessions::Sessions;
 use crate::stats::Counters;
@@ -113,6 +114,8 @@ pub(crate) struct State {
     /// Manifests that may still be current, leased or pinned.
     pub live: BTreeMap<Epoch, ()>,
     pub next_epoch: Epoch,
+    /// The next manifest, made ahead.
+    pub prepared: Option<Prepared>,
     pub shared: Option<Epoch>,
     pub committed: Option<Epoch>,
     /// Where the next bounded look for retired manifests begins.
@@ -241,6 +244,7 @@ impl Area {
             sources: start.sources,
             live: BTreeMap::new(),
             next_epoch: Epoch(1),
+            prepared: None,
             shared: None,
             committed: None,
             probe_from: Epoch(0),

@@ -1,9 +1,10 @@
 //! Asking the owner of an area for its state of this moment: the hooker's side of [`crate::live`].
 //!
 //! Connecting costs more than asking, so a connection that has been answered is kept for the next
-//! hook of the same area, a few of them a process. One whose owner has gone, or has closed it to
-//! make room for others, is made again; one whose answer did not come in time is not used again,
-//! because the answer may still come. A forked child makes its own.
+//! hook of the same area, a few of them a process, and the area's open folder with it. One whose
+//! owner has gone, or has closed it to make room for others, is made again; one whose answer did
+//! not come in time is not used again, because the answer may still come. A forked child makes its
+//! own.
 //!
 //! Every wait is bounded by [`LIVE_TIMEOUT`].
 
@@ -12,8 +13,10 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::error::{Fault, Result};
 use crate::live::{ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST};
 use crate::sync::Mutex;
 use crate::sys::file::Folder;
@@ -33,9 +36,11 @@ pub(crate) enum Answer {
     None,
 }
 
-/// A connection to the owner of the area in one folder.
+/// A connection to the owner of the area in one folder. While that is open nothing else has its
+/// identity.
 struct Kept {
-    folder: (u64, u64),
+    folder: Arc<Folder>,
+    identity: (u64, u64),
     process: u32,
     stream: UnixStream,
 }
@@ -43,29 +48,35 @@ struct Kept {
 /// The connections not in use, the one used last at the end.
 static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
-/// Asks the owner for a fresh publish.
-pub(crate) fn ask(folder: &Folder) -> Answer {
-    let Ok(identity) = folder.identity() else { return Answer::None };
+/// Asks the owner of the area in the folder `name` for a fresh publish; the answer, and that
+/// folder.
+pub(crate) fn ask(parent: &Folder, name: &str) -> Result<(Answer, Arc<Folder>)> {
+    let identity = parent.identity_of(name).ok_or(Fault::NotFound)?;
     if let Some(kept) = take_kept(identity)
         && let Some(answer) = ask_through(&kept.stream)
     {
-        return keep(kept, answer);
+        let folder = kept.folder.clone();
+        return Ok((keep(kept, answer), folder));
     }
-    let Some(stream) = connect(folder) else { return Answer::None };
-    let kept = Kept { folder: identity, process: std::process::id(), stream };
-    match ask_through(&kept.stream) {
+    let folder = Arc::new(parent.open_folder(name)?);
+    // Another one has taken its place between the two looks, perhaps.
+    let identity = folder.identity()?;
+    let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
+    let kept = Kept { folder: folder.clone(), identity, process: std::process::id(), stream };
+    let answer = match ask_through(&kept.stream) {
         Some(answer) => keep(kept, answer),
         None => Answer::None,
-    }
+    };
+    Ok((answer, folder))
 }
 
 /// A kept connection that the other side has not closed.
-fn take_kept(folder: (u64, u64)) -> Option<Kept> {
+fn take_kept(identity: (u64, u64)) -> Option<Kept> {
     // A child forked while another thread held this lock must not wait for it.
     let mut all = KEPT.try_lock()?;
     let me = std::process::id();
     all.retain(|k| k.process == me);
-    let at = all.iter().rposition(|k| k.folder == folder)?;
+    let at = all.iter().rposition(|k| k.identity == identity)?;
     Some(all.remove(at))
 }
 
@@ -163,8 +174,13 @@ mod tests {
 
     fn folder() -> (tempfile::TempDir, Folder) {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open_path(dir.path()).unwrap();
+        std::fs::create_dir(dir.path().join("area")).unwrap();
+        let folder = Folder::open_path(&dir.path().join("area")).unwrap();
         (dir, folder)
+    }
+
+    fn ask(dir: &tempfile::TempDir) -> Answer {
+        super::ask(&Folder::open_path(dir.path()).unwrap(), "area").unwrap().0
     }
 
     fn reply(status: u32) -> [u8; ANSWER_BYTES] {
@@ -182,16 +198,16 @@ mod tests {
 
     #[test]
     fn a_path_without_a_listener_is_no_answer() {
-        let (_dir, folder) = folder();
-        assert_eq!(ask(&folder), Answer::None);
+        let (dir, folder) = folder();
+        assert_eq!(ask(&dir), Answer::None);
         let gone = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         drop(gone);
-        assert_eq!(ask(&folder), Answer::None);
+        assert_eq!(ask(&dir), Answer::None);
     }
 
     #[test]
     fn an_answer_is_known_or_none() {
-        let (_dir, folder) = folder();
+        let (dir, folder) = folder();
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let server = std::thread::spawn(move || {
             // One cut off, one unknown: neither connection is used again.
@@ -199,15 +215,15 @@ mod tests {
                 serve(&mut listener.accept().unwrap().0, bytes);
             }
         });
-        assert_eq!(ask(&folder), Answer::None);
-        assert_eq!(ask(&folder), Answer::None);
-        assert_eq!(ask(&folder), Answer::Refused);
+        assert_eq!(ask(&dir), Answer::None);
+        assert_eq!(ask(&dir), Answer::None);
+        assert_eq!(ask(&dir), Answer::Refused);
         server.join().unwrap();
     }
 
     #[test]
     fn an_answer_that_takes_its_time_is_waited_for() {
-        let (_dir, folder) = folder();
+        let (dir, folder) = folder();
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let server = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
@@ -222,13 +238,13 @@ mod tests {
                 stream.write_all(&reply[3..]).unwrap();
             }
         });
-        assert_eq!([ask(&folder), ask(&folder)], [Answer::Fresh, Answer::Refused]);
+        assert_eq!([ask(&dir), ask(&dir)], [Answer::Fresh, Answer::Refused]);
         server.join().unwrap();
     }
 
     #[test]
     fn a_connection_is_kept_until_the_owner_closes_it() {
-        let (_dir, folder) = folder();
+        let (dir, folder) = folder();
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let server = std::thread::spawn(move || {
             let mut first = listener.accept().unwrap().0;
@@ -237,10 +253,10 @@ mod tests {
             drop(first);
             serve(&mut listener.accept().unwrap().0, &reply(FRESH));
         });
-        assert_eq!(ask(&folder), Answer::Fresh);
-        assert_eq!(ask(&folder), Answer::Refused);
+        assert_eq!(ask(&dir), Answer::Fresh);
+        assert_eq!(ask(&dir), Answer::Refused);
         // Either the closed end is noticed when asking, or it closes while the answer is awaited.
-        assert_eq!(ask(&folder), Answer::Fresh);
+        assert_eq!(ask(&dir), Answer::Fresh);
         server.join().unwrap();
     }
 
@@ -248,12 +264,33 @@ mod tests {
     fn more_areas_than_connections_are_kept() {
         let homes: Vec<_> = (0..2 * MAX_KEPT).map(|_| folder()).collect();
         std::thread::scope(|scope| {
-            for (_, folder) in &homes {
+            for (dir, folder) in &homes {
                 let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
                 scope.spawn(move || serve(&mut listener.accept().unwrap().0, &reply(FRESH)));
-                assert_eq!(ask(folder), Answer::Fresh);
+                assert_eq!(ask(dir), Answer::Fresh);
             }
         });
         assert!(KEPT.lock().len() <= MAX_KEPT);
+    }
+
+    #[test]
+    fn another_folder_of_the_same_name_is_another_area() {
+        let (dir, folder) = folder();
+        let parent = Folder::open_path(dir.path()).unwrap();
+        assert!(matches!(super::ask(&parent, "none"), Err(Fault::NotFound)));
+        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let first = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            serve(&mut stream, &reply(FRESH));
+            stream
+        });
+        assert_eq!(ask(&dir), Answer::Fresh);
+        let still_connected = first.join().unwrap();
+        parent.rename("area", "removed").unwrap();
+        parent.make_folder("area").unwrap();
+        let (answer, found) = super::ask(&parent, "area").unwrap();
+        assert_eq!(answer, Answer::None, "nobody listens there");
+        assert_ne!(found.identity().unwrap(), folder.identity().unwrap());
+        drop(still_connected);
     }
 }

@@ -14,6 +14,7 @@ use crate::lease::{self, Probe};
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest};
 use crate::memory::{self, Access};
 use crate::namespace::OwnerLock;
+use crate::prepared::drop_temporary_names;
 use crate::publish::{
     COMMITTED, SHARED, UNSHARED, manifest_epoch, manifest_name, parent_memory_name, pin_name,
 };
@@ -77,10 +78,9 @@ impl Inventory {
             }
             out.live.insert(manifest.epoch, manifest);
         }
+        drop_temporary_names(folder)?;
         for name in folder.names()? {
-            if name.starts_with("t.") {
-                folder.unlink(&name)?;
-            } else if let Some(epoch) = manifest_epoch(&name) {
+            if let Some(epoch) = manifest_epoch(&name) {
                 out.highest = out.highest.max(epoch);
                 out.add(folder, epoch)?;
             }

@@ -69,6 +69,7 @@ mod name;
 mod namespace;
 mod options;
 mod planes;
+mod prepared;
 mod presence;
 mod protect;
 mod publish;

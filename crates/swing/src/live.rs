@@ -85,6 +85,13 @@ impl std::fmt::Debug for Live {
     }
 }
 
+impl Live {
+    /// Whether somebody answers live hooks.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.responder.is_some()
+    }
+}
+
 /// A fresh state, and the manifests that it has superseded.
 type Published = (Epoch, [Option<Epoch>; 2]);
 
@@ -137,6 +144,8 @@ impl Core {
         let thread = thread.map_err(fault)?;
         self.expect_live_hooks(true);
         live.responder = Some(Responder { listener: second, descriptor, thread });
+        drop(live);
+        self.prepare_manifest();
         Ok(())
     }
 
@@ -164,6 +173,9 @@ impl Core {
             "the responder holds the area only while it answers"
         );
         let _ = responder.thread.join();
+        if let Ok(mut state) = self.lock_for_change() {
+            self.forget_prepared(&mut state);
+        }
     }
 
     /// In a forked child: the socket is the parent's, and the thread is not here.
@@ -304,6 +316,7 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
         // what the publish made superfluous is given back when nobody waits for it.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
         let _ = core.follow_up(superseded);
+        core.prepare_manifest();
         core.copy_ahead_soon();
         idle.hooked();
     }
@@ -392,8 +405,8 @@ impl Namespace {
     }
 
     fn hook_live_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
-        let folder = self.folder().open_folder(&name.folder())?;
-        match ask(&folder) {
+        let (answer, folder) = ask(self.folder(), &name.folder())?;
+        match answer {
             Answer::Refused => Err(Fault::NotHookable),
             // In the same folder, unless something has happened to it.
             Answer::Fresh => match self.hook_folder(&folder, options) {

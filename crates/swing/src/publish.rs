@@ -26,6 +26,8 @@ use crate::units::{AreaId, ByteLen, Epoch};
 pub(crate) const SHARED: &str = "shared";
 /// Where the link waits while hooks are refused.
 pub(crate) const UNSHARED: &str = "unshared";
+/// What becomes one of these two by a rename.
+pub(crate) const SHARING: &str = "t.shared";
 /// The link that an adopter opens.
 pub(crate) const COMMITTED: &str = "committed";
 
@@ -37,6 +39,14 @@ pub enum Publish {
     Committed,
     /// The same, and it can be hooked from now on.
     Shared,
+}
+
+/// A manifest that is complete, and not current yet.
+struct Written {
+    epoch: Epoch,
+    file: File,
+    /// It has the name [`SHARING`] already.
+    linked: bool,
 }
 
 /// The name of a manifest in its area's folder.
@@ -173,7 +183,7 @@ impl Core {
         }
         let mut state = self.lock_idle()?;
         state.payload = payload.to_vec();
-        let (epoch, _file) = self.write_manifest(&mut state, kind)?;
+        let Written { epoch, linked, .. } = self.write_manifest(&mut state, kind)?;
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
         // Of a shared state the link for hookers comes first, because somebody may be waiting for
@@ -185,7 +195,10 @@ impl Core {
         }
         if kind == Kind::Shared {
             let link = self.shared_link(&state);
-            self.folder.relink(&name, "t.shared", link)?;
+            match linked {
+                true => self.folder.rename(SHARING, link)?,
+                false => self.folder.relink(&name, SHARING, link)?,
+            }
             superseded[1] = state.shared.replace(epoch);
         }
         let older = superseded.iter().flatten().all(|old| *old < epoch);
@@ -211,7 +224,7 @@ impl Core {
             let manifest = self.describe(state, Kind::View, epoch)?;
             return Ok((manifest, lease));
         }
-        let (epoch, file) = self.write_manifest(state, Kind::View)?;
+        let Written { epoch, file, .. } = self.write_manifest(state, Kind::View)?;
         let path = self.folder.join(&manifest_name(epoch));
         // The state lock is held: nobody but this process may probe, and it does so only under this
         // lock.
@@ -223,7 +236,7 @@ impl Core {
     }
 
     /// Steps 1 to 3 of a publish.
-    fn write_manifest(&self, state: &mut State, kind: Kind) -> Result<(Epoch, File)> {
+    fn write_manifest(&self, state: &mut State, kind: Kind) -> Result<Written> {
         self.freeze(state, if kind == Kind::View { Freeze::View } else { Freeze::Publish })?;
         if kind != Kind::View {
             self.link_memory(state)?;
@@ -235,10 +248,10 @@ impl Core {
 
     /// A manifest of the present state, frozen or not, that nobody can hook.
     pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, File)> {
-        self.write_frozen(state, Kind::View)
+        self.write_frozen(state, Kind::View).map(|written| (written.epoch, written.file))
     }
 
-    fn write_frozen(&self, state: &mut State, kind: Kind) -> Result<(Epoch, File)> {
+    fn write_frozen(&self, state: &mut State, kind: Kind) -> Result<Written> {
         let epoch = state.next_epoch;
         if !Epoch::POSSIBLE.contains(&epoch) {
             let limit = Epoch::POSSIBLE.end().0;
@@ -253,7 +266,7 @@ impl Core {
         let name = manifest_name(epoch);
         // From here on the epoch is used up, also when writing fails.
         state.next_epoch = epoch.next();
-        let file = self.folder.create_new(&name)?;
+        let (file, linked) = self.manifest_file(state, epoch, kind)?;
         let bytes = manifest.encode();
         debug_assert!(
             Manifest::decode(&bytes, self.folder.path()).is_ok_and(|read| read == manifest),
@@ -261,6 +274,7 @@ impl Core {
         );
         if let Err(fault) = file::write_all(&file, &bytes, &self.folder.join(&name)) {
             let _ = self.folder.unlink(&name);
+            let _ = if linked { self.folder.unlink(SHARING) } else { Ok(()) };
             return Err(fault);
         }
         let known = state.live.insert(epoch, ());
@@ -276,7 +290,7 @@ impl Core {
                 source.last_published = Some(epoch);
             }
         }
-        Ok((epoch, file))
+        Ok(Written { epoch, file, linked })
     }
 
     /// The manifest of the present state.

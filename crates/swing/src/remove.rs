@@ -17,6 +17,7 @@ use crate::manifest::Manifest;
 use crate::memory;
 use crate::name::AreaName;
 use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
+use crate::prepared::drop_temporary_names;
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
 use crate::sys::file::Folder;
 use crate::sys::process;
@@ -171,6 +172,7 @@ pub(crate) fn dismantle(
     for link in [SHARED, UNSHARED, COMMITTED] {
         folder.unlink(link)?;
     }
+    drop_temporary_names(folder)?;
     let mut kept = Vec::new();
     let mut leased = false;
     let mut opaque = false;

@@ -124,6 +124,12 @@ impl Folder {
         }
     }
 
+    /// Gives a file in this folder another name in it, which nothing has.
+    pub(crate) fn link(&self, existing: &str, name: &str) -> Result<()> {
+        let linked = fs::linkat(&self.dir, existing, &self.dir, name, AtFlags::empty());
+        linked.map_err(|e| self.fault(e, "link", name))
+    }
+
     /// Makes `name` a second name of `existing`, both in this folder, replacing what `name` was in
     /// one step.
     pub(crate) fn relink(&self, existing: &str, temporary: &str, name: &str) -> Result<()> {

@@ -1,0 +1,201 @@
+//! The manifest of the next publish, made before anybody asks for one.
+//!
+//! A live hook waits for the publish that it causes, and half of the time that this spends on the
+//! manifest goes into names: creating `m.<epoch>`, linking it to a temporary name, renaming that.
+//! So after each live hook the next manifest is created, empty but with memory, and gets its
+//! temporary name as well. A publish writes it and renames, no more.
+//!
+//! **Crash.** An empty manifest is one that never became current: whoever takes the inventory drops
+//! temporary names first, and then finds that the manifest has no other name and no lease.
+
+use std::fs::File;
+
+use crate::area::{Core, State};
+use crate::error::Result;
+use crate::manifest::Kind;
+use crate::publish::{SHARING, manifest_name};
+use crate::sys::file::{self, Folder};
+use crate::units::Epoch;
+
+/// Begin of the names that mean nothing after a crash.
+const TEMPORARY: &str = "t.";
+/// Memory that a manifest gets ahead; most need no more.
+const ROOM: u64 = 4096;
+
+/// An empty manifest with its own name and [`SHARING`].
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    epoch: Epoch,
+    file: File,
+}
+
+/// Drops the names that a crash has left in the middle of something. The caller holds the owner
+/// lock.
+pub(crate) fn drop_temporary_names(folder: &Folder) -> Result<()> {
+    for name in folder.names()?.iter().filter(|name| name.starts_with(TEMPORARY)) {
+        folder.unlink(name)?;
+    }
+    Ok(())
+}
+
+impl Core {
+    /// Makes the next manifest ahead, where live hooks are expected. Without success nothing is
+    /// lost but time.
+    pub(crate) fn prepare_manifest(&self) {
+        let Ok(mut state) = self.lock_for_change() else { return };
+        let expected = self.live.try_lock().is_some_and(|live| live.is_answering());
+        if !expected || state.closed || state.prepared.is_some() {
+            return;
+        }
+        let epoch = state.next_epoch;
+        if let Ok(file) = self.folder.create_new(&manifest_name(epoch)) {
+            let _ = file::allocate(&file, 0, ROOM);
+            let prepared = Prepared { epoch, file };
+            match self.folder.link(&manifest_name(epoch), SHARING) {
+                Ok(()) => state.prepared = Some(prepared),
+                Err(_) => self.drop_prepared(prepared),
+            }
+        }
+    }
+
+    /// The file for the manifest of this epoch, new or made ahead; whether it has the name
+    /// [`SHARING`], which only a shared state needs.
+    pub(crate) fn manifest_file(
+        &self,
+        state: &mut State,
+        epoch: Epoch,
+        kind: Kind,
+    ) -> Result<(File, bool)> {
+        match state.prepared.take() {
+            Some(prepared) if prepared.epoch == epoch && kind == Kind::Shared => {
+                return Ok((prepared.file, true));
+            }
+            Some(prepared) => self.drop_prepared(prepared),
+            None => {}
+        }
+        Ok((self.folder.create_new(&manifest_name(epoch))?, false))
+    }
+
+    /// Nobody will ask for a publish any more.
+    pub(crate) fn forget_prepared(&self, state: &mut State) {
+        if let Some(prepared) = state.prepared.take() {
+            self.drop_prepared(prepared);
+        }
+    }
+
+    fn drop_prepared(&self, prepared: Prepared) {
+        assert!(prepared.epoch.0 > 0, "a manifest of this area");
+        let _ = self.folder.unlink(SHARING);
+        let _ = self.folder.unlink(&manifest_name(prepared.epoch));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    use super::*;
+    use crate::publish::{Publish, SHARED};
+    use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
+
+    fn name() -> AreaName {
+        AreaName::new("prepared").unwrap()
+    }
+
+    fn area(home: &Path) -> (Namespace, Area) {
+        let ns = Namespace::open(home).unwrap();
+        let options = AreaOptions::with_reserve(ByteLen::mib(64));
+        let area = ns.create(&name(), &options).unwrap();
+        area.track().unwrap();
+        area.allow_live_hooks(true).unwrap();
+        (ns, area)
+    }
+
+    /// The epoch prepared, once the responder has come to it.
+    fn prepared(area: &Area) -> Option<Epoch> {
+        for _ in 0..2000 {
+            let state = area.core.lock_for_change().unwrap();
+            let found = state.prepared.as_ref().map(|p| (p.epoch, p.file.metadata().unwrap()));
+            drop(state);
+            if let Some((epoch, facts)) = found {
+                assert_eq!((facts.len(), facts.nlink()), (0, 2), "empty, with both names");
+                return Some(epoch);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        None
+    }
+
+    fn names(area: &Area) -> Vec<String> {
+        let mut names = area.core.folder.names().unwrap();
+        names.retain(|name| name.starts_with("t.") || name.starts_with("m."));
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_was_made_ahead_is_what_a_hook_shows() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ns, area) = area(dir.path());
+        for round in 2..20 {
+            let expected = Epoch(round);
+            assert_eq!(prepared(&area), Some(expected));
+            let ino = area.core.folder.identity_of(SHARING).unwrap();
+            let snapshot = ns.hook_live(&name()).unwrap();
+            assert_eq!(snapshot.epoch(), expected);
+            assert_eq!(area.core.folder.identity_of(SHARED), Some(ino));
+        }
+        assert_eq!(prepared(&area), Some(Epoch(20)));
+        area.allow_live_hooks(false).unwrap();
+        assert_eq!(names(&area), ["m.19"], "nothing is left of what was prepared");
+    }
+
+    #[test]
+    fn other_publishes_come_in_between() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ns, area) = area(dir.path());
+        let mut last = Epoch(1);
+        for round in 0..20 {
+            assert_eq!(prepared(&area), Some(last.next()));
+            let view = (round % 3 == 0).then(|| area.freeze_view().unwrap());
+            if round % 2 == 0 {
+                area.publish(Publish::Committed, b"").unwrap();
+            } else if round % 5 == 0 {
+                area.publish(Publish::Shared, b"").unwrap();
+            }
+            let snapshot = ns.hook_live(&name()).unwrap();
+            assert!(snapshot.epoch() > last, "a fresh state");
+            last = snapshot.epoch();
+            drop(view);
+        }
+        drop(area);
+        let area = ns.open_area(&name()).unwrap();
+        area.reclaim().unwrap();
+        assert_eq!(names(&area), [manifest_name(last)]);
+    }
+
+    #[test]
+    fn what_a_dead_owner_had_prepared_is_swept() {
+        for torn in [&b""[..], b"SWINGMF\0 torn"] {
+            let dir = tempfile::tempdir().unwrap();
+            let (ns, area) = area(dir.path());
+            drop(area);
+            let folder = ns.folder().open_folder(&name().folder()).unwrap();
+            let leave = || {
+                let file = folder.create_new("m.7").unwrap();
+                file::write_all(&file, torn, dir.path()).unwrap();
+                folder.link("m.7", SHARING).unwrap();
+            };
+            leave();
+            drop(ns.open_area(&name()).unwrap());
+            assert!(!folder.exists("m.7") && !folder.exists(SHARING));
+            leave();
+            assert_eq!(ns.gc().unwrap().damaged, 0);
+            assert!(!folder.exists("m.7") && !folder.exists(SHARING));
+            leave();
+            ns.remove(&name()).unwrap();
+            assert!(ns.folder().names().unwrap().iter().all(|name| !name.contains("removed")));
+        }
+    }
+}
