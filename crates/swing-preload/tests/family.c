@@ -124,22 +124,30 @@ static void threads(void) {
     puts("threads: done");
 }
 
+/* More than ten extents full. */
+enum { MANY = 1200 };
+
 static void heap(void) {
     size_t before = mallinfo2().uordblks;
     /* Volatile: a compiler may leave out blocks of which nothing is read. */
-    unsigned char *volatile blocks[200], *volatile large = malloc(100 << 20);
+    unsigned char *volatile blocks[MANY], *volatile large = malloc(100 << 20);
     memset(large, 1, 100 << 20);
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < MANY; i++) {
         memset(blocks[i] = malloc(20000), 1, 20000);
     }
     struct mallinfo2 now = mallinfo2();
-    assert(now.uordblks >= before + (100 << 20) + 200 * 20000);
+    assert(now.uordblks >= before + (100 << 20) + MANY * 20000);
     assert(now.arena == now.uordblks + now.fordblks && now.hblkhd == 0);
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     assert((size_t)mallinfo().uordblks >= now.uordblks);
     free(large);
-    for (int i = 0; i < 200; i++) {
-        free(blocks[i]);
+    /* Those freed last are cached: each in an extent of its own, of which nothing else is left. */
+    for (int apart = 0; apart < 2; apart++) {
+        for (int i = 0; i < MANY; i++) {
+            if ((i % 120 == 60) == apart) {
+                free(blocks[i]);
+            }
+        }
     }
     assert(mallinfo2().uordblks < now.uordblks - (100 << 20) - 100 * 20000);
     assert(malloc_trim(0) == 1 && malloc_trim(0) == 0);
