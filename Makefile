@@ -18,6 +18,8 @@ ROWS ?= 20000000
 DEMO_OUT ?= $(CURDIR)/demo-output
 KILLS ?= 300
 PREFIX ?= $(HOME)/.local
+# For packages: comes before PREFIX where files go, and nowhere else.
+export DESTDIR ?=
 
 .PHONY: help
 help: ## This list
@@ -160,19 +162,20 @@ bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, 
 
 .PHONY: install
 install: build ## Command line, libswing with headers and pkg-config files, preload library, into PREFIX
-	install -D -m 755 $(BIN)/swingdb $(PREFIX)/bin/swingdb
-	install -D -m 755 $(BIN)/libswingmalloc_preload.so $(PREFIX)/lib/libswingmalloc_preload.so
+	install -D -m 755 $(BIN)/swingdb $(DESTDIR)$(PREFIX)/bin/swingdb
+	install -D -m 755 $(BIN)/libswingmalloc_preload.so $(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so
 	tools/install_c.sh $(BIN) $(PREFIX)
 
 .PHONY: install-c
-install-c: ## libswing alone, with headers and pkg-config files, into PREFIX; no query engine needed
+install-c: ## libswing with headers and pkg-config files, and the preload library, into PREFIX; no query engine
 	@tools/ensure_rust.sh
-	cargo build --release --locked -p libswing
+	cargo build --release --locked -p libswing -p swing-preload --lib
+	install -D -m 755 $(BIN)/libswingmalloc_preload.so $(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so
 	tools/install_c.sh $(BIN) $(PREFIX)
 
 .PHONY: uninstall
 uninstall: ## Take away from PREFIX what install put there
-	rm -f $(PREFIX)/bin/swingdb $(PREFIX)/lib/libswingmalloc_preload.so
+	rm -f $(DESTDIR)$(PREFIX)/bin/swingdb $(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so
 	tools/install_c.sh $(BIN) $(PREFIX) --remove
 
 .PHONY: wheel

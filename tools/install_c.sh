@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Installs the C interface: install_c.sh BUILD_DIRECTORY PREFIX; with --remove, takes it away.
+# $DESTDIR, if it is set, comes before every path, for packages: what is installed will be moved.
 set -euo pipefail
 
 built=$1
-mkdir -p "$2"
-prefix=$(cd "$2" && pwd)
+dest=${DESTDIR:-}
+mkdir -p "$dest$2"
+prefix=$(cd "$dest$2" && pwd)
 here=$(cd "$(dirname "$0")/.." && pwd)
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/Cargo.toml" | head -n 1)
 lib=$prefix/lib include=$prefix/include/swing
+if [ -n "$dest" ]; then prefix=$2; fi
 
 if [ "${3:-}" = --remove ]; then
     rm -f "$lib"/libswing.so "$lib"/libswing.so.0 "$lib/libswing.so.$version" "$lib"/libswing.a

@@ -126,6 +126,25 @@ def test_the_address_sanitizer_bears_trapped_stores(build, env):
     assert program.end() == 0
 
 
+def installed_files(where):
+    return sorted(str(p.relative_to(where)) for p in where.rglob("*") if not p.is_dir())
+
+
+def test_a_package_is_made_by_destdir_and_taken_away_again(prefix, tmp_path):
+    command = [ROOT / "tools/install_c.sh", BUILT, "/opt/swing"]
+    env = {**os.environ, "DESTDIR": str(tmp_path)}
+    (tmp_path / "opt/swing/lib").mkdir(parents=True)
+    (tmp_path / "opt/swing/lib/other.so").touch()
+    subprocess.run(command, env=env, check=True)
+    made = tmp_path / "opt/swing"
+    assert installed_files(made) == sorted([*installed_files(prefix), "lib/other.so"])
+    for name in ("swing", "swing-original"):
+        text = (made / f"lib/pkgconfig/{name}.pc").read_text()
+        assert text.startswith("prefix=/opt/swing\n") and str(tmp_path) not in text
+    subprocess.run([*command, "--remove"], env=env, check=True)
+    assert installed_files(tmp_path) == ["opt/swing/lib/other.so"]
+
+
 def test_both_sets_of_names_at_once_are_refused(prefix, tmp_path):
     source = tmp_path / "both.c"
     original = prefix / "include/swing/original/swing.h"

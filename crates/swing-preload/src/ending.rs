@@ -16,7 +16,7 @@
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use swing::{Area, AreaName, Namespace};
 use swing_calls::strict_assert;
 
@@ -58,10 +58,20 @@ pub(crate) fn sweep(namespace: &Namespace) -> usize {
     removed
 }
 
-/// Whether a name is that of its folder, too: others are written in another way there.
-fn is_plain(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    !name.is_empty() && name.bytes().all(plain)
+/// The folder of this process's area: that which says so.
+fn folder_of(area: &Area, home: &Path) -> Option<PathBuf> {
+    let says = format!("id {}", area.id());
+    let is_ours = |folder: &PathBuf| {
+        let info = fs::read_to_string(folder.join("info")).unwrap_or_default();
+        info.lines().next() == Some(says.as_str())
+    };
+    // Most names are those of their folders, too. A dot begins the names of what has none.
+    let plain = area.name().map(|name| home.join(name.as_str()));
+    plain.filter(is_ours).or_else(|| {
+        let entries = fs::read_dir(home).ok()?.flatten();
+        let named = entries.filter(|e| !e.file_name().as_encoded_bytes().starts_with(b"."));
+        named.map(|entry| entry.path()).find(is_ours)
+    })
 }
 
 /// Locks a published state against those who want to hook it; `None`: somebody has.
@@ -75,12 +85,10 @@ fn locked(path: &Path) -> Option<File> {
 
 /// Takes the names of this process's heap away, at its end. The memory stays mapped here.
 pub(crate) fn leave(area: &Area, home: &Path) {
-    let Some(name) = area.name().map(AreaName::as_str).filter(|name| is_plain(name)) else {
-        return;
-    };
     strict_assert!(home.is_absolute(), "the program may be anywhere by now");
     let grave = home.join(format!(".removed-{}", area.id()));
-    if fs::rename(home.join(name), &grave).is_err() {
+    let Some(folder) = folder_of(area, home) else { return };
+    if fs::rename(folder, &grave).is_err() {
         return;
     }
     let _ = area.allow_live_hooks(false);
@@ -89,11 +97,11 @@ pub(crate) fn leave(area: &Area, home: &Path) {
     }
     let Ok(entries) = fs::read_dir(&grave) else { return };
     let paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    let is_state = |path: &&std::path::PathBuf| {
+    let is_state = |path: &&PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("m."))
     };
     let states: Vec<_> = paths.iter().filter(is_state).map(|path| locked(path)).collect();
-    let alone = |path: &&std::path::PathBuf| fs::metadata(path).is_ok_and(|m| m.nlink() == 1);
+    let alone = |path: &&PathBuf| fs::metadata(path).is_ok_and(|m| m.nlink() == 1);
     // A further name is the pin of an area that was derived from this heap.
     let held =
         states.iter().any(Option::is_none) || !paths.iter().filter(is_state).all(|p| alone(&p));

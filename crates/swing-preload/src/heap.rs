@@ -98,14 +98,22 @@ extern "C" fn start() {
     });
 }
 
+/// The address space that the heap shall have.
+fn gib() -> Result<u64, String> {
+    const USUAL: u64 = 64;
+    const MOST: u64 = swing::geometry::MAX_RESERVE.0 >> 30;
+    let Ok(text) = std::env::var("SWING_PRELOAD_GIB") else { return Ok(USUAL) };
+    let given = text.parse().ok().filter(|gib| (1..=MOST).contains(gib));
+    given.ok_or_else(|| format!("SWING_PRELOAD_GIB must be from 1 to {MOST}, not {text:?}"))
+}
+
 fn make() -> Result<(), Box<dyn std::error::Error>> {
     assert!(HEAP.load(Ordering::SeqCst).is_null(), "a process has one heap");
     let namespace = Namespace::open_default()?;
     let own = ending::anonymous(std::process::id());
     ending::sweep(&namespace);
     let name = std::env::var("SWING_PRELOAD_NAME").unwrap_or_else(|_| own.clone());
-    let gib = std::env::var("SWING_PRELOAD_GIB").ok().and_then(|gib| gib.parse().ok());
-    let options = AreaOptions::with_reserve(ByteLen::gib(gib.unwrap_or(64)));
+    let options = AreaOptions::with_reserve(ByteLen::gib(gib()?));
     // What a dead program has left goes; what a live one has stays: a program that this one starts
     // inherits the name.
     let fresh = |name: &str| -> Result<swing::Area, Box<dyn std::error::Error>> {

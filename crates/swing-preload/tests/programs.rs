@@ -162,6 +162,43 @@ print(subprocess.run(['echo', 'inner'], capture_output=True, text=True).stdout)
 }
 
 #[test]
+fn git_answers_from_its_objects() {
+    if !installed("git") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let git = |arguments: &[&str], input: &[String]| {
+        let mut command = Command::new("git");
+        command.args(["-C", path]).args(arguments);
+        fed(command, input, |_| {})
+    };
+    git(&["init", "-q"], &[]);
+    let blobs = numbers(1, 2000, |n| {
+        let text = format!("{n}").repeat(n as usize % 300 + 1);
+        format!("blob\ndata {}\n{text}\n", text.len())
+    });
+    git(&["fast-import", "--quiet"], &blobs);
+    let all = git(&["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"], &[]);
+    let lines: Vec<&str> = all.split_inclusive('\n').collect();
+    assert!(lines.len() > 1900, "{} objects", lines.len());
+    let pieces: Vec<String> = lines.chunks(lines.len() / 16 + 1).map(|c| c.concat()).collect();
+    same_when_hooked("git", &["-C", path, "cat-file", "--batch", "--buffer"], &pieces);
+}
+
+#[test]
+fn gcc_compiles() {
+    let functions = numbers(16, 40, |n| {
+        format!(
+            "int f{n}(int a) {{ for (int i = 0; i < {}; i++) a += i * a; return a; }}\n",
+            n % 99
+        )
+    });
+    let arguments = ["-x", "c", "-O2", "-Wall", "-S", "-o", "-", "-"];
+    same_when_hooked("gcc", &arguments, &functions);
+}
+
+#[test]
 fn a_program_with_threads_forks_and_files_works_while_it_is_hooked() {
     if !installed("python3") {
         return;
