@@ -30,7 +30,7 @@ def run(binaries: Path, out: Path) -> subprocess.CompletedProcess:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=1200)
     assert not list(Path("/dev/shm").glob(f"swingdb-demo-{process.pid}-*"))
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 

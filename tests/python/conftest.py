@@ -107,6 +107,20 @@ def run() -> Iterator[Callable[..., Program]]:
                 pipe.close()
 
 
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], bool]:
+    """Whether something becomes true within a minute: the engine's threads let go of what a query
+    has read a moment after its last row."""
+
+    def eventually(is_so: Callable[[], bool]) -> bool:
+        end = time.monotonic() + 60
+        while not is_so() and time.monotonic() < end:
+            time.sleep(0.01)
+        return is_so()
+
+    return eventually
+
+
 def used_bytes(path: Path) -> int:
     """The memory that the files below a directory take, each counted once."""
     seen: set[int] = set()

@@ -27,7 +27,7 @@ def in_child(work: Callable[[], None]) -> None:
         finally:
             # As multiprocessing does: no clean-up of what is the parent's.
             os._exit(status)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:

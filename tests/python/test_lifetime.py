@@ -120,7 +120,7 @@ def test_a_slice_keeps_the_memory_of_its_array():
     assert view.tolist() == list(range(10, 20))
 
 
-def test_memory_comes_back(home, used):
+def test_memory_comes_back(home, used, eventually):
     def work():
         with swingdb.connect("leak") as con:
             con.execute(
@@ -139,17 +139,19 @@ def test_memory_comes_back(home, used):
         swingdb.drop("leak")
         gc.collect()
 
+    def is_left(most):
+        swingdb.gc()
+        return used(home) <= most
+
     work()
-    swingdb.gc()
+    assert eventually(lambda: is_left(4 << 20))
     before = used(home)
     for _ in range(5):
         work()
-    swingdb.gc()
-    assert used(home) <= before + (1 << 20)
-    assert before < (4 << 20)
+    assert eventually(lambda: is_left(before + (1 << 20)))
 
 
-def test_mappings_and_descriptors_come_back():
+def test_mappings_and_descriptors_come_back(eventually):
     def state() -> tuple[int, int]:
         import os
 
@@ -170,9 +172,12 @@ def test_mappings_and_descriptors_come_back():
         snap.table("t").arrow()
     del snap
     gc.collect()
-    after = state()
-    assert after[0] <= before[0] + 2
-    assert after[1] <= before[1] + 2
+
+    def is_back():
+        after = state()
+        return after[0] <= before[0] + 2 and after[1] <= before[1] + 2
+
+    assert eventually(is_back), (before, state())
     con.close()
 
 
@@ -244,7 +249,7 @@ elif how == "transaction":
     con.begin(); con.execute("DELETE FROM t")
 """
     done = subprocess.run(
-        [sys.executable, "-c", source], timeout=60, capture_output=True, text=True
+        [sys.executable, "-c", source], timeout=300, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

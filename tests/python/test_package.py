@@ -22,7 +22,7 @@ MODULES = ["swingdb", *(f"swingdb.{m.name}" for m in pkgutil.iter_modules([str(P
 
 def python(source: str, *options: str) -> str:
     done = subprocess.run(
-        [sys.executable, *options, "-c", source], capture_output=True, text=True, timeout=60
+        [sys.executable, *options, "-c", source], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

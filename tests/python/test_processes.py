@@ -63,15 +63,16 @@ def test_readers_see_consistent_states_while_a_writer_writes(run):
     for reader in readers:
         assert reader.line() == "ready"
     seen: list[list[int]] = [[], []]
-    end = time.monotonic() + 4
-    while time.monotonic() < end:
+    begun = time.monotonic()
+    # On a busy machine a reader may be at the same state for a while.
+    while time.monotonic() < begun + 4 or any(len(set(steps)) < 2 for steps in seen):
+        assert time.monotonic() < begun + 120
         writer.line()
         for reader, steps in zip(readers, seen, strict=True):
-            if len(steps) < 5:
+            if len(steps) < 5 or len(set(steps)) < 2:
                 steps.append(int(reader.line()))
     for steps in seen:
         assert steps == sorted(steps)
-        assert len(set(steps)) > 1
     assert check_bank() > 0
     for program in (writer, *readers):
         assert program.process.poll() is None
@@ -102,7 +103,7 @@ def test_a_killed_writer_loses_nothing_it_shared(run, rng: random.Random):
 
 
 @pytest.mark.slow
-def test_killed_readers_leave_nothing(run, rng: random.Random, home, used):
+def test_killed_readers_leave_nothing(run, rng: random.Random, home, used, eventually):
     con = swingdb.connect("bank")
     con.execute(
         "CREATE TABLE account AS SELECT a AS id, 0 AS balance FROM generate_series(1, 50000) g(a)"
@@ -125,8 +126,12 @@ def test_killed_readers_leave_nothing(run, rng: random.Random, home, used):
     assert swingdb.list()[0].readers == ()
     con.close()
     swingdb.drop("bank")
-    swingdb.gc()
-    assert used(home) < 1 << 20
+
+    def is_empty():
+        swingdb.gc()
+        return used(home) < 1 << 20
+
+    assert eventually(is_empty), used(home)
 
 
 STAGE = """
@@ -150,7 +155,7 @@ def test_a_chain_of_stages_that_end_one_after_the_other(run):
         program = run(STAGE, f"stage{stage - 1}", f"stage{stage}")
         assert program.line() == "shared"
         program.kill() if stage % 2 else program.tell("end")
-        program.process.wait(30)
+        program.process.wait(300)
         swingdb.gc()
     base = 300_000 * 300_001 // 2
     for stage in range(5):
@@ -167,7 +172,7 @@ import swingdb
 snap = swingdb.snapshot("feed")
 print(snap.sql("SELECT count(*) FROM t").fetchone()[0])
 for _ in range(10):
-    assert snap.wait_newer(30)
+    assert snap.wait_newer(600)
     assert snap.refresh()
     print(snap.sql("SELECT count(*) FROM t").fetchone()[0])
 """

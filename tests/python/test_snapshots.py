@@ -142,7 +142,7 @@ def test_wait_newer(taxi):
     snap = swingdb.snapshot("taxi")
     started = time.monotonic()
     assert snap.wait_newer(0.2) is False
-    assert 0.15 < time.monotonic() - started < 15
+    assert 0.15 < time.monotonic() - started < 60
     assert snap.wait_newer(0) is False
 
     def share_later():
@@ -153,8 +153,8 @@ def test_wait_newer(taxi):
     thread = threading.Thread(target=share_later)
     thread.start()
     started = time.monotonic()
-    assert snap.wait_newer(30) is True
-    assert time.monotonic() - started < 15
+    assert snap.wait_newer(600) is True
+    assert time.monotonic() - started < 60
     thread.join()
     assert snap.wait_newer() is True
     assert snap.refresh()
