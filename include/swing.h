@@ -170,8 +170,8 @@ int swing_make_heap(int token, const swing_heap_options *options);
 int swing_get_heap_stats(int token, swing_heap_stats *out);
 
 /* Verifies every invariant of the allocator, and counts the blocks of the program unless `blocks` is
- * NULL: SWING_E_CORRUPT says which one is violated, after a wrong or second swing_free, or a store
- * beyond a block. It looks at all that the allocator knows: for tests. */
+ * NULL: SWING_E_CORRUPT says which one is violated, after a wrong or second swing_free, or a stray
+ * store into what the allocator keeps. It looks at all that the allocator knows: for tests. */
 int swing_check_heap(int token, size_t *blocks);
 
 /* The part of the area the allocator leaves to the program, at the same offset in every hooked

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -451,6 +452,67 @@ def test_numpy_is_not_imported():
     code += "print('numpy' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == "False"
+
+
+def test_threads_store_by_numpy_while_others_hook():
+    area = memory.create(8 << 20)
+    rows = area.array((4, 1 << 18), "int64")
+    rows[:] = 0
+    area.allow_live_hooks()
+    failed, done = [], threading.Event()
+
+    def count(row):
+        for _ in range(60):
+            np.add(row, 1, out=row)
+
+    def look():
+        hooks = 0
+        while hooks < 3 or not done.is_set():
+            theirs = memory.hook(area.token, live=True).array((4, 1 << 18), "int64")
+            # One instant: a row that is being counted up has two values, in this order.
+            for row in theirs.tolist():
+                if max(row) - min(row) > 1 or row != sorted(row, reverse=True):
+                    failed.append((min(row), max(row)))
+            theirs += 1
+            hooks += 1
+
+    looking = threading.Thread(target=look)
+    counting = [threading.Thread(target=count, args=(row,)) for row in rows]
+    for thread in (looking, *counting):
+        thread.start()
+    for thread in counting:
+        thread.join()
+    done.set()
+    looking.join()
+    assert not failed and (rows == 60).all()
+
+
+AT_EXIT = """
+import atexit, sys
+from swingdb import memory
+class Late:
+    def __del__(self):
+        kept[0] = 7
+        print("deleted", kept[0], flush=True)
+area = memory.create(1 << 20, name="until the end")
+area.publish()
+kept = area.array((10,), "int64")
+atexit.register(lambda: print("exit", kept.sum(), memory.hook(area.token).buffer[0], flush=True))
+cycle = Late()
+cycle.itself, cycle.area, cycle.view, cycle.kept = cycle, area, area.buffer, kept
+sys.modules["kept until the end"] = cycle
+"""
+
+
+@pytest.mark.parametrize("end", ["", "del area", "area.release()", "raise SystemExit(0)"])
+def test_arrays_may_be_used_until_the_end_of_the_process(end):
+    command = [sys.executable, "-X", "faulthandler", "-c", AT_EXIT + end]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0 and "Segmentation" not in ran.stderr, ran.stderr
+    if end in ("", "raise SystemExit(0)"):
+        assert ran.stdout.startswith("exit 0 0\n"), ran.stdout
+    with pytest.raises(memory.MemoryError):
+        memory.hook("until the end")
 
 
 CRASHING = """
