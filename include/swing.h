@@ -108,6 +108,10 @@ int swing_create_with(size_t length, const swing_options *options, swing_area *o
  * last, after five seconds. SWING_E_NOT_FOUND, SWING_E_REFUSED, SWING_E_ADDRESS_TAKEN ... */
 int swing_hook(int token, unsigned int flags, swing_area *out);
 
+/* As swing_hook, of the area that has the name: by swing_set_name, or else in the namespace itself,
+ * as the heap of a program on libswingmalloc_preload (SWING_PRELOAD_NAME) has one. */
+int swing_hook_named(const char *name, unsigned int flags, swing_area *out);
+
 /* As swing_hook of an area of this process, which need not be hookable: a new area with its present
  * contents. Nobody else can hook what was copied. */
 int swing_copy(int token, swing_area *out);
@@ -149,6 +153,11 @@ int swing_writable(void *address, size_t length);
 int swing_token_at(const void *address);
 
 int swing_get_stats(int token, swing_stats *out);
+
+/* The next part of the area that has memory, from the address `from` on, or from its begin when that
+ * is NULL or before; SWING_E_NOT_FOUND behind the last. Who looks at all of an area looks at these
+ * parts: elsewhere are zeros, and a load takes memory, too. */
+int swing_next_range(int token, const void *from, swing_block *out);
 
 /* Blocks inside an area into which the program itself has stored nothing. All that the allocator
  * knows lies in the area, so a hooked area can be allocated from and freed in at once. A block has

@@ -60,10 +60,8 @@ __all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "writabl
 
 Buffer = TypeVar("Buffer")
 _AT_ORIGIN, _PUBLISHED = 1, 2
-_BUSY = -11
 _NOT_FOUND = -2
 _MAX_TOKEN = 4095
-_MAX_TRIES = 100
 _MAX_NAME = 255
 _MAX_LENGTH = 1 << 44
 _LEAST_EXTENT, _MOST_EXTENT = 64 << 10, 32 << 20
@@ -125,7 +123,7 @@ def _library() -> ctypes.CDLL:
     library.swing_copy.argtypes = [ctypes.c_int, ctypes.POINTER(_Area)]
     library.swing_get_stats.argtypes = [ctypes.c_int, ctypes.POINTER(_Stats)]
     library.swing_set_name.argtypes = [ctypes.c_int, ctypes.c_char_p]
-    library.swing_find.argtypes = [ctypes.c_char_p]
+    library.swing_hook_named.argtypes = [ctypes.c_char_p, ctypes.c_uint, ctypes.POINTER(_Area)]
     library.swing_last_error.restype = ctypes.c_char_p
     return library
 
@@ -321,6 +319,8 @@ def create(length: int, *, name: str | None = None, extent: int | None = None) -
 def hook(which: int | str, *, live: bool = False, at_origin: bool = False) -> Area:
     """An area of this process with the contents of the one that has this token or name.
 
+    A name is one from :func:`create`, or that of a program's heap (``docs/preload.md``).
+
     The state that its owner published last or, when ``live``, the state of this moment, which the
     owner must have allowed. ``at_origin``: at the owner's addresses, or fail. Its length is that of
     the origin rounded up.
@@ -332,13 +332,9 @@ def hook(which: int | str, *, live: bool = False, at_origin: bool = False) -> Ar
         return _hook(token, flags)
     name = _name_bytes(which)
     _settle()
-    for _ in range(_MAX_TRIES):
-        token = _check(_library().swing_find(name))
-        hooked = _hook(token, flags)
-        # Another area may have got the token in between; then this one has the name no more.
-        if _library().swing_find(name) == token:
-            return hooked
-    raise MemoryError(f"the area named {which!r} was another one at every try", code=_BUSY)
+    area = _Area()
+    _check(_library().swing_hook_named(name, flags, ctypes.byref(area)))
+    return Area(area, area.length)
 
 
 def _hook(token: int, flags: int) -> Area:

@@ -219,6 +219,46 @@ static void extents(void) {
     }
 }
 
+static void ranges(void) {
+    swing_area area = create((size_t)8 << 30), theirs;
+    swing_block range;
+    const size_t far = (size_t)5 << 30;
+    char *base = (char *)area.address;
+    CHECK(swing_next_range(area.token, NULL, &range) == SWING_E_NOT_FOUND && says("no memory"));
+    base[far] = 1;
+    base[far + 2 * MIB] = 1;
+    base[far + 8 * MIB] = 1;
+    CHECK(swing_allow_hooks(area.token, 1) == 0 && swing_hook(area.token, 0, &theirs) == 0);
+    base = (char *)theirs.address;
+    CHECK(swing_next_range(theirs.token, NULL, &range) == 0);
+    CHECK((char *)range.address == base + far && range.size == 4 * MIB);
+    CHECK(swing_next_range(theirs.token, base + far + 100, &range) == 0);
+    CHECK((char *)range.address == base + far + 100 && range.size == 4 * MIB - 100);
+    CHECK(swing_next_range(theirs.token, base + far + 4 * MIB, &range) == 0);
+    CHECK((char *)range.address == base + far + 8 * MIB && range.size == 2 * MIB);
+    CHECK(swing_next_range(theirs.token, base + far + 10 * MIB, &range) == SWING_E_NOT_FOUND);
+    CHECK(swing_next_range(theirs.token, base + theirs.length, &range) == SWING_E_NOT_FOUND);
+    CHECK(swing_next_range(0, NULL, &range) == SWING_E_ARGUMENT);
+    CHECK(swing_next_range(theirs.token, NULL, NULL) == SWING_E_ARGUMENT);
+    CHECK(swing_release(theirs.token) == 0 && swing_release(area.token) == 0);
+}
+
+static void grown(void) {
+    swing_area area = create((size_t)1 << 30);
+    swing_block block = allocated(area.token, MIB), longer;
+    memset(block.address, 3, MIB);
+    /* A block of the buddy part begins at a multiple of its size, this one at 16 MiB. */
+    while (block.size < 16 * MIB) {
+        CHECK(swing_realloc(block.address, block.size * 2, &longer) == 0);
+        CHECK(longer.address == block.address && longer.size >= 2 * block.size);
+        block = longer;
+    }
+    CHECK(swing_realloc(block.address, 20 * MIB, &longer) == 0 && longer.size >= 20 * MIB);
+    block = longer;
+    CHECK(*((char *)block.address + MIB - 1) == 3 && swing_check_heap(area.token, NULL) == 0);
+    CHECK(swing_release(area.token) == 0);
+}
+
 static void *work(void *argument) {
     int token = *(int *)argument, i;
     swing_block blocks[16];
@@ -264,6 +304,8 @@ int main(void) {
     mistakes();
     shapes();
     extents();
+    ranges();
+    grown();
     threads(2 * MIB);
     threads(1 << 30);
     return 0;

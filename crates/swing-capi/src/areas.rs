@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use swing::{
-    Area, AreaName, AreaOffset, AreaOptions, ByteLen, HookAt, HookError, HookOptions, LiveGuard,
-    Namespace, Publish, RemoveError, Snapshot, WriteIntent,
+    Area, AreaName, AreaOffset, AreaOptions, ByteLen, LiveGuard, Namespace, Publish, RemoveError,
+    WriteIntent,
 };
 use swing_malloc::Malloc;
 
@@ -37,8 +37,6 @@ pub(crate) const POPULATED_AREA: u64 = 256 << 10;
 const DATA_EXTENT: u64 = swing::geometry::DATA_EXTENT.0;
 /// Lengths that an extent can have.
 const EXTENTS: RangeInclusive<u64> = 64 << 10..=32 << 20;
-/// How long a live owner is asked for its present state before its last shared one is taken.
-const MAX_WAIT: Duration = Duration::from_secs(5);
 /// How long the kernel may take to give up the locks of a process that has just been killed.
 const MAX_DYING: Duration = Duration::from_millis(200);
 /// How often an ending process looks whether threads besides the library's run.
@@ -85,7 +83,7 @@ static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
 /// In a forked child: that of its parent, only to say whose an area is.
 static INHERITED: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
 
-fn token_name(token: i32) -> Result<AreaName> {
+pub(crate) fn token_name(token: i32) -> Result<AreaName> {
     AreaName::new(&format!("{PREFIX}{token}")).map_err(|e| Failure::new(Code::Internal, e))
 }
 
@@ -150,20 +148,6 @@ fn missing(is_it: impl Fn(&Entry) -> bool, otherwise: String) -> Failure {
         inherited = registry.before.load(Ordering::Acquire);
     }
     Failure::new(Code::NotFound, otherwise)
-}
-
-/// Why an area of a living process cannot be hooked, in the words of who knows its token.
-fn refused(token: i32, error: HookError) -> Failure {
-    let why = match error {
-        HookError::NotShared { .. } => "its owner has neither published it nor allowed hooks yet",
-        HookError::NotHookable { .. } => {
-            "its owner refuses hooks at the moment, or more is kept for those who have hooked it \
-             than its threshold allows"
-        }
-        other => return other.into(),
-    };
-    assert!((1..=MAX_TOKEN).contains(&token), "checked before it is looked for");
-    Failure::new(Code::Refused, format!("area {token} cannot be hooked: {why}"))
 }
 
 fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
@@ -262,7 +246,10 @@ impl Registry {
     }
 
     /// Runs `make` with a fresh token; the token is given back when it fails.
-    fn with_token(&self, make: impl FnOnce(i32, &AreaName) -> Result<Entry>) -> Result<Arc<Entry>> {
+    pub(crate) fn with_token(
+        &self,
+        make: impl FnOnce(i32, &AreaName) -> Result<Entry>,
+    ) -> Result<Arc<Entry>> {
         let token = self.tokens.claim(|token| self.clear(token))?;
         assert!((1..=MAX_TOKEN).contains(&token), "a token fits into the bits of a page's address");
         let unnamed = self.names.clear(token);
@@ -299,29 +286,6 @@ impl Registry {
         })
     }
 
-    pub(crate) fn hook(&self, origin: i32, at: HookAt, live: bool) -> Result<Arc<Entry>> {
-        self.check(origin)?;
-        if !self.tokens.is_held(origin) {
-            self.sweep();
-            let text = format!("no living process has an area with token {origin}");
-            return Err(Failure::new(Code::NotFound, text));
-        }
-        let name = token_name(origin)?;
-        let options = HookOptions { at };
-        let snapshot = match live {
-            true => self.hook_live(&name, options),
-            false => self.ns.hook_with(&name, options),
-        };
-        let snapshot = snapshot.map_err(|e| refused(origin, e))?;
-        assert!(at == HookAt::Anywhere || snapshot.is_at_origin(), "or it fails");
-        self.with_token(|token, name| {
-            let at_origin = snapshot.is_at_origin();
-            let area = snapshot.derive(Some(name))?;
-            area.track()?;
-            Ok(entry(token, area, at_origin))
-        })
-    }
-
     /// A copy of an area of this process, which stays as it is for everybody else.
     pub(crate) fn copy(&self, origin: i32) -> Result<Arc<Entry>> {
         let of = self.own(origin)?;
@@ -353,24 +317,7 @@ impl Registry {
         found.ok_or_else(none)
     }
 
-    /// The state of a moment after the call. An owner that is only slow is asked again; one that
-    /// is stopped gives its last shared state.
-    fn hook_live(
-        &self,
-        name: &AreaName,
-        options: HookOptions,
-    ) -> std::result::Result<Snapshot, HookError> {
-        let start = Instant::now();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-        loop {
-            let snapshot = self.ns.hook_live_with(name, options)?;
-            if snapshot.published_ns() >= now || start.elapsed() > MAX_WAIT {
-                return Ok(snapshot);
-            }
-        }
-    }
-
-    fn check(&self, token: i32) -> Result<()> {
+    pub(crate) fn check(&self, token: i32) -> Result<()> {
         match (1..=MAX_TOKEN).contains(&token) {
             true => Ok(()),
             false => Err(Failure::new(Code::Argument, format!("{token} is no token"))),
@@ -438,7 +385,7 @@ impl Registry {
     }
 }
 
-fn entry(token: i32, area: Area, at_origin: bool) -> Entry {
+pub(crate) fn entry(token: i32, area: Area, at_origin: bool) -> Entry {
     let base = area.base().as_ptr() as usize;
     let len = area.geometry().reserve().0;
     assert!(base.is_multiple_of(4096), "the low 12 bits of the address are free for the token");

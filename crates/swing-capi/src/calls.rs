@@ -92,6 +92,18 @@ pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> Result<()> {
     Ok(())
 }
 
+/// Where an area is to be hooked, and whether in its present state.
+fn way(flags: c_uint) -> Result<(HookAt, bool)> {
+    if flags & !(SWING_AT_ORIGIN | SWING_PUBLISHED) != 0 {
+        return Err(Failure::new(Code::Argument, format!("unknown flags {flags:#x}")));
+    }
+    let at = match flags & SWING_AT_ORIGIN {
+        0 => HookAt::Anywhere,
+        _ => HookAt::OriginAddress,
+    };
+    Ok((at, flags & SWING_PUBLISHED == 0))
+}
+
 fn area_of(entry: &Entry) -> swing_area {
     assert!(entry.token > 0 && entry.base != 0, "an area that is open");
     swing_area {
@@ -152,14 +164,34 @@ pub unsafe extern "C" fn swing_hook(token: c_int, flags: c_uint, out: *mut swing
         if out.is_null() {
             return Err(null());
         }
-        if flags & !(SWING_AT_ORIGIN | SWING_PUBLISHED) != 0 {
-            return Err(Failure::new(Code::Argument, "unknown flags"));
+        let (at, live) = way(flags)?;
+        let entry = registry.hook(token, at, live)?;
+        // SAFETY: the caller's promise.
+        unsafe { put(out, area_of(&entry)) }
+    })
+}
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `name` is a C string, `out` points to a `swing_area`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_hook_named(
+    name: *const c_char,
+    flags: c_uint,
+    out: *mut swing_area,
+) -> c_int {
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
         }
-        let at = match flags & SWING_AT_ORIGIN {
-            0 => HookAt::Anywhere,
-            _ => HookAt::OriginAddress,
-        };
-        let entry = registry.hook(token, at, flags & SWING_PUBLISHED == 0)?;
+        // SAFETY: the caller's promise.
+        let name = unsafe { name_of(name) }?;
+        if name.is_empty() {
+            return Err(Failure::new(Code::Argument, "the empty name is none"));
+        }
+        let (at, live) = way(flags)?;
+        let entry = registry.hook_named(name, at, live)?;
         // SAFETY: the caller's promise.
         unsafe { put(out, area_of(&entry)) }
     })

@@ -238,3 +238,22 @@ pub unsafe extern "C" fn swing_check_heap(token: c_int, blocks: *mut usize) -> c
         unsafe { put(blocks, found as usize) }
     })
 }
+
+/// See `swing.h`.
+///
+/// # Safety
+/// `out` points to a `swing_block`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_next_range(
+    token: c_int,
+    from: *const c_void,
+    out: *mut swing_block,
+) -> c_int {
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { put(out, block_of(registry.next_range(token, from as usize)?)) }
+    })
+}

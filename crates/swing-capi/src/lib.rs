@@ -18,5 +18,6 @@ pub mod calls;
 mod error;
 mod heap_calls;
 mod hold;
+mod hooks;
 mod names;
 mod tokens;

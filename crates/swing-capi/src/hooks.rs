@@ -1,0 +1,147 @@
+//! Hooking: areas of other processes become areas of this one.
+//!
+//! By token, by the name that an area has besides ([`crate::names`]), or by the name of an area of
+//! the namespace that has no token: the heap of a preloaded program, a database. What comes of it
+//! has a token of its own in each case.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use swing::{
+    AreaName, AreaOffset, ExtentId, ExtentState, HookAt, HookError, HookOptions, Snapshot,
+};
+
+use crate::areas::{Entry, Registry, entry, token_name};
+use crate::error::{Code, Failure, Result};
+
+/// How long a live owner is asked for its present state before its last shared one is taken.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+/// How often a name may become another area's while it is hooked.
+const MAX_TRIES: u32 = 100;
+
+/// Why an area that is there cannot be hooked, in the words of who looked for it.
+fn refused(what: &str, error: HookError) -> Failure {
+    let why = match error {
+        HookError::NotShared { .. } => "its owner has neither published it nor allowed hooks yet",
+        HookError::NotHookable { .. } => {
+            "its owner refuses hooks at the moment, or more is kept for those who have hooked it \
+             than its threshold allows"
+        }
+        other => return other.into(),
+    };
+    debug_assert!(!what.is_empty() && !why.is_empty(), "who reads this can act on it");
+    Failure::new(Code::Refused, format!("{what} cannot be hooked: {why}"))
+}
+
+impl Registry {
+    pub(crate) fn hook(&self, origin: i32, at: HookAt, live: bool) -> Result<Arc<Entry>> {
+        self.check(origin)?;
+        if !self.tokens.is_held(origin) {
+            self.sweep();
+            let text = format!("no living process has an area with token {origin}");
+            return Err(Failure::new(Code::NotFound, text));
+        }
+        let name = token_name(origin)?;
+        let options = HookOptions { at };
+        let snapshot = match live {
+            true => self.hook_live(&name, options, || true),
+            false => self.ns.hook_with(&name, options),
+        };
+        self.hooked(snapshot.map_err(|e| refused(&format!("area {origin}"), e))?, at)
+    }
+
+    /// The area that has a name: one that has it besides its token, or one of the namespace's own,
+    /// as the heap of a preloaded program.
+    pub(crate) fn hook_named(&self, name: &[u8], at: HookAt, live: bool) -> Result<Arc<Entry>> {
+        for _ in 0..MAX_TRIES {
+            let token = match self.find(name) {
+                Ok(token) => token,
+                Err(Failure { code: Code::NotFound, .. }) => {
+                    return self.hook_other(name, at, live);
+                }
+                Err(failure) => return Err(failure),
+            };
+            let hooked = self.hook(token, at, live)?;
+            // Another area may have got the token in between; then this one has the name no more.
+            if self.find(name).is_ok_and(|again| again == token) {
+                return Ok(hooked);
+            }
+            self.release(hooked.token)?;
+        }
+        Err(Failure::new(Code::Busy, "the name was another area's at every try"))
+    }
+
+    fn hook_other(&self, name: &[u8], at: HookAt, live: bool) -> Result<Arc<Entry>> {
+        let text = String::from_utf8_lossy(name);
+        let none = || Failure::new(Code::NotFound, format!("no living area has the name {text:?}"));
+        let name = AreaName::new(&text).map_err(|e| Failure::new(Code::Argument, e))?;
+        // What a process that has ended left is no area any more, unless it is asked for.
+        let is_alive = || {
+            let areas = self.ns.list().unwrap_or_default();
+            areas.iter().any(|area| area.name.as_ref() == Some(&name) && area.owner.is_some())
+        };
+        let options = HookOptions { at };
+        let snapshot = match live {
+            true => self.hook_live(&name, options, is_alive),
+            false => self.ns.hook_with(&name, options),
+        };
+        match snapshot {
+            Ok(snapshot) => self.hooked(snapshot, at),
+            Err(HookError::NotFound { .. }) => Err(none()),
+            Err(error) => Err(refused(&format!("{text:?}"), error)),
+        }
+    }
+
+    /// A snapshot as an area of this process.
+    fn hooked(&self, snapshot: Snapshot, at: HookAt) -> Result<Arc<Entry>> {
+        assert!(at == HookAt::Anywhere || snapshot.is_at_origin(), "or it fails");
+        self.with_token(|token, name| {
+            let at_origin = snapshot.is_at_origin();
+            let area = snapshot.derive(Some(name))?;
+            area.track()?;
+            Ok(entry(token, area, at_origin))
+        })
+    }
+
+    /// The state of a moment after the call. An owner that is only slow is asked again; one that
+    /// is stopped gives its last shared state.
+    fn hook_live(
+        &self,
+        name: &AreaName,
+        options: HookOptions,
+        is_alive: impl Fn() -> bool,
+    ) -> std::result::Result<Snapshot, HookError> {
+        let start = Instant::now();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        loop {
+            let snapshot = self.ns.hook_live_with(name, options)?;
+            if snapshot.published_ns() >= now || start.elapsed() > MAX_WAIT {
+                return Ok(snapshot);
+            }
+            if !is_alive() {
+                return Err(HookError::NotFound { name: name.to_string() });
+            }
+        }
+    }
+
+    /// The next addresses of an area from `from` on that have memory: where they begin, and how
+    /// many bytes.
+    pub(crate) fn next_range(&self, token: i32, from: usize) -> Result<(usize, u64)> {
+        let of = self.own(token)?;
+        let geometry = of.area.geometry();
+        let offset = from.saturating_sub(of.base) as u64;
+        let none = || Failure::new(Code::NotFound, "the area has no memory from there on");
+        if offset >= of.len {
+            return Err(none());
+        }
+        let has_memory = |i: &u32| of.area.extent_state(ExtentId(*i)) != ExtentState::Absent;
+        let all = geometry.extent_count();
+        let first = (geometry.extent_of(AreaOffset(offset)).0..all).find(has_memory);
+        let first = first.ok_or_else(none)?;
+        let last = (first..all).take_while(has_memory).last().unwrap_or(first);
+        let start = geometry.range(ExtentId(first)).start.0.max(offset);
+        let end = geometry.range(ExtentId(last)).end.0;
+        assert!(start < end && end <= of.len, "inside the area");
+        Ok((of.base + start as usize, end - start))
+    }
+}
