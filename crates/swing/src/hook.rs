@@ -58,7 +58,9 @@ impl Namespace {
             match self.hook_folder(&folder, options) {
                 // Published anew, examined, or removed and made again under our feet: start over.
                 Err(Fault::Contended) => lease::pause(tries),
-                Err(Fault::NotFound) if folder.identity()? != self.identity_now(name) => {
+                Err(Fault::NotFound | Fault::MemoryGone { .. })
+                    if folder.identity()? != self.identity_now(name) =>
+                {
                     lease::pause(tries);
                 }
                 Err(Fault::NotFound) => {
