@@ -8,7 +8,7 @@ use swing::{AreaName, Namespace, Snapshot};
 use swing_malloc::{Heap, Malloc};
 
 mod common;
-use common::Ended;
+use common::{Ended, hook_now};
 
 /// Fills some memory, says so, and waits to be told how to end.
 const PROGRAM: &str = r#"
@@ -50,7 +50,7 @@ fn left(home: &Path) -> Vec<String> {
 }
 
 fn hooked(namespace: &Namespace) -> Snapshot {
-    namespace.hook_live(&AreaName::new("program").unwrap()).unwrap()
+    hook_now(namespace, &AreaName::new("program").unwrap())
 }
 
 /// The heap is whole, and holds what the program put there.

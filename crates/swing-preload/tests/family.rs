@@ -32,5 +32,6 @@ fn the_heap_tells_about_itself_and_gives_memory_back() {
     let lines: Vec<_> = err.lines().collect();
     assert!(lines.len() == 7 && lines[1].starts_with("used"), "{err}");
     let used: u64 = lines[1].rsplit(' ').next().unwrap().parse().unwrap();
-    assert!((1..1 << 20).contains(&used), "{err}");
+    // Nothing, but for what the library's own threads have from the C library.
+    assert!(used < 1 << 20, "{err}");
 }
