@@ -4,8 +4,12 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+/// How long what was dropped may be held by somebody who is about to let go.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A namespace directory in memory, removed with everything in it when dropped.
 pub struct Home(TempDir);
@@ -25,6 +29,22 @@ impl Home {
     /// Bytes of memory that its files take.
     pub fn bytes(&self) -> u64 {
         usage(self.path()).expect("the namespace can be listed").0
+    }
+
+    /// Collects until less than `limit` bytes are left. A query's threads let go of what they read
+    /// a moment after its last row, and a process that is just being started still has its parent's
+    /// descriptors.
+    ///
+    /// # Panics
+    /// When more than that stays.
+    pub fn assert_is_emptied(&self, limit: u64) {
+        let begun = Instant::now();
+        while self.bytes() >= limit {
+            let left = || format!("{} bytes are left in {:?}", self.bytes(), self.files());
+            assert!(begun.elapsed() < PATIENCE, "{}", left());
+            std::thread::sleep(Duration::from_millis(10));
+            swingdb::gc_in(self.path()).expect("collecting garbage");
+        }
     }
 
     /// The files in it.

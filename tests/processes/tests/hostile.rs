@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use swingdb::Database;
 use swingdb_processes::child::Victim;
 use swingdb_processes::contents::read;
@@ -25,9 +25,14 @@ fn made_by_a_child(home: &Home, seed: u64) -> State {
     let arguments = ["change", "db", &seed.to_string(), "1", &journal.display().to_string(), "1"];
     let mut victim = Victim::start(VICTIM, home.path(), &arguments);
     victim.line();
-    victim.kill_after(Duration::from_millis(400)).assert_killed_or_well("the maker");
+    let begun = Instant::now();
+    while Progress::read(&journal, Progress::default()).unwrap().shared.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is shared");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    victim.kill_after(Duration::from_millis(300)).assert_killed_or_well("the maker");
     let progress = Progress::read(&journal, Progress::default()).unwrap();
-    let shared = progress.shared.expect("something was shared in that time");
+    let shared = progress.shared.expect("something was shared by then");
     let found = read(&Database::snapshot_in(home.path(), "db").unwrap()).unwrap();
     let mut expected = State::default();
     for step in 1..=progress.sharing.unwrap_or(shared) {

@@ -39,7 +39,7 @@ fn snapshots_are_consistent_while_the_writer_shares_and_readers_die() {
     swingdb::gc_in(home.path()).expect("collecting garbage");
     swingdb::drop_in(home.path(), "bank").expect("dropping");
     swingdb::gc_in(home.path()).expect("collecting garbage");
-    assert!(home.bytes() < 1 << 20, "{} bytes left in {:?}", home.bytes(), home.files());
+    home.assert_is_emptied(1 << 20);
 }
 
 #[test]

@@ -120,8 +120,7 @@ impl Run {
         swingdb::drop_in(self.home.path(), "db").expect("dropping");
         swingdb::gc_in(self.home.path()).expect("collecting garbage");
         assert!(swingdb::list_in(self.home.path()).expect("listing").is_empty());
-        let (bytes, files) = (self.home.bytes(), self.home.files());
-        assert!(bytes < 1 << 20, "{bytes} bytes are left in {files:?}");
+        self.home.assert_is_emptied(1 << 20);
     }
 }
 

@@ -1,6 +1,6 @@
 //! One writer a database: races for it, its death, its memory when others still use it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use swingdb::{Database, Error};
 use swingdb_processes::child::Victim;
@@ -9,8 +9,6 @@ use swingdb_processes::home::Home;
 const VICTIM: &str = env!("CARGO_BIN_EXE_swingdb-victim");
 const RACERS: usize = 6;
 const RACES: usize = 10;
-/// How long what was dropped may be held by somebody who is about to let go.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A database `db` with a table `t` of `rows` rows, shared.
 fn make(home: &Home, rows: i64) -> Database {
@@ -22,18 +20,6 @@ fn make(home: &Home, rows: i64) -> Database {
     .unwrap();
     database.share().unwrap();
     database
-}
-
-/// Collects until nothing is left. A query's threads let go of what they read a moment after its
-/// last row, and a process that is just being started still has its parent's descriptors.
-fn assert_is_emptied(home: &Home) {
-    let begun = Instant::now();
-    while home.bytes() >= 1 << 20 {
-        let waited = begun.elapsed();
-        assert!(waited < PATIENCE, "{} bytes left in {:?}", home.bytes(), home.files());
-        std::thread::sleep(Duration::from_millis(10));
-        swingdb::gc_in(home.path()).unwrap();
-    }
 }
 
 #[test]
@@ -112,7 +98,7 @@ fn a_snapshot_is_read_on_after_its_database_is_dropped() {
     swingdb::gc_in(home.path()).unwrap();
     assert_eq!(reader.ask("sum"), before);
     reader.finish().assert_well("the reader");
-    assert_is_emptied(&home);
+    home.assert_is_emptied(1 << 20);
 }
 
 #[test]
@@ -139,5 +125,5 @@ fn a_chain_outlives_its_beginning() {
     drop(snapshot);
     swingdb::drop_in(home.path(), "last").unwrap();
     swingdb::gc_in(home.path()).unwrap();
-    assert_is_emptied(&home);
+    home.assert_is_emptied(1 << 20);
 }

@@ -216,15 +216,18 @@ fn an_import_can_be_interrupted() {
     place.file("f.csv", line);
     place.run("CREATE TABLE t (a BIGINT, b VARCHAR)");
     let handle = place.con.interrupt_handle();
-    let stop = std::thread::spawn(move || {
-        for _ in 0..400 {
+    let ended = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stop = ended.clone();
+    let interrupter = std::thread::spawn(move || {
+        while !stop.load(std::sync::atomic::Ordering::SeqCst) {
             std::thread::sleep(std::time::Duration::from_millis(2));
             handle.interrupt();
         }
     });
     let options = ImportOptions { block_bytes: Some(2_000), ..Default::default() };
     let result = place.import("f.csv", "t", options);
-    stop.join().unwrap();
+    ended.store(true, std::sync::atomic::Ordering::SeqCst);
+    interrupter.join().unwrap();
     assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
     assert_eq!(place.value("SELECT count(*) FROM t"), "0");
 }
