@@ -78,7 +78,7 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: *const stack_t, old: *mut stack
     let told_at: *mut stack_t = slots[0].at().cast();
     // SAFETY: as the function asks for; a stack in place of another is as long.
     let result = unsafe { call(given.as_ref().map_or(new, std::ptr::from_ref), told_at) };
-    let present = STACK.try_with(|present| {
+    let remember = |present: &Cell<Option<Stack>>| {
         let before = present.take();
         if result == 0 && told_at.addr() >= NOWHERE {
             // SAFETY: the kernel has just stored there.
@@ -90,7 +90,9 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: *const stack_t, old: *mut stack
         let changed = result == 0 && !new.is_null();
         // What stood in for the one before goes.
         present.set(if changed { stack } else { before });
-    });
+    };
+    // A thread's first use of it allocates, and that may wait for others.
+    let present = keeping_errno(|| STACK.try_with(remember));
     debug_assert!(present.is_ok() || result != 0 || new.is_null(), "set while the thread ends");
     told(result, &mut slots, result.into())
 }
