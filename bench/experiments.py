@@ -150,7 +150,7 @@ def fig9_rates(results: dict, pages: str, way: str) -> tuple[dict, dict]:
     lines = [i for i in results["lines"] if (i["pages"], i["way"]) == (pages, way)]
     alone = {i["pattern"]: i["updates_per_s"] for i in lines if i["interval_ms"] == 0}
     shared = [i for i in lines if i["interval_ms"] != 0 and i["pattern"] in alone]
-    part = [(i, i["updates_per_s"] / alone[i["pattern"]]) for i in shared]
+    part = [(i, i.get("part", i["updates_per_s"] / alone[i["pattern"]])) for i in shared]
     sweep = {i["interval_ms"] / 1000: p for i, p in part if i["pattern"] == "sweep"}
     skews = {int(i["pattern"][7:]): p for i, p in part if i["pattern"] != "sweep"}
     return dict(sorted(sweep.items())), dict(sorted(skews.items()))
@@ -212,9 +212,11 @@ def live_name(line: dict) -> str:
 def live(results: dict) -> None:
     """Percentiles of hooks, and of what a trapped store waits besides copying."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), sharey=True)
-    shown = zip(results["lines"], (OURS, THEIRS, THIRD, INK) * 4, strict=False)
-    for number, (line, colour) in enumerate(shown):
-        style = "-" if number < 4 else ":"
+    colours = {"sequential": OURS, "random": THEIRS, "local": THIRD}
+    for line in results["lines"]:
+        colour = colours[line["pattern"]]
+        often = "-" if line["interval_ms"] >= 1000 else "--"
+        style = often if line["pages"] == "huge" else ":"
         for axes, key in ((left, "hook_us"), (right, "stall_us")):
             values = [line[key][p] for p in PERCENTILES]
             axes.plot(list(PERCENTILES.values()), values, style, color=colour, marker="o", ms=3,
