@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::error::{Fault, Result};
+use crate::error::Result;
 use crate::live::{ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST};
 use crate::sync::Mutex;
 use crate::sys::file::Folder;
@@ -51,15 +51,13 @@ static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 /// Asks the owner of the area in the folder `name` for a fresh publish; the answer, and that
 /// folder.
 pub(crate) fn ask(parent: &Folder, name: &str) -> Result<(Answer, Arc<Folder>)> {
-    let identity = parent.identity_of(name).ok_or(Fault::NotFound)?;
-    if let Some(kept) = take_kept(identity)
+    if let Some(kept) = parent.identity_of(name).and_then(take_kept)
         && let Some(answer) = ask_through(&kept.stream)
     {
         let folder = kept.folder.clone();
         return Ok((keep(kept, answer), folder));
     }
     let folder = Arc::new(parent.open_folder(name)?);
-    // Another one has taken its place between the two looks, perhaps.
     let identity = folder.identity()?;
     let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
     let kept = Kept { folder: folder.clone(), identity, process: std::process::id(), stream };
@@ -171,6 +169,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+    use crate::error::Fault;
 
     fn folder() -> (tempfile::TempDir, Folder) {
         let dir = tempfile::tempdir().unwrap();

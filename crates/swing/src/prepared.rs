@@ -44,7 +44,7 @@ impl Core {
     pub(crate) fn prepare_manifest(&self) {
         let Ok(mut state) = self.lock_for_change() else { return };
         let expected = self.live.try_lock().is_some_and(|live| live.is_answering());
-        if !expected || state.closed || state.prepared.is_some() {
+        if !expected || state.prepared.is_some() {
             return;
         }
         let epoch = state.next_epoch;
