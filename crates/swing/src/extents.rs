@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::sparse::Sparse;
 use crate::sys::futex;
 use crate::units::{Epoch, ExtentId};
 
@@ -260,27 +261,18 @@ pub(crate) struct Own {
     pub born: Epoch,
 }
 
-/// Entries of one chunk.
-const CHUNK: usize = 512;
-type Chunk = Box<[Option<Own>; CHUNK]>;
-
-/// A sparse table of the extents that have a version of their own.
+/// The extents that have a version of their own.
 #[derive(Debug, Default)]
-pub(crate) struct OwnTable(Vec<Option<Chunk>>);
+pub(crate) struct OwnTable(Sparse<Option<Own>>);
 
 impl OwnTable {
     pub(crate) fn get(&self, extent: ExtentId) -> Option<Own> {
-        let i = extent.0 as usize;
-        self.0.get(i / CHUNK)?.as_ref()?[i % CHUNK]
+        self.0.get(extent).copied().flatten()
     }
 
     /// All extents with an entry, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ExtentId, Own)> + '_ {
-        let chunks = self.0.iter().enumerate().filter_map(|(c, chunk)| Some((c, chunk.as_ref()?)));
-        chunks.flat_map(|(c, chunk)| {
-            let entries = chunk.iter().enumerate();
-            entries.filter_map(move |(i, own)| Some((ExtentId((c * CHUNK + i) as u32), (*own)?)))
-        })
+        self.0.iter().filter_map(|(extent, own)| Some((extent, (*own)?)))
     }
 
     /// Sets or forgets an entry; returns the one before.
@@ -289,13 +281,10 @@ impl OwnTable {
             own.is_none_or(|own| own.plane < crate::geometry::MAX_PLANES && own.born.0 > 0),
             "a version lies in a plane, and belongs to an epoch"
         );
-        let i = extent.0 as usize;
-        if self.0.len() <= i / CHUNK {
-            own?;
-            self.0.resize_with(i / CHUNK + 1, || None);
+        if own.is_none() {
+            self.get(extent)?;
         }
-        let chunk = self.0[i / CHUNK].get_or_insert_with(|| Box::new([None; CHUNK]));
-        std::mem::replace(&mut chunk[i % CHUNK], own)
+        std::mem::replace(self.0.get_mut(extent), own)
     }
 }
 

@@ -78,6 +78,7 @@ mod remove;
 mod runs;
 mod sessions;
 mod snapshot;
+mod sparse;
 mod stats;
 mod steps;
 mod sync;

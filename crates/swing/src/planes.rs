@@ -5,12 +5,11 @@
 //! an extent with a few versions takes no allocation of its own.
 
 use crate::geometry::MAX_PLANES;
+use crate::sparse::Sparse;
 use crate::units::ExtentId;
 
 /// Planes of one extent that need no allocation.
 const FEW: usize = 3;
-/// Extents whose entries lie together.
-const CHUNK: usize = 512;
 
 /// A plane that is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,33 +93,21 @@ impl Planes {
 
 /// The planes of all extents.
 #[derive(Debug, Default)]
-pub(crate) struct PlaneTable(Vec<Option<Box<[Planes]>>>);
+pub(crate) struct PlaneTable(Sparse<Planes>);
 
 impl PlaneTable {
     /// The planes of an extent, unless all are free.
     pub(crate) fn get(&self, extent: ExtentId) -> Option<&Planes> {
-        let i = extent.0 as usize;
-        let planes = &self.0.get(i / CHUNK)?.as_ref()?[i % CHUNK];
-        (!planes.is_empty()).then_some(planes)
+        self.0.get(extent).filter(|planes| !planes.is_empty())
     }
 
     pub(crate) fn get_mut(&mut self, extent: ExtentId) -> &mut Planes {
-        let i = extent.0 as usize;
-        if self.0.len() <= i / CHUNK {
-            self.0.resize_with(i / CHUNK + 1, || None);
-        }
-        let chunk = self.0[i / CHUNK].get_or_insert_with(|| vec![Planes::default(); CHUNK].into());
-        &mut chunk[i % CHUNK]
+        self.0.get_mut(extent)
     }
 
     /// The extents with planes that are not free, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ExtentId, &Planes)> {
-        let chunks = self.0.iter().enumerate().filter_map(|(c, chunk)| Some((c, chunk.as_ref()?)));
-        let all = chunks.flat_map(|(c, chunk)| {
-            let extents = (c * CHUNK..).map(|i| ExtentId(i as u32));
-            extents.zip(chunk)
-        });
-        all.filter(|(_, planes)| !planes.is_empty())
+        self.0.iter().filter(|(_, planes)| !planes.is_empty())
     }
 }
 

@@ -48,10 +48,11 @@ impl Core {
             return;
         }
         let epoch = state.next_epoch;
-        if let Ok(file) = self.folder.create_new(&manifest_name(epoch)) {
+        let name = manifest_name(epoch);
+        if let Ok(file) = self.folder.create_new(&name) {
             let _ = file::allocate(&file, 0, ROOM);
             let prepared = Prepared { epoch, file };
-            match self.folder.link(&manifest_name(epoch), SHARING) {
+            match self.folder.link(&name, SHARING) {
                 Ok(()) => state.prepared = Some(prepared),
                 Err(_) => self.drop_prepared(prepared),
             }

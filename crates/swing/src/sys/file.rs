@@ -133,12 +133,11 @@ impl Folder {
     /// Makes `name` a second name of `existing`, both in this folder, replacing what `name` was in
     /// one step.
     pub(crate) fn relink(&self, existing: &str, temporary: &str, name: &str) -> Result<()> {
-        let link = || fs::linkat(&self.dir, existing, &self.dir, temporary, AtFlags::empty());
-        match link() {
+        match fs::linkat(&self.dir, existing, &self.dir, temporary, AtFlags::empty()) {
             Err(Errno::EXIST) => {
                 // A crash left the temporary name behind.
                 self.unlink(temporary)?;
-                link().map_err(|e| self.fault(e, "link", temporary))?;
+                self.link(existing, temporary)?;
             }
             other => other.map_err(|e| self.fault(e, "link", temporary))?,
         }
