@@ -9,7 +9,7 @@
 //! Only system calls and atomics: nothing is allocated, no lock is taken.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -26,6 +26,11 @@ use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
 /// longer where pages are small.
 const LOG_STEP: u32 = 64;
 const LOG_STEP_SMALL: u32 = 2;
+
+/// So many stores in order, one after the other, are an order.
+const MET: u32 = 4;
+/// What is opened at once then.
+const OPENED: ByteLen = ByteLen::mib(16);
 
 /// How often a private extent is found not to be writable before the fault counts as a crash: an
 /// extent can be protected, and made private again, between two looks.
@@ -100,6 +105,33 @@ pub fn is_tracked(address: *const u8) -> bool {
     table::find(address as usize).is_some()
 }
 
+/// Whether stores into extents that nobody shares come in order, as of one thread that goes through
+/// all of its memory again. Threads that do so at several places at once are not recognised.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    /// The extent behind what was opened last.
+    next: AtomicU32,
+    /// How often the next extent was the one that was stored to.
+    met: AtomicU32,
+}
+
+impl Order {
+    /// Whether a store that was trapped in this extent goes on with many before it. What is not
+    /// known for sure is only how often somebody was right.
+    fn is_met(&self, extent: ExtentId) -> bool {
+        let met = match self.next.load(Ordering::Relaxed) == extent.0 {
+            true => self.met.load(Ordering::Relaxed).saturating_add(1),
+            false => 0,
+        };
+        self.met.store(met, Ordering::Relaxed);
+        met >= MET
+    }
+
+    fn goes_on(&self, end: ExtentId) {
+        self.next.store(end.0, Ordering::Relaxed);
+    }
+}
+
 /// A version made where nobody sees it.
 pub(super) enum Version {
     /// Mapped at this address.
@@ -168,23 +200,45 @@ impl Tracked {
         (self.base + range.start.as_usize(), (range.end - range.start).as_usize())
     }
 
-    /// Nobody shares the extent: its protection is taken off. All of it inside the gate, because a
-    /// publish would make the decision wrong.
+    /// Nobody shares the extent: its protection is taken off, and where stores come in order, also
+    /// that of some behind it. All of it inside the gate, because a publish would make the decision
+    /// wrong.
     fn write_in_place(&self, extent: ExtentId, word: u32) -> Result<(), Errno> {
         self.gate.enter();
         let mut done = Ok(());
         if self.states.replace(extent, word, FAULTING) {
-            let (at, len) = self.span_of(extent);
+            let end = self.claim_behind(extent, word & !extents::WAITERS);
+            let (at, _) = self.span_of(extent);
+            let len = self.base + self.geometry.start(end).as_usize() - at;
             done = mem::allow_writing(at, len);
             if done.is_ok() {
                 self.in_place.fetch_add(len as u64, Ordering::Relaxed);
-                self.log(extent, PRIVATE | LOGGED | IN_PLACE);
-            } else {
-                self.states.set(extent, word & !extents::WAITERS);
+            }
+            for opened in (extent.0..end.0).map(ExtentId) {
+                match done {
+                    Ok(()) => self.log(opened, PRIVATE | LOGGED | IN_PLACE),
+                    Err(_) => self.states.set(opened, word & !extents::WAITERS),
+                }
             }
         }
         self.gate.leave();
         done
+    }
+
+    /// Claims extents behind one that nobody shares, in the same condition, if stores come in
+    /// order; where they end.
+    fn claim_behind(&self, extent: ExtentId, word: u32) -> ExtentId {
+        let most = OPENED.0 / self.geometry.len(extent).0;
+        let most = if self.order.is_met(extent) { most.max(1) } else { 1 };
+        let mut end = ExtentId(extent.0 + 1);
+        while u64::from(end.0 - extent.0) < most
+            && end.0 < self.states.len()
+            && self.states.replace(end, word, FAULTING)
+        {
+            end.0 += 1;
+        }
+        self.order.goes_on(end);
+        end
     }
 
     /// Makes a version of the extent in the plane its word names. Returns as well when the extent

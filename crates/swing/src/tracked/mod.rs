@@ -97,6 +97,8 @@ pub(crate) struct Tracked {
     /// too high, so that 0 is the end.
     head: AtomicU32,
     links: Box<[AtomicU32]>,
+    /// Of stores that open what was protected early.
+    order: fault::Order,
     /// How many extents have ever been logged.
     logged: AtomicU32,
     /// Hooks may come at any moment: what can be done ahead of them is.
@@ -214,6 +216,7 @@ impl Core {
             settling: Settling::default(),
             head: AtomicU32::new(0),
             links,
+            order: fault::Order::default(),
             logged: AtomicU32::new(0),
             hooked_live: AtomicBool::new(false),
             huge: self.geometry.has_huge_extents() && crate::sys::file::has_huge_pages(&file),
