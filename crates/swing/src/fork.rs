@@ -24,6 +24,7 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once, Weak};
+use std::time::Duration;
 
 use crate::area::{Core, State};
 use crate::extents::PRIVATE;
@@ -136,6 +137,8 @@ extern "C" fn in_child() {
         held.core.abandon_live_in_child();
         // Closes the inherited descriptor only; the lock stays with the parent's.
         held.state.lock = None;
+        // Views of the parent's memory that its keeper would have dropped.
+        held.state.lifted.clear();
         // As long as this process lives: nobody can tell when its last address into the area is
         // gone.
         std::mem::forget(held.lease.take());
@@ -185,14 +188,22 @@ pub(crate) fn reclaim_tracked() {
     namespaces.iter().for_each(Namespace::collect_garbage);
 }
 
-/// Writes down what stores have logged, and protects early what they have left behind; `true` when
-/// there will be more of that.
-pub(crate) fn absorb_tracked() -> bool {
-    let mut more = false;
+/// Writes down what stores have logged, and protects early what they have left behind; when there
+/// is more to do.
+pub(crate) fn absorb_tracked() -> Option<Duration> {
+    let mut next = None;
     with_tracked(|core| {
         let Ok(mut state) = core.lock_for_change() else { return };
-        more |= core.protect_early(&mut state).unwrap_or(false);
+        let more = core.protect_early(&mut state).unwrap_or(None);
+        next = next.into_iter().chain(more).min();
     });
+    next
+}
+
+/// Drops some page tables that were taken away; `true` when there are more.
+pub(crate) fn drop_some_lifted() -> bool {
+    let mut more = false;
+    with_tracked(|core| more |= core.drop_some_lifted().unwrap_or(false));
     more
 }
 

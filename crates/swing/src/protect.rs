@@ -2,7 +2,7 @@
 //!
 //! A system call a span of neighbours. Where a span is long its page tables are taken away first
 //! ([`crate::sys::lift`]), as far as they can be taken whole, so that the time hardly grows with
-//! it; they are dropped when nobody waits any more, by whoever follows up the publish.
+//! it; they are dropped later, a few at a time, when nobody waits for that.
 //!
 //! **Concurrency.** Under the area's lock; in a tracked area the gate is closed.
 
@@ -11,17 +11,20 @@ use crate::error::Result;
 use crate::extents::{FROZEN, PRIVATE, state_of};
 use crate::mapping::mapping_fault;
 use crate::runs::Run;
+use crate::tracked::keeper;
 use crate::units::{AreaOffset, ByteLen, ExtentId};
 
-/// Extents, protected already, that a system call may span to protect those on both sides.
-const MAX_PROTECTED_GAP: u32 = 64;
+/// Extents, protected already, that a system call may span to protect those on both sides: of small
+/// pages it looks at each.
+const MAX_GAP_HUGE: u32 = 64;
+const MAX_GAP_SMALL: u32 = 8;
 /// Whole page tables are taken away, where so many neighbours can be: huge pages have theirs for
 /// each gigabyte. Taking away parts of one, or finding few pages again, costs more than is won.
 const LIFT_HUGE: ByteLen = ByteLen::gib(1);
 const LIFT_SMALL: ByteLen = ByteLen::mib(32);
 /// Page tables dropped in one go: about 75 us, for which a trapped store may wait.
 const DROP_HUGE: ByteLen = ByteLen::mib(256);
-const DROP_SMALL: ByteLen = ByteLen::mib(4);
+const DROP_SMALL: ByteLen = ByteLen::mib(1);
 
 /// What the area is frozen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,17 +121,27 @@ impl Core {
         state.runs.overlapping(start, end).into_iter().filter_map(whole).collect()
     }
 
-    /// Drops page tables that were taken away; the lock is free in between.
-    pub(crate) fn drop_lifted(&self) -> Result<()> {
-        let step = self.for_pages(DROP_HUGE, DROP_SMALL).as_usize();
-        let lifted = std::mem::take(&mut self.lock_for_change()?.lifted);
-        for mut tables in lifted {
-            while tables.drop_some(step) {}
+    /// Has page tables that were taken away dropped, by the keeper when there is one.
+    pub(crate) fn drop_lifted_later(&self) -> Result<()> {
+        if !self.lock_for_change()?.lifted.is_empty() && !keeper::drop_lifted() {
+            while self.drop_some_lifted()? {}
         }
         Ok(())
     }
 
-    fn for_pages(&self, huge: ByteLen, small: ByteLen) -> ByteLen {
+    /// Drops some page tables that were taken away; `true` when there are more.
+    pub(crate) fn drop_some_lifted(&self) -> Result<bool> {
+        let Some(mut tables) = self.lock_for_change()?.lifted.pop() else { return Ok(false) };
+        let more = tables.drop_some(self.for_pages(DROP_HUGE, DROP_SMALL).as_usize());
+        let mut state = self.lock_for_change()?;
+        if more {
+            state.lifted.push(tables);
+        }
+        Ok(!state.lifted.is_empty())
+    }
+
+    /// What holds for pages of the size that the area has.
+    pub(crate) fn for_pages(&self, huge: ByteLen, small: ByteLen) -> ByteLen {
         if self.tracked.get().is_some_and(|t| t.has_huge_pages()) { huge } else { small }
     }
 
@@ -136,11 +149,13 @@ impl Core {
     /// already: a system call over these costs less than one more of it.
     fn spans_to_protect(&self, extents: &[ExtentId]) -> Vec<(u64, u64)> {
         let mut spans: Vec<(u64, u64)> = Vec::new();
+        let small = self.tracked.get().is_some_and(|t| !t.has_huge_pages());
+        let most = if small { MAX_GAP_SMALL } else { MAX_GAP_HUGE };
         let mut before: Option<ExtentId> = None;
         for extent in extents {
             let (start, len) = (self.geometry.start(*extent).0, self.geometry.len(*extent).0);
             let joins = before.is_some_and(|before| {
-                extent.0 - before.0 <= MAX_PROTECTED_GAP
+                extent.0 - before.0 <= most
                     && (before.0 + 1..extent.0).all(|e| self.states.get(ExtentId(e)) == FROZEN)
             });
             match spans.last_mut().filter(|_| joins) {

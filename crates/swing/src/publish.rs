@@ -144,7 +144,7 @@ impl Core {
         let retired = self.retire_superseded(superseded);
         self.end_settling();
         retired?;
-        self.drop_lifted()
+        self.drop_lifted_later()
     }
 
     fn retire_superseded(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {

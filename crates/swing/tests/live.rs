@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use swing::{AreaOptions, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
+use swing::{Area, AreaOptions, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
 
 /// Each hook sees everything stored before it asked, and a prefix of what each thread stores:
 /// threads write ascending numbers to three extents in turn.
@@ -253,6 +253,57 @@ fn hooked_areas_are_hooked_again() {
     }
 }
 
+/// Whether the process can write at an address, by what the system says of its mappings.
+fn is_writable(area: &Area, at: u64) -> bool {
+    let address = area.base().as_ptr() as u64 + at;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let found = maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let hex = |text| u64::from_str_radix(text, 16).unwrap();
+        (hex(start)..hex(end)).contains(&address).then(|| rest.as_bytes()[1] == b'w')
+    });
+    found.expect("the area is mapped")
+}
+
+/// What stores have left is protected before the next hook. Stores that come again in order open it
+/// some extents at a time, and each hook still sees its moment.
+fn what_was_protected_early_is_opened_in_steps() {
+    const EXTENTS: u64 = 24;
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut opened = false;
+    for round in 1.. {
+        (0..EXTENTS).for_each(|i| store(&area, data_at(i), round));
+        let all_protected = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            (0..EXTENTS).all(|i| !is_writable(&area, data_at(i)))
+        });
+        assert!(Instant::now() < deadline, "not protected early, or each extent opened by itself");
+        if !all_protected {
+            // One that was stored to right after it had been protected stays open until a hook.
+            drop(hook_now(&h, "a"));
+            continue;
+        }
+        for i in 0..EXTENTS {
+            store(&area, data_at(i) + 8, round);
+            let behind = data_at(i + 1);
+            opened |= i < EXTENTS - 1 && is_writable(&area, behind);
+        }
+        let snapshot = hook_now(&h, "a");
+        (0..EXTENTS).for_each(|i| store(&area, data_at(i) + 8, u64::MAX));
+        for i in 0..EXTENTS {
+            assert_eq!(value_in(&snapshot, data_at(i)), round);
+            assert_eq!(value_in(&snapshot, data_at(i) + 8), round, "INV-AREA-1: extent {i}");
+        }
+        if opened && round > 2 {
+            return;
+        }
+    }
+}
+
 /// So much is private at once that its page tables are taken away to protect it: still one moment,
 /// and a system call that reads the memory meanwhile never finds it missing.
 fn a_moment_of_much_memory() {
@@ -300,6 +351,7 @@ fn a_moment_of_much_memory() {
 }
 
 over_both_back_ends! {
+    what_was_protected_early_is_opened_in_steps,
     a_moment_of_much_memory,
     a_live_hook_sees_its_moment,
     refusing_and_allowing_again,

@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
@@ -229,18 +230,25 @@ pub(crate) fn allow_writing(at: usize, len: usize) -> Result<(), Errno> {
     unsafe { mm::mprotect(at as *mut c_void, len, MprotectFlags::READ | MprotectFlags::WRITE) }
 }
 
-/// Maps a populated range of a file, of whole huge pages, somewhere of its own. `NOSPC` when its
-/// file system is full.
-pub(crate) fn scratch(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, Errno> {
+/// Maps a populated range of a file, of whole huge pages or as much as these, somewhere of its own.
+/// `there`: all of it has memory already. `NOSPC` when its file system is full.
+pub(crate) fn scratch(
+    len: usize,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    there: bool,
+) -> Result<usize, Errno> {
     assert!(len.is_multiple_of(SPAN_ALIGN), "smaller extents go another way");
     let at = map_aligned(len, file, offset)?;
+    // What is there is mapped many pages at a time by reading, and as writable as the range is.
+    let how = if there { Advice::LinuxPopulateRead } else { Advice::LinuxPopulateWrite };
     let populated = {
         // SAFETY: advice and population change no contents of this call's own range.
         unsafe {
             let at = at as *mut c_void;
             let _ = mm::madvise(at, len, Advice::LinuxHugepage);
             loop {
-                match mm::madvise(at, len, Advice::LinuxPopulateWrite) {
+                match mm::madvise(at, len, how) {
                     Err(Errno::INTR | Errno::AGAIN) => {}
                     Err(Errno::INVAL) => {
                         let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
@@ -287,15 +295,27 @@ pub(crate) unsafe fn copy_far(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
-/// Maps a range of a file at a place for huge pages. The kernel chooses such a place by itself for
-/// most files that can have them: one call instead of four, each of which would lock the address
-/// space.
+/// Maps a range of a file at a place for huge pages, or for a whole page table of small ones: where
+/// the last one was, if that is free again. The kernel chooses such a place by itself for files
+/// that can have huge pages. For others it takes four calls instead of one, each of which locks the
+/// address space.
 fn map_aligned(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, Errno> {
+    static LAST: AtomicUsize = AtomicUsize::new(0);
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-    // SAFETY: a mapping at an address of the kernel's choice.
-    let at = unsafe { mm::mmap(null_mut(), len, prot, flags, file, offset) }?;
+    let last = LAST.load(Ordering::Relaxed);
+    let again = if last == 0 { MapFlags::empty() } else { MapFlags::FIXED_NOREPLACE };
+    // SAFETY: a mapping at an address of the kernel's choice, or where nothing is mapped.
+    let at = match unsafe { mm::mmap(last as *mut c_void, len, prot, flags | again, file, offset) }
+    {
+        Err(Errno::EXIST) => {
+            // SAFETY: as above.
+            unsafe { mm::mmap(null_mut(), len, prot, flags, file, offset) }?
+        }
+        other => other?,
+    };
     if (at as usize).is_multiple_of(SPAN_ALIGN) {
+        LAST.store(at as usize, Ordering::Relaxed);
         return Ok(at as usize);
     }
     // SAFETY: the mapping just made.
@@ -303,7 +323,10 @@ fn map_aligned(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, E
     let at = reserve_anywhere(len)?.as_ptr().cast();
     // SAFETY: the range has just been reserved by this call.
     match unsafe { mm::mmap(at, len, prot, flags | MapFlags::FIXED, file, offset) } {
-        Ok(_) => Ok(at as usize),
+        Ok(_) => {
+            LAST.store(at as usize, Ordering::Relaxed);
+            Ok(at as usize)
+        }
         Err(e) => {
             drop_scratch(at as usize, len);
             Err(e)

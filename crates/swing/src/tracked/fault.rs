@@ -290,7 +290,10 @@ impl Tracked {
     fn after_placing(&self, extent: ExtentId, in_file: bool) {
         if in_file {
             let (at, len) = self.span_of(extent);
+            let begin = process::thread_time_ns();
             mem::map_pages(at, len);
+            let spent = process::thread_time_ns().saturating_sub(begin);
+            self.copying_ns.fetch_add(spent, Ordering::Relaxed);
         }
         let step = if self.huge { LOG_STEP } else { LOG_STEP_SMALL };
         if self.logged.fetch_add(1, Ordering::Relaxed) % step == step - 1 {
@@ -315,25 +318,27 @@ impl Tracked {
         if self.in_memory && next & SPARE == 0 && room::take(len as u64).is_err() {
             return Err(Errno::NOSPC);
         }
-        if !self.huge || !self.geometry.is_huge(extent) {
-            self.fill_file(at, len, offset, absent, next & SPARE != 0)?;
+        let spare = next & SPARE != 0;
+        if !self.geometry.is_huge(extent) || !self.huge && (absent || !spare) {
+            self.fill_file(at, len, offset, absent, spare)?;
             return Ok(Version::InFile);
         }
-        let scratch = mem::scratch(len, self.file(), offset)?;
+        let scratch = mem::scratch(len, self.file(), offset, spare)?;
         // SAFETY: the scratch range is this call's own, writable and populated. The old version is
         // mapped readable and does not change while the extent is claimed: it is frozen.
         unsafe {
             if !absent {
                 mem::copy_far(at as *const u8, scratch as *mut u8, len);
-            } else if next & SPARE != 0 {
+            } else if spare {
                 std::ptr::write_bytes(scratch as *mut u8, 0, len);
             }
         }
         Ok(Version::Scratch(scratch))
     }
 
-    /// The way where pages are small: the file is written from the old mapping, which spares the
-    /// kernel to fill the new pages with zeros, and takes no lock of the address space.
+    /// The way of small extents, and of new memory in small pages: the file is written from the old
+    /// mapping, which spares the kernel to fill the new pages with zeros, and takes no lock of the
+    /// address space.
     fn fill_file(
         &self,
         at: usize,

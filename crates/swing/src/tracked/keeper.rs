@@ -13,7 +13,7 @@
 //! none: it tracks nothing of its parent's, and starts its own with its own first area.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::fault;
 use crate::fork;
@@ -23,7 +23,9 @@ use crate::sys::{futex, process};
 /// Naps a store waits for the keeper, 10 ms each.
 const MAX_NAPS: u32 = 200;
 /// How often what stores have left behind is protected early.
-const PROTECT: Duration = Duration::from_millis(10);
+pub(super) const PROTECT: Duration = Duration::from_millis(10);
+/// Between two changes of the address space: whoever stores needs its lock, and comes last otherwise.
+pub(super) const PAUSE: Duration = Duration::from_micros(100);
 /// How often views of forked children are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -38,6 +40,8 @@ static SHORT: AtomicU32 = AtomicU32::new(0);
 static LOGGED: AtomicU32 = AtomicU32::new(0);
 /// Whether there may be something to copy ahead.
 static AHEAD: AtomicU32 = AtomicU32::new(0);
+/// Whether there may be page tables to drop.
+static LIFTED: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody has asked for regular looks.
 static WATCHING: AtomicU32 = AtomicU32::new(0);
 
@@ -83,24 +87,27 @@ pub(crate) fn without_signals<T>(f: impl FnOnce() -> T) -> T {
 fn run() {
     process::wake_promptly();
     let mut seen = 0;
-    let mut protecting = false;
+    let mut protect_at: Option<Instant> = None;
     loop {
         let request = REQUESTS.load(Ordering::SeqCst);
         if request == seen {
-            // One extent, and then a look whether there is something more urgent.
+            // Some extents, and then a look whether there is something more urgent.
             if AHEAD.swap(0, Ordering::SeqCst) != 0 {
                 AHEAD.fetch_or(u32::from(fork::copy_one_ahead()), Ordering::SeqCst);
                 continue;
             }
+            let dropping = LIFTED.swap(0, Ordering::SeqCst) != 0 && fork::drop_some_lifted();
+            LIFTED.fetch_or(u32::from(dropping), Ordering::SeqCst);
             let watching = WATCHING.swap(0, Ordering::SeqCst) != 0;
-            let nap = watching.then_some(LOOK);
-            futex::wait(&REQUESTS, seen, if protecting { Some(PROTECT) } else { nap });
+            let protect = protect_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let naps = [protect, watching.then_some(LOOK), dropping.then_some(PAUSE)];
+            futex::wait(&REQUESTS, seen, naps.into_iter().flatten().min());
             if REQUESTS.load(Ordering::SeqCst) != seen {
                 WATCHING.fetch_or(u32::from(watching), Ordering::SeqCst);
                 continue;
             }
-            if protecting {
-                protecting = fork::absorb_tracked();
+            if protect_at.is_some_and(|at| Instant::now() >= at) {
+                protect_at = fork::absorb_tracked().map(|nap| Instant::now() + nap);
             }
             if watching && fork::look_after_views() {
                 WATCHING.store(1, Ordering::SeqCst);
@@ -108,7 +115,8 @@ fn run() {
             continue;
         }
         if LOGGED.swap(0, Ordering::SeqCst) != 0 {
-            protecting |= fork::absorb_tracked();
+            let next = fork::absorb_tracked().map(|nap| Instant::now() + nap);
+            protect_at = protect_at.into_iter().chain(next).min();
         }
         if SHORT.swap(0, Ordering::SeqCst) != 0 {
             fork::reclaim_tracked();
@@ -134,6 +142,17 @@ pub(super) fn absorb_soon() {
         REQUESTS.fetch_add(1, Ordering::SeqCst);
         futex::wake_all(&REQUESTS);
     }
+}
+
+/// Has page tables dropped that were taken away; `false` when nobody will.
+pub(crate) fn drop_lifted() -> bool {
+    if STARTED.load(Ordering::SeqCst) != process::fork_generation() + 1 {
+        return false;
+    }
+    LIFTED.store(1, Ordering::SeqCst);
+    REQUESTS.fetch_add(1, Ordering::SeqCst);
+    futex::wake_all(&REQUESTS);
+    true
 }
 
 /// Has extents copied before they are stored to.

@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use super::{Closed, signal};
+use super::{Closed, keeper, signal};
 use crate::area::{Core, State};
 use crate::error::Result;
 use crate::extents::{
@@ -22,8 +23,14 @@ use crate::sync::MutexGuard;
 use crate::units::{AreaOffset, ByteLen, ExtentId};
 use crate::versions::{merge, visible};
 
-/// Memory given back while the threads that store there wait.
-const PUNCH_STEP: ByteLen = ByteLen::mib(8);
+/// Memory given back while the threads that store there wait: of small pages it takes long.
+const PUNCH_STEP_HUGE: ByteLen = ByteLen::mib(8);
+const PUNCH_STEP_SMALL: ByteLen = ByteLen::mib(1);
+/// Extents of small pages that are protected early in one go: each takes long, and a store to one of
+/// them waits for all.
+const EARLY_SMALL: usize = 4;
+/// How many of these may be such that were protected in vain: a publish takes long for each.
+const CHANCES_SMALL: usize = 1;
 /// Extents on each side of one that say where the crowd is.
 const CROWD: u32 = 4;
 
@@ -180,20 +187,32 @@ impl Core {
 
     /// Write-protects, ahead of the next publish, what became private some time ago: stores move
     /// on, and the publish then has little left to protect. A store to such an extent is trapped
-    /// once, and keeps it open until that publish. `true` when there will be more to protect.
-    pub(crate) fn protect_early(&self, state: &mut State) -> Result<bool> {
-        if !self.tracked.get().is_some_and(|t| t.hooked_live.load(Ordering::Relaxed)) {
-            return Ok(false);
+    /// once, and keeps it open until that publish. When there is more to protect.
+    pub(crate) fn protect_early(&self, state: &mut State) -> Result<Option<Duration>> {
+        let Some(tracked) = self.tracked.get() else { return Ok(None) };
+        if !tracked.hooked_live.load(Ordering::Relaxed) {
+            return Ok(None);
         }
+        let (mut most, mut chances) = match tracked.huge {
+            true => (usize::MAX, 0),
+            false => (EARLY_SMALL, CHANCES_SMALL),
+        };
         let young = state.private.split_off(state.old_private.min(state.private.len()));
-        let (mut hot, mut early) = (Vec::new(), Vec::new());
+        let (mut open, mut early, mut left) = (Vec::new(), Vec::new(), false);
         for extent in std::mem::take(&mut state.private) {
             let word = self.states.word(extent);
-            let ready = extents::state_of(word) == PRIVATE && word & (PLANNED | HOT) == PLANNED;
+            let ready = extents::state_of(word) == PRIVATE && word & PLANNED != 0;
+            let hot = word & HOT != 0;
+            left |= ready && !hot && most == 0;
+            if !ready || most == 0 || (hot && chances == 0) {
+                open.push(extent);
+                continue;
+            }
+            (most, chances) = (most - 1, chances - usize::from(hot));
             // Whoever stores there meanwhile waits for the word.
-            match ready && self.states.exchange(extent, word, FROZEN | UNARMED) {
+            match self.states.exchange(extent, word, FROZEN | UNARMED) {
                 true => early.push((extent, word)),
-                false => hot.push(extent),
+                false => open.push(extent),
             }
         }
         let result = self.protect_some(&early);
@@ -202,15 +221,16 @@ impl Core {
                 state.in_place.push(extent);
                 self.states.set(extent, FROZEN | IN_PLACE | PLANNED | extents::plan_of(word));
             } else {
-                hot.push(extent);
+                open.push(extent);
                 self.states.set(extent, word | HOT);
             }
         }
-        state.old_private = hot.len() + young.len();
-        let more = !young.is_empty();
-        state.private = hot;
+        // Before the others have had their turn, what is young does not become old.
+        let more = !young.is_empty() || (!tracked.huge && !open.is_empty());
+        state.old_private = open.len() + if left { 0 } else { young.len() };
+        state.private = open;
         state.private.extend(young);
-        result.map(|()| more)
+        result.map(|()| if left { Some(keeper::PAUSE) } else { more.then_some(keeper::PROTECT) })
     }
 
     /// Write-protects all of some extents, or none.
@@ -356,9 +376,10 @@ impl Core {
         mut punch: impl FnMut(&State, u64, u64) -> Result<()>,
     ) -> Result<()> {
         let tracked = self.tracked.get().is_some();
+        let most = self.for_pages(PUNCH_STEP_HUGE, PUNCH_STEP_SMALL).0;
         let mut left = limit.0;
         while left > 0 {
-            let step = ByteLen(if tracked { left.min(PUNCH_STEP.0) } else { left });
+            let step = ByteLen(if tracked { left.min(most) } else { left });
             let mut taken = Vec::new();
             let closed = self.close_gate();
             self.absorb(state);
