@@ -47,10 +47,11 @@ pub(crate) const NO_PLANE: u32 = 128;
 pub(crate) const LOGGED: u32 = 256;
 /// A private extent whose word says already where the version after the next publish goes.
 pub(crate) const PLANNED: u32 = 512;
-/// A private extent that stays so until the next publish: it was stored to again after it had
-/// been protected early, or somebody has asked for it.
+/// A private extent that stays so until the next publish, because somebody has asked for it.
 pub(crate) const HOT: u32 = 1024;
-const PLANE_SHIFT: u32 = 11;
+/// A private extent that was stored to again after it had been protected early.
+pub(crate) const AGAIN: u32 = 2048;
+const PLANE_SHIFT: u32 = 12;
 const _: () = assert!(crate::geometry::MAX_PLANES - 1 <= u32::MAX >> PLANE_SHIFT);
 
 /// The state in a word.

@@ -13,8 +13,8 @@ use super::{Closed, keeper, signal};
 use crate::area::{Core, State};
 use crate::error::Result;
 use crate::extents::{
-    self, ABSENT, BUSY, FAULTING, FROZEN, HOT, IN_PLACE, LOGGED, NO_PLANE, Own, PLANNED, PRIVATE,
-    SPARE, UNARMED,
+    self, ABSENT, AGAIN, BUSY, FAULTING, FROZEN, HOT, IN_PLACE, LOGGED, NO_PLANE, Own, PLANNED,
+    PRIVATE, SPARE, UNARMED,
 };
 use crate::mapping::mapping_fault;
 use crate::protect::Freeze;
@@ -53,8 +53,8 @@ impl Core {
             extents::state_of(word) == PRIVATE && word & LOGGED != 0,
             "INV-AREA-12: {extent} was logged once"
         );
-        // Protected early in vain: it stays open now.
-        let hot = if word & IN_PLACE != 0 { HOT } else { 0 };
+        // Protected early in vain.
+        let again = if word & IN_PLACE != 0 { AGAIN } else { 0 };
         let born = state.next_epoch;
         if word & IN_PLACE != 0 {
             let plane = state.own.get(extent).map_or(0, |own| own.plane);
@@ -83,7 +83,7 @@ impl Core {
         }
         state.private.push(extent);
         state.dirty = true;
-        let next = self.private_word(state, extent) | hot;
+        let next = self.private_word(state, extent) | again;
         // Only `prepare` changes the word meanwhile, and says that it is hot.
         if !self.states.exchange(extent, word, next) {
             self.states.set(extent, next | HOT);
@@ -110,7 +110,7 @@ impl Core {
             let word = self.states.word(extent);
             let now = extents::state_of(word);
             if now == PRIVATE && word & PLANNED != 0 {
-                let next = self.private_word(state, extent) | word & HOT;
+                let next = self.private_word(state, extent) | word & (HOT | AGAIN);
                 if self.states.exchange(extent, word, next) {
                     return;
                 }
@@ -201,14 +201,14 @@ impl Core {
         let (mut open, mut early, mut left) = (Vec::new(), Vec::new(), false);
         for extent in std::mem::take(&mut state.private) {
             let word = self.states.word(extent);
-            let ready = extents::state_of(word) == PRIVATE && word & PLANNED != 0;
-            let hot = word & HOT != 0;
-            left |= ready && !hot && most == 0;
-            if !ready || most == 0 || (hot && chances == 0) {
+            let ready = extents::state_of(word) == PRIVATE && word & (PLANNED | HOT) == PLANNED;
+            let again = word & AGAIN != 0;
+            left |= ready && !again && most == 0;
+            if !ready || most == 0 || (again && chances == 0) {
                 open.push(extent);
                 continue;
             }
-            (most, chances) = (most - 1, chances - usize::from(hot));
+            (most, chances) = (most - 1, chances - usize::from(again));
             // Whoever stores there meanwhile waits for the word.
             match self.states.exchange(extent, word, FROZEN | UNARMED) {
                 true => early.push((extent, word)),
