@@ -11,13 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(what)                                                                                \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #what, swing_last_error());    \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "check.h"
 
 #define EXTENT ((size_t)64 << 10)
 

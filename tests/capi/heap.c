@@ -7,13 +7,7 @@
 #include <string.h>
 #include <swing.h>
 
-#define CHECK(what)                                                                                \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #what, swing_last_error());    \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "check.h"
 
 #define MIB ((size_t)1 << 20)
 

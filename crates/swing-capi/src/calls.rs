@@ -79,17 +79,24 @@ pub(crate) fn null() -> Failure {
     Failure::new(Code::Argument, "a pointer is null")
 }
 
-/// Stores a result where the caller wants it.
+/// As `run`, for a call that gives something: stored where the caller wants it, and not begun when
+/// that is nowhere.
 ///
 /// # Safety
 /// `out` is null or valid for a store.
-pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> Result<()> {
-    if out.is_null() {
-        return Err(null());
-    }
-    // SAFETY: not null, and the caller promises the rest.
-    unsafe { out.write(value) };
-    Ok(())
+pub(crate) unsafe fn run_into<T>(
+    out: *mut T,
+    body: impl FnOnce(&'static Registry) -> Result<T>,
+) -> c_int {
+    run(|registry| {
+        if out.is_null() {
+            return Err(null());
+        }
+        let value = body(registry)?;
+        // SAFETY: not null, and the caller promises the rest.
+        unsafe { out.write(value) };
+        Ok(())
+    })
 }
 
 /// Where an area is to be hooked, and whether in its present state.
@@ -120,14 +127,12 @@ fn area_of(entry: &Entry) -> swing_area {
 /// `out` points to a `swing_area`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_create(length: usize, out: *mut swing_area) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
+    let area = |registry: &Registry| {
         let entry = registry.create(length as u64, &Wishes::default())?;
-        // SAFETY: the caller's promise.
-        unsafe { put(out, area_of(&entry)) }
-    })
+        Ok(area_of(&entry))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, area) }
 }
 
 /// See `swing.h`.
@@ -140,8 +145,8 @@ pub unsafe extern "C" fn swing_create_with(
     options: *const swing_options,
     out: *mut swing_area,
 ) -> c_int {
-    run(|registry| {
-        if out.is_null() || options.is_null() {
+    let area = |registry: &Registry| {
+        if options.is_null() {
             return Err(null());
         }
         // SAFETY: the caller's promise.
@@ -149,9 +154,10 @@ pub unsafe extern "C" fn swing_create_with(
         let base = (!address.is_null()).then_some(address as usize);
         let wishes = Wishes { extent: (extent > 0).then_some(extent as u64), base };
         let entry = registry.create(length as u64, &wishes)?;
-        // SAFETY: the caller's promise.
-        unsafe { put(out, area_of(&entry)) }
-    })
+        Ok(area_of(&entry))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, area) }
 }
 
 /// See `swing.h`.
@@ -160,15 +166,13 @@ pub unsafe extern "C" fn swing_create_with(
 /// `out` points to a `swing_area`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_hook(token: c_int, flags: c_uint, out: *mut swing_area) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
+    let area = |registry: &Registry| {
         let (at, live) = way(flags)?;
         let entry = registry.hook(token, at, live)?;
-        // SAFETY: the caller's promise.
-        unsafe { put(out, area_of(&entry)) }
-    })
+        Ok(area_of(&entry))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, area) }
 }
 
 /// See `swing.h`.
@@ -181,10 +185,7 @@ pub unsafe extern "C" fn swing_hook_named(
     flags: c_uint,
     out: *mut swing_area,
 ) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
+    let area = |registry: &Registry| {
         // SAFETY: the caller's promise.
         let name = unsafe { name_of(name) }?;
         if name.is_empty() {
@@ -192,9 +193,10 @@ pub unsafe extern "C" fn swing_hook_named(
         }
         let (at, live) = way(flags)?;
         let entry = registry.hook_named(name, at, live)?;
-        // SAFETY: the caller's promise.
-        unsafe { put(out, area_of(&entry)) }
-    })
+        Ok(area_of(&entry))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, area) }
 }
 
 /// See `swing.h`.
@@ -203,14 +205,12 @@ pub unsafe extern "C" fn swing_hook_named(
 /// `out` points to a `swing_area`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_copy(token: c_int, out: *mut swing_area) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
+    let area = |registry: &Registry| {
         let entry = registry.copy(token)?;
-        // SAFETY: the caller's promise.
-        unsafe { put(out, area_of(&entry)) }
-    })
+        Ok(area_of(&entry))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, area) }
 }
 
 /// The bytes of a name, if it can be one.
@@ -334,18 +334,18 @@ pub extern "C" fn swing_token_at(address: *const c_void) -> c_int {
 /// `out` points to a `swing_stats`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_get_stats(token: c_int, out: *mut swing_stats) -> c_int {
-    run(|registry| {
+    let stats = |registry: &Registry| {
         let stats = registry.own(token)?.area.stats();
-        let value = swing_stats {
+        Ok(swing_stats {
             mapped: stats.mapped.0,
             own: stats.own.0,
             foreign: stats.foreign.0,
             retired: stats.retired.0,
             copied: stats.copied.0,
-        };
-        // SAFETY: the caller's promise.
-        unsafe { put(out, value) }
-    })
+        })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, stats) }
 }
 
 /// See `swing.h`.

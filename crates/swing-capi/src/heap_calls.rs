@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use swing_malloc::{BlockClass, BlockTable, HeapOptions};
 
-use crate::calls::{null, put, run};
+use crate::calls::{null, run, run_into};
 use crate::error::{Code, Failure, Result};
 
 /// Most sizes that a table is read for; what is longer is refused by the allocator.
@@ -121,13 +121,8 @@ pub unsafe extern "C" fn swing_make_heap(
 /// `out` points to a `swing_block`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_alloc(token: c_int, size: usize, out: *mut swing_block) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, block_of(registry.alloc(token, size)?)) }
-    })
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, |registry| Ok(block_of(registry.alloc(token, size)?))) }
 }
 
 /// See `swing.h`.
@@ -140,13 +135,8 @@ pub unsafe extern "C" fn swing_realloc(
     size: usize,
     out: *mut swing_block,
 ) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, block_of(registry.realloc(address as usize, size)?)) }
-    })
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, |registry| Ok(block_of(registry.realloc(address as usize, size)?))) }
 }
 
 /// See `swing.h`.
@@ -164,13 +154,8 @@ pub extern "C" fn swing_free(address: *mut c_void) -> c_int {
 /// `out` points to a `size_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_usable_size(address: *const c_void, out: *mut usize) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, registry.usable(address as usize)? as usize) }
-    })
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, |registry| Ok(registry.usable(address as usize)? as usize)) }
 }
 
 /// See `swing.h`.
@@ -179,13 +164,8 @@ pub unsafe extern "C" fn swing_usable_size(address: *const c_void, out: *mut usi
 /// `out` points to a `swing_block`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_reserved(token: c_int, out: *mut swing_block) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, block_of(registry.reserved(token)?)) }
-    })
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, |registry| Ok(block_of(registry.reserved(token)?))) }
 }
 
 /// See `swing.h`.
@@ -199,13 +179,10 @@ pub unsafe extern "C" fn swing_alloc_aligned(
     alignment: usize,
     out: *mut swing_block,
 ) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, block_of(registry.alloc_aligned(token, size, alignment)?)) }
-    })
+    // SAFETY: the caller's promise.
+    unsafe {
+        run_into(out, |registry| Ok(block_of(registry.alloc_aligned(token, size, alignment)?)))
+    }
 }
 
 /// See `swing.h`.
@@ -214,13 +191,8 @@ pub unsafe extern "C" fn swing_alloc_aligned(
 /// `out` points to a `swing_heap_stats`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_get_heap_stats(token: c_int, out: *mut swing_heap_stats) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, registry.heap_stats(token)?) }
-    })
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, |registry| registry.heap_stats(token)) }
 }
 
 /// See `swing.h`.
@@ -231,11 +203,11 @@ pub unsafe extern "C" fn swing_get_heap_stats(token: c_int, out: *mut swing_heap
 pub unsafe extern "C" fn swing_check_heap(token: c_int, blocks: *mut usize) -> c_int {
     run(|registry| {
         let found = registry.check_heap(token)?;
-        if blocks.is_null() {
-            return Ok(());
+        if !blocks.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { blocks.write(found as usize) };
         }
-        // SAFETY: the caller's promise.
-        unsafe { put(blocks, found as usize) }
+        Ok(())
     })
 }
 
@@ -249,11 +221,6 @@ pub unsafe extern "C" fn swing_next_range(
     from: *const c_void,
     out: *mut swing_block,
 ) -> c_int {
-    run(|registry| {
-        if out.is_null() {
-            return Err(null());
-        }
-        // SAFETY: the caller's promise.
-        unsafe { put(out, block_of(registry.next_range(token, from as usize)?)) }
-    })
+    // SAFETY: the caller's promise.
+    unsafe { run_into(out, |registry| Ok(block_of(registry.next_range(token, from as usize)?))) }
 }
