@@ -57,6 +57,12 @@ def sizes(arguments: argparse.Namespace) -> dict[str, int]:
     return {name: size for name, size in SIZES.items() if size <= arguments.max_bytes}
 
 
+def has_huge_pages(mount_point: str) -> bool:
+    """Whether a file system that is mounted there gives huge pages."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    return any("huge=" in mount[3] for mount in mounts if mount[1] == mount_point)
+
+
 @contextmanager
 def namespace(huge_pages: bool = False) -> Iterator[Path | None]:
     """A namespace of the benchmark's own; `SWINGDB_HOME` names it. With `huge_pages` it lies on a
