@@ -24,7 +24,7 @@ use crate::sys::{futex, process};
 const MAX_NAPS: u32 = 200;
 /// How often what stores have left behind is protected early.
 pub(super) const PROTECT: Duration = Duration::from_millis(10);
-/// Between two changes of the address space: whoever stores needs its lock, and comes last otherwise.
+/// Between two changes of the address space: whoever stores needs its lock, and would come last.
 pub(super) const PAUSE: Duration = Duration::from_micros(100);
 /// How often views of forked children are looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -26,8 +26,8 @@ use crate::versions::{merge, visible};
 /// Memory given back while the threads that store there wait: of small pages it takes long.
 const PUNCH_STEP_HUGE: ByteLen = ByteLen::mib(8);
 const PUNCH_STEP_SMALL: ByteLen = ByteLen::mib(1);
-/// Extents of small pages that are protected early in one go: each takes long, and a store to one of
-/// them waits for all.
+/// Extents of small pages that are protected early in one go: each takes long, and a store to one
+/// of them waits for all.
 const EARLY_SMALL: usize = 4;
 /// How many of these may be such that were protected in vain: a publish takes long for each.
 const CHANCES_SMALL: usize = 1;
