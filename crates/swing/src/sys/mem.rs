@@ -231,7 +231,7 @@ pub(crate) fn allow_writing(at: usize, len: usize) -> Result<(), Errno> {
 }
 
 /// Maps a populated range of a file, of whole huge pages or as much as these, somewhere of its own.
-/// `there`: all of it has memory already. `NOSPC` when its file system is full.
+/// `there`: all of it has memory already, in small pages. `NOSPC` when its file system is full.
 pub(crate) fn scratch(
     len: usize,
     file: BorrowedFd<'_>,

@@ -323,7 +323,7 @@ impl Tracked {
             self.fill_file(at, len, offset, absent, spare)?;
             return Ok(Version::InFile);
         }
-        let scratch = mem::scratch(len, self.file(), offset, spare)?;
+        let scratch = mem::scratch(len, self.file(), offset, spare && !self.huge)?;
         // SAFETY: the scratch range is this call's own, writable and populated. The old version is
         // mapped readable and does not change while the extent is claimed: it is frozen.
         unsafe {
