@@ -7,6 +7,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use swing::{AreaOffset, ByteLen};
 use swing_calls::strict_assert;
+use swing_malloc::FreeError;
 
 /// Least room in front of a block of the other allocator, for its length and that room's.
 const HEAD: usize = 16;
@@ -87,11 +88,22 @@ fn put(block: *mut c_void) {
     match heap::offset(block.cast()) {
         // In a forked child, and inside this library, blocks of the heap stay.
         Some(offset) => {
-            // What is no block is the program's mistake, and stays what it is.
-            heap::with(|heap| heap.free(AreaOffset(offset)).is_ok());
+            if let Some(Err(error)) = heap::with(|heap| heap.free(AreaOffset(offset))) {
+                not_freed(&error);
+            }
         }
         None => own_free(block),
     }
+}
+
+/// Where there is no memory for that, a block stays. Anything else is the program's mistake, and
+/// ends it as it would with glibc.
+#[cold]
+fn not_freed(error: &FreeError) {
+    strict_assert!(
+        matches!(error, FreeError::Write(_)),
+        "what is freed came from malloc() and has not been freed before"
+    );
 }
 
 fn usable(block: *mut c_void) -> usize {

@@ -125,6 +125,10 @@ int main(int argc, char **argv) {
         nowhere = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     } else if (IS("abort")) {
         abort();
+    } else if (IS("wild")) {
+        char *volatile block = calloc(1, 64 << 20);
+        char *volatile inside = block + (1 << 20);
+        free(inside);
     }
     *nowhere = 1;
     say("never\n");

@@ -67,6 +67,7 @@ fn crashes_end_as_they_do_elsewhere() {
         "thread",
         "protected",
         "abort",
+        "wild",
     ] {
         let plain = || {
             let mut command = Command::new(&program);
