@@ -140,12 +140,14 @@ impl Core {
             self.retire_if_possible(state, *epoch)?;
         }
         let spare = state.versions.spare_bytes();
-        assert!(spare >= spare_before, "what manifests let go becomes spare");
-        state.punch_budget += spare.0 - spare_before.0;
+        let tracked = self.tracked.get().is_some();
+        assert!(tracked || spare >= spare_before, "what manifests let go becomes spare");
+        // Where stores are tracked, those written down meanwhile have taken some of it.
+        state.punch_budget += spare.0.saturating_sub(spare_before.0);
         state.probe_from = epochs.last().map_or(Epoch(0), |e| e.next());
         self.drop_unused_sources(state)?;
         self.check_threshold(state)?;
-        if self.tracked.get().is_some() {
+        if tracked {
             // No barrier call comes that would give back what it makes superfluous.
             let keep = SPARE_ALLOWANCE.max(ByteLen(state.reuse));
             return self.punch_spare(state, keep, PUNCH_PER_LIVE_PUBLISH);

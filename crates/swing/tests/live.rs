@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
+use fastrand::Rng;
 use swing::{Area, AreaOptions, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
 
 /// Each hook sees everything stored before it asked, and a prefix of what each thread stores:
@@ -253,6 +254,49 @@ fn hooked_areas_are_hooked_again() {
     }
 }
 
+/// Stores take memory that hooks have just set free, at the same time: the owner goes on answering.
+fn an_owner_that_stores_all_the_time_goes_on_answering() {
+    const EXTENTS: u64 = 24;
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    (0..EXTENTS).for_each(|i| store(&area, data_at(i), 0));
+    let stop = AtomicBool::new(false);
+    let stored: Vec<AtomicU64> = (0..EXTENTS).map(|_| AtomicU64::new(0)).collect();
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = Rng::with_seed(seed);
+    std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
+        for from in [0, EXTENTS / 2] {
+            let (area, stop, stored, mut rng) = (&area, &stop, &stored, rng.fork());
+            scope.spawn(move || {
+                for n in 1.. {
+                    let i = from + rng.u64(..EXTENTS / 2);
+                    store(area, data_at(i), n);
+                    stored[i as usize].store(n, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_micros(rng.u64(..100)));
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        let mut kept = Vec::new();
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(2) {
+            let i = rng.u64(..EXTENTS);
+            let before = stored[i as usize].load(Ordering::SeqCst);
+            let snapshot = hook_now(&h, "a");
+            assert!(value_in(&snapshot, data_at(i)) >= before, "extent {i}");
+            kept.push(snapshot);
+            while kept.len() > rng.usize(..8) {
+                kept.swap_remove(rng.usize(..kept.len()));
+            }
+        }
+    });
+}
+
 /// Whether the process can write at an address, by what the system says of its mappings.
 fn is_writable(area: &Area, at: u64) -> bool {
     let address = area.base().as_ptr() as u64 + at;
@@ -351,6 +395,7 @@ fn a_moment_of_much_memory() {
 }
 
 over_both_back_ends! {
+    an_owner_that_stores_all_the_time_goes_on_answering,
     what_was_protected_early_is_opened_in_steps,
     a_moment_of_much_memory,
     a_live_hook_sees_its_moment,
