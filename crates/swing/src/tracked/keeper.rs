@@ -4,10 +4,11 @@
 //! no lock and allocate nothing. It asks the keeper, an ordinary thread, to reclaim what nobody
 //! needs in all tracked areas, and waits for a bounded time: should the keeper itself wait for a
 //! lock that the storing thread holds, the store goes on without it. It also writes down, every
-//! few stores, what the handler has logged, and protects early what stores have left behind: a hook
-//! need not wait for that then. After a fork, and as long as the child's view of the parent lives,
-//! the keeper also looks whether the child has gone, so that its memory comes back and extents can
-//! be written in place again.
+//! few stores, what the handler has logged, and protects early what stores have left behind: a
+//! hook need not wait for that then. Page tables that a hook has taken away it drops, a few at a
+//! time, so that stores get the lock of the address space in between. After a fork, and as long as
+//! the child's view of the parent lives, the keeper also looks whether the child has gone, so that
+//! its memory comes back and extents can be written in place again.
 //!
 //! One thread a process, started with the first tracked area; a forked child has none, and needs
 //! none: it tracks nothing of its parent's, and starts its own with its own first area.
@@ -91,7 +92,7 @@ fn run() {
     loop {
         let request = REQUESTS.load(Ordering::SeqCst);
         if request == seen {
-            // Some extents, and then a look whether there is something more urgent.
+            // One extent, and then a look whether there is something more urgent.
             if AHEAD.swap(0, Ordering::SeqCst) != 0 {
                 AHEAD.fetch_or(u32::from(fork::copy_one_ahead()), Ordering::SeqCst);
                 continue;
