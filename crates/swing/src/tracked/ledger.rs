@@ -198,13 +198,16 @@ impl Core {
             false => (EARLY_SMALL, CHANCES_SMALL),
         };
         let young = state.private.split_off(state.old_private.min(state.private.len()));
-        let (mut open, mut early, mut left) = (Vec::new(), Vec::new(), false);
+        let (mut open, mut early) = (Vec::new(), Vec::new());
+        let (mut left, mut more) = (false, !young.is_empty());
         for extent in std::mem::take(&mut state.private) {
             let word = self.states.word(extent);
             let ready = extents::state_of(word) == PRIVATE && word & (PLANNED | HOT) == PLANNED;
             let again = word & AGAIN != 0;
             left |= ready && !again && most == 0;
             if !ready || most == 0 || (again && chances == 0) {
+                // What somebody has asked for never gets its turn.
+                more |= ready && !tracked.huge;
                 open.push(extent);
                 continue;
             }
@@ -226,7 +229,6 @@ impl Core {
             }
         }
         // Before the others have had their turn, what is young does not become old.
-        let more = !young.is_empty() || (!tracked.huge && !open.is_empty());
         state.old_private = open.len() + if left { 0 } else { young.len() };
         state.private = open;
         state.private.extend(young);
