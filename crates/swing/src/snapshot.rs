@@ -29,7 +29,7 @@ use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::options::AreaOptions;
-use crate::runs::RunMap;
+use crate::runs::{RunMap, layers};
 use crate::sys::file::{self, FileFacts};
 use crate::sys::process;
 use crate::units::{AreaId, AreaOffset, Epoch};
@@ -262,7 +262,7 @@ pub(crate) fn map_runs(
     held: &[HeldSource],
     path: &Path,
 ) -> Result<()> {
-    for run in &manifest.runs {
+    for run in &layers(&manifest.runs) {
         let file = held[run.source as usize].file.as_ref().ok_or_else(|| {
             Fault::corrupt(path, format!("run at {:#x} lies in an area without memory", run.start))
         })?;
