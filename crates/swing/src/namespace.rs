@@ -215,16 +215,38 @@ impl Namespace {
         parents: &[Lineage],
     ) -> Result<Option<Made>> {
         self.folder.make_folder(making)?;
+        let filled = self.fill_and_rename(making, target, id, parents);
+        if !matches!(filled, Ok(Some(_))) {
+            self.abandon(making);
+        }
+        filled
+    }
+
+    fn fill_and_rename(
+        &self,
+        making: &str,
+        target: &str,
+        id: AreaId,
+        parents: &[Lineage],
+    ) -> Result<Option<Made>> {
         let folder = self.folder.open_folder(making)?;
         folder.create_new(OWNER_LOCK)?;
         let lock = OwnerLock::take(&folder)?;
         Info { id, created_ns: now_ns(), parents: parents.to_vec() }.write(&folder)?;
-        if self.folder.rename_new(making, target)? {
-            let folder = folder.renamed(self.folder.join(target));
-            return Ok(Some(Made { folder, lock }));
+        if !self.folder.rename_new(making, target)? {
+            return Ok(None);
         }
-        crate::remove::delete_folder(&self.folder, making, &folder)?;
-        Ok(None)
+        Ok(Some(Made { folder: folder.renamed(self.folder.join(target)), lock }))
+    }
+
+    /// Takes away a folder that this process has begun to make. The name is its own, so nobody but
+    /// a collector, who wants the same, does anything there; what cannot be taken away now is left
+    /// to that.
+    fn abandon(&self, making: &str) {
+        debug_assert!(making.starts_with(MAKING), "nobody's area");
+        if let Ok(folder) = self.folder.open_folder(making) {
+            let _ = crate::remove::delete_folder(&self.folder, making, &folder);
+        }
     }
 
     /// Whether a folder that was opened and then locked has its name still. Between the two another

@@ -29,6 +29,7 @@ use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::options::AreaOptions;
+use crate::remove::dismantle;
 use crate::runs::{RunMap, layers};
 use crate::sys::file::{self, FileFacts};
 use crate::sys::process;
@@ -179,7 +180,11 @@ impl Snapshot {
         let mapping = if self.inner.mapping.claim_writer() {
             self.inner.mapping.clone()
         } else {
-            let again = map_manifest(ns, manifest, held, at)?;
+            let again = map_manifest(ns, manifest, held, at).inspect_err(|_| {
+                // Nothing is in it yet; what cannot be taken away now a collector finds.
+                let folder_name = Namespace::folder_name(name, id);
+                let _ = dismantle(ns, &made.folder, &folder_name, &made.lock);
+            })?;
             again.claim_writer();
             again
         };

@@ -176,6 +176,27 @@ fn creating_on_a_full_file_system() {
     assert!(matches!(failed, CreateError::OutOfMemory { .. }), "{failed:?}");
 }
 
+/// What a creation had made before it failed goes at once, so the next one finds the same room.
+#[test]
+fn a_creation_that_fails_leaves_nothing() {
+    // Two are there already. Of three more the first, the second, the third is missing, or none.
+    for inodes in 2..7 {
+        let Some(small) = Small::mount(&format!("size=1m,nr_inodes={inodes}")) else { return };
+        let home = small.dir.path().join("home");
+        let left = || {
+            let names = std::fs::read_dir(&home).unwrap().map(|e| e.unwrap().file_name());
+            names.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        for _ in 0..3 {
+            match small.ns.create(&name("a"), &options()) {
+                Ok(_) => assert!(inodes >= 5, "{inodes}"),
+                Err(CreateError::OutOfMemory { .. }) => assert_eq!(left(), [""; 0], "{inodes}"),
+                Err(e) => panic!("{inodes}: {e}"),
+            }
+        }
+    }
+}
+
 /// With `huge=advise` an extent is one huge page; the same bytes, the same behaviour.
 #[test]
 fn huge_pages_where_the_file_system_allows_them() {

@@ -443,6 +443,9 @@ fn pointers_stay_valid_at_the_origins_address() {
     assert_eq!(load(&derived, data_at(1)), 78);
     assert_eq!(read_snapshot(&elsewhere, data_at(1), 8), 77u64.to_ne_bytes());
     assert!(snapshot.derive_at_origin(None).is_err(), "the addresses are the first one's");
+    assert!(snapshot.derive_at_origin(Some(&name("c"))).is_err());
+    let folders = std::fs::read_dir(h.ns.path()).unwrap().count();
+    assert_eq!(folders, 2, "what failed leaves nothing");
 }
 
 /// The keeper, which has something to do all the time, does not hold what is closed.
