@@ -1,6 +1,7 @@
 //! The one heap of the process: made by a constructor, paused around forks.
 
 use crate::ending;
+use libc::{c_int, c_void};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::ptr::null_mut;
@@ -140,6 +141,8 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     if refused != 0 {
         return Err("no fork handler".into());
     }
+    // SAFETY: as above. Without it such an end is as one by `_exit`.
+    unsafe { __cxa_at_quick_exit(end_quickly, null_mut()) };
     LEAVING.store(std::process::id(), Ordering::SeqCst);
     let home = std::path::absolute(namespace.path())?;
     HOME.get_or_init(|| home);
@@ -155,6 +158,16 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+unsafe extern "C" {
+    /// What `at_quick_exit` calls, which is no function of the shared C library.
+    fn __cxa_at_quick_exit(call: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
+}
+
+/// As [`end`]; registered before the program's own, so it runs after them.
+extern "C" fn end_quickly(_unused: *mut c_void) {
+    end();
+}
+
 /// At an orderly end of the process that made the heap.
 extern "C" fn end() {
     if LEAVING.swap(0, Ordering::SeqCst) != std::process::id() {
@@ -164,7 +177,7 @@ extern "C" fn end() {
         // SAFETY: as in `with`.
         let heap = unsafe { HEAP.load(Ordering::SeqCst).as_ref() };
         if let (Some(heap), Some(home)) = (heap, HOME.get()) {
-            ending::leave(heap.heap().area(), home);
+            heap.heap().area().leave_namespace(home);
         }
     });
 }

@@ -78,6 +78,24 @@ fn nothing_is_left_of_a_heap_that_nobody_has() {
 }
 
 #[test]
+fn a_quick_exit_takes_the_heap_away_but_not_a_childs() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let programs = tempfile::tempdir().unwrap();
+    let Some(program) = common::built("quickly.c", programs.path()) else { return };
+    let mut command = common::start(home.path(), program.to_str().unwrap());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = Ended(command.spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    // The child's handlers, then the parent.
+    assert_eq!([(); 2].map(|()| lines.next().unwrap().unwrap()), ["last", "ready"]);
+    assert_eq!(left(home.path()), ["program"], "the child takes nothing away");
+    child.0.stdin.take().unwrap().write_all(b"x").unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(1));
+    assert_eq!(lines.next().unwrap().unwrap(), "last");
+    assert_eq!(left(home.path()), [""; 0]);
+}
+
+#[test]
 fn who_has_hooked_a_heap_keeps_it() {
     if !common::installed("python3") {
         return;

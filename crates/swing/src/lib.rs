@@ -59,6 +59,7 @@ mod hook;
 mod info;
 mod inventory;
 mod lease;
+mod leave;
 mod list;
 mod live;
 mod manifest;
