@@ -44,8 +44,7 @@ const FLOORS: [u16; CLASSES + 1] = {
     floors
 };
 
-// Also the word before the first stack lies behind the tops.
-const _: () = assert!(2 * CLASSES <= WORDS_AT - 8);
+const _: () = assert!(2 * CLASSES <= WORDS_AT);
 const _: () = assert!(8 * FLOORS[CLASSES] as u64 <= CACHE_BYTES);
 
 /// Takes the block off the stack of `class` that was put there last.
@@ -69,8 +68,8 @@ pub(crate) unsafe fn pop(cache: NonNull<u8>, class: usize) -> Option<u64> {
     }
 }
 
-/// Puts a block on the stack of `class`; false when it is full, or when the block is one of the two
-/// that were put there last: then it is freed twice.
+/// Puts a block on the stack of `class`; false when it is full, or when the block is the one that
+/// was put there last: then it is freed twice.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -83,9 +82,8 @@ pub(crate) unsafe fn push(cache: NonNull<u8>, class: usize, block: u64) -> bool 
         let top_at = cache.cast::<u16>().add(class);
         let top = top_at.read();
         let free = cache.cast::<u64>().add(top as usize + 1);
-        // Below a stack's lowest word is another's highest, or nothing: no block either.
-        let lately = [free.sub(1).read(), free.sub(2).read()];
-        if free.read() == CEILING || lately[0] == block || lately[1] == block {
+        // One branch for both. The word below the lowest block is no block.
+        if (free.read() == CEILING) | (free.sub(1).read() == block) {
             return false;
         }
         free.write(block);
@@ -106,20 +104,18 @@ pub(crate) unsafe fn held(cache: NonNull<u8>, class: usize) -> usize {
     (top - FLOORS[class]) as usize
 }
 
-/// Whether a block is among the `most` on the stack of `class` that were put there last.
+/// Whether a block is on the stack of `class`.
 ///
 /// # Safety
 /// As for [`pop`].
-pub(crate) unsafe fn find(cache: NonNull<u8>, class: usize, block: u64, most: usize) -> bool {
+pub(crate) unsafe fn find(cache: NonNull<u8>, class: usize, block: u64) -> bool {
     // SAFETY: as many words above the lowest are blocks (INV-MALLOC-6).
-    let lately = unsafe {
-        let held = held(cache, class);
-        let count = held.min(most);
-        let first = cache.cast::<u64>().add(FLOORS[class] as usize + 1 + held - count);
-        std::slice::from_raw_parts(first.as_ptr(), count)
+    let blocks = unsafe {
+        let first = cache.cast::<u64>().add(FLOORS[class] as usize + 1);
+        std::slice::from_raw_parts(first.as_ptr(), held(cache, class))
     };
-    debug_assert!(lately.len() <= cached(class), "a stack inside its bounds");
-    lately.contains(&block)
+    debug_assert!(blocks.len() <= cached(class), "a stack inside its bounds");
+    blocks.contains(&block)
 }
 
 /// A cache seen by whoever holds the central lock.

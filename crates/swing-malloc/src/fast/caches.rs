@@ -137,9 +137,6 @@ impl Central {
                     let at = cache.entry_at(class, i);
                     return Err(corrupt(at, offset, "a cache holds blocks of its classes"));
                 }
-                if class >= SLAB_CLASSES {
-                    tools.map.keep_block(offset, class);
-                }
             }
         }
         Ok(())

@@ -3,8 +3,6 @@
 //! Up to 128 B a class every 16 B, up to 32 KiB four to a doubling, above that the powers of two of
 //! the buddy part. So a block wastes at most a fifth below 32 KiB.
 
-/// Classes of blocks up to 1 KiB, where a nanosecond counts.
-pub(crate) const TINY_CLASSES: usize = 20;
 /// Classes whose blocks are cut from slabs.
 pub(crate) const SLAB_CLASSES: usize = 40;
 /// All classes; the largest is 2^40 bytes.
@@ -16,28 +14,21 @@ pub(crate) const SLAB_LIMIT: u64 = 32 << 10;
 pub(crate) const SLAB_BLOCKS: u64 = 1024;
 
 /// The class of the smallest blocks that hold `len`; `None` above the largest class.
+#[inline(always)]
 pub(crate) fn class_of(len: u64) -> Option<usize> {
-    if len <= SLAB_LIMIT { Some(slab_class_of(len)) } else { large_class_of(len) }
-}
-
-/// [`class_of`] up to [`SLAB_LIMIT`], looked up, so that programs that mix lengths mispredict less.
-#[inline(always)]
-pub(crate) fn slab_class_of(len: u64) -> usize {
-    debug_assert!(len <= SLAB_LIMIT);
-    TABLE[(len as usize).div_ceil(16)] as usize
-}
-
-/// [`class_of`] above [`SLAB_LIMIT`].
-#[inline(always)]
-pub(crate) fn large_class_of(len: u64) -> Option<usize> {
-    debug_assert!(len > SLAB_LIMIT);
+    if len <= TABLE_LIMIT {
+        return Some(TABLE[(len as usize).div_ceil(16)] as usize);
+    }
     let class = SLAB_CLASSES + ((len - 1).ilog2() as usize + 1).saturating_sub(16);
     (class < CLASSES).then_some(class)
 }
 
+/// Lengths whose class is looked up: all of slabs, so that programs that mix them mispredict less.
+const TABLE_LIMIT: u64 = SLAB_LIMIT;
+
 /// For each multiple of 16 B its class.
-static TABLE: [u8; SLAB_LIMIT as usize / 16 + 1] = {
-    let mut table = [0; SLAB_LIMIT as usize / 16 + 1];
+static TABLE: [u8; TABLE_LIMIT as usize / 16 + 1] = {
+    let mut table = [0; TABLE_LIMIT as usize / 16 + 1];
     let (mut at, mut class) = (0, 0);
     while at < table.len() {
         if at as u64 * 16 > size_of(class) {
@@ -83,45 +74,6 @@ pub(crate) const fn slab_bytes(class: usize) -> u64 {
 pub(crate) const fn slab_blocks(class: usize) -> u64 {
     debug_assert!(class < SLAB_CLASSES);
     slab_bytes(class) / size_of(class)
-}
-
-/// What tells without a division whether a block begins at a place in its slab.
-struct Grid {
-    /// Slabs lie at multiples of their length, a power of two.
-    mask: u32,
-    /// Of the odd part of the blocks' length, modulo 2^32.
-    inverse: u32,
-    /// Zeros at the end of the blocks' length.
-    shift: u32,
-    blocks: u32,
-}
-
-static GRIDS: [Grid; SLAB_CLASSES] = {
-    let mut grids = [const { Grid { mask: 0, inverse: 0, shift: 0, blocks: 0 } }; SLAB_CLASSES];
-    let mut class = 0;
-    while class < SLAB_CLASSES {
-        let shift = size_of(class).trailing_zeros();
-        let odd = (size_of(class) >> shift) as u32;
-        // Newton: right in 3 bits at first, and in twice as many after each step.
-        let (mut inverse, mut bits) = (odd, 3);
-        while bits < 32 {
-            inverse = inverse.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(inverse)));
-            bits *= 2;
-        }
-        let mask = slab_bytes(class) as u32 - 1;
-        grids[class] = Grid { mask, inverse, shift, blocks: slab_blocks(class) as u32 };
-        class += 1;
-    }
-    grids
-};
-
-/// Whether a block begins at `offset`, which is in a slab of `class`. Exact: a multiple of an odd
-/// number times the number's inverse is the quotient, and everything else is larger than any
-/// quotient; what the rotation brings to the top from the lowest bits is, too.
-#[inline(always)]
-pub(crate) fn begins_block(class: usize, offset: u64) -> bool {
-    let Grid { mask, inverse, shift, blocks } = &GRIDS[class];
-    (offset as u32 & mask).wrapping_mul(*inverse).rotate_right(*shift) < *blocks
 }
 
 /// Blocks of a class that one thread keeps at most.
@@ -193,18 +145,6 @@ mod tests {
         }
         assert_eq!(size_of(SLAB_CLASSES - 1), SLAB_LIMIT);
         assert_eq!(size_of(CLASSES - 1), 1 << 40);
-    }
-
-    #[test]
-    fn blocks_begin_at_multiples_of_their_length_in_slabs() {
-        for class in 0..SLAB_CLASSES {
-            let (len, slab) = (size_of(class), slab_bytes(class));
-            for at in 0..slab {
-                let begins = at % len == 0 && at / len < slab_blocks(class);
-                assert_eq!(begins_block(class, (7 << 40) + 3 * slab + at), begins, "{class} {at}");
-            }
-        }
-        assert_eq!(size_of(TINY_CLASSES - 1), 1024);
     }
 
     #[test]

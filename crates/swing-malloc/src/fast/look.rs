@@ -3,7 +3,7 @@
 
 use super::Malloc;
 use super::cache::find;
-use super::class::{SLAB_CLASSES, begins_block, cached, granted, size_of};
+use super::class::{SLAB_CLASSES, granted, size_of, slab_blocks, slab_bytes};
 use super::thread;
 use crate::error::FreeError;
 use crate::memory::Memory;
@@ -11,29 +11,34 @@ use swing::{AreaOffset, ByteLen};
 
 impl<M: Memory + 'static> Malloc<M> {
     /// The length of the block that begins exactly at `offset`: what [`Malloc::free`] takes. Found
-    /// out are addresses inside blocks and outside of slabs, blocks above 32 KiB that are free, and
-    /// shorter ones that this thread has freed and still keeps; not those that another thread has
-    /// freed. Takes some ten nanoseconds.
+    /// out are addresses inside blocks and outside of slabs, and blocks that this thread has freed
+    /// and still keeps; not those that another thread has freed. Takes some ten nanoseconds.
     ///
     /// # Errors
     /// [`FreeError::NotAllocated`].
     pub fn block_at(&self, offset: AreaOffset) -> Result<ByteLen, FreeError> {
-        let missing = || FreeError::NotAllocated { offset: offset.0 };
+        let missing = FreeError::NotAllocated { offset: offset.0 };
         let class = match self.inner.map.class(offset.0) {
             Some(class) => class,
             None => {
                 let _central = self.inner.central.lock();
-                self.inner.learn(offset.0).ok_or_else(missing)?
+                self.inner.learn(offset.0).ok_or(missing)?
             }
         };
-        debug_assert!(size_of(class).is_multiple_of(16), "blocks are as long as their class says");
-        let is_block = if class < SLAB_CLASSES {
-            begins_block(class, offset.0) && !self.keeps_here(class, offset.0)
+        let size = size_of(class);
+        let missing = FreeError::NotAllocated { offset: offset.0 };
+        let begins = if class < SLAB_CLASSES {
+            // Slabs lie at multiples of their length.
+            let inside = offset.0 % slab_bytes(class);
+            inside.is_multiple_of(size) && inside / size < slab_blocks(class)
         } else {
-            self.inner.map.is_large_in_use(offset.0)
-                && self.inner.heap.usable_size(offset)?.is_some()
+            self.inner.heap.usable_size(offset)?.is_some()
         };
-        if is_block { Ok(ByteLen(granted(class))) } else { Err(missing()) }
+        debug_assert!(size.is_multiple_of(16), "blocks are as long as their class says");
+        if !begins || self.keeps_here(class, offset.0) {
+            return Err(missing);
+        }
+        Ok(ByteLen(granted(class)))
     }
 
     /// Whether this thread's cache holds the block.
@@ -44,7 +49,7 @@ impl<M: Memory + 'static> Malloc<M> {
         };
         // SAFETY: the gate is open to this heap, so the cache is of sound shape and this thread's
         // until `leave` (INV-MALLOC-5); a class is below `CLASSES`.
-        let found = unsafe { find(cache, class, offset, cached(class)) };
+        let found = unsafe { find(cache, class, offset) };
         gate.leave();
         found
     }

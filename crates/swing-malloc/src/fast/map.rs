@@ -1,19 +1,21 @@
 //! From an address to its block's class and slab, without a look at the area: two tables of this
 //! process with one entry for 16 KiB, built from the records when a heap is opened.
 
-use super::class::{CLASSES, SLAB_CLASSES, TINY_CLASSES};
+use super::class::SLAB_CLASSES;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 const GRANULE_SHIFT: u32 = 14;
-/// In the entry of a block of a class without slabs: a cache holds it, so it is free.
-const KEPT: u8 = 0x80;
 
-const _: () = assert!(CLASSES < KEPT as usize);
+/// Whether a block without a slab can begin there: of each such block only the first entry is set.
+#[inline(always)]
+pub(crate) fn begins_large(offset: u64) -> bool {
+    offset.is_multiple_of(1 << GRANULE_SHIFT)
+}
 
 #[derive(Debug)]
 pub(crate) struct Map {
     /// Class plus one; zero: nothing known. Of a block of a class without slabs only the first
-    /// entry is set, with [`KEPT`] while a cache holds the block.
+    /// entry is set.
     classes: Box<[AtomicU8]>,
     records: Box<[AtomicU32]>,
 }
@@ -35,29 +37,20 @@ impl Map {
         }
     }
 
-    /// The class of the block at `offset`, whether a cache holds it or not.
+    /// The class of the block at `offset`.
     #[inline(always)]
     pub(crate) fn class(&self, offset: u64) -> Option<usize> {
         let entry = self.classes.get((offset >> GRANULE_SHIFT) as usize)?;
-        ((entry.load(Ordering::Relaxed) & !KEPT) as usize).checked_sub(1)
+        (entry.load(Ordering::Relaxed) as usize).checked_sub(1)
     }
 
-    /// The class of the block at `offset`, if it is one of at most 1 KiB.
+    /// The class of the block at `offset`, if it is one with slabs.
     #[inline(always)]
-    pub(crate) fn tiny_class(&self, offset: u64) -> Option<usize> {
+    pub(crate) fn small_class(&self, offset: u64) -> Option<usize> {
         let entry = self.classes.get((offset >> GRANULE_SHIFT) as usize)?;
         // One comparison: nothing known becomes the largest number.
         let class = entry.load(Ordering::Relaxed).wrapping_sub(1) as usize;
-        (class < TINY_CLASSES).then_some(class)
-    }
-
-    /// Whether a block of a class without slabs, if one is known here, is in use and begins at
-    /// `offset`. Such blocks lie at multiples of what an entry stands for.
-    pub(crate) fn is_large_in_use(&self, offset: u64) -> bool {
-        let entry = self.classes.get((offset >> GRANULE_SHIFT) as usize);
-        let entry = entry.map_or(0, |entry| entry.load(Ordering::Relaxed));
-        debug_assert!(entry & !KEPT == 0 || usize::from(entry & !KEPT) > SLAB_CLASSES);
-        entry & KEPT == 0 && offset.is_multiple_of(1 << GRANULE_SHIFT)
+        (class < SLAB_CLASSES).then_some(class)
     }
 
     /// The record of the slab that contains `offset`.
@@ -75,17 +68,9 @@ impl Map {
         }
     }
 
-    /// A block of a class without slabs is in use.
     pub(crate) fn add_block(&self, offset: u64, class: usize) {
-        debug_assert!((SLAB_CLASSES..CLASSES).contains(&class));
+        debug_assert!(class >= SLAB_CLASSES);
         self.classes[(offset >> GRANULE_SHIFT) as usize].store(class as u8 + 1, Ordering::Relaxed);
-    }
-
-    /// A cache holds a block of a class without slabs.
-    pub(crate) fn keep_block(&self, offset: u64, class: usize) {
-        debug_assert!((SLAB_CLASSES..CLASSES).contains(&class));
-        let entry = (class as u8 + 1) | KEPT;
-        self.classes[(offset >> GRANULE_SHIFT) as usize].store(entry, Ordering::Relaxed);
     }
 
     pub(crate) fn remove(&self, offset: u64, len: u64) {

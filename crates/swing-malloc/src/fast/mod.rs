@@ -4,8 +4,8 @@
 //! # How
 //! Each thread has a *cache*: for each of 65 classes a short stack of free blocks. An allocation
 //! takes one off, a free puts one on: no lock, no atomic read-modify-write, no touch of the block,
-//! some 20 instructions with a branch for the thread's gate and one for the stack's end; a free
-//! compares with the last two, too.
+//! some 20 instructions with a branch for the thread's gate and one for the stack's end, where a
+//! free also compares with the last block.
 //! Behind the caches are *slabs* (blocks of one class up to 32 KiB with a bit each) and the buddy
 //! part of the [`Heap`], under one lock that is taken once for many operations.
 //!
@@ -29,11 +29,10 @@
 //! keeps 16 to 128 KiB, 8 to 1 MiB, and none that fills extents by itself.
 //!
 //! # Limits
-//! Of blocks up to 1 KiB the fast path notices a second free only if the thread has freed at most
-//! one block of the class in between, and an address inside a block only if it is no multiple of
-//! 16; whatever takes the slow path is looked at thoroughly. Larger blocks: any address inside,
-//! and the last [`LATELY`] that the thread freed; above 32 KiB all that caches hold. What passes is
-//! found when a cache gives its blocks back, or by the checker.
+//! A free of an address that is no block is found out for most, not for all addresses: the fast
+//! path looks at the class of the 16 KiB around it and at the alignment, and notices a second free
+//! if the thread has freed no other block of the class in between. Whatever takes the slow path is
+//! looked at thoroughly. What passes is found when a cache gives blocks back, or by the checker.
 
 mod api;
 mod cache;
@@ -56,24 +55,17 @@ pub use stats::MallocStats;
 use crate::error::{AllocError, FreeError, HeapError};
 use crate::heap::{Grant, Heap, Pause};
 use crate::memory::Memory;
-use cache::{Cache, find, held, pop, push};
+use cache::{Cache, held, pop, push};
 use central::{Central, Tools};
-use class::{
-    CLASSES, SLAB_CLASSES, SLAB_LIMIT, TINY_CLASSES, begins_block, cached, cached_warm, class_of,
-    granted, large_class, large_class_of, slab_class_of,
-};
+use class::{CLASSES, SLAB_CLASSES, cached, cached_warm, class_of, granted, large_class};
 use gate::Gate;
-use map::Map;
+use map::{Map, begins_large};
 use parking_lot::{Mutex, MutexGuard};
 use record::Words;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use swing::{Area, AreaOffset, ByteLen, WriteError};
 use thread::{Local, Owner};
-
-/// So many of the blocks between 1 KiB and 32 KiB that this thread freed last are looked at when it
-/// frees one: as many as glibc's thread caches hold.
-const LATELY: usize = 7;
 
 /// The fast allocator of one area; see the [module](self). Clones share it.
 #[derive(Debug)]
@@ -135,34 +127,13 @@ impl<M: Memory + 'static> Malloc<M> {
     /// See [`AllocError`]; nothing is changed then.
     #[inline(always)]
     pub fn allocate(&self, len: ByteLen) -> Result<Grant, AllocError> {
-        if len.0 > SLAB_LIMIT {
-            return self.allocate_large(len.0);
-        }
-        let class = slab_class_of(len.0);
+        let Some(class) = class_of(len.0) else {
+            return Err(AllocError::Length { len: len.0 });
+        };
         match self.pop(class) {
             Some(offset) => Ok(grant(class, offset)),
             None => self.allocate_slowly(class),
         }
-    }
-
-    /// Cold as far as the layout of the code goes, so that small blocks take no branch.
-    #[cold]
-    #[inline(never)]
-    fn allocate_large(&self, len: u64) -> Result<Grant, AllocError> {
-        let class = large_class_of(len).ok_or(AllocError::Length { len })?;
-        match self.pop(class) {
-            Some(offset) => Ok(self.handed_out(class, offset)),
-            None => self.allocate_slowly(class),
-        }
-    }
-
-    /// A block that this thread's cache held.
-    #[inline(always)]
-    fn handed_out(&self, class: usize, offset: u64) -> Grant {
-        if class >= SLAB_CLASSES {
-            self.inner.map.add_block(offset, class);
-        }
-        grant(class, offset)
     }
 
     /// As [`Malloc::allocate`], from this thread's cache only: takes no lock, calls nothing, and
@@ -172,66 +143,60 @@ impl<M: Memory + 'static> Malloc<M> {
     pub fn allocate_cached(&self, len: ByteLen) -> Option<Grant> {
         let class = class_of(len.0)?;
         let offset = self.pop(class).or_else(|| self.pop_heavily(class))?;
-        Some(self.handed_out(class, offset))
+        Some(grant(class, offset))
     }
 
     /// Frees a block into this thread's cache if that is all there is to do; see
     /// [`Malloc::allocate_cached`].
     #[inline(always)]
     pub fn free_cached(&self, offset: AreaOffset) -> bool {
-        self.free_tiny(offset.0) || self.keep(offset.0)
+        let Some(class) = self.inner.map.small_class(offset.0) else { return false };
+        offset.0.is_multiple_of(16)
+            && (self.push(class, offset.0) || self.push_heavily(class, offset.0))
     }
 
     /// Frees a block.
     ///
     /// # Errors
-    /// [`FreeError::NotAllocated`] where it can be told that no block in use begins there.
+    /// [`FreeError::NotAllocated`] where it can be told that no block begins there.
     #[inline(always)]
     pub fn free(&self, offset: AreaOffset) -> Result<(), FreeError> {
-        if self.free_tiny(offset.0) { Ok(()) } else { self.free_otherwise(offset.0) }
+        if let Some(class) = self.inner.map.small_class(offset.0)
+            && offset.0.is_multiple_of(16)
+            && self.push(class, offset.0)
+        {
+            return Ok(());
+        }
+        self.free_otherwise(offset.0)
     }
 
-    /// Frees a block of at most 1 KiB into this thread's cache, if nothing about it is odd.
-    #[inline(always)]
-    fn free_tiny(&self, offset: u64) -> bool {
-        let Some(class) = self.inner.map.tiny_class(offset) else { return false };
-        offset.is_multiple_of(16) && self.push(class, offset)
-    }
-
-    /// Larger blocks, and whatever the fast path does not do; cold as `allocate_large` is.
-    #[cold]
+    /// Large blocks, and whatever the fast path does not do.
     #[inline(never)]
     fn free_otherwise(&self, offset: u64) -> Result<(), FreeError> {
+        if let Some(class) = self.inner.map.class(offset)
+            && class >= SLAB_CLASSES
+            && self.push_large(class, offset)
+        {
+            return Ok(());
+        }
         // The thread may have used another heap meanwhile.
-        if self.keep(offset) || (thread::known(self.inner.id).is_some() && self.keep(offset)) {
+        if thread::known(self.inner.id).is_some() && self.free_cached(AreaOffset(offset)) {
             return Ok(());
         }
         self.free_slowly(offset)
-    }
-
-    /// Puts a block on this thread's cache if nothing that can be looked up without the lock is
-    /// against it.
-    fn keep(&self, offset: u64) -> bool {
-        match self.inner.map.class(offset) {
-            None => false,
-            Some(class) if class >= SLAB_CLASSES => self.push_large(class, offset),
-            Some(class) => begins_block(class, offset) && self.push_checked(class, offset),
-        }
     }
 
     /// Bytes that may be used at the block that begins at `offset`; `None` when no block can begin
     /// there.
     #[inline]
     pub fn usable_size(&self, offset: AreaOffset) -> Option<ByteLen> {
-        let class = match self.inner.map.class(offset.0) {
-            Some(class) => class,
+        match self.inner.map.class(offset.0) {
+            Some(class) => Some(ByteLen(granted(class))),
             None => {
                 let _central = self.inner.central.lock();
-                self.inner.learn(offset.0)?
+                self.inner.learn(offset.0).map(|class| ByteLen(granted(class)))
             }
-        };
-        let freed = class >= SLAB_CLASSES && !self.inner.map.is_large_in_use(offset.0);
-        (!freed).then(|| ByteLen(granted(class)))
+        }
     }
 
     /// Takes a block off the thread's cache; `None` also where each operation needs a barrier of
@@ -271,17 +236,14 @@ impl<M: Memory + 'static> Malloc<M> {
         taken
     }
 
-    /// `push` of a block that was not put there lately; also where nobody passes a barrier for us.
-    fn push_checked(&self, class: usize, offset: u64) -> bool {
-        let (gate, key) = (thread::gate(), self.key());
-        let Some(cache) = gate.enter(key).or_else(|| gate.enter_heavily(key)) else {
-            return false;
-        };
+    /// `push` where nobody passes a barrier for us.
+    #[cold]
+    #[inline(never)]
+    fn push_heavily(&self, class: usize, offset: u64) -> bool {
+        let gate = thread::gate();
+        let Some(cache) = gate.enter_heavily(self.key()) else { return false };
         // SAFETY: as in `pop`.
-        let done = unsafe {
-            (class < TINY_CLASSES || !find(cache, class, offset, LATELY))
-                && push(cache, class, offset)
-        };
+        let done = unsafe { push(cache, class, offset) };
         gate.leave();
         done
     }
@@ -289,7 +251,7 @@ impl<M: Memory + 'static> Malloc<M> {
     /// As `push`, when the cache holds fewer blocks of the class than it keeps of this kind.
     fn push_large(&self, class: usize, offset: u64) -> bool {
         debug_assert!((SLAB_CLASSES..CLASSES).contains(&class));
-        if !self.inner.map.is_large_in_use(offset) {
+        if !begins_large(offset) {
             return false;
         }
         let (gate, key) = (thread::gate(), self.key());
@@ -304,9 +266,6 @@ impl<M: Memory + 'static> Malloc<M> {
             (held < warm || (held < cached(class) && !self.inner.has_memory(offset, class)))
                 && push(cache, class, offset)
         };
-        if done {
-            self.inner.map.keep_block(offset, class);
-        }
         gate.leave();
         done
     }
@@ -325,12 +284,12 @@ impl<M: Memory + 'static> Malloc<M> {
         if local.is_some()
             && let Some(offset) = self.pop(class).or_else(|| self.pop_heavily(class))
         {
-            return Ok(self.handed_out(class, offset));
+            return Ok(grant(class, offset));
         }
         let offset = self.allocate_locked(class, local)?;
         assert!(offset != 0 && offset.is_multiple_of(16), "the header is no block");
         // A request for a large block may have got a larger one.
-        Ok(self.handed_out(self.inner.map.class(offset).unwrap_or(class), offset))
+        Ok(grant(self.inner.map.class(offset).unwrap_or(class), offset))
     }
 
     /// With a cache that is empty, or closed, or not there yet.
@@ -378,11 +337,10 @@ impl<M: Memory + 'static> Malloc<M> {
         }
         let central = inner.central.lock();
         let tools = inner.tools();
-        let missing = FreeError::NotAllocated { offset };
-        let Some(class) = inner.learn(offset) else { return Err(missing) };
-        if !inner.is_in_use(&tools, &central, local.as_ref(), offset, class) {
-            return Err(missing);
-        }
+        let class = inner
+            .learn(offset)
+            .filter(|class| inner.is_in_use(&tools, &central, local.as_ref(), offset, *class))
+            .ok_or(FreeError::NotAllocated { offset })?;
         let Some(local) = local else { return central.put_one(&tools, offset) };
         let cache = inner.closed_cache(&tools, &central, &local)?;
         let most = inner.keeps(offset, class);
@@ -396,12 +354,7 @@ impl<M: Memory + 'static> Malloc<M> {
             } else {
                 Ok(())
             };
-            flushed.map(|()| {
-                cache.push(class, offset);
-                if class >= SLAB_CLASSES {
-                    inner.map.keep_block(offset, class);
-                }
-            })
+            flushed.map(|()| cache.push(class, offset))
         };
         local.gate.open(inner.key());
         freed
@@ -488,7 +441,7 @@ impl<M: Memory + 'static> Inner<M> {
     }
 
     /// Whether a block of this class begins at `offset` and is in use, as far as its slab and the
-    /// thread's own cache know; of a class without slabs, as far as any thread does.
+    /// thread's own cache know.
     fn is_in_use(
         &self,
         tools: &Tools<'_, M>,
@@ -497,11 +450,12 @@ impl<M: Memory + 'static> Inner<M> {
         offset: u64,
         class: usize,
     ) -> bool {
-        if class >= SLAB_CLASSES {
-            return self.map.is_large_in_use(offset);
-        }
+        let is_block = match class < SLAB_CLASSES {
+            true => central.is_allocated(tools, offset),
+            false => begins_large(offset),
+        };
         let kept = |local: &Local| central.cache(&tools.words, local.slot).holds(class, offset);
-        central.is_allocated(tools, offset) && !local.is_some_and(kept)
+        is_block && !local.is_some_and(kept)
     }
 
     /// How many blocks of this block's kind a thread keeps.
