@@ -231,3 +231,27 @@ fn an_import_can_be_interrupted() {
     assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
     assert_eq!(place.value("SELECT count(*) FROM t"), "0");
 }
+
+#[test]
+fn an_arrow_file_that_claims_to_be_longer_than_it_is() {
+    let place = Place::new();
+    place.run("CREATE TABLE t AS SELECT value AS a FROM range(5000)");
+    for name in ["f.arrow", "f.arrows"] {
+        place.con.export_file("t", place.path(name), ExportOptions::default()).unwrap();
+        let whole = std::fs::read(place.path(name)).unwrap();
+        let mut refused = 0;
+        // Wherever the length of a body may stand, 64 bits of it.
+        for at in (0..whole.len() - 8).step_by(8) {
+            let mut damaged = whole.clone();
+            let length = i64::from_le_bytes(damaged[at..at + 8].try_into().unwrap());
+            if !(40_000..1_000_000).contains(&length) {
+                continue;
+            }
+            damaged[at..at + 8].copy_from_slice(&(1_i64 << 60).to_le_bytes());
+            std::fs::write(place.path(name), damaged).unwrap();
+            refused += usize::from(place.import(name, "new", ImportOptions::default()).is_err());
+            place.run("DROP TABLE IF EXISTS new");
+        }
+        assert!(refused > 0, "{name}");
+    }
+}
