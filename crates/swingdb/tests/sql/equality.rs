@@ -349,3 +349,21 @@ fn plain_comparisons_stay_as_they_are() {
         assert!(plan.contains("same_bits"), "{sql}: {plan}");
     }
 }
+
+#[test]
+fn structs_and_lists_with_nulls_are_joined() {
+    let f = fixture();
+    f.run("CREATE TABLE t (i INT, s STRUCT(a INT, b VARCHAR), l INT[])");
+    f.run(
+        "INSERT INTO t VALUES (1, {'a': 1, 'b': NULL}, [1, NULL]), (2, {'a': NULL, 'b': NULL}, \
+         [NULL]), (3, NULL, NULL), (4, {'a': 1, 'b': 'x'}, [])",
+    );
+    for column in ["s", "l"] {
+        let sql =
+            format!("SELECT x.i, y.i FROM t x JOIN t y ON x.{column} = y.{column} ORDER BY 1");
+        assert_eq!(f.rows(&sql), ["1|1", "2|2", "4|4"], "{sql}");
+        let sql = format!("SELECT i FROM t WHERE {column} IN (SELECT {column} FROM t) ORDER BY 1");
+        assert_eq!(f.rows(&sql), ["1", "2", "4"], "{sql}");
+    }
+    assert_eq!(f.value("SELECT count(*) FROM (SELECT s FROM t INTERSECT SELECT s FROM t)"), "4");
+}

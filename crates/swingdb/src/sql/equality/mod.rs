@@ -15,6 +15,7 @@
 
 mod extremes;
 mod function;
+mod nested;
 mod rule;
 mod signs;
 

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::function::{is_same_bits, same_bits};
+use super::nested;
 use super::signs::{Reads, is_extreme};
 use crate::sql::plans::rewrite_parts;
 use crate::store::has_floats;
@@ -343,6 +344,7 @@ fn joined(mut join: Join) -> Transformed<LogicalPlan> {
     for (one, other) in &mut join.on {
         changed |= set_key(one, &left);
         changed |= set_key(other, &right);
+        changed |= nested::settle((one, &left), (other, &right));
     }
     Transformed::new_transformed(LogicalPlan::Join(join), changed)
 }
