@@ -280,7 +280,8 @@ impl VisitorMut for Fixer {
     }
 }
 
-fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+/// The constraint of a join.
+pub(crate) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     use JoinOperator as J;
     match operator {
         J::Join(c)

@@ -41,6 +41,50 @@ fn merged_columns_of_outer_joins() {
 }
 
 #[test]
+fn merged_columns_are_the_left_ones() {
+    let f = tables();
+    // The right table comes first in the alphabet.
+    f.run("CREATE TABLE a (id INT, w VARCHAR)");
+    f.run("INSERT INTO a VALUES (1, 'p'), (9, 'q')");
+    for (sql, expected) in [
+        ("SELECT * FROM u JOIN a USING (id)", "1|one|p"),
+        ("SELECT * FROM u LEFT JOIN a USING (id) ORDER BY id", "1|one|p 3|three|- 5|five|-"),
+        ("SELECT id, w FROM u LEFT JOIN a USING (id) WHERE id > 1 ORDER BY id", "3|- 5|-"),
+        ("SELECT v FROM u JOIN a USING (id) WHERE id = 1", "one"),
+        ("SELECT sum(id) FROM u LEFT JOIN a USING (ID) WHERE id IN (SELECT id FROM t)", "4"),
+        ("SELECT * FROM u LEFT JOIN a USING (id) JOIN t USING (id) WHERE id = 3", "3|three|-|30|x"),
+        (
+            "SELECT id, count(w) FROM u LEFT JOIN a USING (id) GROUP BY id ORDER BY id",
+            "1|1 3|0 5|0",
+        ),
+        (
+            "SELECT * FROM u LEFT JOIN a USING (id) CROSS JOIN (SELECT 7) s WHERE id = 5",
+            "5|five|-|7",
+        ),
+        ("SELECT id FROM u SEMI JOIN a USING (id) WHERE id > 0", "1"),
+        ("SELECT * FROM u ANTI JOIN a USING (id) ORDER BY id", "3|three 5|five"),
+        ("SELECT max(COLUMNS(*)) FROM u LEFT JOIN a USING (id)", "5|three|p"),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+    f.run("CREATE TABLE n AS SELECT * FROM u LEFT JOIN a USING (id)");
+    assert_eq!(f.rows("SELECT id FROM n ORDER BY id").join(" "), "1 3 5");
+}
+
+#[test]
+fn similar_to_means_the_whole_text() {
+    let f = tables();
+    for (condition, expected) in [
+        ("'abc' SIMILAR TO 'b'", "false"),
+        ("'abc' SIMILAR TO 'a|abc'", "true"),
+        ("'abc' NOT SIMILAR TO '[a-b]+'", "true"),
+        ("NULL SIMILAR TO 'a'", "-"),
+    ] {
+        assert_eq!(f.value(&format!("SELECT {condition}")), expected, "{condition}");
+    }
+}
+
+#[test]
 fn comparisons_with_all_elements_of_a_subquery() {
     let f = tables();
     for (condition, expected) in [

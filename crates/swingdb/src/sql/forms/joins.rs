@@ -1,9 +1,10 @@
 //! Joins whose merged columns the engine gets wrong, and kinds of join it has under another name.
 //!
-//! After `a RIGHT JOIN b USING (k)` the plain name `k` is `b.k`, after `FULL JOIN` the one of the
-//! two that is not NULL; the engine takes `a.k` for both. So these joins get an `ON`, and the plain
-//! names in the SELECT what they stand for. `SEMI JOIN` and `ANTI JOIN` are the engine's
-//! `LEFT SEMI JOIN` and `LEFT ANTI JOIN`.
+//! After `a LEFT JOIN b USING (k)` the plain name `k` is `a.k`, after `RIGHT JOIN` it is `b.k`,
+//! after `FULL JOIN` the one of the two that is not NULL. The engine shows the one whose table
+//! comes first in the alphabet for `*`, and takes `k` for ambiguous in WHERE. So these joins get an
+//! `ON`, and the plain names in the SELECT what they stand for. `SEMI JOIN` and `ANTI JOIN` are the
+//! engine's `LEFT SEMI JOIN` and `LEFT ANTI JOIN`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
@@ -14,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, OrderBy};
 
 use super::call;
 use crate::error::{Error, Result};
+use crate::sql::idents::constraint_mut;
 use crate::sql::visit::replace_names;
 use crate::sql::write::ast;
 
@@ -47,112 +49,180 @@ fn rewrite_select(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result
             _ => {}
         }
     }
-    let merges = |operator: &JoinOperator| match merging(operator) {
-        None | Some((JoinConstraint::On(_) | JoinConstraint::None, _)) => false,
-        Some(_) => true,
-    };
-    let mut all = select.from.iter().flat_map(|from| &from.joins);
-    if !all.any(|join| merges(&join.join_operator)) {
+    let (mut merging, mut needed) = (false, false);
+    for join in select.from.iter().flat_map(|from| &from.joins) {
+        if let Some((JoinConstraint::Using(_) | JoinConstraint::Natural, value)) =
+            constraint(&join.join_operator)
+        {
+            merging = true;
+            needed |= !matches!(value, Value::Left);
+        }
+    }
+    if !merging {
         return Ok(());
     }
-    let Some(merged) = Merged::of(select)? else {
-        return Err(Error::unsupported(
+    let chosen = |item: &SelectItem| {
+        matches!(item, SelectItem::Wildcard(options)
+            if *options != WildcardAdditionalOptions::default())
+    };
+    match (Merged::of(select)?, select.projection.iter().any(chosen)) {
+        (Some(merged), false) => {
+            merged.apply(select, order_by);
+            Ok(())
+        }
+        _ if !needed => Ok(()),
+        (Some(_), true) => {
+            Err(Error::unsupported("options of * after RIGHT or FULL JOIN USING; name the columns"))
+        }
+        (None, _) => Err(Error::unsupported(
             "RIGHT or FULL JOIN with USING or NATURAL beside other joins or of tables without a \
              name; write ON",
-        ));
-    };
-    merged.apply(select, order_by)
+        )),
+    }
 }
 
-/// The constraint of a join whose merged columns are not the left ones, and whether it is FULL.
-fn merging(operator: &JoinOperator) -> Option<(&JoinConstraint, bool)> {
+/// Which side's column a merged one is.
+#[derive(Clone, Copy)]
+enum Value {
+    Left,
+    Right,
+    /// The one that is not NULL.
+    Either,
+}
+
+/// The constraint of a join, and what its merged columns are; `None` of joins that have other kinds
+/// of results.
+fn constraint(operator: &JoinOperator) -> Option<(&JoinConstraint, Value)> {
+    use JoinOperator as J;
     match operator {
-        JoinOperator::Right(on) | JoinOperator::RightOuter(on) => Some((on, false)),
-        JoinOperator::FullOuter(on) => Some((on, true)),
+        J::Join(on)
+        | J::Inner(on)
+        | J::Left(on)
+        | J::LeftOuter(on)
+        | J::CrossJoin(on)
+        | J::LeftSemi(on)
+        | J::LeftAnti(on) => Some((on, Value::Left)),
+        J::Right(on) | J::RightOuter(on) => Some((on, Value::Right)),
+        J::FullOuter(on) => Some((on, Value::Either)),
         _ => None,
     }
 }
 
-/// The columns that the only join of a SELECT merges.
+/// The columns that the joins of a SELECT merge.
+#[derive(Default)]
 struct Merged {
-    left: Vec<Ident>,
-    right: Vec<Ident>,
-    columns: Vec<Ident>,
-    full: bool,
+    /// Their names, and what these stand for.
+    columns: Vec<(Ident, Expr)>,
+    /// The relations that `*` shows, each with the columns of it that are merged into others.
+    shown: Vec<(Vec<Ident>, Vec<Ident>)>,
+    /// The condition of each join that merges columns.
+    conditions: Vec<Option<Expr>>,
 }
 
 impl Merged {
+    /// `None` where it cannot be told whose the columns are.
     fn of(select: &Select) -> Result<Option<Self>> {
         let [from] = select.from.as_slice() else { return Ok(None) };
-        let [join] = from.joins.as_slice() else { return Ok(None) };
-        let (Some(left), Some(right)) = (qualifier(&from.relation), qualifier(&join.relation))
-        else {
-            return Ok(None);
-        };
-        let Some((JoinConstraint::Using(names), full)) = merging(&join.join_operator) else {
-            return Ok(None);
-        };
-        let one = |name: &ObjectName| match name.0.as_slice() {
-            [part] => part.as_ident().cloned(),
-            _ => None,
-        };
-        let columns = names.iter().map(one).collect::<Option<Vec<Ident>>>();
-        let columns = columns.ok_or_else(|| Error::plan("USING takes plain names of columns"))?;
-        Ok(Some(Self { left, right, columns, full }))
-    }
-
-    /// What the plain name of a merged column stands for.
-    fn value(&self, column: &Ident) -> Expr {
-        let right = field(&self.right, column);
-        match self.full {
-            true => call("coalesce", [field(&self.left, column), right]),
-            false => right,
+        let Some(first) = qualifier(&from.relation) else { return Ok(None) };
+        let mut merged = Self { shown: vec![(first, Vec::new())], ..Self::default() };
+        for join in &from.joins {
+            let (Some(right), Some((on, value))) =
+                (qualifier(&join.relation), constraint(&join.join_operator))
+            else {
+                return Ok(None);
+            };
+            let mut hidden = Vec::new();
+            let condition = match on {
+                JoinConstraint::On(_) | JoinConstraint::None => None,
+                JoinConstraint::Using(_)
+                    if from.joins.len() > 1 && !matches!(value, Value::Left) =>
+                {
+                    return Ok(None);
+                }
+                JoinConstraint::Using(names) => {
+                    hidden = names.iter().map(plain).collect::<Result<_>>()?;
+                    match merged.join(&hidden, &right, value) {
+                        Some(condition) => Some(condition),
+                        None => return Ok(None),
+                    }
+                }
+                JoinConstraint::Natural => return Ok(None),
+            };
+            merged.conditions.push(condition);
+            let operator = &join.join_operator;
+            if !matches!(operator, JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_)) {
+                merged.shown.push((right, hidden));
+            }
         }
+        Ok(Some(merged))
     }
 
-    fn find(&self, name: &Ident) -> Option<&Ident> {
-        let equal = |column: &&Ident| match (column.quote_style, name.quote_style) {
+    /// The condition of a join by columns that all relations so far are joined by, or that the only
+    /// one has.
+    fn join(&mut self, columns: &[Ident], right: &[Ident], value: Value) -> Option<Expr> {
+        let mut equal = Vec::with_capacity(columns.len());
+        for column in columns {
+            let left = match (self.find(column), self.conditions.is_empty()) {
+                (Some((_, known)), _) => known.clone(),
+                (None, true) => field(&self.shown[0].0, column),
+                (None, false) => return None,
+            };
+            let other = field(right, column);
+            equal.push(ast::binary(left.clone(), BinaryOperator::Eq, other.clone()));
+            if self.find(column).is_none() {
+                let stands_for = match value {
+                    Value::Left => left,
+                    Value::Right => other,
+                    Value::Either => call("coalesce", [left, other]),
+                };
+                self.columns.push((column.clone(), stands_for));
+            }
+        }
+        Some(ast::all(equal))
+    }
+
+    fn find(&self, name: &Ident) -> Option<&(Ident, Expr)> {
+        let equal = |(column, _): &&(Ident, Expr)| match (column.quote_style, name.quote_style) {
             (None, None) => column.value.eq_ignore_ascii_case(&name.value),
             _ => column.value == name.value,
         };
         self.columns.iter().find(equal)
     }
 
-    fn apply(&self, select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<()> {
+    /// What the plain name of a merged column stands for.
+    fn value(&self, name: &Ident) -> Option<Expr> {
+        self.find(name).map(|(_, value)| value.clone())
+    }
+
+    fn apply(&self, select: &mut Select, order_by: Option<&mut OrderBy>) {
         let mut shown = Vec::new();
         let mut projection = Vec::with_capacity(select.projection.len() + 1);
         for item in std::mem::take(&mut select.projection) {
             match item {
-                SelectItem::Wildcard(options) => {
-                    if options != WildcardAdditionalOptions::default() {
-                        return Err(Error::unsupported(
-                            "options of * after RIGHT or FULL JOIN USING; name the columns",
-                        ));
-                    }
-                    shown.extend(self.columns.iter().cloned());
+                SelectItem::Wildcard(_) => {
+                    shown.extend(self.columns.iter().map(|(column, _)| column.clone()));
                     projection.extend(self.wildcards());
                 }
-                SelectItem::UnnamedExpr(Expr::Identifier(name)) if self.find(&name).is_some() => {
-                    shown.push(name.clone());
-                    projection
-                        .push(SelectItem::ExprWithAlias { expr: self.value(&name), alias: name });
-                }
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => match self.value(&name) {
+                    Some(expr) => {
+                        shown.push(name.clone());
+                        projection.push(SelectItem::ExprWithAlias { expr, alias: name });
+                    }
+                    None => projection.push(SelectItem::UnnamedExpr(Expr::Identifier(name))),
+                },
                 other => projection.push(other),
             }
         }
         select.projection = projection;
-        let on = self.columns.iter().map(|column| {
-            let (left, right) = (field(&self.left, column), field(&self.right, column));
-            ast::binary(left, BinaryOperator::Eq, right)
-        });
-        let on = JoinConstraint::On(ast::all(on));
         let mut from = std::mem::take(&mut select.from);
-        let operator = &mut from[0].joins[0].join_operator;
-        *operator = match self.full {
-            true => JoinOperator::FullOuter(on),
-            false => JoinOperator::Right(on),
-        };
         self.replace(select);
+        for (join, condition) in from.iter_mut().flat_map(|f| &mut f.joins).zip(&self.conditions) {
+            if let (Some(on), Some(condition)) =
+                (constraint_mut(&mut join.join_operator), condition)
+            {
+                *on = JoinConstraint::On(condition.clone());
+            }
+        }
         select.from = from;
         if let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = order_by {
             for by in order {
@@ -164,35 +234,37 @@ impl Merged {
                 }
             }
         }
-        Ok(())
     }
 
-    /// `left.* REPLACE (k), right.* EXCLUDE (k)`
-    fn wildcards(&self) -> [SelectItem; 2] {
-        let element = |column: &Ident| {
-            Box::new(ReplaceSelectElement {
-                expr: self.value(column),
-                column_name: column.clone(),
-                as_keyword: true,
-            })
-        };
-        let replace = ReplaceSelectItem { items: self.columns.iter().map(element).collect() };
-        let exclude = self.columns.iter().map(|c| ObjectName::from(vec![c.clone()])).collect();
-        let all = |of: &[Ident], options| {
-            let name = SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(of.to_vec()));
+    /// `left.* REPLACE (coalesce(left.k, right.k) AS k), right.* EXCLUDE (k)`
+    fn wildcards(&self) -> impl Iterator<Item = SelectItem> {
+        self.shown.iter().enumerate().map(|(place, (of, hidden))| {
+            let own = |(column, value): &&(Ident, Expr)| place == 0 && *value != field(of, column);
+            let element = |(column, value): &(Ident, Expr)| {
+                Box::new(ReplaceSelectElement {
+                    expr: value.clone(),
+                    column_name: column.clone(),
+                    as_keyword: true,
+                })
+            };
+            let replaced = self.columns.iter().filter(own).map(element).collect::<Vec<_>>();
+            let names = hidden.iter().map(|column| ObjectName::from(vec![column.clone()]));
+            let options = WildcardAdditionalOptions {
+                opt_replace: (!replaced.is_empty())
+                    .then_some(ReplaceSelectItem { items: replaced }),
+                opt_exclude: (!hidden.is_empty())
+                    .then(|| ExcludeSelectItem::Multiple(names.collect())),
+                ..Default::default()
+            };
+            let name = ObjectName::from(of.clone());
+            let name = SelectItemQualifiedWildcardKind::ObjectName(name);
             SelectItem::QualifiedWildcard(name, options)
-        };
-        let left = WildcardAdditionalOptions { opt_replace: Some(replace), ..Default::default() };
-        let right = WildcardAdditionalOptions {
-            opt_exclude: Some(ExcludeSelectItem::Multiple(exclude)),
-            ..Default::default()
-        };
-        [all(&self.left, left), all(&self.right, right)]
+        })
     }
 
     /// Puts values for the plain names.
     fn replace<T: VisitMut>(&self, tree: &mut T) {
-        replace_names(tree, &mut |name| self.find(name).map(|column| self.value(column)));
+        replace_names(tree, &mut |name| self.value(name));
     }
 }
 
@@ -206,6 +278,15 @@ fn qualifier(relation: &TableFactor) -> Option<Vec<Ident>> {
         }
         _ => None,
     }
+}
+
+/// A name that USING lists.
+fn plain(name: &ObjectName) -> Result<Ident> {
+    match name.0.as_slice() {
+        [part] => part.as_ident().cloned(),
+        _ => None,
+    }
+    .ok_or_else(|| Error::plan("USING takes plain names of columns"))
 }
 
 fn field(of: &[Ident], column: &Ident) -> Expr {
@@ -234,6 +315,16 @@ mod tests {
     }
 
     #[test]
+    fn merged_columns_are_the_left_ones() {
+        assert_eq!(
+            rewritten("SELECT * FROM t LEFT JOIN s USING (k) JOIN u USING (k) WHERE k = 1")
+                .unwrap(),
+            "SELECT t.*, s.* EXCLUDE (k), u.* EXCLUDE (k) FROM t LEFT JOIN s ON t.k = s.k \
+             JOIN u ON t.k = u.k WHERE t.k = 1"
+        );
+    }
+
+    #[test]
     fn names_in_subqueries_are_their_own() {
         let all = rewritten(
             "SELECT k FROM t FULL JOIN s USING (k) WHERE EXISTS (SELECT 1 FROM u WHERE k = 1)",
@@ -244,7 +335,7 @@ mod tests {
     #[test]
     fn others_stay() {
         for same in [
-            "SELECT k FROM t JOIN s USING(k) LEFT JOIN u USING(k)",
+            "SELECT k FROM t JOIN s USING(k) LEFT JOIN u USING(j)",
             "SELECT k FROM t FULL JOIN s ON t.k = s.k",
             "SELECT * FROM t NATURAL JOIN s",
         ] {
@@ -254,7 +345,7 @@ mod tests {
         assert!(rewritten("SELECT 1 FROM t FULL JOIN s USING (k) JOIN u USING (k)").is_err());
         assert_eq!(
             rewritten("SELECT 1 FROM t SEMI JOIN s USING (k)").unwrap(),
-            "SELECT 1 FROM t LEFT SEMI JOIN s USING(k)"
+            "SELECT 1 FROM t LEFT SEMI JOIN s ON t.k = s.k"
         );
     }
 }

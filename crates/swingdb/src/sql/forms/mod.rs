@@ -6,6 +6,7 @@
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
+//! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
 //! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
 //! | `2 ^ 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
@@ -126,6 +127,16 @@ fn expression(expr: &Expr, doubles: bool) -> Result<Option<Expr>> {
     Ok(match expr {
         Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => {
             Some(call("power", [left.as_ref().clone(), right.as_ref().clone()]))
+        }
+        Expr::SimilarTo { negated, expr, pattern, escape_char: None } => {
+            let (open, close) = (text("^(?:"), text(")\\z"));
+            let whole = ast::binary(open, BinaryOperator::StringConcat, pattern.as_ref().clone());
+            let whole = ast::binary(whole, BinaryOperator::StringConcat, close);
+            let found = call("regexp_like", [expr.as_ref().clone(), whole]);
+            Some(match negated {
+                true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
+                false => found,
+            })
         }
         // `/` of whole numbers is whole here.
         Expr::BinaryOp {
