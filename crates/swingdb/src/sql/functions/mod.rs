@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use crate::error::Result;
 use crate::sql::dialect::DIALECT;
 use crate::sql::visit::walk_mut;
+use crate::sql::write::ast;
 
 /// Name, number of arguments, what it is the same as.
 const TEMPLATES: &[(&str, usize, &str)] = &[
@@ -80,9 +81,9 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("rpad", 3, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END, $3)"),
     ("prefix", 2, "starts_with($1, $2)"),
     ("suffix", 2, "ends_with($1, $2)"),
-    ("string_split", 2, "string_to_array($1, $2)"),
-    ("str_split", 2, "string_to_array($1, $2)"),
-    ("split", 2, "string_to_array($1, $2)"),
+    ("string_split", 2, SPLIT),
+    ("str_split", 2, SPLIT),
+    ("split", 2, SPLIT),
     ("strlen", 1, "octet_length($1)"),
     ("unicode", 1, "ascii($1)"),
     ("ord", 1, "ascii($1)"),
@@ -95,15 +96,21 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("regexp_matches", 3, "regexp_like($1, $2, $3)"),
     ("struct_extract", 2, "get_field($1, $2)"),
     ("fdiv", 2, "CAST($1 AS DOUBLE) / $2"),
-    ("list_count", 1, "array_length($1)"),
+    ("list_count", 1, "array_length(array_filter($1, x -> x IS NOT NULL))"),
     ("regexp_full_match", 2, "regexp_like($1, '^(?:' || $2 || ')\\z')"),
-    ("regexp_extract", 2, "coalesce(array_element(regexp_match($1, '(' || $2 || ')'), 1), '')"),
+    (
+        "regexp_extract",
+        2,
+        "CASE WHEN $1 IS NOT NULL THEN \
+         coalesce(array_element(regexp_match($1, '(' || $2 || ')'), 1), '') END",
+    ),
     (
         "regexp_extract",
         3,
-        "coalesce(array_element(regexp_match($1, '(' || $2 || ')'), $3 + 1), '')",
+        "CASE WHEN $1 IS NOT NULL THEN \
+         coalesce(array_element(regexp_match($1, '(' || $2 || ')'), $3 + 1), '') END",
     ),
-    ("list_unique", 1, "array_length(array_distinct($1))"),
+    ("list_unique", 1, "array_length(array_distinct(array_filter($1, x -> x IS NOT NULL)))"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iif", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("ifnull", 2, "coalesce($1, $2)"),
@@ -133,6 +140,11 @@ const RENAMES: &[(&str, &str)] = &[
 
 const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
      CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
+/// The engine's own makes no piece of the empty text, and takes NULL for what is between two
+/// characters.
+const SPLIT: &str = "CASE WHEN $1 = '' THEN make_array('') \
+     WHEN $2 = '' THEN string_to_array($1, CAST(NULL AS VARCHAR)) \
+     WHEN $2 IS NULL AND $1 IS NOT NULL THEN make_array($1) ELSE string_to_array($1, $2) END";
 /// Ours, not the query engine's.
 const VERSION: &str = concat!("'SwingDB ", env!("CARGO_PKG_VERSION"), "'");
 const MAKE_TIMESTAMP: &str = "CAST(make_date($1, $2, $3) AS TIMESTAMP) \
@@ -232,6 +244,15 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
     }
     let template = TEMPLATES.iter().find(|(n, count, _)| *n == name && *count == args.len());
     match template {
+        Some((_, _, template)) if *template == QUANTILE => {
+            // Its aggregates are inside, where no row that is NULL counts.
+            let mut call = function.clone();
+            let mut args = args;
+            if let (Some(condition), Some(first)) = (call.filter.take(), args.first_mut()) {
+                *first = ast::case(vec![(*condition, first.clone())]);
+            }
+            Ok(Some(instantiate(template, &args, Some(&call))?))
+        }
         Some((_, _, template)) => Ok(Some(instantiate(template, &args, Some(function))?)),
         None => Ok(None),
     }
@@ -282,8 +303,15 @@ fn instantiate(template: &str, args: &[Expr], call: Option<&Function>) -> Result
         (Expr::Function(new), Some(call)) => {
             new.over.clone_from(&call.over);
             new.null_treatment = call.null_treatment;
-            if call.filter.is_some() {
-                new.filter.clone_from(&call.filter);
+            if let Some(condition) = &call.filter {
+                let both = ast::all(
+                    new.filter
+                        .take()
+                        .map(|own| *own)
+                        .into_iter()
+                        .chain([Expr::Nested(condition.clone())]),
+                );
+                new.filter = Some(Box::new(both));
             }
         }
         (_, Some(_)) => expr = Expr::Nested(Box::new(expr)),
