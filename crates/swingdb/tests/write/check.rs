@@ -182,3 +182,11 @@ fn checks_are_stored_shared_and_undone() {
         database.connect().query("INSERT INTO stock VALUES (1, 1, 1)").unwrap();
     }
 }
+
+#[test]
+fn a_condition_that_is_always_null_passes() {
+    let db = Db::with("CREATE TABLE t (a INT CHECK (NULL), b INT CHECK (b > NULL))");
+    db.run("INSERT INTO t VALUES (1, 2)");
+    db.run("UPDATE t SET a = 5");
+    db.check("SELECT * FROM t", &["5|2"]);
+}

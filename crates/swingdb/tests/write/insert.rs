@@ -240,3 +240,12 @@ fn mistakes_are_named() {
     db.fails("INSERT INTO nosuch VALUES (1)", &["table \"nosuch\" does not exist"]);
     db.fails("INSERT INTO information_schema.tables VALUES (1)", &["information_schema"]);
 }
+
+#[test]
+fn fractions_inside_of_values_are_rounded_too() {
+    let db = Db::with("CREATE TABLE t (l INT[], s STRUCT(a INT, b VARCHAR), n INT[][])");
+    db.run("INSERT INTO t VALUES ([1.5, NULL, -2.5], {'a': 0.7, 'b': 'x'}, [[1.5], NULL])");
+    db.check("SELECT l[1], l[2], l[3], s['a'], n[1][1] FROM t", &["2|NULL|-3|1|2"]);
+    db.run("UPDATE t SET l = [CAST(2.5 AS DOUBLE)], s = named_struct('b', 'y', 'a', 1.5)");
+    db.check("SELECT l[1], s['a'], s['b'] FROM t", &["2|2|y"]);
+}

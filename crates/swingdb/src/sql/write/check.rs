@@ -56,7 +56,8 @@ impl Checker for SqlChecker {
         let test = engine.create_physical_expr(condition.expr, &condition.schema)?;
         Ok(Arc::new(move |batch: &RecordBatch| {
             let answers = test.evaluate(batch)?.into_array(batch.num_rows())?;
-            let answers = answers.as_boolean();
+            // A condition that is NULL whatever the row.
+            let Some(answers) = answers.as_boolean_opt() else { return Ok(None) };
             Ok((0..answers.len()).find(|row| answers.is_valid(*row) && !answers.value(*row)))
         }))
     }

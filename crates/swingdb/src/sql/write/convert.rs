@@ -9,9 +9,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, RecordBatch};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float32Array, Float64Array, ListArray, RecordBatch, StructArray,
+};
 use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
-use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, SchemaRef};
+use arrow::datatypes::{DataType, Field, Fields, Float32Type, Float64Type, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::error::{Error, Result};
@@ -147,6 +149,15 @@ fn is_temporal(data_type: &DataType) -> bool {
 
 /// Fractions are rounded, where a cast would cut them off.
 fn round_fractions(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if let (DataType::List(_), DataType::List(item)) = (array.data_type(), to) {
+        let (_, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
+        let values = round_fractions(&values, item.data_type())?;
+        let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        return Ok(Arc::new(ListArray::try_new(item, offsets, values, nulls)?));
+    }
+    if let (DataType::Struct(_), DataType::Struct(targets)) = (array.data_type(), to) {
+        return round_fields(array.as_struct(), targets);
+    }
     if !to.is_integer() {
         return Ok(Arc::clone(array));
     }
@@ -170,6 +181,25 @@ fn round_fractions(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         }
         _ => Arc::clone(array),
     })
+}
+
+/// Fractions in the fields of structs, which go where their names or else their places say.
+fn round_fields(structs: &StructArray, targets: &Fields) -> Result<ArrayRef> {
+    let (fields, columns, nulls) = structs.clone().into_parts();
+    let mut rounded = Vec::with_capacity(columns.len());
+    for (place, (field, column)) in fields.iter().zip(&columns).enumerate() {
+        let named = targets.iter().find(|target| target.name() == field.name());
+        rounded.push(match named.or(targets.get(place)) {
+            Some(target) => round_fractions(column, target.data_type())?,
+            None => Arc::clone(column),
+        });
+    }
+    let fields = fields.iter().zip(&rounded).map(|(field, column)| {
+        let field = field.as_ref().clone();
+        field.with_data_type(column.data_type().clone()).with_nullable(true)
+    });
+    let fields = Fields::from(fields.collect::<Vec<Field>>());
+    Ok(Arc::new(StructArray::try_new_with_length(fields, rounded, nulls, structs.len())?))
 }
 
 fn cast_strict(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
