@@ -4,7 +4,9 @@
 
 use std::any::TypeId;
 
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -64,6 +66,26 @@ impl Dialect for SwingDialect {
             Token::HashArrow | Token::LongArrow => Some(Ok(MEMBER)),
             _ => None,
         }
+    }
+
+    /// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser would take all
+    /// that follows for what is compared.
+    fn parse_infix(
+        &self,
+        parser: &mut Parser<'_>,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        use Keyword::{DISTINCT, FROM, IS, NOT};
+        let negated = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
+        if !negated && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
+            return None;
+        }
+        let left = Box::new(left.clone());
+        Some(parser.parse_subexpr(precedence).map(|right| match negated {
+            true => Expr::IsNotDistinctFrom(left, Box::new(right)),
+            false => Expr::IsDistinctFrom(left, Box::new(right)),
+        }))
     }
 
     also! {

@@ -210,7 +210,13 @@ impl Rewriter<'_> {
             Expr::InSubquery { expr, subquery, negated } => {
                 let (select, element) = self.plain(subquery)?;
                 let expr = qualified(expr, only)?;
-                let found = ast::binary(element.clone(), BinaryOperator::Eq, expr.clone());
+                let found = match captures(select, &expr) {
+                    false => {
+                        let equal = ast::binary(element.clone(), BinaryOperator::Eq, expr.clone());
+                        counting(subquery, select, Some(equal))
+                    }
+                    true => counting_apart(subquery, select, element, &expr)?,
+                };
                 let unknown = Expr::IsNull(Box::new(ast::nested(element.clone())));
                 let some = |condition: Option<Expr>| {
                     let count = counting(subquery, select, condition);
@@ -223,7 +229,7 @@ impl Rewriter<'_> {
                 );
                 let truth = |value: bool| ast::boolean(value != *negated);
                 Some(ast::case(vec![
-                    (some(Some(found)), truth(true)),
+                    (ast::binary(found, BinaryOperator::Gt, ast::integer(0)), truth(true)),
                     (
                         Expr::Nested(Box::new(is_empty(counting(subquery, select, None)))),
                         truth(false),
@@ -291,12 +297,17 @@ fn is_membership(expr: &Expr) -> bool {
 
 /// The name of the relation of a SELECT from just one.
 fn only_relation(select: &Select) -> Option<Ident> {
-    let [from] = select.from.as_slice() else { return None };
-    match &from.relation {
-        _ if !from.joins.is_empty() => None,
+    match select.from.as_slice() {
+        [from] if from.joins.is_empty() => relation_name(&from.relation).cloned(),
+        _ => None,
+    }
+}
+
+fn relation_name(relation: &TableFactor) -> Option<&Ident> {
+    match relation {
         TableFactor::Table { alias: Some(alias), .. }
-        | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
-        TableFactor::Table { name, .. } => name.0.last()?.as_ident().cloned(),
+        | TableFactor::Derived { alias: Some(alias), .. } => Some(&alias.name),
+        TableFactor::Table { name, .. } => name.0.last()?.as_ident(),
         _ => None,
     }
 }
@@ -314,6 +325,49 @@ fn qualified(expr: &Expr, only: Option<&Ident>) -> Option<Expr> {
         _ => {}
     });
     sound.then_some(moved)
+}
+
+/// Whether names of an expression that is moved into a SELECT would mean a relation of its own
+/// there.
+fn captures(select: &Select, moved: &Expr) -> bool {
+    let factors = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    // What has no name here may hold any.
+    let inner = factors.map(relation_name).collect::<Option<Vec<&Ident>>>();
+    let mut captured = false;
+    ast::rewrite_exprs(&mut moved.clone(), |part| {
+        if let Expr::CompoundIdentifier(parts) = part {
+            let qualifiers = &parts[..parts.len() - 1];
+            captured |= inner.as_ref().is_none_or(|names| {
+                let meant = |name: &&Ident| {
+                    qualifiers.iter().any(|q| q.value.eq_ignore_ascii_case(&name.value))
+                };
+                names.iter().any(meant)
+            });
+        }
+    });
+    captured
+}
+
+/// `(SELECT count(*) FROM (SELECT element ...) AS members WHERE members.element = expr)`
+fn counting_apart(query: &Query, select: &Select, element: &Expr, expr: &Expr) -> Option<Expr> {
+    const MEMBERS: &str = "\u{1}members";
+    const ELEMENT: &str = "\u{1}element";
+    let mut inner = select.clone();
+    inner.projection = vec![ast::item(element.clone(), ELEMENT)];
+    let members = Ident::with_quote('"', MEMBERS);
+    let derived = TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(bare(query, inner)),
+        alias: Some(ast::alias(&members)),
+        sample: None,
+    };
+    let count = function("count", FunctionArgExpr::Wildcard, Vec::new());
+    let equal = ast::binary(ast::field(&members, ELEMENT), BinaryOperator::Eq, expr.clone());
+    let items = vec![SelectItem::UnnamedExpr(count)];
+    let query = ast::select(items, vec![ast::from(derived)], Some(equal)).ok()?;
+    Some(Expr::Subquery(Box::new(query)))
 }
 
 fn is_one(limit: &LimitClause) -> bool {
@@ -472,6 +526,8 @@ mod tests {
         );
         let filter = "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM s) AND a IN (SELECT b FROM s)";
         assert_eq!(rewritten(filter), filter);
+        let same = rewritten("SELECT a IN (SELECT b FROM t) FROM t");
+        assert!(same.contains("members\".\"\u{1}element\") = t.a"), "{same}");
         let member = rewritten("SELECT a NOT IN (SELECT b FROM s WHERE c) FROM t");
         assert!(member.starts_with("SELECT CASE WHEN"), "{member}");
         assert!(member.contains("WHERE c AND (b = t.a)"), "{member}");

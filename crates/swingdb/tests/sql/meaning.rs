@@ -369,3 +369,75 @@ fn truth_tests_group_rows() {
         "SELECT DISTINCT (f IS NOT FALSE) FROM flags RIGHT JOIN t ON t.a = flags.a ORDER BY 1";
     assert_eq!(f.rows(sql), ["false", "true"]);
 }
+
+#[test]
+fn a_membership_in_the_same_table() {
+    let f = fixture();
+    f.run("CREATE TABLE t (a INT, b INT)");
+    f.run("INSERT INTO t VALUES (1, 2), (2, 3), (3, NULL), (NULL, 1)");
+    for (sql, expected) in [
+        ("SELECT a IN (SELECT b FROM t) FROM t ORDER BY a", "true true true -"),
+        ("SELECT a IN (SELECT a FROM t WHERE b = 3) FROM t ORDER BY a", "false true false -"),
+        ("SELECT t.a IN (SELECT t.b FROM t WHERE t.b > 2) FROM t ORDER BY a", "false false true -"),
+        (
+            "SELECT x.a NOT IN (SELECT x.b FROM t x WHERE b > 2) FROM t x ORDER BY a",
+            "true true false -",
+        ),
+        ("SELECT count(CASE WHEN a IN (SELECT b FROM t) THEN 1 END) FROM t", "3"),
+        ("SELECT a FROM t WHERE a NOT IN (SELECT b FROM t WHERE b IS NOT NULL) OR a = 2", "2"),
+        ("SELECT a FROM t AS x WHERE a NOT IN (SELECT b FROM t x WHERE b > 1) OR b = 3", "1 2"),
+        (
+            "SELECT b IN (SELECT y.a FROM t y JOIN t ON t.a = y.a) FROM t ORDER BY a",
+            "true true - true",
+        ),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+}
+
+#[test]
+fn a_value_that_no_row_gives_is_null() {
+    let f = fixture();
+    f.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR NOT NULL)");
+    f.run("INSERT INTO t VALUES (1, 'x')");
+    for (sql, expected) in [
+        ("SELECT (SELECT id FROM t WHERE id = 7)", "-"),
+        ("SELECT (SELECT name FROM t WHERE id = 1)", "x"),
+        ("SELECT coalesce((SELECT name FROM t WHERE id = 7), 'none')", "none"),
+        ("SELECT (SELECT id FROM t WHERE id = 7) IS NULL", "true"),
+        ("SELECT id, (SELECT name FROM t WHERE id = 7) FROM t", "1|-"),
+        ("SELECT count(*) FROM t WHERE (SELECT id FROM t WHERE id = 7) IS NULL", "1"),
+        ("SELECT (SELECT 1 WHERE false)", "-"),
+        ("SELECT (SELECT count(*) FROM t HAVING count(*) > 5)", "-"),
+        ("SELECT (SELECT count(*) FROM t WHERE id = 7)", "0"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+    f.run("UPDATE t SET name = coalesce((SELECT name FROM t WHERE id = 7), 'y')");
+    assert_eq!(f.value("SELECT name FROM t"), "y");
+}
+
+#[test]
+fn intervals_are_ranked() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT INTERVAL (value) DAY AS i FROM range(3)");
+    assert_eq!(f.rows("SELECT rank() OVER (ORDER BY i) FROM t ORDER BY 1"), ["1", "2", "3"]);
+}
+
+#[test]
+fn distinct_from_compares_two_values() {
+    let f = memberships();
+    for (condition, expected) in [
+        ("true IS DISTINCT FROM false AND false", "false"),
+        ("false IS NOT DISTINCT FROM false OR true", "true"),
+        ("false AND true IS DISTINCT FROM true OR true", "true"),
+        ("NOT 1 IS DISTINCT FROM 1", "true"),
+        ("1 IS NOT DISTINCT FROM 2 - 1 AND 2 IS DISTINCT FROM NULL", "true"),
+        ("CASE WHEN 1 IS DISTINCT FROM 2 THEN 'x' END IS NOT DISTINCT FROM 'x'", "true"),
+    ] {
+        assert_eq!(f.value(&format!("SELECT {condition}")), expected, "{condition}");
+    }
+    let sql = "SELECT t.a FROM t JOIN u ON t.a IS NOT DISTINCT FROM u.a AND t.b IS DISTINCT FROM 7 \
+               ORDER BY 1";
+    assert_eq!(f.rows(sql), ["1", "-"]);
+}

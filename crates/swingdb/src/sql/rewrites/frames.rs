@@ -2,8 +2,8 @@
 //!
 //! `sum(v) OVER (ORDER BY at)` has the frame RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW. The
 //! query engine wants to know the type of distances for any RANGE, and fails for times of day,
-//! binary values and structs. Without a distance in the frame, GROUPS means the same: all rows that
-//! are equal in the order are one.
+//! intervals, binary values and structs. Without a distance in the frame, GROUPS means the same:
+//! all rows that are equal in the order are one.
 
 use std::sync::Arc;
 
@@ -54,6 +54,7 @@ fn is_concerned(expr: &Expr, schema: &DFSchema) -> bool {
                 | DataType::BinaryView
                 | DataType::FixedSizeBinary(_)
                 | DataType::Struct(_)
+                | DataType::Interval(_)
         )
     });
     let distance = |bound: &WindowFrameBound| match bound {

@@ -10,6 +10,7 @@ mod floats;
 mod frames;
 mod lengths;
 mod order_all;
+mod scalars;
 mod set_operations;
 
 pub(crate) use casts::tell_apart;
@@ -36,7 +37,10 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let is_concerned = |part: &Expr| {
-        lengths::is_concerned(part) || dates::is_concerned(part) || floats::is_concerned(part)
+        lengths::is_concerned(part)
+            || dates::is_concerned(part)
+            || floats::is_concerned(part)
+            || scalars::is_concerned(part)
     };
     let mut concerned = false;
     for expr in plan.expressions() {
@@ -52,6 +56,7 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let rewritten = expr.transform_up(|part| {
             Ok(match part {
                 call if lengths::is_concerned(&call) => lengths::rewrite(call, &schema),
+                empty if scalars::is_concerned(&empty) => scalars::rewrite(empty)?,
                 mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, &schema),
                 other => dates::rewrite(other, &schema),
             })
