@@ -19,6 +19,11 @@ fn dates_and_times() {
         ("datediff('week', DATE '2024-03-03', DATE '2024-03-04')", "1"),
         ("epoch(TIMESTAMP '1970-01-01 00:01:00')", "60.0"),
         ("epoch_ms(TIMESTAMP '1970-01-01 00:00:01.5')", "1500"),
+        ("epoch(TIMESTAMP '2024-01-01 00:00:01.5' - TIMESTAMP '2024-01-01')", "1.5"),
+        (
+            "EXTRACT(EPOCH FROM TIMESTAMP '2024-01-01' - TIMESTAMP '2024-01-02 12:00:00.25')",
+            "-129600.25",
+        ),
         ("strftime(TIMESTAMP '2024-03-05 06:07:08', '%Y/%m/%d')", "2024/03/05"),
         ("last_day(DATE '2024-02-10')", "2024-02-29"),
         (

@@ -6,6 +6,7 @@
 
 mod casts;
 mod dates;
+mod durations;
 mod floats;
 mod frames;
 mod lengths;
@@ -39,6 +40,7 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let is_concerned = |part: &Expr| {
         lengths::is_concerned(part)
             || dates::is_concerned(part)
+            || durations::is_concerned(part)
             || floats::is_concerned(part)
             || scalars::is_concerned(part)
     };
@@ -56,6 +58,7 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let rewritten = expr.transform_up(|part| {
             Ok(match part {
                 call if lengths::is_concerned(&call) => lengths::rewrite(call, &schema),
+                epoch if durations::is_concerned(&epoch) => durations::rewrite(epoch, &schema),
                 empty if scalars::is_concerned(&empty) => scalars::rewrite(empty)?,
                 mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, &schema),
                 other => dates::rewrite(other, &schema),
