@@ -25,7 +25,11 @@ fn dates_and_times() {
             "-129600.25",
         ),
         ("strftime(TIMESTAMP '2024-03-05 06:07:08', '%Y/%m/%d')", "2024/03/05"),
+        ("strftime(TIMESTAMP '2024-03-05 06:07:08.25', '%S.%f %g %%f')", "08.250000 250 %f"),
         ("last_day(DATE '2024-02-10')", "2024-02-29"),
+        ("time_bucket(INTERVAL '1 month', TIMESTAMP '2024-03-15')", "2024-03-01T00:00:00"),
+        ("time_bucket(INTERVAL 1 YEAR, TIMESTAMP '2024-03-15')", "2024-01-01T00:00:00"),
+        ("time_bucket(INTERVAL '1 week', TIMESTAMP '2024-03-15')", "2024-03-11T00:00:00"),
         (
             "time_bucket(INTERVAL '15 seconds', TIMESTAMP '2024-03-05 06:07:23')",
             "2024-03-05T06:07:15",

@@ -59,7 +59,7 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("epoch_us", 1, "CAST(floor(date_part('epoch', $1) * 1000000.0) AS BIGINT)"),
     ("monthname", 1, "to_char($1, '%B')"),
     ("dayname", 1, "to_char($1, '%A')"),
-    ("strftime", 2, "to_char($1, $2)"),
+    ("strftime", 2, STRFTIME),
     ("strptime", 2, "to_timestamp($1, $2)"),
     ("last_day", 1, LAST_DAY),
     ("date_add", 2, "$1 + $2"),
@@ -71,7 +71,7 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("to_hours", 1, "CAST(CAST($1 AS VARCHAR) || ' hours' AS INTERVAL)"),
     ("to_minutes", 1, "CAST(CAST($1 AS VARCHAR) || ' minutes' AS INTERVAL)"),
     ("to_seconds", 1, "CAST(CAST($1 AS VARCHAR) || ' seconds' AS INTERVAL)"),
-    ("time_bucket", 2, "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')"),
+    ("time_bucket", 2, WEEKLY),
     ("time_bucket", 3, "date_bin($1, $2, $3)"),
     ("len", 1, "length($1)"),
     // The engine's own take a negative length of a column for a very large one.
@@ -137,6 +137,11 @@ const RENAMES: &[(&str, &str)] = &[
     ("group_concat", "string_agg"),
     ("listagg", "string_agg"),
 ];
+
+/// Buckets of whole weeks begin on Mondays.
+const WEEKLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')";
+const MONTHLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')";
+const STRFTIME: &str = "to_char($1, $2)";
 
 const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
      CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
@@ -243,11 +248,18 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
         return date_diff(&args);
     }
     let template = TEMPLATES.iter().find(|(n, count, _)| *n == name && *count == args.len());
+    let mut args = args;
     match template {
+        Some((_, _, WEEKLY)) if counts_months(&args[0]) => {
+            Ok(Some(instantiate(MONTHLY, &args, Some(function))?))
+        }
+        Some((_, _, STRFTIME)) => {
+            engines_fractions(&mut args[1]);
+            Ok(Some(instantiate(STRFTIME, &args, Some(function))?))
+        }
         Some((_, _, template)) if *template == QUANTILE => {
             // Its aggregates are inside, where no row that is NULL counts.
             let mut call = function.clone();
-            let mut args = args;
             if let (Some(condition), Some(first)) = (call.filter.take(), args.first_mut()) {
                 *first = ast::case(vec![(*condition, first.clone())]);
             }
@@ -255,6 +267,35 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
         }
         Some((_, _, template)) => Ok(Some(instantiate(template, &args, Some(function))?)),
         None => Ok(None),
+    }
+}
+
+/// Whether an interval is one of months, as far as its text says.
+fn counts_months(interval: &Expr) -> bool {
+    let text = match interval {
+        Expr::Interval(interval) => interval.to_string().to_ascii_lowercase(),
+        _ => return false,
+    };
+    ["month", "quarter", "year", "decade", "century"].iter().any(|unit| text.contains(unit))
+}
+
+/// `%f`, `%g` and `%n` of a format are the micro-, milli- and nanoseconds; the engine has other
+/// names for these.
+fn engines_fractions(format: &mut Expr) {
+    let Expr::Value(value) = format else { return };
+    let Value::SingleQuotedString(text) = &mut value.value else { return };
+    let given = std::mem::take(text);
+    let mut given = given.chars();
+    while let Some(char) = given.next() {
+        text.push(char);
+        if char == '%' {
+            match given.next() {
+                Some('f') => text.push_str("6f"),
+                Some('g') => text.push_str("3f"),
+                Some('n') => text.push_str("9f"),
+                other => text.extend(other),
+            }
+        }
     }
 }
 
