@@ -26,6 +26,8 @@ fn dates_and_times() {
         ),
         ("strftime(TIMESTAMP '2024-03-05 06:07:08', '%Y/%m/%d')", "2024/03/05"),
         ("strftime(TIMESTAMP '2024-03-05 06:07:08.25', '%S.%f %g %%f')", "08.250000 250 %f"),
+        ("strptime('05.03.2024 06:07:08.25', '%d.%m.%Y %H:%M:%S.%f')", "2024-03-05T06:07:08.250"),
+        ("strptime('2024-03-05 060708250', '%Y-%m-%d %H%M%S%g')", "2024-03-05T06:07:08.250"),
         ("last_day(DATE '2024-02-10')", "2024-02-29"),
         ("time_bucket(INTERVAL '1 month', TIMESTAMP '2024-03-15')", "2024-03-01T00:00:00"),
         ("time_bucket(INTERVAL 1 YEAR, TIMESTAMP '2024-03-15')", "2024-01-01T00:00:00"),

@@ -9,8 +9,8 @@ pub(crate) mod json;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value, VisitMut,
-    VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value, ValueWithSpan,
+    VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -60,7 +60,7 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("monthname", 1, "to_char($1, '%B')"),
     ("dayname", 1, "to_char($1, '%A')"),
     ("strftime", 2, STRFTIME),
-    ("strptime", 2, "to_timestamp($1, $2)"),
+    ("strptime", 2, STRPTIME),
     ("last_day", 1, LAST_DAY),
     ("date_add", 2, "$1 + $2"),
     ("make_timestamp", 6, MAKE_TIMESTAMP),
@@ -142,6 +142,7 @@ const RENAMES: &[(&str, &str)] = &[
 const WEEKLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')";
 const MONTHLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')";
 const STRFTIME: &str = "to_char($1, $2)";
+const STRPTIME: &str = "to_timestamp($1, $2)";
 
 const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
      CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
@@ -253,9 +254,17 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
         Some((_, _, WEEKLY)) if counts_months(&args[0]) => {
             Ok(Some(instantiate(MONTHLY, &args, Some(function))?))
         }
-        Some((_, _, STRFTIME)) => {
-            engines_fractions(&mut args[1]);
-            Ok(Some(instantiate(STRFTIME, &args, Some(function))?))
+        Some((_, _, template @ (STRFTIME | STRPTIME))) => {
+            if let Some(format) = literal_mut(&mut args[1]) {
+                // A point and what follows it are read in any length.
+                let reads = *template == STRPTIME;
+                let given = match reads {
+                    true => format.replace(".%f", "%.f").replace(".%g", "%.f"),
+                    false => format.clone(),
+                };
+                *format = engines_fractions(&given);
+            }
+            Ok(Some(instantiate(template, &args, Some(function))?))
         }
         Some((_, _, template)) if *template == QUANTILE => {
             // Its aggregates are inside, where no row that is NULL counts.
@@ -281,11 +290,9 @@ fn counts_months(interval: &Expr) -> bool {
 
 /// `%f`, `%g` and `%n` of a format are the micro-, milli- and nanoseconds; the engine has other
 /// names for these.
-fn engines_fractions(format: &mut Expr) {
-    let Expr::Value(value) = format else { return };
-    let Value::SingleQuotedString(text) = &mut value.value else { return };
-    let given = std::mem::take(text);
-    let mut given = given.chars();
+fn engines_fractions(format: &str) -> String {
+    let mut text = String::with_capacity(format.len() + 4);
+    let mut given = format.chars();
     while let Some(char) = given.next() {
         text.push(char);
         if char == '%' {
@@ -296,6 +303,14 @@ fn engines_fractions(format: &mut Expr) {
                 other => text.extend(other),
             }
         }
+    }
+    text
+}
+
+fn literal_mut(expr: &mut Expr) -> Option<&mut String> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        _ => None,
     }
 }
 
