@@ -1,4 +1,4 @@
-//! Rewriting the expressions of a plan's node.
+//! What rewrites of plans share: the expressions of a node, and how many rows it gives.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
@@ -32,4 +32,14 @@ pub(crate) fn rewrite_parts(
         let changed = rewritten.transformed;
         Ok(rewritten.update_data(|expr| if changed { name.restore(expr) } else { expr }))
     })
+}
+
+/// Whether this is an aggregate of all rows, and nothing above it that could leave it out.
+pub(crate) fn is_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Projection(list) => is_one_row(&list.input),
+        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
+        _ => false,
+    }
 }

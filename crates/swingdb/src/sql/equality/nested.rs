@@ -44,9 +44,8 @@ fn row_bytes(expr: Expr) -> Expr {
 fn bytes(array: &ArrayRef) -> Result<ArrayRef> {
     let converter = RowConverter::new(vec![SortField::new(array.data_type().clone())])?;
     let rows = converter.convert_columns(std::slice::from_ref(array))?;
-    let all =
-        (0..array.len()).map(|row| array.is_valid(row).then(|| rows.row(row).data().to_vec()));
-    Ok(Arc::new(all.collect::<BinaryArray>()))
+    let (offsets, bytes, _) = rows.try_into_binary()?.into_parts();
+    Ok(Arc::new(BinaryArray::try_new(offsets, bytes, array.nulls().cloned())?))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

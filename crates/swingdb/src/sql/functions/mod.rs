@@ -256,13 +256,11 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
         }
         Some((_, _, template @ (STRFTIME | STRPTIME))) => {
             if let Some(format) = literal_mut(&mut args[1]) {
-                // A point and what follows it are read in any length.
-                let reads = *template == STRPTIME;
-                let given = match reads {
-                    true => format.replace(".%f", "%.f").replace(".%g", "%.f"),
-                    false => format.clone(),
-                };
-                *format = engines_fractions(&given);
+                if *template == STRPTIME {
+                    // A point and what follows it are read in any length.
+                    *format = format.replace(".%f", "%.f").replace(".%g", "%.f");
+                }
+                *format = engines_fractions(format);
             }
             Ok(Some(instantiate(template, &args, Some(function))?))
         }

@@ -24,6 +24,8 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::sql::plans::is_one_row;
+
 /// See the [module documentation](self). To run before subqueries become joins.
 #[derive(Debug, Default)]
 pub(crate) struct Membership;
@@ -70,16 +72,6 @@ fn settle_exists(part: Expr) -> Result<Transformed<Expr>> {
             not_impl_err!("OFFSET in a correlated EXISTS")
         }
         other => Ok(Transformed::no(other)),
-    }
-}
-
-/// An aggregate of all rows, and nothing above it that could leave it out.
-fn is_one_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::Projection(list) => is_one_row(&list.input),
-        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
-        _ => false,
     }
 }
 

@@ -16,10 +16,10 @@ mod set_operations;
 
 pub(crate) use casts::tell_apart;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use crate::sql::plans::rewrite_parts;
 pub(crate) use order_all::order_by_all;
 
 /// The plan with all rewrites of this module applied, in subqueries too.
@@ -44,27 +44,13 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             || floats::is_concerned(part)
             || scalars::is_concerned(part)
     };
-    let mut concerned = false;
-    for expr in plan.expressions() {
-        concerned |= expr.exists(|part| Ok(is_concerned(part)))?;
-    }
-    if !concerned {
-        return Ok(Transformed::no(plan));
-    }
-    let schema = merge_schema(&plan.inputs());
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| {
-            Ok(match part {
-                call if lengths::is_concerned(&call) => lengths::rewrite(call, &schema),
-                epoch if durations::is_concerned(&epoch) => durations::rewrite(epoch, &schema),
-                empty if scalars::is_concerned(&empty) => scalars::rewrite(empty)?,
-                mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, &schema),
-                other => dates::rewrite(other, &schema),
-            })
-        })?;
-        let changed = rewritten.transformed;
-        Ok(rewritten.update_data(|expr| if changed { name.restore(expr) } else { expr }))
+    rewrite_parts(plan, is_concerned, |part, schema| {
+        Ok(match part {
+            call if lengths::is_concerned(&call) => lengths::rewrite(call, schema),
+            epoch if durations::is_concerned(&epoch) => durations::rewrite(epoch, schema),
+            empty if scalars::is_concerned(&empty) => scalars::rewrite(empty)?,
+            mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, schema),
+            other => dates::rewrite(other, schema),
+        })
     })
 }

@@ -11,9 +11,11 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility,
+    ColumnarValue, Expr, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Subquery, Volatility,
 };
+
+use crate::sql::plans::is_one_row;
 
 const NAME: &str = "or_null";
 
@@ -26,16 +28,6 @@ pub(super) fn is_concerned(expr: &Expr) -> bool {
                 && fields.first().is_some_and(|field| !field.is_nullable())
                 && !is_one_row(&subquery.subquery)
         }
-        _ => false,
-    }
-}
-
-/// An aggregate of all rows.
-fn is_one_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::Projection(list) => is_one_row(&list.input),
-        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
         _ => false,
     }
 }
