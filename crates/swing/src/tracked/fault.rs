@@ -174,11 +174,11 @@ impl Tracked {
                     self.complain(address, "too many versions of it are in use by snapshots");
                     return false;
                 }
-                FROZEN if word & IN_PLACE != 0 => {
-                    if let Err(e) = self.write_in_place(extent, word) {
-                        return self.refuse(address, e);
-                    }
-                }
+                FROZEN if word & IN_PLACE != 0 => match self.write_in_place(extent, word) {
+                    Ok(true) => return true,
+                    Ok(false) => {}
+                    Err(e) => return self.refuse(address, e),
+                },
                 FROZEN if word & SPARE == 0 && !settled => {
                     self.settling.wait();
                     settled = true;
@@ -186,7 +186,8 @@ impl Tracked {
                 state => {
                     debug_assert!(state == ABSENT || state == FROZEN);
                     match self.write_copy(extent, word) {
-                        Ok(()) => {}
+                        Ok(true) => return true,
+                        Ok(false) => {}
                         Err(Errno::NOSPC) if self.find_memory(extent, tries) => tries += 1,
                         Err(e) => return self.refuse(address, e),
                     }
@@ -202,21 +203,21 @@ impl Tracked {
 
     /// Nobody shares the extent: its protection is taken off, and where stores come in order, also
     /// that of some behind it. All of it inside the gate, because a publish would make the decision
-    /// wrong.
-    fn write_in_place(&self, extent: ExtentId, word: u32) -> Result<(), Errno> {
+    /// wrong. `false`: the extent has to be looked at again.
+    fn write_in_place(&self, extent: ExtentId, word: u32) -> Result<bool, Errno> {
         self.gate.enter();
-        let mut done = Ok(());
+        let mut done = Ok(false);
         if self.states.replace(extent, word, FAULTING) {
             let end = self.claim_behind(extent, word & !extents::WAITERS);
             let (at, _) = self.span_of(extent);
             let len = self.base + self.geometry.start(end).as_usize() - at;
-            done = mem::allow_writing(at, len);
+            done = mem::allow_writing(at, len).map(|()| true);
             if done.is_ok() {
                 self.in_place.fetch_add(len as u64, Ordering::Relaxed);
             }
             for opened in (extent.0..end.0).map(ExtentId) {
                 match done {
-                    Ok(()) => self.log(opened, PRIVATE | LOGGED | IN_PLACE),
+                    Ok(_) => self.log(opened, PRIVATE | LOGGED | IN_PLACE),
                     Err(_) => self.states.set(opened, word & !extents::WAITERS),
                 }
             }
@@ -241,9 +242,9 @@ impl Tracked {
         end
     }
 
-    /// Makes a version of the extent in the plane its word names. Returns as well when the extent
-    /// has to be looked at again.
-    fn write_copy(&self, extent: ExtentId, word: u32) -> Result<(), Errno> {
+    /// Makes a version of the extent in the plane its word names. `false`: the extent has to be
+    /// looked at again.
+    fn write_copy(&self, extent: ExtentId, word: u32) -> Result<bool, Errno> {
         let next = word & !extents::WAITERS;
         let claimed = next & !7 | FAULTING;
         // Inside the gate, so that whoever has closed it finds words that do not change.
@@ -251,7 +252,7 @@ impl Tracked {
         let mine = self.states.replace(extent, word, claimed);
         self.gate.leave();
         if !mine {
-            return Ok(());
+            return Ok(false);
         }
         let begin = process::thread_time_ns();
         let made = self.make_version(extent, next);
@@ -274,7 +275,7 @@ impl Tracked {
         };
         if matches!(placed, Ok(true)) {
             self.after_placing(extent, matches!(made, Ok(Version::InFile)));
-            return Ok(());
+            return Ok(true);
         }
         self.drop_version(extent, next, made.ok());
         self.states.set(extent, next);
@@ -283,7 +284,7 @@ impl Tracked {
             self.gate.enter();
             self.gate.leave();
         }
-        placed.map(|_| ())
+        placed
     }
 
     /// What need not be done while others wait at the gate.
