@@ -31,6 +31,8 @@ pub(crate) struct Gate {
     holder: AtomicI32,
     /// 1 while somebody holds or is about to: holders come one after the other.
     holding: AtomicU32,
+    /// Threads that sleep, or are about to, until the word changes.
+    outside: AtomicU32,
 }
 
 /// The gate is closed as long as this lives.
@@ -41,7 +43,7 @@ impl Drop for Closed<'_> {
     fn drop(&mut self) {
         let before = self.0.word.fetch_sub(CLOSER, Ordering::SeqCst);
         assert!(before >= CLOSER, "opened as often as closed");
-        futex::wake_all(&self.0.word);
+        self.0.call_in();
     }
 }
 
@@ -64,10 +66,26 @@ impl Gate {
         Err(word)
     }
 
+    /// Sleeps until the word is no longer what was seen, or for some time.
+    fn stay_outside(&self, seen: u32, time: Option<Duration>) {
+        // Counted before the kernel compares the word: who changes it sees either the count, or
+        // nobody who would sleep for what it was.
+        self.outside.fetch_add(1, Ordering::SeqCst);
+        futex::wait(&self.word, seen, time);
+        self.outside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// After a change of the word; without a system call where nobody waits for it.
+    fn call_in(&self) {
+        if self.outside.load(Ordering::SeqCst) > 0 {
+            futex::wake_all(&self.word);
+        }
+    }
+
     /// Gets inside, however long that takes.
     pub(crate) fn enter(&self) {
         while let Err(seen) = self.try_enter() {
-            futex::wait(&self.word, seen, None);
+            self.stay_outside(seen, None);
         }
     }
 
@@ -78,7 +96,7 @@ impl Gate {
             if seen & HELD != 0 {
                 return false;
             }
-            futex::wait(&self.word, seen, None);
+            self.stay_outside(seen, None);
         }
         true
     }
@@ -127,7 +145,7 @@ impl Gate {
     pub(crate) fn end_hold(&self) {
         self.holder.store(0, Ordering::SeqCst);
         self.word.fetch_and(!HELD, Ordering::SeqCst);
-        futex::wake_all(&self.word);
+        self.call_in();
         let before = self.holding.swap(0, Ordering::SeqCst);
         assert_eq!(before, 1, "held once");
         futex::wake_all(&self.holding);
@@ -139,7 +157,7 @@ impl Gate {
         if word & HELD == 0 || self.holder.load(Ordering::SeqCst) == thread_id() {
             return false;
         }
-        futex::wait(&self.word, word, Some(NAP));
+        self.stay_outside(word, Some(NAP));
         true
     }
 
