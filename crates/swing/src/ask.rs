@@ -51,8 +51,11 @@ static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 /// Asks the owner of the area in the folder `name` for a fresh publish; the answer, and that
 /// folder.
 pub(crate) fn ask(parent: &Folder, name: &str) -> Result<(Answer, Arc<Folder>)> {
-    if let Some(kept) = parent.identity_of(name).and_then(take_kept)
-        && let Some(answer) = ask_through(&kept.stream)
+    if let Some(kept) = take_kept(&parent.join(name))
+        && send_request(&kept.stream)
+        // Looked at while the owner is at work already: another area may have the name by now.
+        && parent.identity_of(name) == Some(kept.identity)
+        && let Some(answer) = read_answer(&kept.stream)
     {
         let folder = kept.folder.clone();
         return Ok((keep(kept, answer), folder));
@@ -61,20 +64,18 @@ pub(crate) fn ask(parent: &Folder, name: &str) -> Result<(Answer, Arc<Folder>)> 
     let identity = folder.identity()?;
     let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
     let kept = Kept { folder: folder.clone(), identity, process: std::process::id(), stream };
-    let answer = match ask_through(&kept.stream) {
-        Some(answer) => keep(kept, answer),
-        None => Answer::None,
-    };
+    let asked = send_request(&kept.stream).then(|| read_answer(&kept.stream));
+    let answer = asked.flatten().map_or(Answer::None, |answer| keep(kept, answer));
     Ok((answer, folder))
 }
 
-/// A kept connection that the other side has not closed.
-fn take_kept(identity: (u64, u64)) -> Option<Kept> {
+/// The connection kept for the area in this folder.
+fn take_kept(path: &Path) -> Option<Kept> {
     // A child forked while another thread held this lock must not wait for it.
     let mut all = KEPT.try_lock()?;
     let me = std::process::id();
     all.retain(|k| k.process == me);
-    let at = all.iter().rposition(|k| k.identity == identity)?;
+    let at = all.iter().rposition(|k| k.folder.path() == path)?;
     Some(all.remove(at))
 }
 
@@ -91,19 +92,21 @@ fn keep(kept: Kept, answer: Answer) -> Answer {
     answer
 }
 
-/// `None` when the connection is closed: by an owner that is gone, or needs the room.
-fn ask_through(mut stream: &UnixStream) -> Option<Answer> {
+/// `false` when the connection is closed: by an owner that is gone, or needs the room.
+fn send_request(stream: &UnixStream) -> bool {
     // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
     let sent = unsafe {
         let (bytes, len) = (REQUEST.as_ptr().cast(), REQUEST.len());
         libc::send(stream.as_raw_fd(), bytes, len, libc::MSG_NOSIGNAL)
     };
-    if sent != REQUEST.len() as isize {
-        return None;
-    }
-    look_for_answer(stream);
+    sent == REQUEST.len() as isize
+}
+
+/// `None` when the connection is closed.
+fn read_answer(mut stream: &UnixStream) -> Option<Answer> {
     let mut answer = [0u8; ANSWER_BYTES];
-    match stream.read_exact(&mut answer) {
+    let come = look_for_answer(stream, &mut answer);
+    match stream.read_exact(&mut answer[come..]) {
         Ok(()) if answer[..4] == FRESH.to_le_bytes() => Some(Answer::Fresh),
         Ok(()) if answer[..4] == REFUSED.to_le_bytes() => Some(Answer::Refused),
         Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => None,
@@ -112,20 +115,20 @@ fn ask_through(mut stream: &UnixStream) -> Option<Answer> {
     }
 }
 
-/// Returns when there is something to read, or [`PROMPT`] is over. Whoever else wants this
-/// processor, and be it the owner, has it meanwhile.
-fn look_for_answer(stream: &UnixStream) {
+/// Reads what comes first of an answer, unless [`PROMPT`] is over before; how many bytes. Whoever
+/// else wants this processor, and be it the owner, has it meanwhile.
+fn look_for_answer(stream: &UnixStream, answer: &mut [u8; ANSWER_BYTES]) -> usize {
     let begin = Instant::now();
-    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    let mut byte = 0u8;
     while begin.elapsed() < PROMPT {
-        // SAFETY: a valid descriptor, and a buffer of one byte.
-        let got = unsafe { libc::recv(stream.as_raw_fd(), (&raw mut byte).cast(), 1, flags) };
-        if got >= 0 {
-            return;
+        let (to, len) = (answer.as_mut_ptr().cast(), answer.len());
+        // SAFETY: a valid descriptor, and a buffer of that length.
+        let got = unsafe { libc::recv(stream.as_raw_fd(), to, len, libc::MSG_DONTWAIT) };
+        if let Ok(got) = usize::try_from(got) {
+            return got;
         }
         std::thread::yield_now();
     }
+    0
 }
 
 /// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
