@@ -173,18 +173,19 @@ fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>>
     let path = folder.join(MEMORY);
     let own = &inventory.committed.sources[0];
     let Some(identity) = inventory.own_identity() else { return Ok(None) };
-    let file = match memory::open(folder, MEMORY, own.area, Some(identity), Access::Write) {
+    let opened = memory::open(folder, MEMORY, own.area, Some(identity), Access::Write);
+    let (file, facts) = match opened {
         Err(Fault::NotFound) => return Ok(None),
         other => other?,
     };
-    let facts = file::facts(&file, &path)?;
     for manifest in inventory.live.values() {
         if manifest.own_identity() == Some(identity) {
             check_memory(manifest, 0, &facts, &path)?;
         }
     }
     memory::take_name(folder, &file, MEMORY)?;
-    Ok(Some(Memory { file: Arc::new(file), linked: true, len: facts.len }))
+    let (identity, len) = (facts.identity(), facts.len);
+    Ok(Some(Memory { file: Arc::new(file), identity, linked: true, len }))
 }
 
 fn open_source(
@@ -200,7 +201,7 @@ fn open_source(
         Some(file) => file.clone(),
         None => {
             let identity = Some((entry.dev, entry.ino));
-            let file = memory::open(&parents, &name, entry.area, identity, Access::Read)?;
+            let (file, _) = memory::open(&parents, &name, entry.area, identity, Access::Read)?;
             memory::take_name(&parents, &file, &name)?;
             Arc::new(file)
         }

@@ -54,6 +54,8 @@ const MAX_COURTESY: u32 = 200;
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub file: Arc<File>,
+    /// Its device and inode.
+    pub identity: (u64, u64),
     /// Whether it has a name in the folder; until then it vanishes with the process.
     pub linked: bool,
     /// Its length; the end of the highest plane in use.
@@ -397,7 +399,8 @@ impl Core {
             if let Some(lock) = state.lock.as_ref().filter(|_| !linked) {
                 lock.note_memory(&file);
             }
-            state.memory = Some(Memory { file: Arc::new(file), linked, len: 0 });
+            let identity = file::facts(&file, &path)?.identity();
+            state.memory = Some(Memory { file: Arc::new(file), identity, linked, len: 0 });
         }
         let Some(memory) = state.memory.as_mut() else {
             return Err(Fault::Closed);

@@ -80,14 +80,12 @@ impl Namespace {
     pub(crate) fn hook_folder(&self, folder: &Folder, options: HookOptions) -> Result<Snapshot> {
         let path = folder.join(SHARED);
         let file = open_shared(folder)?;
-        match lease::attempt(&file, &path)? {
-            Attempt::Held => {}
+        let len = match lease::attempt(&file, &path)? {
+            Attempt::Held { len } if len <= MAX_MANIFEST_BYTES => len,
+            Attempt::Held { .. } => return Err(Fault::corrupt(&path, "longer than any manifest")),
             Attempt::Retired | Attempt::Busy => return Err(Fault::Contended),
-        }
-        let Some(bytes) = file::read_all(&file, MAX_MANIFEST_BYTES, &path)? else {
-            return Err(Fault::corrupt(&path, "longer than any manifest"));
         };
-        let manifest = Manifest::decode(&bytes, &path)?;
+        let manifest = Manifest::decode(&file::read_known(&file, len, &path)?, &path)?;
         if manifest.kind != Kind::Shared {
             return Err(Fault::corrupt(&path, "not a shared state"));
         }

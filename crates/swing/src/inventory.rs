@@ -168,7 +168,7 @@ pub(crate) fn sweep_memory(
     let (mut freed, mut kept) = (ByteLen(0), ByteLen(0));
     for identity in identities {
         let file = match memory::open(folder, MEMORY, area, Some(identity), Access::Write) {
-            Ok(file) if memory::identity_of(&file) == Some(identity) => file,
+            Ok((file, facts)) if facts.identity() == identity => file,
             // Another file in its place is what opening the area complains about.
             Ok(_) | Err(Fault::NotFound | Fault::MemoryGone { .. }) => continue,
             Err(fault) => return Err(fault),

@@ -32,8 +32,8 @@ pub(crate) struct Lease {
 
 /// What trying to lease an open manifest file came to.
 pub(crate) enum Attempt {
-    /// The lock is held and the file has a name: it will stay.
-    Held,
+    /// The lock is held and the file, of this length, has a name: it will stay.
+    Held { len: u64 },
     /// The file has been retired meanwhile; another one is current.
     Retired,
     /// Somebody is just examining the file.
@@ -49,7 +49,7 @@ pub(crate) fn attempt(file: &File, path: &Path) -> Result<Attempt> {
     if !facts.regular {
         return Err(Fault::corrupt(path, "not a regular file"));
     }
-    Ok(if facts.links == 0 { Attempt::Retired } else { Attempt::Held })
+    Ok(if facts.links == 0 { Attempt::Retired } else { Attempt::Held { len: facts.len } })
 }
 
 /// Yields, and later sleeps, between tries.
@@ -76,7 +76,7 @@ impl Lease {
         let file = folder.open_read(name)?;
         for tries in 0..MAX_LOCK_TRIES {
             match attempt(&file, &path)? {
-                Attempt::Held => return Ok(Self::from_locked(file, area, epoch)),
+                Attempt::Held { .. } => return Ok(Self::from_locked(file, area, epoch)),
                 Attempt::Retired => return Err(Fault::NotFound),
                 Attempt::Busy => pause(tries),
             }

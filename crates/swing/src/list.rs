@@ -121,7 +121,7 @@ fn describe(
     // An area that has moved on has a file besides.
     let former = || folder.open_read(MEMORY).map_or(0, |file| allocated(&file));
     let own = memory
-        .map(|file| allocated(&file) + if memfd::is_one(&file) { former() } else { 0 })
+        .map(|(file, facts)| facts.allocated + if memfd::is_one(&file) { former() } else { 0 })
         .ok()
         .or_else(|| noted_memory(lock.as_ref()?, owner.as_ref()?))
         .unwrap_or(0);

@@ -29,10 +29,10 @@ use crate::hook::HookOptions;
 use crate::manifest::Kind;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
+use crate::publish::Published;
 use crate::snapshot::Snapshot;
 use crate::sys::process;
 use crate::tracked::keeper;
-use crate::units::Epoch;
 
 /// The socket's name in the area's folder.
 pub(crate) const LIVE: &str = "live";
@@ -92,9 +92,6 @@ impl Live {
     }
 }
 
-/// A fresh state, and the manifests that it has superseded.
-type Published = (Epoch, [Option<Epoch>; 2]);
-
 impl Area {
     /// `true`: shares the present state, and from now on other processes may hook the state of any
     /// moment by [`Namespace::hook_live`], while this one goes on storing. The area becomes
@@ -121,8 +118,8 @@ impl Core {
             state.hookable = true;
             self.place_shared_link(&mut state)?;
         }
-        if let Some((_, superseded)) = self.answer_live()? {
-            self.follow_up(superseded)?;
+        if let Some(published) = self.answer_live()? {
+            self.follow_up(published)?;
         }
         let mut live = self.live.lock();
         if live.responder.is_some() {
@@ -298,10 +295,11 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
             continue;
         }
         let Some(core) = core() else { return };
-        let (status, epoch, superseded) = match core.answer_live() {
-            Ok(Some((epoch, superseded))) => (FRESH, epoch.0, superseded),
-            Ok(None) => (REFUSED, 0, [None; 2]),
-            Err(_) => (FAILED, 0, [None; 2]),
+        let published = core.answer_live();
+        let (status, epoch) = match &published {
+            Ok(Some(published)) => (FRESH, published.epoch.0),
+            Ok(None) => (REFUSED, 0),
+            Err(_) => (FAILED, 0),
         };
         let mut answer = [0u8; ANSWER_BYTES];
         answer[..4].copy_from_slice(&status.to_le_bytes());
@@ -315,7 +313,10 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
         // On a busy machine whoever has been answered may need this very processor, and goes first:
         // what the publish made superfluous is given back when nobody waits for it.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
-        let _ = core.follow_up(superseded);
+        let _ = match published {
+            Ok(Some(published)) => core.follow_up(published),
+            _ => core.drop_lifted_later(),
+        };
         core.prepare_manifest();
         core.copy_ahead_soon();
         idle.hooked();

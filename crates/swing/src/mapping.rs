@@ -106,7 +106,6 @@ impl Mapping {
     /// Keeps a lease as long as the addresses are mapped.
     pub(crate) fn keep(&self, lease: Arc<Lease>, memory: Option<Arc<std::fs::File>>) {
         self.departure.note(lease.area());
-        let memory = memory.filter(|file| crate::sys::memfd::is_one(file));
         self.leases.lock().push(Kept { lease, _memory: memory });
     }
 

@@ -29,7 +29,7 @@ use crate::lease;
 use crate::manifest::Manifest;
 use crate::publish::{manifest_name, parent_memory_name, pin_name};
 use crate::sync::{Mutex, MutexGuard};
-use crate::sys::file::{self, Folder};
+use crate::sys::file::{self, FileFacts, Folder};
 use crate::sys::memfd::{self, Place};
 use crate::units::AreaId;
 
@@ -66,25 +66,29 @@ pub(crate) fn open(
     area: AreaId,
     identity: Option<(u64, u64)>,
     access: Access,
-) -> Result<File> {
+) -> Result<(File, FileFacts)> {
+    let with_facts = |file: File| {
+        let facts = file::facts(&file, &folder.join(name))?;
+        Ok((file, facts))
+    };
     let opened = match access {
         Access::Read => folder.open_read(name),
         Access::Write => folder.open_write(name),
     };
-    let fits = |file: &File| identity.is_none_or(|id| identity_of(file) == Some(id));
+    let opened = opened.and_then(with_facts);
     match &opened {
-        Ok(file) if fits(file) => return opened,
+        Ok((_, facts)) if identity.is_none_or(|id| facts.identity() == id) => return opened,
         Ok(_) | Err(Fault::NotFound) => {}
         Err(_) => return opened,
     }
     match open_held(folder, name, area, identity, access == Access::Write) {
         Err(Fault::NotFound) => opened,
-        held => held,
+        held => held.and_then(with_facts),
     }
 }
 
 /// Device and inode of an open file.
-pub(crate) fn identity_of(file: &File) -> Option<(u64, u64)> {
+fn identity_of(file: &File) -> Option<(u64, u64)> {
     file.metadata().ok().map(|m| (m.dev(), m.ino()))
 }
 

@@ -87,7 +87,8 @@ impl Core {
     }
 
     fn exchange_memory(&self, state: &mut State) -> Result<()> {
-        let Some(old) = state.memory.as_ref().map(|m| m.file.clone()) else {
+        let Some((old, identity)) = state.memory.as_ref().map(|m| (m.file.clone(), m.identity))
+        else {
             // Nothing has been written yet.
             state.backing = Backing::Memfd;
             self.movable.store(false, Ordering::SeqCst);
@@ -96,7 +97,6 @@ impl Core {
         if state.sources.len() >= MAX_SOURCES {
             return Err(Fault::Limit { what: "areas depended on", limit: MAX_SOURCES as u64 });
         }
-        let facts = file::facts(&old, &self.memory_path())?;
         let reader = Arc::new(file::reopen_read(&old)?);
         let (epoch, lease) = self.describe_former(state)?;
         let lease = Arc::new(lease);
@@ -107,8 +107,8 @@ impl Core {
             epoch,
             name: self.name.clone(),
             file: reader,
-            dev: facts.dev,
-            ino: facts.ino,
+            dev: identity.0,
+            ino: identity.1,
             lease,
             via: None,
             pinned: false,

@@ -41,6 +41,15 @@ pub enum Publish {
     Shared,
 }
 
+/// A state that has become current.
+pub(crate) struct Published {
+    pub epoch: Epoch,
+    /// The manifests that were current before it.
+    superseded: [Option<Epoch>; 2],
+    /// Closing it is left to [`Core::follow_up`]: whoever asked for the state does not wait for it.
+    manifest: File,
+}
+
 /// A manifest that is complete, and not current yet.
 struct Written {
     epoch: Epoch,
@@ -133,15 +142,16 @@ impl Core {
     }
 
     fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
-        let (epoch, superseded) = self.publish_quickly(kind, payload)?;
-        self.follow_up(superseded)?;
+        let published = self.publish_quickly(kind, payload)?;
+        let epoch = published.epoch;
+        self.follow_up(published)?;
         Ok(epoch)
     }
 
-    /// What a publish made superfluous is given back: `superseded` are the manifests that were
-    /// current before it.
-    pub(crate) fn follow_up(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {
-        let retired = self.retire_superseded(superseded);
+    /// What a publish made superfluous is given back.
+    pub(crate) fn follow_up(&self, published: Published) -> Result<()> {
+        drop(published.manifest);
+        let retired = self.retire_superseded(published.superseded);
         self.end_settling();
         retired?;
         self.drop_lifted_later()
@@ -167,23 +177,19 @@ impl Core {
         Ok(state.committed.replace(shared))
     }
 
-    /// A publish without the part that gives memory back; also what [`Core::follow_up`] needs.
-    pub(crate) fn publish_quickly(
-        &self,
-        kind: Kind,
-        payload: &[u8],
-    ) -> Result<(Epoch, [Option<Epoch>; 2])> {
+    /// A publish without the part that gives memory back, which is [`Core::follow_up`].
+    pub(crate) fn publish_quickly(&self, kind: Kind, payload: &[u8]) -> Result<Published> {
         self.publish_new(kind, payload).inspect_err(|_| self.end_settling())
     }
 
-    fn publish_new(&self, kind: Kind, payload: &[u8]) -> Result<(Epoch, [Option<Epoch>; 2])> {
+    fn publish_new(&self, kind: Kind, payload: &[u8]) -> Result<Published> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let limit = MAX_PAYLOAD_BYTES as u64;
             return Err(Fault::Limit { what: "bytes of payload", limit });
         }
         let mut state = self.lock_idle()?;
         state.payload = payload.to_vec();
-        let Written { epoch, linked, .. } = self.write_manifest(&mut state, kind)?;
+        let Written { epoch, file: manifest, linked } = self.write_manifest(&mut state, kind)?;
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
         // Of a shared state the link for hookers comes first, because somebody may be waiting for
@@ -203,7 +209,7 @@ impl Core {
         }
         let older = superseded.iter().flatten().all(|old| *old < epoch);
         assert!(older, "INV-AREA-5: what is current is the newest state");
-        Ok((epoch, superseded))
+        Ok(Published { epoch, superseded, manifest })
     }
 
     /// An anonymous manifest of the present state, leased before anybody else can see it. A
@@ -298,13 +304,7 @@ impl Core {
         if state.runs.count() > MAX_RUNS {
             return Err(Fault::Limit { what: "mapped runs", limit: MAX_RUNS as u64 });
         }
-        let (dev, ino) = match &state.memory {
-            Some(memory) => {
-                let facts = file::facts(&memory.file, &self.memory_path())?;
-                (facts.dev, facts.ino)
-            }
-            None => (0, 0),
-        };
+        let (dev, ino) = state.memory.as_ref().map_or((0, 0), |memory| memory.identity);
         let own = SourceEntry { area: self.id, epoch, dev, ino, name: self.name.clone() };
         let mut sources = vec![own];
         let mut index = vec![0u32; state.sources.len().max(1)];

@@ -285,7 +285,7 @@ pub(crate) fn check_memory(
     path: &Path,
 ) -> Result<()> {
     let entry = &manifest.sources[source];
-    if !facts.regular || (facts.dev, facts.ino) != (entry.dev, entry.ino) {
+    if !facts.regular || facts.identity() != (entry.dev, entry.ino) {
         return Err(Fault::corrupt(path, "not the memory file that was published"));
     }
     let needed = manifest
@@ -313,8 +313,9 @@ pub(crate) fn hold_sources(
         None
     } else {
         let path = folder.join(crate::area::MEMORY);
-        let file = memory::open(folder, crate::area::MEMORY, entry.area, identity, Access::Read)?;
-        check_memory(manifest, 0, &file::facts(&file, &path)?, &path)?;
+        let (file, facts) =
+            memory::open(folder, crate::area::MEMORY, entry.area, identity, Access::Read)?;
+        check_memory(manifest, 0, &facts, &path)?;
         Some(Arc::new(file))
     };
     let leased = (own.area(), own.epoch());
@@ -330,8 +331,8 @@ pub(crate) fn hold_sources(
         let name = crate::publish::parent_memory_name(source.area);
         let path = parents.join(&name);
         let identity = Some((source.dev, source.ino));
-        let file = memory::open(&parents, &name, source.area, identity, Access::Read)?;
-        check_memory(manifest, i, &file::facts(&file, &path)?, &path)?;
+        let (file, facts) = memory::open(&parents, &name, source.area, identity, Access::Read)?;
+        check_memory(manifest, i, &facts, &path)?;
         let (file, lease) = (Some(Arc::new(file)), Arc::new(lease));
         held.push(HeldSource { file, lease, via: Some(own.clone()) });
     }

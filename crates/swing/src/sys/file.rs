@@ -261,6 +261,13 @@ pub(crate) struct FileFacts {
     pub regular: bool,
 }
 
+impl FileFacts {
+    /// Device and inode.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        (self.dev, self.ino)
+    }
+}
+
 pub(crate) fn facts(file: &File, path: &Path) -> Result<FileFacts> {
     let st = fs::fstat(file).map_err(|e| Fault::io("examine", path, e))?;
     Ok(FileFacts {
@@ -389,14 +396,16 @@ pub(crate) fn write_all(file: &File, bytes: &[u8], path: &Path) -> Result<()> {
 /// Reads a whole file of at most `limit` bytes; `Ok(None)` when it is longer.
 pub(crate) fn read_all(file: &File, limit: u64, path: &Path) -> Result<Option<Vec<u8>>> {
     let len = facts(file, path)?.len;
-    if len > limit {
-        return Ok(None);
-    }
+    if len > limit { Ok(None) } else { read_known(file, len, path).map(Some) }
+}
+
+/// Reads a whole file whose length is known.
+pub(crate) fn read_known(file: &File, len: u64, path: &Path) -> Result<Vec<u8>> {
     let mut bytes = vec![0; len as usize];
     match file.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Ok(Some(bytes)),
+        Ok(()) => Ok(bytes),
         // Somebody truncated it meanwhile: what is missing will fail the checksum.
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(Some(Vec::new())),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(Vec::new()),
         Err(e) => Err(Fault::io("read", path, e)),
     }
 }

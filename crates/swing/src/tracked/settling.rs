@@ -95,7 +95,7 @@ mod tests {
         area.allow_live_hooks(true).unwrap();
         store(2);
         for round in 3..9 {
-            let (_, superseded) = core.publish_quickly(Kind::Shared, b"").unwrap();
+            let published = core.publish_quickly(Kind::Shared, b"").unwrap();
             let gone_on = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -104,7 +104,7 @@ mod tests {
                 });
                 std::thread::sleep(Duration::from_millis(5));
                 assert!(!gone_on.load(Ordering::SeqCst), "it waits for memory, not for long");
-                core.follow_up(superseded).unwrap();
+                core.follow_up(published).unwrap();
             });
             let mut state = core.lock_for_change().unwrap();
             core.absorb(&mut state);
