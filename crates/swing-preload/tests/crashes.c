@@ -29,6 +29,11 @@ static void stores(int number) {
     heap[5] = 5;
     gives_up(number);
 }
+/* For one time: the kernel restores the default action before it calls this. */
+static void returns(int number) {
+    (void)number;
+    say("once\n");
+}
 static void raises(int number) {
     say("raised\n");
     signal(number, SIG_DFL);
@@ -83,6 +88,15 @@ int main(int argc, char **argv) {
         install(gives_up, 0);
     } else if (IS("reset")) {
         install(gives_up, SA_RESETHAND);
+    } else if (IS("once")) {
+        install(returns, SA_RESETHAND);
+    } else if (IS("once_sent")) {
+        install(returns, SA_RESETHAND | SA_NODEFER);
+        raise(SIGSEGV);
+    } else if (IS("once_again")) {
+        install(returns, SA_RESETHAND);
+        raise(SIGSEGV);
+        install(returns, SA_RESETHAND);
     } else if (IS("stores")) {
         install(stores, SA_NODEFER);
     } else if (IS("raises")) {

@@ -234,6 +234,37 @@ fn fault_handlers_that_raise_again() {
     }
 }
 
+/// Says so, and returns.
+extern "C" fn tell(_: c_int) {
+    say("Mine\n");
+}
+
+/// The kernel calls such a handler once, whether by itself or after the library's.
+fn a_handler_for_one_time_is_called_once() {
+    for after in [false, true] {
+        let (code, text) = run(|| {
+            let h = home();
+            let area = if after { Some(tracked(&h)) } else { None };
+            install(tell as *const () as usize, libc::SA_RESETHAND | libc::SA_NODEFER);
+            let area = area.unwrap_or_else(|| tracked(&h));
+            swing::tracked::rearm();
+            use_area(&area);
+            // Whoever installs it again may have it called again.
+            say("First\n");
+            // SAFETY: its handler returns.
+            unsafe { libc::raise(libc::SIGSEGV) };
+            install(tell as *const () as usize, libc::SA_RESETHAND | libc::SA_NODEFER);
+            swing::tracked::rearm();
+            use_area(&area);
+            std::fs::remove_dir_all(h.dir.path()).unwrap();
+            say("Second\n");
+            crash();
+            0
+        });
+        assert_eq!((code, text.as_str()), (DEAD, "First\nMine\nSecond\nMine\n"), "{after}");
+    }
+}
+
 fn an_ignored_signal_is_ignored_and_a_fault_is_not() {
     let (code, text) = run(|| {
         let h = home();
@@ -504,6 +535,7 @@ over_both_back_ends! {
     a_publish_puts_the_handler_in_front_again,
     a_replaced_handler_does_not_see_first_touches,
     fault_handlers_that_raise_again,
+    a_handler_for_one_time_is_called_once,
     an_ignored_signal_is_ignored_and_a_fault_is_not,
     forked_children_have_memory_of_their_own,
 }

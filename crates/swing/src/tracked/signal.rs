@@ -19,6 +19,9 @@
 //! found for all others. Behind this one it would call back: so a call with the context of the
 //! fault that a chained handler is just looking at goes one further down, too.
 //!
+//! **Handlers for one time** (`SA_RESETHAND`) are called once; then the default action is taken, as
+//! if the kernel had called them.
+//!
 //! All other signals are blocked while the handler runs: a user's handler that stores into a
 //! tracked area must not run on top of it, where SIGSEGV is blocked and a fault would be fatal.
 //!
@@ -49,6 +52,8 @@ unsafe impl Sync for Previous {}
 static PREVIOUS: [Previous; MAX_CHAIN] =
     [const { Previous(UnsafeCell::new(MaybeUninit::uninit())) }; MAX_CHAIN];
 static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Links with `SA_RESETHAND` that have been called, a bit each.
+static SPENT: AtomicU32 = AtomicU32::new(0);
 pub(super) static INSTALL: Mutex<()> = Mutex::new(());
 static CRASHING: [Crashing; MAX_CRASHING] = [const { Crashing::new() }; MAX_CRASHING];
 
@@ -113,14 +118,23 @@ fn install() -> bool {
     let count = COUNT.load(Ordering::Acquire) as usize;
     assert!(count <= MAX_CHAIN);
     let known = count > 0 && previous(count - 1).is_some_and(|p| same(&p, &old));
+    let at = if known { count - 1 } else { count.min(MAX_CHAIN - 1) };
     if !known {
-        let at = count.min(MAX_CHAIN - 1);
         // SAFETY: see `Previous`.
         unsafe { (*PREVIOUS[at].0.get()).write(old) };
         COUNT.store(at as u32 + 1, Ordering::Release);
     }
+    // The program has just installed it, perhaps again.
+    SPENT.fetch_and(!(1 << at), Ordering::SeqCst);
     // SAFETY: as above.
     unsafe { libc::sigaction(libc::SIGSEGV, &raw const new, std::ptr::null_mut()) == 0 }
+}
+
+/// Whether the handler of a link may be called no more; from now on, if it is for one time.
+fn is_spent(link: usize, action: &sigaction) -> bool {
+    const { assert!(MAX_CHAIN <= u32::BITS as usize) };
+    let bit = 1 << link;
+    action.sa_flags & libc::SA_RESETHAND != 0 && SPENT.fetch_or(bit, Ordering::SeqCst) & bit != 0
 }
 
 fn previous(link: usize) -> Option<sigaction> {
@@ -205,6 +219,9 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, frame: usize
                 release(slot);
                 return;
             }
+            break;
+        }
+        if is_spent(link, &action) {
             break;
         }
         if let Some(slot) = slot {
