@@ -28,6 +28,11 @@ calls! {
     fstatfs64(fd: c_int, to: *mut statfs64) -> c_int { to: both(of::<statfs64>(1)) }
     pipe(ends: *mut c_int) -> c_int { ends: both(of::<c_int>(2)) }
     pipe2(ends: *mut c_int, flags: c_int) -> c_int { ends: both(of::<c_int>(2)) }
+    eventfd_read(fd: c_int, to: *mut u64) -> c_int { to: both(of::<u64>(1)) }
+    mq_getattr(queue: mqd_t, to: *mut mq_attr) -> c_int { to: both(of::<mq_attr>(1)) }
+    mq_setattr(queue: mqd_t, new: *const mq_attr, to: *mut mq_attr) -> c_int {
+        to: both(of::<mq_attr>(1))
+    }
 }
 
 // The names that programs built against an older C library call.
@@ -91,6 +96,9 @@ calls! {
         to: both(of::<timespec>(1))
     }
     sched_getaffinity(process: pid_t, len: size_t, to: *mut cpu_set_t) -> c_int { to: both(len) }
+    pthread_getaffinity_np(thread: pthread_t, len: size_t, to: *mut cpu_set_t) -> c_int {
+        to: both(len)
+    }
     pthread_getname_np(thread: pthread_t, to: *mut c_char, len: size_t) -> c_int { to: both(len) }
     shmctl(id: c_int, command: c_int, to: *mut shmid_ds) -> c_int { to: both(of::<shmid_ds>(1)) }
     msgctl(id: c_int, command: c_int, to: *mut msqid_ds) -> c_int { to: both(of::<msqid_ds>(1)) }

@@ -217,6 +217,11 @@ fn what_the_kernel_knows() {
         same(&arena, "uname", size_of::<utsname>(), |at| uname(at.cast()).into());
         same(&arena, "getgroups", 400, |at| getgroups(100, at.cast()).into());
         same(&arena, "sched_getaffinity", 128, |at| sched_getaffinity(0, 128, at.cast()).into());
+        same(&arena, "pthread_getaffinity_np", 128, |at| {
+            pthread_getaffinity_np(pthread_self(), 128, at.cast()).into()
+        });
+        let event = eventfd(1 << 20, EFD_SEMAPHORE | EFD_NONBLOCK);
+        same(&arena, "eventfd_read", 8, |at| eventfd_read(event, at.cast()).into());
         same(&arena, "sched_getparam", 4, |at| sched_getparam(0, at.cast()).into());
         same(&arena, "pthread_getname_np", 16, |at| {
             pthread_getname_np(pthread_self(), at.cast(), 16).into()

@@ -430,6 +430,35 @@ TEST(sched_getaffinity) {
     return sched_getaffinity(0, sizeof(cpu_set_t), (void *)r->data) == 0 &&
            CPU_COUNT((cpu_set_t *)r->data) > 0;
 }
+TEST(pthread_getaffinity_np) {
+    return pthread_getaffinity_np(pthread_self(), sizeof(cpu_set_t), (void *)r->data) == 0 &&
+           CPU_COUNT((cpu_set_t *)r->data) > 0;
+}
+TEST(pthread_getattr_np) {
+    /* Twice: the C library asks for room of several lengths, of which some come from the heap. */
+    for (int i = 0; i < 2; i++) {
+        cpu_set_t may;
+        if (pthread_getattr_np(pthread_self(), (void *)r->data) != 0 ||
+            pthread_attr_getaffinity_np((void *)r->data, sizeof may, &may) != 0 ||
+            CPU_COUNT(&may) == 0 || pthread_attr_destroy((void *)r->data) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+TEST(eventfd_read) {
+    int event = eventfd(5, 0);
+    int good = eventfd_read(event, (void *)r->data) == 0 && *(eventfd_t *)r->data == 5;
+    close(event);
+    return good;
+}
+TEST(strftime) {
+    struct tm time = {.tm_year = 70, .tm_mday = 1};
+    setenv("TZ", ":Asia/Tokyo", 1);
+    int good = strftime(r->data, 100, "%Y %Z", &time) > 0 && strncmp(r->data, "1970 ", 5) == 0;
+    unsetenv("TZ");
+    return good;
+}
 TEST(uname) {
     return uname((void *)r->data) == 0 && strcmp(((struct utsname *)r->data)->sysname, "Linux") == 0;
 }
@@ -544,7 +573,8 @@ static const struct {
     CALL(poll), CALL(ppoll), CALL(select), CALL(select_nothing), CALL(pselect), CALL(epoll_wait),
     CALL(epoll_pwait), CALL(epoll_pwait2), CALL(stat), CALL(fstat), CALL(fstatat), CALL(statx),
     CALL(statfs), CALL(pipe), CALL(ioctl), CALL(fcntl), CALL(waitpid), CALL(wait4), CALL(waitid),
-    CALL(getrusage), CALL(getrlimit), CALL(sched_getaffinity), CALL(uname), CALL(sysinfo),
+    CALL(getrusage), CALL(getrlimit), CALL(sched_getaffinity), CALL(pthread_getaffinity_np),
+    CALL(pthread_getattr_np), CALL(eventfd_read), CALL(strftime), CALL(uname), CALL(sysinfo),
     CALL(times), CALL(clock_gettime), CALL(clock_getres), CALL(gettimeofday), CALL(nanosleep),
     CALL(setitimer), CALL(timerfd_gettime), CALL(localtime), CALL(sigprocmask), CALL(sigpending),
     CALL(sigaction), CALL(sigtimedwait), CALL(all_signals_blocked), CALL(store_in_a_handler),

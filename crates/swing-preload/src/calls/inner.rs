@@ -122,5 +122,9 @@ inner! {
 // Times of zones and languages of places come from files.
 inner! {
     std::convert::identity;
-    tzset localtime localtime_r mktime ctime ctime_r setlocale newlocale
+    tzset localtime localtime_r mktime ctime ctime_r strftime strftime_l wcsftime wcsftime_l
+    setlocale newlocale
 }
+
+// Which processors a thread may run on, in memory that goes with the attributes.
+inner! { std::convert::identity; pthread_getattr_np }
