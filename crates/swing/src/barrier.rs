@@ -21,6 +21,7 @@ use crate::area::{Area, Core, State};
 use crate::error::{Context, Fault, Result, WriteError};
 use crate::extents::{ABSENT, BUSY, FROZEN, HOT, Own};
 use crate::steps::{Step, Way};
+use crate::sys::quiet::Quiet;
 use crate::sys::{file, room};
 use crate::units::{AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::versions::visible;
@@ -99,12 +100,14 @@ impl Core {
         intent: WriteIntent,
     ) -> Result<()> {
         self.let_others_go_first();
-        let (steps, file) = {
+        // Of a tracked area: until nothing is claimed any more.
+        let (steps, file, _quiet) = {
             let mut state = self.lock_for_change()?;
             self.look_before_copying(&mut state, extents.clone())?;
             drop(state);
-            let (mut state, _closed) = self.lock_settled(extents.clone())?;
-            self.plan(&mut state, range, extents, intent)?
+            let (mut state, closed) = self.lock_settled(extents.clone())?;
+            let (steps, file) = self.plan(&mut state, range, extents, intent)?;
+            (steps, file, closed.is_some().then(Quiet::begin))
         };
         let Some(file) = file else { return Ok(()) };
         assert!(!steps.is_empty(), "memory is wanted for something");

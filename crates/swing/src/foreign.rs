@@ -14,6 +14,7 @@ use crate::manifest::MAX_SOURCES;
 use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::snapshot::Snapshot;
+use crate::sys::quiet::Quiet;
 use crate::units::{AreaOffset, ExtentId};
 
 impl Area {
@@ -69,6 +70,7 @@ impl Core {
             // range.
             return Err(target);
         }
+        let _quiet = closed.is_some().then(Quiet::begin);
         extents.clone().for_each(|e| self.states.set(ExtentId(e), BUSY));
         drop(closed);
         let mapped = self.map_source_runs(&mut state, source, from, at);

@@ -18,11 +18,15 @@
 //! A *tracked* area ([`crate::tracked`]) can always be frozen, whoever is storing: its children
 //! read and write the state of the fork as private memory of their own.
 //!
+//! **Handlers of the program** that were registered before ours run in the child before them. When
+//! one stores into a tracked area, the trap does first what is done in a child ([`enter_child`]).
+//! Those of signals wait for that.
+//!
 //! `vfork`, `posix_spawn` and `exec` run no handler and need none: all descriptors are
 //! close-on-exec.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
@@ -34,6 +38,7 @@ use crate::namespace::Namespace;
 use crate::publish::manifest_name;
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::process;
+use crate::sys::quiet::Quiet;
 use crate::tracked::Locks;
 use crate::versions::merge;
 
@@ -46,6 +51,8 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// The keeper finds a closed area closed at once; that it comes to that takes a processor. About
 /// five seconds.
 const MAX_KEEPER_WAITS: u32 = 1_400;
+/// The process that is forking; 0: none, or the child has become one of its own.
+static FORKING: AtomicU32 = AtomicU32::new(0);
 /// What the prepare handler hands to the handlers after the fork.
 static IN_FORK: ForkSlot = ForkSlot(UnsafeCell::new(None));
 
@@ -61,6 +68,9 @@ struct InFork {
     _retained: RetainedLock,
     areas: Vec<Held>,
     _open: MutexGuard<'static, Vec<Weak<Core>>>,
+    /// A handler of the program that ran in the child before its memory is its own would store into
+    /// the parent's.
+    _quiet: Quiet,
 }
 
 struct Held {
@@ -87,6 +97,7 @@ pub(crate) fn unregister(core: &Arc<Core>) {
 }
 
 extern "C" fn prepare() {
+    let quiet = Quiet::begin();
     let open = OPEN.lock();
     let mut areas = Vec::new();
     for core in open.iter().filter_map(Weak::upgrade) {
@@ -106,12 +117,15 @@ extern "C" fn prepare() {
         _tracking: Locks::take(),
         areas,
         _open: open,
+        _quiet: quiet,
     };
     // SAFETY: see `ForkSlot`.
     unsafe { *IN_FORK.0.get() = Some(fork) };
+    FORKING.store(std::process::id(), Ordering::SeqCst);
 }
 
 extern "C" fn in_parent() {
+    FORKING.store(0, Ordering::SeqCst);
     // SAFETY: see `ForkSlot`.
     let fork = unsafe { (*IN_FORK.0.get()).take() };
     for held in fork.iter().flat_map(|f| &f.areas) {
@@ -121,12 +135,25 @@ extern "C" fn in_parent() {
     drop(fork);
 }
 
+/// For a store that was trapped: whether this is a child that has not become a process of its own
+/// yet; then it is one now. Its only thread is the one that forks.
+#[inline]
+pub(crate) fn enter_child() -> bool {
+    let parent = FORKING.load(Ordering::SeqCst);
+    if parent == 0 || parent == std::process::id() {
+        return false;
+    }
+    in_child();
+    true
+}
+
 extern "C" fn in_child() {
+    FORKING.store(0, Ordering::SeqCst);
+    // SAFETY: see `ForkSlot`.
+    let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     process::note_fork();
     // The keeper is the parent's.
     KEPT.store(0, Ordering::SeqCst);
-    // SAFETY: see `ForkSlot`.
-    let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     for held in &mut fork.areas {
         assert!(held.state.busy == 0, "INV-AREA-3: the areas were idle at the fork");
         held.core.sessions.freezing.store(false, Ordering::SeqCst);

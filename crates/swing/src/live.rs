@@ -32,6 +32,7 @@ use crate::namespace::Namespace;
 use crate::publish::Published;
 use crate::snapshot::Snapshot;
 use crate::sys::process;
+use crate::sys::quiet::Quiet;
 use crate::tracked::keeper;
 
 /// The socket's name in the area's folder.
@@ -262,6 +263,7 @@ impl Client {
 
 /// The responder's thread: until the socket is shut down or the area gone.
 fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
+    Quiet::for_ever();
     process::wake_promptly();
     let mut clients: Vec<Client> = Vec::new();
     let mut idle = Idle::default();

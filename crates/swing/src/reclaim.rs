@@ -19,6 +19,7 @@ use crate::lease::{self, Probe};
 use crate::mapping::mapping_fault;
 use crate::publish::{manifest_name, parent_memory_name, pin_name};
 use crate::sys::file;
+use crate::sys::quiet::Quiet;
 use crate::units::{AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::versions::merge;
 
@@ -75,6 +76,7 @@ impl Core {
         let extents: Vec<ExtentId> = present.collect();
         let words: Vec<u32> = extents.iter().map(|e| self.states.get(*e)).collect();
         // Keeps the handler away from here to the end, without holding up the whole area.
+        let _quiet = closed.is_some().then(Quiet::begin);
         extents.iter().filter(|_| closed.is_some()).for_each(|e| self.states.set(*e, BUSY));
         drop(closed);
         let span = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);

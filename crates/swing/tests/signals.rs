@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use common::*;
 use libc::{c_int, c_void, siginfo_t};
-use swing::{Area, Backing, Namespace, Publish};
+use swing::{Area, Backing, Namespace, Publish, WriteIntent};
 
 /// A fork concerns the whole process: one test at a time.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -398,6 +398,105 @@ fn handlers_work_in_forked_children() {
     assert_eq!((code, text.as_str()), (0, "Fatal error\n"));
 }
 
+/// Where handlers without arguments store.
+static TARGET: AtomicUsize = AtomicUsize::new(0);
+
+fn store_at_target(value: u64) {
+    let target = TARGET.load(Ordering::SeqCst) as *mut u64;
+    if !target.is_null() {
+        // SAFETY: the address of eight bytes of a tracked area.
+        unsafe { target.write_volatile(value) };
+    }
+}
+
+extern "C" fn store_in_child() {
+    store_at_target(99);
+}
+
+/// A handler that was registered before the first area runs in the child before the library's own.
+fn what_a_childs_handler_stores_is_the_childs() {
+    let (code, text) = run(|| {
+        let h = home();
+        // SAFETY: a handler that stores only.
+        assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(store_in_child)) }, 0);
+        let area = tracked(&h);
+        for round in 1..20 {
+            store(&area, data_at(3), round);
+            store(&area, data_at(3) + 8, round);
+            TARGET.store(area.base().as_ptr() as usize + data_at(3) as usize, Ordering::SeqCst);
+            // SAFETY: the child takes no lock that another thread can hold.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                let good = load(&area, data_at(3)) == 99 && load(&area, data_at(3) + 8) == round;
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(i32::from(!good)) };
+            }
+            TARGET.store(0, Ordering::SeqCst);
+            store(&area, data_at(3) + 8, round + 1);
+            let mut status = 0;
+            // SAFETY: waits for the child made above.
+            assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+            assert_eq!((status, load(&area, data_at(3))), (0, round));
+            assert_eq!(load(&area, data_at(3) + 8), round + 1);
+        }
+        0
+    });
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
+/// Extents that the handler below stores to, and how often it has.
+const HANDLED: usize = 8;
+static STORED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn store_now(_: c_int) {
+    let n = STORED.fetch_add(1, Ordering::SeqCst);
+    let base = TARGET.load(Ordering::SeqCst);
+    let at = base + data_at(n % HANDLED as u64) as usize + 64;
+    // SAFETY: eight bytes of a tracked area, to which nothing else stores.
+    unsafe { (at as *mut u64).write_volatile(n) };
+}
+
+/// A handler interrupts whatever its thread is doing, calls of the library as well, and stores.
+fn handlers_store_while_the_library_is_at_work() {
+    let (code, text) = run(|| {
+        let h = home();
+        let area = tracked(&h);
+        TARGET.store(area.base().as_ptr() as usize, Ordering::SeqCst);
+        area.allow_live_hooks(true).unwrap();
+        // SAFETY: valid structures; the handler stores only.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = store_now as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut());
+        }
+        let timer = |micros| {
+            let every = libc::timeval { tv_sec: 0, tv_usec: micros };
+            let timer = libc::itimerval { it_interval: every, it_value: every };
+            // SAFETY: a valid structure; SIGALRM is what ends a test that hangs.
+            unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
+        };
+        timer(100);
+        let mut round = 0;
+        while STORED.load(Ordering::SeqCst) < 300 {
+            round += 1;
+            let extent = round % HANDLED as u64;
+            store(&area, data_at(extent), round);
+            match round % 4 {
+                0 => drop(area.hold_stores().unwrap()),
+                1 => drop(area.publish(Publish::Shared, b"").unwrap()),
+                2 => area.make_writable(range(data_at(extent), 8), WriteIntent::Keep).unwrap(),
+                _ => area.discard(range(data_at(20), DATA)).unwrap(),
+            }
+            store(&area, data_at(20), round);
+            assert_eq!(load(&area, data_at(extent)), round);
+        }
+        timer(0);
+        0
+    });
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
 /// A forked child has the state of the fork as private memory, may write it, and its parent does
 /// not notice; also while other threads of the parent store.
 fn forked_children_have_memory_of_their_own() {
@@ -537,5 +636,7 @@ over_both_back_ends! {
     fault_handlers_that_raise_again,
     a_handler_for_one_time_is_called_once,
     an_ignored_signal_is_ignored_and_a_fault_is_not,
+    what_a_childs_handler_stores_is_the_childs,
+    handlers_store_while_the_library_is_at_work,
     forked_children_have_memory_of_their_own,
 }

@@ -8,4 +8,5 @@ pub(crate) mod lift;
 pub(crate) mod mem;
 pub(crate) mod memfd;
 pub(crate) mod process;
+pub(crate) mod quiet;
 pub(crate) mod room;

@@ -5,13 +5,14 @@
 //! inside; from then on the set of writable extents does not grow. Each side writes its own word
 //! before it reads the other's, so one of the two always sees the other.
 //!
-//! Threads inside wait for nothing, so closing always ends. Only futex calls: usable in a signal
-//! handler.
+//! Threads inside wait for nothing, so closing always ends. Whoever closes runs no handler of the
+//! program meanwhile, which might want to get inside. Only futex calls: usable in a signal handler.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::sys::futex;
+use crate::sys::quiet::Quiet;
 
 /// Bit of [`Gate::word`]: a [`crate::HoldGuard`] lives.
 const HELD: u32 = 1;
@@ -36,14 +37,17 @@ pub(crate) struct Gate {
 }
 
 /// The gate is closed as long as this lives.
-#[derive(Debug)]
-pub(crate) struct Closed<'a>(&'a Gate);
+pub(crate) struct Closed<'a> {
+    gate: &'a Gate,
+    /// Ends after the gate has opened.
+    _quiet: Quiet,
+}
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        let before = self.0.word.fetch_sub(CLOSER, Ordering::SeqCst);
+        let before = self.gate.word.fetch_sub(CLOSER, Ordering::SeqCst);
         assert!(before >= CLOSER, "opened as often as closed");
-        self.0.call_in();
+        self.gate.call_in();
     }
 }
 
@@ -111,11 +115,12 @@ impl Gate {
 
     /// Nobody is inside, and nobody gets in, as long as the result lives.
     pub(crate) fn close(&self) -> Closed<'_> {
+        let _quiet = Quiet::begin();
         self.word.fetch_add(CLOSER, Ordering::SeqCst);
         let mut looks = 0;
         loop {
             match self.inside.load(Ordering::SeqCst) {
-                0 => return Closed(self),
+                0 => return Closed { gate: self, _quiet },
                 _ if looks < SPINS => std::hint::spin_loop(),
                 n => futex::wait(&self.inside, n, Some(NAP)),
             }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use super::fault;
 use crate::fork;
 use crate::sync::Mutex;
+use crate::sys::quiet::Quiet;
 use crate::sys::{futex, process};
 
 /// Naps a store waits for the keeper, 10 ms each.
@@ -68,24 +69,12 @@ pub(super) fn start() {
 /// Runs `f` with all signals but the synchronous ones blocked, so that a thread it starts never
 /// runs a handler of the program.
 pub(crate) fn without_signals<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: valid signal sets; the mask is restored below.
-    let old = unsafe {
-        let (mut all, mut old): (libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
-            libc::sigdelset(&raw mut all, fault);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
-        old
-    };
-    let result = f();
-    // SAFETY: the mask read above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut()) };
-    result
+    let _quiet = Quiet::begin();
+    f()
 }
 
 fn run() {
+    Quiet::for_ever();
     process::wake_promptly();
     let mut seen = 0;
     let mut protect_at: Option<Instant> = None;

@@ -20,6 +20,7 @@ use crate::mapping::mapping_fault;
 use crate::protect::Freeze;
 use crate::runs::Run;
 use crate::sync::MutexGuard;
+use crate::sys::quiet::Quiet;
 use crate::units::{AreaOffset, ByteLen, ExtentId};
 use crate::versions::{merge, visible};
 
@@ -303,6 +304,8 @@ impl Core {
         assert!(why != Freeze::Ahead, "stores to tracked areas would see it");
         let publishing = why != Freeze::Hold;
         signal::rearm();
+        // To the end: stores wait for what is not armed, too.
+        let _quiet = Quiet::begin();
         // Most of the log before the gate closes, so that it opens again sooner.
         self.absorb(state);
         let closed = tracked.gate.close();
@@ -383,6 +386,8 @@ impl Core {
         while left > 0 {
             let step = ByteLen(if tracked { left.min(most) } else { left });
             let mut taken = Vec::new();
+            // Until all is armed again.
+            let _quiet = tracked.then(Quiet::begin);
             let closed = self.close_gate();
             self.absorb(state);
             let ranges = state.versions.take_spare(&self.geometry, keep, step, |extent, plane| {

@@ -35,6 +35,7 @@ use libc::{c_int, c_void, sigaction, siginfo_t};
 
 use super::fault::{self, Access};
 use super::gate::thread_id;
+use crate::fork;
 use crate::sync::Mutex;
 
 /// The longest chain of handlers kept; the newest replaces the last beyond it.
@@ -153,7 +154,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
     // 1 and 2 are SEGV_MAPERR and SEGV_ACCERR: the faults of missing and protected pages.
     let resolved = matches!(code, 1 | 2)
         && access(context, address) == Access::Data
-        && fault::resolve(address);
+        && (fork::enter_child() || fault::resolve(address));
     if !resolved {
         chain(signal, info, context, (&raw const errno).addr());
     }
