@@ -70,7 +70,8 @@ typedef struct swing_stats {
 
 /* How an area is made; zeros mean what swing_create does. */
 typedef struct swing_options {
-    size_t extent; /* the unit of copying: a power of two from 64 KiB to 32 MiB */
+    size_t extent; /* the unit of copying behind the first 64th of the area, and the first such
+                    * unit: a power of two from 64 KiB to 32 MiB. In these it is 64 KiB */
     void *address; /* where it shall begin: a multiple of 2 MiB from 2^44 to 5 * 2^44. Elsewhere if
                     * these addresses are not free */
 } swing_options;

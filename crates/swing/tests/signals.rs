@@ -398,6 +398,21 @@ fn handlers_work_in_forked_children() {
     assert_eq!((code, text.as_str()), (0, "Fatal error\n"));
 }
 
+/// A limit on the length of files, which the kernel answers with a signal, is an error here.
+fn a_limit_on_files_is_an_error() {
+    let (code, text) = run(|| {
+        let h = home();
+        let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+        // SAFETY: a valid structure, in a process of its own.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        let error = area.track().unwrap_err().to_string();
+        assert!(error.contains("ulimit -f"), "{error}");
+        0
+    });
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
 /// Where handlers without arguments store.
 static TARGET: AtomicUsize = AtomicUsize::new(0);
 
@@ -636,6 +651,7 @@ over_both_back_ends! {
     fault_handlers_that_raise_again,
     a_handler_for_one_time_is_called_once,
     an_ignored_signal_is_ignored_and_a_fault_is_not,
+    a_limit_on_files_is_an_error,
     what_a_childs_handler_stores_is_the_childs,
     handlers_store_while_the_library_is_at_work,
     forked_children_have_memory_of_their_own,

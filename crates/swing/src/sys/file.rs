@@ -299,6 +299,12 @@ pub(crate) fn try_lock(file: &File, exclusive: bool, path: &Path) -> Result<bool
 }
 
 pub(crate) fn set_len(file: &File, len: u64, path: &Path) -> Result<()> {
+    // Beyond its limit on lengths of files the kernel ends the process by SIGXFSZ.
+    let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if most.is_some_and(|most| len > most) {
+        let text = format!("{len} bytes are more than this process may make (ulimit -f)");
+        return Err(Fault::io("resize", path, std::io::Error::other(text)));
+    }
     fs::ftruncate(file, len).map_err(|e| Fault::io("resize", path, e))
 }
 
