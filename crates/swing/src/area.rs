@@ -38,7 +38,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
 use crate::sys::lift::Lifted;
 use crate::sys::{memfd, process, room};
-use crate::tracked::{Ahead, Tracked};
+use crate::tracked::{Ahead, Alternation, Tracked};
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::versions::Versions;
 
@@ -109,6 +109,8 @@ pub(crate) struct State {
     pub reuse: u64,
     /// What is copied before it is stored to.
     pub ahead: Ahead,
+    /// In which planes most of a tracked area lies by turns.
+    pub alternation: Alternation,
     /// Extents being worked on outside the lock.
     pub busy: u32,
     /// By source index; slot 0 (the area itself) stays empty.
@@ -241,6 +243,7 @@ impl Area {
             lifted: Vec::new(),
             rewritten: 0,
             reuse: 0,
+            alternation: Alternation::default(),
             ahead: Ahead::default(),
             busy: 0,
             sources: start.sources,

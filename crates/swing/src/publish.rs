@@ -20,6 +20,7 @@ use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
+use crate::tracked::Alternation;
 use crate::units::{AreaId, ByteLen, Epoch};
 
 /// The link that hookers open.
@@ -287,6 +288,9 @@ impl Core {
         assert!(known.is_none(), "an epoch is published once");
         state.dirty = false;
         state.reuse = std::mem::take(&mut state.rewritten);
+        if self.tracked.get().is_some() && kind != Kind::View {
+            Alternation::turn(state, self.geometry.reserve().0);
+        }
         state.ahead.turn();
         for source in state.sources.iter_mut().flatten() {
             let used =

@@ -115,6 +115,12 @@ impl Versions {
         Some(Choice { plane, spare: planes.is_spare(plane) })
     }
 
+    /// A version in just this plane, which is not the present one; `None` when it is in use.
+    pub(crate) fn peek_in(&self, extent: ExtentId, plane: u32) -> Option<Choice> {
+        let spare = self.is_spare(extent, plane);
+        self.is_free(extent, plane).then_some(Choice { plane, spare })
+    }
+
     /// As `peek`, but neither in the present plane nor in `crowd`.
     pub(crate) fn peek_apart(
         &self,

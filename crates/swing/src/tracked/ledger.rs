@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::alternation::in_step;
 use super::{Closed, keeper, signal};
 use crate::area::{Core, State};
 use crate::error::Result;
@@ -139,7 +140,10 @@ impl Core {
     fn next_plane(&self, state: &mut State, extent: ExtentId, current: Option<u32>) -> u32 {
         let beside = [extent.0.checked_sub(1), Some(extent.0 + 1)]
             .map(|e| self.plane_beside(state, extent, ExtentId(e?)));
+        let frozen = self.states.get(extent) == FROZEN;
+        let in_step = current.filter(|_| frozen).and_then(|c| in_step(state, extent, c));
         let choice = match current.and_then(|current| self.crowd(state, extent, current)) {
+            _ if in_step.is_some() => in_step,
             Some(crowd) => state.versions.peek_apart(extent, current, crowd),
             None => state.versions.peek(&self.geometry, extent, current, beside),
         };

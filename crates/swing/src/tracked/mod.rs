@@ -49,6 +49,7 @@
 //! ordinary private memory at the same addresses: it may read and write it, and cannot publish it.
 
 mod ahead;
+mod alternation;
 mod fault;
 mod gate;
 pub(crate) mod keeper;
@@ -64,6 +65,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use alternation::Alternation;
 pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
 pub(crate) use gate::Closed;
 use gate::Gate;

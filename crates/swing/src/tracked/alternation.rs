@@ -1,0 +1,109 @@
+//! Extents that alternate between two planes, and those that are out of step.
+//!
+//! Where a program stores to nearly all of its memory between any two live hooks, each extent
+//! alternates between two planes, and each state lies in one of them: one mapping. But an extent
+//! that was left out once alternates in opposite step from then on, and after an interval with few
+//! stores that is half of all: thousands of mappings a hook, for good. So, where nearly all extents
+//! are stored to in each interval, all are to be in the first plane and the second by turns, and
+//! those out of step go through a third one once. That takes memory they do not have yet, and so
+//! only a few of them do at a time; what they leave behind is given back like any other spare
+//! memory.
+
+use crate::area::State;
+use crate::units::ExtentId;
+use crate::versions::Choice;
+
+/// One in so many extents may get in step between two publishes. Odd, so that each has its turn
+/// with either target.
+const TURNS: u64 = 17;
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Alternation {
+    /// Where the versions go that are stored after the newest publish, 0 or 1; `None` where not
+    /// nearly all of the area was stored to in each of the last two intervals.
+    target: Option<u32>,
+}
+
+impl Alternation {
+    /// A publish of an area with planes of this length, after it is known what was rewritten.
+    pub(crate) fn turn(state: &mut State, plane_len: u64) {
+        let own = state.runs.bytes_of(0);
+        let target = if own == 0 || state.reuse < own - own / 8 {
+            None
+        } else if let Some(last) = state.alternation.target {
+            Some(1 - last)
+        } else {
+            // Most are in step already.
+            let in_first = state.runs.iter().filter(|run| run.source == 0);
+            let in_first = in_first.filter(|run| run.file_offset < plane_len).map(|run| run.len);
+            Some(u32::from(in_first.sum::<u64>() > own / 2))
+        };
+        state.alternation = Self { target };
+    }
+}
+
+/// Where the next version of a frozen extent goes to get in step; `None`: as usual.
+pub(super) fn in_step(state: &State, extent: ExtentId, current: u32) -> Option<Choice> {
+    let target = state.alternation.target?;
+    let in_turn = (u64::from(extent.0) + state.next_epoch.0).is_multiple_of(TURNS);
+    if current == target {
+        return in_turn.then(|| state.versions.peek_apart(extent, Some(current), 1 - target))?;
+    }
+    // In one of the two it is in step already, but may have its spare memory elsewhere.
+    let choice = state.versions.peek_in(extent, target)?;
+    (choice.spare || in_turn || current > 1).then_some(choice)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::publish::Publish;
+    use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
+
+    const EXTENTS: u64 = 64;
+
+    fn store(area: &Area, step: usize) {
+        for start in (0..EXTENTS).step_by(step).map(|e| e * ByteLen::kib(64).0) {
+            // SAFETY: inside the tracked area; nobody else stores.
+            unsafe { area.base().as_ptr().add(start as usize).write_volatile(7) };
+        }
+    }
+
+    /// The planes of the runs of each state, after an interval in which every second extent was
+    /// left out.
+    fn planes_after(intervals: usize, step: usize) -> Vec<Vec<u64>> {
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let options = AreaOptions {
+            small_zone: ByteLen(0),
+            extent: ByteLen::kib(64),
+            ..AreaOptions::with_reserve(ByteLen::mib(64))
+        };
+        let area = ns.create(&AreaName::new("alternation").unwrap(), &options).unwrap();
+        area.track().unwrap();
+        for step in [1, 1, 1, 1, 2] {
+            store(&area, step);
+            area.publish(Publish::Shared, b"").unwrap();
+        }
+        let interval = |_| {
+            store(&area, step);
+            area.publish(Publish::Shared, b"").unwrap();
+            let state = area.core.lock_for_change().unwrap();
+            state.runs.iter().map(|run| run.file_offset / area.geometry().reserve().0).collect()
+        };
+        (0..intervals).map(interval).collect()
+    }
+
+    #[test]
+    fn what_is_out_of_step_gets_in_step_where_everything_is_stored_to() {
+        let states = planes_after(3 * super::TURNS as usize, 1);
+        assert!(states[0].len() >= EXTENTS as usize / 2, "{states:?}");
+        assert_eq!(states.last().unwrap().len(), 1, "{states:?}");
+    }
+
+    #[test]
+    fn where_much_is_left_out_nothing_goes_through_a_third_plane() {
+        let states = planes_after(3 * super::TURNS as usize, 3);
+        assert!(states.iter().flatten().all(|plane| *plane < 2), "{states:?}");
+    }
+}
