@@ -427,7 +427,7 @@ impl From<DataFusionError> for Error {
             DataFusionError::IoError(source) => source.into(),
             DataFusionError::Internal(message) => Self::Internal { message },
             DataFusionError::ResourcesExhausted(message) => exhausted(&message),
-            DataFusionError::ExecutionJoin(error) => Self::Internal { message: error.to_string() },
+            DataFusionError::ExecutionJoin(error) => panicked(error.to_string()),
             other => Self::Execution { message: other.strip_backtrace() },
         }
     }
@@ -476,6 +476,18 @@ fn exhausted(message: &str) -> Error {
     let needed = at("additional").and_then(|i| size(&words[i + 1..]));
     let free = at("remain").and_then(|i| size(&words[i.checked_sub(2)?..]));
     Error::OutOfMemory { needed: needed.unwrap_or(0), free: free.unwrap_or(0), file_system: None }
+}
+
+/// A panic in a task of a query. One is no defect: arrays of texts and lists panic when they would
+/// hold more than their offsets of 32 bits can tell apart.
+pub(crate) fn panicked(text: String) -> Error {
+    if text.contains("offset overflow") {
+        let message = "more than 2 GiB of text, or 2147483647 elements of lists, in one batch of \
+                       rows or one result"
+            .to_owned();
+        return Error::Execution { message };
+    }
+    Error::Internal { message: text }
 }
 
 /// A message of the engine without syntax trees.

@@ -22,6 +22,8 @@ mod isolation;
 mod meaning;
 #[path = "sql/overflow.rs"]
 mod overflow;
+#[path = "sql/memory.rs"]
+mod memory;
 #[path = "sql/parameters.rs"]
 mod parameters;
 #[path = "sql/queries.rs"]

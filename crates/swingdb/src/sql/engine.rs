@@ -18,7 +18,7 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
-use crate::sql::functions::json;
+use crate::sql::functions::{BoundedFunctions, MemoryLeft, json};
 use crate::sql::optimizer::{
     AboveAggregates, FirstRows, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
 };
@@ -71,9 +71,12 @@ pub(crate) fn base_state() -> Result<&'static SessionState> {
 }
 
 fn build_state() -> Result<SessionState> {
+    let environment = runtime_env(default_memory_limit())?;
+    let mut config = default_config();
+    functions_ask(&mut config, &environment);
     let builder = SessionStateBuilder::new()
-        .with_config(default_config())
-        .with_runtime_env(runtime_env(default_memory_limit())?)
+        .with_config(config)
+        .with_runtime_env(environment)
         .with_scalar_functions(scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(aggregate_functions())
@@ -85,6 +88,7 @@ fn build_state() -> Result<SessionState> {
         .with_physical_optimizer_rules(physical_rules());
     // Behind the engine's own rules: types must be settled.
     let builder = builder.with_analyzer_rule(Arc::new(CheckedArithmetic));
+    let builder = builder.with_analyzer_rule(Arc::new(BoundedFunctions));
     let mut state = builder.with_analyzer_rule(Arc::new(Equality)).build();
     for (name, function) in crate::io::functions() {
         state.register_udtf(name, function);
@@ -185,9 +189,24 @@ pub(crate) fn default_memory_limit() -> usize {
     total.map_or(FALLBACK, |bytes| bytes / 5 * 4)
 }
 
+/// A session state whose operators and functions share `limit` bytes.
+pub(crate) fn with_memory_limit(state: &SessionState, limit: usize) -> Result<SessionState> {
+    let environment = runtime_env(limit)?;
+    let mut config = state.config().clone();
+    functions_ask(&mut config, &environment);
+    let builder = SessionStateBuilder::new_from_existing(state.clone());
+    Ok(builder.with_config(config).with_runtime_env(environment).build())
+}
+
+/// Lets functions ask the environment's memory pool.
+fn functions_ask(config: &mut SessionConfig, environment: &RuntimeEnv) {
+    let pool = Arc::clone(&environment.memory_pool);
+    config.options_mut().extensions.insert(MemoryLeft(pool));
+}
+
 /// A runtime environment whose operators may hold `limit` bytes together; beyond that sorts and
 /// aggregations spill to temporary files, and what cannot spill fails with an error.
-pub(crate) fn runtime_env(limit: usize) -> Result<Arc<RuntimeEnv>> {
+fn runtime_env(limit: usize) -> Result<Arc<RuntimeEnv>> {
     const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN;
     let pool: Arc<dyn MemoryPool> =
         Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), NAMED_CONSUMERS));

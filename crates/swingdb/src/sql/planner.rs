@@ -200,7 +200,7 @@ impl ContextProvider for Planner<'_> {
         let schema = DFSchema::empty();
         let args = args.into_iter().map(|arg| {
             let arg = checked_expr(simplifier.coerce(arg, &schema)?, &schema)?;
-            simplifier.simplify(arg)
+            simplifier.simplify(functions::bounded_expr(arg)?)
         });
         let args = args.collect::<DfResult<Vec<_>>>()?;
         let args = TableFunctionArgs::new(&args, self.state);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, panicked};
 
 /// Stack of a worker thread; deep expressions recurse.
 const WORKER_STACK_BYTES: usize = 8 << 20;
@@ -155,7 +155,7 @@ impl<T> Task<T> {
         match (&mut self.0).await {
             Ok(value) => Ok(value),
             Err(error) if error.is_cancelled() => Err(Error::Interrupted),
-            Err(error) => Err(Error::internal(panic_text(error.into_panic()))),
+            Err(error) => Err(panicked(panic_text(error.into_panic()))),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Set, UnaryOperator, Value};
 
 use crate::error::{Error, ObjectKind, Result};
@@ -116,10 +116,8 @@ fn assign(session: &Session, name: &str, value: &str) -> Result<()> {
     match name.to_ascii_lowercase().as_str() {
         "memory_limit" | "max_memory" => {
             let limit = parse_bytes(value)?;
-            let environment = engine::runtime_env(limit)?;
             session.configure(|state| {
-                let builder = SessionStateBuilder::new_from_existing(state.clone());
-                *state = builder.with_runtime_env(environment).build();
+                *state = engine::with_memory_limit(state, limit)?;
                 Ok(())
             })
         }

@@ -4,7 +4,9 @@
 //! tree: each is a template in which `$1`, `$2` ... stand for the arguments. A function the engine
 //! has under that name is never rewritten.
 
+mod bounded;
 pub(crate) mod json;
+mod size;
 
 use std::ops::ControlFlow;
 
@@ -13,6 +15,8 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
+
+pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
 
 use crate::error::Result;
 use crate::sql::dialect::DIALECT;

@@ -1,0 +1,218 @@
+//! Functions whose result can be much larger than what they get: `range(10000000000)`,
+//! `repeat('x', 10000000000)`, a long constant beside each row.
+//!
+//! The engine takes the memory for a result without asking, and the process ends where there is
+//! none. So a function that can grow stands inside of a [`Bounded`] one, which estimates the
+//! result from the arguments first ([`size`](super::size)), a batch at a time, and asks the memory
+//! pool for it: what does not fit is [`Error::OutOfMemory`], as it is where an operator asks. The
+//! memory belongs to the pool again once the function has returned; what a result takes while
+//! operators hold it, they account for.
+//!
+//! [`BoundedFunctions`] puts them in place when a statement is analyzed, so that it does not
+//! matter whether a name, an operator or a rewrite has brought the function in. The pool comes
+//! with the configuration that the engine hands to functions ([`MemoryLeft`]).
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, exec_err};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::size::{Growth, Size};
+use crate::error::Error;
+use crate::sql::plans::rewrite_parts;
+
+/// Results up to this size are not asked for: the buffers of the engine itself are larger.
+const UNASKED_BYTES: u64 = 16 << 20;
+
+/// What may be put into one array of texts, or of lists: its offsets have 32 bits.
+const MAX_ITEMS: u64 = i32::MAX as u64;
+
+/// Puts [`Bounded`] functions where a plan calls ones that can grow.
+#[derive(Debug, Default)]
+pub(crate) struct BoundedFunctions;
+
+impl AnalyzerRule for BoundedFunctions {
+    fn name(&self) -> &str {
+        "bounded_functions"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let bound = |part: Expr, _: &DFSchema| Ok(bounded(part));
+        Ok(plan.transform_up_with_subqueries(|node| rewrite_parts(node, can_grow, bound))?.data)
+    }
+}
+
+/// The expression with bounded functions.
+pub(crate) fn bounded_expr(expr: Expr) -> Result<Expr> {
+    Ok(expr.transform_up(|part| Ok(bounded(part)))?.data)
+}
+
+fn can_grow(expr: &Expr) -> bool {
+    growth(expr).is_some()
+}
+
+fn growth(expr: &Expr) -> Option<Growth> {
+    match expr {
+        Expr::ScalarFunction(call) => {
+            let inner: &dyn Any = call.func.inner().as_ref();
+            Growth::of(call.name()).filter(|_| !inner.is::<Bounded>())
+        }
+        _ => None,
+    }
+}
+
+fn bounded(expr: Expr) -> Transformed<Expr> {
+    match (growth(&expr), expr) {
+        (Some(growth), Expr::ScalarFunction(ScalarFunction { func, args })) => {
+            let func = ScalarUDF::new_from_impl(Bounded { inner: func, growth });
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(func), args)))
+        }
+        (_, other) => Transformed::no(other),
+    }
+}
+
+/// A function of the engine that asks whether there is memory for its result.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bounded {
+    inner: Arc<ScalarUDF>,
+    growth: Growth,
+}
+
+impl ScalarUDFImpl for Bounded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.schema_name(args)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.inner.is_strict()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let size = self.growth.size(&args.args)?;
+        if size.bytes <= UNASKED_BYTES {
+            return self.inner.invoke_with_args(args);
+        }
+        // Held until the function has returned.
+        let _reservation = match args.config_options.extensions.get::<MemoryLeft>() {
+            Some(MemoryLeft(pool)) => Some(reserve(self.name(), pool, size.bytes)?),
+            None => None,
+        };
+        self.check_offsets(&size, args.return_field.data_type())?;
+        self.inner.invoke_with_args(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.simplify(args, info)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(inputs)
+    }
+
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.preserves_lex_ordering(inputs)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+impl Bounded {
+    /// Fails where the engine's builders would panic.
+    fn check_offsets(&self, size: &Size, result: &DataType) -> Result<()> {
+        let narrow = matches!(result, DataType::Utf8 | DataType::Binary | DataType::List(_));
+        if !narrow || size.items <= MAX_ITEMS {
+            return Ok(());
+        }
+        let what = if matches!(result, DataType::List(_)) { "elements" } else { "bytes of text" };
+        exec_err!(
+            "{}: {} {what} in one result or batch of rows; the most is {MAX_ITEMS}",
+            self.name(),
+            size.items
+        )
+    }
+}
+
+fn reserve(name: &str, pool: &Arc<dyn MemoryPool>, bytes: u64) -> Result<MemoryReservation> {
+    let reservation = MemoryConsumer::new(name).register(pool);
+    match reservation.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+        Ok(()) => Ok(reservation),
+        Err(_) => {
+            let free = match pool.memory_limit() {
+                MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()) as u64,
+                _ => 0,
+            };
+            Err(Error::OutOfMemory { needed: bytes, free, file_system: None }.into())
+        }
+    }
+}
+
+/// The memory pool of a session, where its functions find it.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryLeft(pub(crate) Arc<dyn MemoryPool>);
+
+impl ConfigExtension for MemoryLeft {
+    const PREFIX: &'static str = "swingdb_memory";
+}
+
+impl ExtensionOptions for MemoryLeft {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, _value: &str) -> Result<()> {
+        exec_err!("{key} cannot be set")
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
+}
