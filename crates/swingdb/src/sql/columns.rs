@@ -184,23 +184,32 @@ impl Expander<'_> {
         }
     }
 
-    /// The columns of `SELECT item FROM from`.
     fn columns(&self, item: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {
-        let mut query = ast::select(vec![item], from.to_vec(), None)?;
-        for with in self.around.iter().flatten() {
-            match &mut query.with {
-                None => query.with = Some(with.clone()),
-                Some(all) => {
-                    all.recursive |= with.recursive;
-                    all.cte_tables.extend(with.cte_tables.iter().cloned());
-                }
+        columns_of(self.planner, &self.around, item, from)
+    }
+}
+
+/// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses.
+pub(crate) fn columns_of(
+    planner: &Planner<'_>,
+    around: &[Option<With>],
+    item: SelectItem,
+    from: &[TableWithJoins],
+) -> Result<Vec<Column>> {
+    let mut query = ast::select(vec![item], from.to_vec(), None)?;
+    for with in around.iter().flatten() {
+        match &mut query.with {
+            None => query.with = Some(with.clone()),
+            Some(all) => {
+                all.recursive |= with.recursive;
+                all.cte_tables.extend(with.cte_tables.iter().cloned());
             }
         }
-        let mut statement = ast::statement(query, None);
-        self.planner.prepare(&mut statement)?;
-        let plan = self.planner.plan(statement, &Params::default())?;
-        Ok(plan.schema().columns())
     }
+    let mut statement = ast::statement(query, None);
+    planner.prepare(&mut statement)?;
+    let plan = planner.plan(statement, &Params::default())?;
+    Ok(plan.schema().columns())
 }
 
 /// The columns in whose names the regular expression is found.

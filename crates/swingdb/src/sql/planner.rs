@@ -53,7 +53,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         columns::expand(self, statement)?;
         idents::resolve(self, statement)?;
-        forms::rewrite(statement)?;
+        forms::rewrite(Some(self), statement)?;
         rewrites::order_by_all(statement)?;
         rewrites::tell_apart(statement);
         let state = self.state;

@@ -37,7 +37,8 @@ fn merged_columns_of_outer_joins() {
     }
     f.run("CREATE VIEW both AS SELECT * FROM t FULL JOIN u USING (id)");
     assert_eq!(f.rows("SELECT id FROM both ORDER BY id").join(" "), "1 2 3 4 5");
-    assert!(matches!(f.error("SELECT * FROM t NATURAL FULL JOIN u"), Error::Unsupported { .. }));
+    let three = "SELECT * FROM t FULL JOIN u USING (id) JOIN t AS w USING (id)";
+    assert!(matches!(f.error(three), Error::Unsupported { .. }));
 }
 
 #[test]
@@ -301,4 +302,46 @@ fn what_describes_tables_uses_sql() {
     doubles.query("CREATE TABLE d AS SELECT value / 4.0::DOUBLE AS x FROM range(8)").unwrap();
     let summary = rows(doubles.query("SUMMARIZE d").unwrap()).unwrap();
     assert_eq!(summary, ["x|DOUBLE|0.0|1.75|8|0.875|8|0"]);
+}
+
+#[test]
+fn merged_columns_are_shown_as_in_duckdb() {
+    let f = fixture();
+    f.run("CREATE TABLE a AS SELECT * FROM (VALUES (1, 10, 5), (2, 20, 6)) AS s (k, j, p)");
+    f.run("CREATE TABLE b AS SELECT * FROM (VALUES (1, 7), (3, 8)) AS s (k, q)");
+    f.run("CREATE TABLE c AS SELECT * FROM (VALUES (10, 70), (20, 80)) AS s (j, r)");
+    f.run("CREATE TABLE z AS SELECT * FROM (VALUES (2, 9, 1), (1, 3, 2)) AS s (k, v, j)");
+    for (sql, columns, rows) in [
+        ("* EXCLUDE (k) FROM a JOIN b USING (k)", "j p q", "10|5|7"),
+        ("* EXCLUDE (k) FROM z LEFT JOIN a USING (k)", "v j j p", "3|2|10|5 9|1|20|6"),
+        ("* REPLACE (k + 1 AS k) FROM z LEFT JOIN b USING (k)", "k v j q", "2|3|2|7 3|9|1|-"),
+        ("* EXCLUDE (q) FROM b RIGHT JOIN a USING (k)", "k j p", "1|10|5 2|20|6"),
+        (
+            "* REPLACE (k * 2 AS k) FROM a FULL JOIN b USING (k)",
+            "k j p q",
+            "2|10|5|7 4|20|6|- 6|-|-|8",
+        ),
+        ("* RENAME (k AS kk) FROM a JOIN b USING (k)", "kk j p q", "1|10|5|7"),
+        ("* FROM a NATURAL JOIN b", "k j p q", "1|10|5|7"),
+        ("* FROM z NATURAL LEFT JOIN a", "k v j p", "1|3|2|- 2|9|1|-"),
+        ("* FROM a NATURAL FULL JOIN b", "k j p q", "1|10|5|7 2|20|6|- 3|-|-|8"),
+        ("* FROM b NATURAL RIGHT JOIN a", "k q j p", "1|7|10|5 2|-|20|6"),
+        ("* FROM a NATURAL JOIN b NATURAL JOIN c", "k j p q r", "1|10|5|7|70"),
+        ("count(*) AS n FROM a NATURAL JOIN b WHERE k = 1 GROUP BY k", "n", "1"),
+        ("k, j, r FROM a JOIN b USING (k) JOIN c USING (j) WHERE j > 1", "k j r", "1|10|70"),
+        ("* FROM z JOIN b USING (k) LEFT JOIN c USING (j)", "k v j q r", "1|3|2|7|-"),
+        ("* EXCLUDE (j) FROM a JOIN b USING (k) JOIN c USING (j)", "k p q r", "1|5|7|70"),
+        ("* FROM (SELECT * FROM a) NATURAL JOIN b", "k j p q", "1|10|5|7"),
+        ("* FROM a AS x JOIN (SELECT k, q FROM b) AS y USING (k)", "k j p q", "1|10|5|7"),
+    ] {
+        let sql = format!("SELECT {sql} ORDER BY ALL");
+        let schema = f.run(&sql).schema();
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        assert_eq!(names.collect::<Vec<_>>().join(" "), columns, "{sql}");
+        assert_eq!(f.rows(&sql).join(" "), rows, "{sql}");
+    }
+    let with = "WITH m AS (SELECT k, q AS j FROM b) SELECT";
+    assert_eq!(f.rows(&format!("{with} * FROM a NATURAL JOIN m")), Vec::<String>::new());
+    let error = f.error("SELECT * EXCLUDE (nosuch) FROM a JOIN b USING (k)");
+    assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
 }

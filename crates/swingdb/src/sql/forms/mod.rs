@@ -27,18 +27,20 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, LimitClause,
     ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
+    TableAlias, TableFactor, UnaryOperator, Value, VisitorMut, WildcardAdditionalOptions, With,
 };
 
 use crate::error::{Error, Result};
+use crate::sql::columns::columns_of;
+use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 
+const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
+
 /// Applies all rewrites of the [module documentation](self). Names must be resolved.
-pub(crate) fn rewrite(statement: &mut Statement) -> Result<()> {
-    // The values of an INSERT are converted to the types of their columns anyway.
-    let doubles = !matches!(statement, Statement::Insert(_));
-    let mut rewriter = Rewriter { doubles, failed: None };
+pub(crate) fn rewrite(planner: Option<&Planner<'_>>, statement: &mut Statement) -> Result<()> {
+    let mut rewriter = Rewriter { planner, around: Vec::new(), failed: None };
     // Breaks only with an error, which the rewriter keeps.
     let _ = walk_mut(statement, &mut rewriter);
     match rewriter.failed {
@@ -47,13 +49,22 @@ pub(crate) fn rewrite(statement: &mut Statement) -> Result<()> {
     }
 }
 
-struct Rewriter {
-    /// Whether numbers with an exponent become DOUBLE.
-    doubles: bool,
+struct Rewriter<'a> {
+    /// Knows the columns of relations.
+    planner: Option<&'a Planner<'a>>,
+    /// The WITH clauses of the queries around.
+    around: Vec<Option<With>>,
     failed: Option<Error>,
 }
 
-impl Rewriter {
+impl Rewriter<'_> {
+    fn columns_of(&self, factor: &TableFactor) -> Option<Vec<String>> {
+        let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+        let from = [ast::from(factor.clone())];
+        let columns = columns_of(self.planner?, &self.around, everything, &from).ok()?;
+        Some(columns.into_iter().map(|column| column.name).collect())
+    }
+
     fn keep(&mut self, result: Result<()>) -> ControlFlow<()> {
         match result {
             Ok(()) => ControlFlow::Continue(()),
@@ -65,13 +76,27 @@ impl Rewriter {
     }
 }
 
-impl VisitorMut for Rewriter {
+impl VisitorMut for Rewriter<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.around.push(query.with.clone());
         order_by_all(query);
-        let result = fetch(query).and_then(|()| joins::rewrite(query));
+        let result =
+            fetch(query).and_then(|()| joins::rewrite(query, &|factor| self.columns_of(factor)));
         self.keep(result)
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.around.pop();
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or_default();
+            for column in 0..width {
+                let cells = values.rows.iter_mut().filter_map(|row| row.content.get_mut(column));
+                as_doubles(cells.collect());
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -105,7 +130,10 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let result = match expression(expr, self.doubles) {
+        if let Expr::Array(array) = expr {
+            as_doubles(array.elem.iter_mut().collect());
+        }
+        let result = match expression(expr) {
             Ok(Some(new)) => {
                 *expr = new;
                 Ok(())
@@ -117,13 +145,39 @@ impl VisitorMut for Rewriter {
     }
 }
 
+/// Decimals beside a number with an exponent are DOUBLE as it is: the engine would turn them all
+/// into decimals, which do not hold every DOUBLE.
+fn as_doubles(values: Vec<&mut Expr>) {
+    fn is_double(expr: &Expr) -> bool {
+        match expr {
+            Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_double(expr),
+            Expr::Cast { data_type, .. } => matches!(data_type, DataType::Double(_)),
+            _ => false,
+        }
+    }
+    fn is_decimal(expr: &Expr) -> bool {
+        match expr {
+            Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_decimal(expr),
+            Expr::Value(value) => {
+                matches!(&value.value, Value::Number(digits, _) if digits.contains('.'))
+            }
+            _ => false,
+        }
+    }
+    if values.iter().any(|value| is_double(value)) {
+        for value in values.into_iter().filter(|value| is_decimal(value)) {
+            *value = cast(std::mem::replace(value, ast::null()), DOUBLE);
+        }
+    }
+}
+
 /// Whether a word that the parser took for the alias of a table is one of a kind of join.
 fn is_word(alias: &TableAlias, word: &str) -> bool {
     let name = &alias.name;
     !alias.explicit && name.quote_style.is_none() && name.value.eq_ignore_ascii_case(word)
 }
 
-fn expression(expr: &Expr, doubles: bool) -> Result<Option<Expr>> {
+fn expression(expr: &Expr) -> Result<Option<Expr>> {
     Ok(match expr {
         Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => {
             Some(call("power", [left.as_ref().clone(), right.as_ref().clone()]))
@@ -156,9 +210,9 @@ fn expression(expr: &Expr, doubles: bool) -> Result<Option<Expr>> {
             Some(call(name, [left.as_ref().clone(), right.as_ref().clone()]))
         }
         Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewritten(expr)?,
-        Expr::Value(value) if doubles => match &value.value {
+        Expr::Value(value) => match &value.value {
             Value::Number(digits, _) if digits.contains(['e', 'E']) => {
-                Some(cast(text(digits), DataType::Double(ExactNumberInfo::None)))
+                Some(cast(text(digits), DOUBLE))
             }
             _ => None,
         },
@@ -268,7 +322,7 @@ mod tests {
 
     pub(super) fn rewritten(sql: &str) -> Result<String> {
         let mut statements = Parser::parse_sql(&DIALECT, sql).unwrap();
-        rewrite(&mut statements[0])?;
+        rewrite(None, &mut statements[0])?;
         Ok(statements[0].to_string())
     }
 
@@ -290,7 +344,12 @@ mod tests {
         let double = rewritten("SELECT 1e300, 15, 1.5").unwrap();
         assert_eq!(double, "SELECT CAST('1e300' AS DOUBLE), 15, 1.5");
         let insert = "INSERT INTO t VALUES (1e3)";
-        assert_eq!(rewritten(insert).unwrap(), insert);
+        assert_eq!(rewritten(insert).unwrap(), "INSERT INTO t VALUES (CAST('1e3' AS DOUBLE))");
+        assert_eq!(
+            rewritten("VALUES (1e3, 1.5), (-2.5, [1, 0.5, -1e3])").unwrap(),
+            "VALUES (CAST('1e3' AS DOUBLE), 1.5), \
+             (CAST(-2.5 AS DOUBLE), [1, CAST(0.5 AS DOUBLE), -CAST('1e3' AS DOUBLE)])"
+        );
     }
 
     #[test]
