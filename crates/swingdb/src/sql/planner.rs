@@ -53,6 +53,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         columns::expand(self, statement)?;
         idents::resolve(self, statement)?;
+        rewrites::show_hidden(self, statement);
         forms::rewrite(Some(self), statement)?;
         rewrites::order_by_all(statement)?;
         rewrites::tell_apart(statement);

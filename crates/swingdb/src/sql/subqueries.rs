@@ -36,7 +36,7 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value, VisitorMut,
 };
 
-use crate::sql::visit::walk_mut;
+use crate::sql::visit::{rewrite_own_exprs, walk_mut};
 use crate::sql::write::ast;
 
 /// The name of [`OnlyElement`] in SQL.
@@ -143,7 +143,7 @@ impl VisitorMut for Rewriter<'_> {
         }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                ast::rewrite_exprs(expr, |expr| {
+                rewrite_own_exprs(expr, &mut |expr| {
                     if let Some(counted) = self.predicate(expr, only.as_ref()) {
                         *expr = counted;
                     }
@@ -188,7 +188,7 @@ impl Rewriter<'_> {
             }
             Expr::InSubquery { .. } => {}
             Expr::UnaryOp { op: UnaryOperator::Not, expr } if is_membership(expr) => {}
-            other => ast::rewrite_exprs(other, |expr| {
+            other => rewrite_own_exprs(other, &mut |expr| {
                 if matches!(expr, Expr::InSubquery { .. })
                     && let Some(counted) = self.predicate(expr, only)
                 {

@@ -443,3 +443,43 @@ fn distinct_from_compares_two_values() {
                ORDER BY 1";
     assert_eq!(f.rows(sql), ["1", "-"]);
 }
+
+#[test]
+fn relations_of_subqueries_hide_outer_ones() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT * FROM (VALUES (1, 10), (2, 20), (3, 30)) AS s (a, b)");
+    f.run("CREATE TABLE v AS SELECT * FROM (VALUES (10, 1), (20, 2), (0, 3)) AS s (a, b)");
+    let from = "FROM t LEFT JOIN t AS x ON t.a = x.a";
+    for (condition, expected) in [
+        ("t.b IN (SELECT t.a FROM v AS t WHERE t.b = x.a)", "1 2"),
+        ("t.b NOT IN (SELECT t.a FROM v AS t WHERE t.b = x.a)", "3"),
+        ("(0 - t.b) IN (SELECT -10 FROM v AS t WHERE t.b = x.a AND t.a = t.a)", "1"),
+        ("NOT (0 - t.b) IN (SELECT -10 FROM v AS t WHERE t.b = x.a AND t.a = t.a)", "2 3"),
+        ("t.b = ANY (SELECT t.a FROM v AS t WHERE t.b = x.a)", "1 2"),
+        ("EXISTS (SELECT 1 FROM v AS t WHERE t.a = x.b)", "1 2"),
+        ("NOT EXISTS (SELECT 1 FROM v AS t WHERE t.a = x.b)", "3"),
+        (
+            "EXISTS (SELECT 1 FROM (SELECT t.a AS z FROM v AS t WHERE t.b = 1) AS q \
+             WHERE q.z = t.b + x.a - 1)",
+            "1",
+        ),
+        ("EXISTS (SELECT 1 FROM v WHERE v.b = x.a AND v.a IN (SELECT v.b FROM t AS v))", "1 2"),
+        ("(SELECT max(t.b) FROM v AS t WHERE t.a = x.b) = t.a", "1 2"),
+        ("t.b > (SELECT max(main.t.b) FROM t WHERE main.t.a = x.a - 1)", "2 3"),
+    ] {
+        let sql = format!("SELECT t.a {from} WHERE {condition} ORDER BY 1");
+        assert_eq!(f.rows(&sql).join(" "), expected, "{condition}");
+    }
+    let sql = format!(
+        "SELECT t.a, (SELECT max(t.b) FROM v AS t WHERE t.a = x.b), \
+         t.b IN (SELECT t.a FROM v AS t WHERE t.b = x.a) {from} ORDER BY 1"
+    );
+    assert_eq!(f.rows(&sql), ["1|1|true", "2|2|true", "3|-|false"]);
+    // A name alone inside is of the query that it stands in.
+    let members = "1 IN (SELECT 1 FROM v AS y WHERE b IN (SELECT v.b FROM v WHERE v.b = y.b))";
+    assert_eq!(f.rows(&format!("SELECT {members} FROM t")), ["true"; 3]);
+    assert_eq!(f.rows(&format!("SELECT a FROM t WHERE a > 5 OR NOT {members}")).len(), 0);
+    f.run("UPDATE t SET a = (SELECT max(t.b) FROM v AS t WHERE t.a = 10) + 6 WHERE b < 20");
+    f.run("DELETE FROM t WHERE b NOT IN (SELECT t.a FROM v AS t WHERE t.b < 2)");
+    assert_eq!(f.rows("SELECT * FROM t"), ["7|10"]);
+}

@@ -2,13 +2,14 @@
 //!
 //! Each part knows one thing the engine plans otherwise than SQL has it, or cannot plan. They run
 //! on the plan as it comes from the syntax tree, before types are settled and anything is
-//! optimized; [`order_by_all`] and [`tell_apart`] on the syntax tree.
+//! optimized; [`order_by_all`], [`show_hidden`] and [`tell_apart`] on the syntax tree.
 
 mod casts;
 mod dates;
 mod durations;
 mod floats;
 mod frames;
+mod hidden;
 mod lengths;
 mod order_all;
 mod scalars;
@@ -18,6 +19,7 @@ pub(crate) use casts::tell_apart;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+pub(crate) use hidden::show_hidden;
 
 use crate::sql::plans::rewrite_parts;
 pub(crate) use order_all::order_by_all;
