@@ -3,7 +3,8 @@
 //! Names keep the case they were created with. [`resolve`] goes over a statement before it is
 //! planned: an unquoted identifier that equals no known name, but equals exactly one but for case,
 //! is replaced by that one, quoted. Known are the columns of every table the statement mentions,
-//! its aliases and its common table expressions. Quoted identifiers are left alone.
+//! its aliases and its common table expressions. Of names that differ only in case, `t.id` is
+//! the one of the table or alias `t`. Quoted identifiers are left alone.
 //!
 //! An expression in a SELECT list that has no alias is named by its text (`sum(a)`); of several
 //! equal names the later ones get a number (`a_1`).
@@ -29,7 +30,7 @@ use crate::sql::visit::walk_mut;
 /// Replaces identifiers that differ from what they mean only in case, and names unnamed columns.
 pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
     let (known, names) = (Known::default(), Names::default());
-    let mut collector = Collector { planner, known, names, failed: None };
+    let mut collector = Collector { planner, known, names, alias: None, failed: None };
     // The collector breaks only with an error, which it keeps.
     let _ = Visit::visit(statement, &mut collector);
     if let Some(error) = collector.failed {
@@ -45,6 +46,10 @@ struct Known {
     names: BTreeMap<String, BTreeSet<String>>,
     /// Names of common table expressions, which stand where tables do.
     queries: BTreeMap<String, BTreeSet<String>>,
+    /// The columns of each table and alias of one.
+    columns: BTreeMap<String, BTreeSet<String>>,
+    /// Names of relations whose columns are not known.
+    opaque: BTreeSet<String>,
 }
 
 impl Known {
@@ -79,6 +84,23 @@ impl Known {
         Self::fix(&self.names, ident);
     }
 
+    fn columns_of(&self, relation: &str) -> Option<&BTreeSet<String>> {
+        let known = !self.opaque.contains(relation) && !self.queries.contains_key(relation);
+        self.columns.get(relation).filter(|_| known)
+    }
+
+    /// A name with what it belongs to before it.
+    fn fix_path(&self, parts: &mut [Ident]) {
+        for at in 0..parts.len() {
+            let (before, rest) = parts.split_at_mut(at);
+            let Some(ident) = rest.first_mut() else { continue };
+            let columns = before.last().and_then(|of| self.columns_of(&of.value.to_lowercase()));
+            if !columns.is_some_and(|columns| fix_column(columns, ident)) {
+                self.fix_ident(ident);
+            }
+        }
+    }
+
     fn fix_name(&self, name: &mut ObjectName) {
         for part in &mut name.0 {
             if let ObjectNamePart::Identifier(ident) = part {
@@ -88,15 +110,31 @@ impl Known {
     }
 }
 
+/// Gives a name the case of the one column that it can mean, if there is one.
+fn fix_column(columns: &BTreeSet<String>, ident: &mut Ident) -> bool {
+    if ident.quote_style.is_some() {
+        return false;
+    }
+    let mut alike = columns.iter().filter(|name| name.eq_ignore_ascii_case(&ident.value));
+    let (Some(name), None) = (alike.next(), alike.next()) else { return false };
+    if *name != ident.value {
+        *ident = Ident::with_quote('"', name);
+    }
+    true
+}
+
 struct Collector<'a> {
     planner: &'a Planner<'a>,
     known: Known,
     names: Names,
+    /// What qualifies the columns of the relation that is visited next.
+    alias: Option<String>,
     failed: Option<Error>,
 }
 
 impl Collector<'_> {
     fn add_table(&mut self, name: &ObjectName) -> Result<()> {
+        let alias = self.alias.take();
         let Ok(reference) = object_name_to_table_reference(name.clone(), false) else {
             return Ok(());
         };
@@ -110,6 +148,9 @@ impl Collector<'_> {
                 part.into_iter().for_each(|name| self.known.add(name));
             }
             self.known.add_fields(schema.fields());
+            let alias = alias.unwrap_or_else(|| reference.table().to_lowercase());
+            let columns = self.known.columns.entry(alias).or_default();
+            columns.extend(schema.fields().iter().map(|field| field.name().clone()));
             schema.fields().iter().for_each(|field| self.names.add_column(field.name()));
         }
         Ok(())
@@ -155,6 +196,16 @@ impl Visitor for Collector<'_> {
             | TableFactor::UNNEST { alias, .. }
             | TableFactor::NestedJoin { alias, .. } => alias,
             _ => &None,
+        };
+        self.alias = match (factor, alias) {
+            (TableFactor::Table { .. }, Some(alias)) if alias.columns.is_empty() => {
+                Some(alias.name.value.to_lowercase())
+            }
+            (_, Some(alias)) => {
+                self.known.opaque.insert(alias.name.value.to_lowercase());
+                None
+            }
+            _ => None,
         };
         self.names.open |= !matches!(
             factor,
@@ -270,9 +321,7 @@ impl VisitorMut for Fixer {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Identifier(ident) => self.known.fix_ident(ident),
-            Expr::CompoundIdentifier(parts) => {
-                parts.iter_mut().for_each(|ident| self.known.fix_ident(ident));
-            }
+            Expr::CompoundIdentifier(parts) => self.known.fix_path(parts),
             Expr::QualifiedWildcard(name, _) => self.known.fix_name(name),
             _ => {}
         }

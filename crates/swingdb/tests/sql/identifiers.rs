@@ -66,3 +66,19 @@ fn odd_characters() {
         ["1|2|3"]
     );
 }
+
+#[test]
+fn names_that_differ_only_in_case_belong_to_their_tables() {
+    let f = fixture();
+    f.run("CREATE TABLE u (\"ID\" INT, x INT); INSERT INTO u VALUES (1, 2)");
+    f.run("CREATE TABLE w (\"Id\" INT, y INT); INSERT INTO w VALUES (1, 3)");
+    for (sql, expected) in [
+        ("SELECT a.id, b.id FROM u a JOIN w b ON a.id = b.id", "1|1"),
+        ("SELECT u.ID, main.w.id FROM u, w", "1|1"),
+        ("SELECT max(u.id) FROM u WHERE EXISTS (SELECT 1 FROM w WHERE w.id = u.id)", "1"),
+        ("SELECT t.id FROM (SELECT x AS id FROM u) AS t, u", "2"),
+        ("UPDATE u SET x = 7 FROM w WHERE w.id = u.id RETURNING u.id, x", "1|7"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+}
