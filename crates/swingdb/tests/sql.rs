@@ -2,6 +2,8 @@
 //!
 //! One binary for all modules: each test binary links the whole query engine.
 
+#[path = "sql/casts.rs"]
+mod casts;
 #[path = "sql/common.rs"]
 mod common;
 #[path = "sql/duckdb_forms.rs"]
@@ -20,10 +22,10 @@ mod interrupts;
 mod isolation;
 #[path = "sql/meaning.rs"]
 mod meaning;
-#[path = "sql/overflow.rs"]
-mod overflow;
 #[path = "sql/memory.rs"]
 mod memory;
+#[path = "sql/overflow.rs"]
+mod overflow;
 #[path = "sql/parameters.rs"]
 mod parameters;
 #[path = "sql/queries.rs"]

@@ -190,3 +190,14 @@ fn a_condition_that_is_always_null_passes() {
     db.run("UPDATE t SET a = 5");
     db.check("SELECT * FROM t", &["5|2"]);
 }
+
+#[test]
+fn every_nan_is_the_greatest() {
+    let db = Db::with("CREATE TABLE t (a DOUBLE CHECK (a < 100), b DOUBLE CHECK (b + 1 < 100))");
+    let nan = "0.0::DOUBLE * CAST('inf' AS DOUBLE)";
+    for nan in [nan, &format!("-({nan})"), "CAST('NaN' AS DOUBLE)"] {
+        db.fails(&format!("INSERT INTO t SELECT {nan}, 1"), &["CHECK constraint", "a < 100"]);
+        db.fails(&format!("INSERT INTO t SELECT 1, {nan}"), &["CHECK constraint", "b + 1 < 100"]);
+    }
+    db.run("INSERT INTO t VALUES (-1e300, 98.5)");
+}

@@ -249,3 +249,25 @@ fn fractions_inside_of_values_are_rounded_too() {
     db.run("UPDATE t SET l = [CAST(2.5 AS DOUBLE)], s = named_struct('b', 'y', 'a', 1.5)");
     db.check("SELECT l[1], s['a'], s['b'] FROM t", &["2|2|y"]);
 }
+
+#[test]
+fn bytes_and_lists_are_not_made_of_numbers_and_dates() {
+    let db = Db::with("CREATE TABLE t (b BLOB, l INT[], bs BLOB[], d DATE[], s STRUCT(a BLOB))");
+    for (column, value, message) in [
+        ("b", "1", "BIGINT cannot be stored as BLOB"),
+        ("b", "1.5", "cannot be stored as BLOB"),
+        ("l", "DATE '2024-01-01'", "DATE cannot be stored as"),
+        ("l", "3", "cannot be stored as"),
+        ("l", "[DATE '2024-01-01']", "cannot be stored as"),
+        ("bs", "[1]", "cannot be stored as"),
+        ("d", "[3]", "cannot be stored as"),
+        ("s", "{'a': 1}", "cannot be stored as"),
+    ] {
+        for values in [format!("VALUES ({value})"), format!("SELECT {value}")] {
+            let sql = format!("INSERT INTO t ({column}) {values}");
+            db.fails(&sql, &[&format!("column \"{column}\": "), message]);
+        }
+    }
+    db.run("INSERT INTO t VALUES ('ab', [1.5], ['x', NULL], ['2024-01-01'], {'a': 'y'})");
+    db.check("SELECT l, d FROM t", &["[2]|[2024-01-01]"]);
+}

@@ -1,15 +1,15 @@
 //! Casts that mean what they mean in DuckDB and PostgreSQL.
 //!
 //! A fraction is rounded where the engine would cut it off: `CAST(3.7 AS INTEGER)` is 4, as it is
-//! when 3.7 is stored in a column of whole numbers. A timestamp as text is `2024-01-01 10:00:00`,
-//! which reads back, and not `2024-01-01T10:00:00`. [`wrapped`] puts a function around what is
-//! cast; the cast itself stays the engine's.
+//! when 3.7 is stored in a column of whole numbers; and so on
+//! ([`prepare`](crate::sql::write::prepare)). [`wrapped`] puts a function around what is cast; the
+//! cast itself stays the engine's.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
@@ -17,16 +17,8 @@ use datafusion::logical_expr::{
     Signature, TryCast, Volatility,
 };
 
-use crate::sql::write::convert::prepared;
-
-/// What is done to a value before it is cast.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Preparation {
-    /// Fractions are rounded.
-    Round,
-    /// Timestamps become text.
-    Text,
-}
+use crate::sql::type_names::sql_name;
+use crate::sql::write::prepare::{prepared, prepared_type};
 
 /// Whether an expression is a cast, which may need preparation.
 pub(super) fn is_cast(expr: &Expr) -> bool {
@@ -35,74 +27,52 @@ pub(super) fn is_cast(expr: &Expr) -> bool {
 
 /// The cast of a prepared value; `None` when it is right as it is.
 pub(super) fn wrapped(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-    let (inner, field) = match expr {
-        Expr::Cast(cast) => (&cast.expr, &cast.field),
-        Expr::TryCast(cast) => (&cast.expr, &cast.field),
+    let (inner, field, safe) = match expr {
+        Expr::Cast(cast) => (&cast.expr, &cast.field, false),
+        Expr::TryCast(cast) => (&cast.expr, &cast.field, true),
         _ => return Ok(None),
     };
-    let Some(preparation) = preparation(&inner.get_type(schema)?, field.data_type()) else {
+    let (from, to) = (inner.get_type(schema)?, field.data_type());
+    if from.is_numeric() && to.is_binary() {
+        return plan_err!("{} cannot be cast to {}", sql_name(&from), sql_name(to));
+    }
+    if prepared_type(&from, to).is_none() {
         return Ok(None);
-    };
-    let call = ScalarFunction::new_udf(function(preparation), vec![inner.as_ref().clone()]);
-    let inner = Box::new(Expr::ScalarFunction(call));
-    Ok(Some(match expr {
-        Expr::TryCast(cast) => {
-            Expr::TryCast(TryCast { expr: inner, field: Arc::clone(&cast.field) })
-        }
-        _ => Expr::Cast(Cast { expr: inner, field: Arc::clone(field) }),
+    }
+    let call = ScalarFunction::new_udf(function(to, safe), vec![inner.as_ref().clone()]);
+    let expr = Box::new(Expr::ScalarFunction(call));
+    let field = Arc::clone(field);
+    Ok(Some(match safe {
+        true => Expr::TryCast(TryCast { expr, field }),
+        false => Expr::Cast(Cast { expr, field }),
     }))
 }
 
-fn preparation(from: &DataType, to: &DataType) -> Option<Preparation> {
-    let fraction = match from {
-        DataType::Decimal32(_, scale)
-        | DataType::Decimal64(_, scale)
-        | DataType::Decimal128(_, scale)
-        | DataType::Decimal256(_, scale) => *scale > 0,
-        other => other.is_floating(),
-    };
-    if fraction && to.is_integer() {
-        return Some(Preparation::Round);
-    }
-    let timestamp = matches!(from, DataType::Timestamp(..));
-    (timestamp && to.is_string()).then_some(Preparation::Text)
-}
-
-fn function(preparation: Preparation) -> Arc<ScalarUDF> {
-    static ROUND: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| make(Preparation::Round));
-    static TEXT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| make(Preparation::Text));
-    match preparation {
-        Preparation::Round => Arc::clone(&ROUND),
-        Preparation::Text => Arc::clone(&TEXT),
-    }
-}
-
-fn make(preparation: Preparation) -> Arc<ScalarUDF> {
+fn function(to: &DataType, safe: bool) -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(Prepare { preparation, signature }))
+    Arc::new(ScalarUDF::new_from_impl(Prepare { to: to.clone(), safe, signature }))
 }
 
+/// Prepares what is cast to a type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Prepare {
-    preparation: Preparation,
+    to: DataType,
+    safe: bool,
     signature: Signature,
 }
 
 impl Prepare {
     fn apply(&self, array: &ArrayRef) -> Result<ArrayRef> {
-        let to = match self.preparation {
-            Preparation::Round => DataType::Int64,
-            Preparation::Text => DataType::Utf8,
-        };
-        prepared(array, &to).map_err(|error| DataFusionError::External(Box::new(error)))
+        Ok(prepared(array, &self.to, self.safe)?)
     }
 }
 
 impl ScalarUDFImpl for Prepare {
     fn name(&self) -> &str {
-        match self.preparation {
-            Preparation::Round => "rounded",
-            Preparation::Text => "timestamp_text",
+        match &self.to {
+            to if to.is_integer() => "rounded",
+            to if to.is_string() => "text_of",
+            _ => "prepared",
         }
     }
 
@@ -112,13 +82,7 @@ impl ScalarUDFImpl for Prepare {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let [given] = types else { return plan_err!("{} takes one value", self.name()) };
-        Ok(match (self.preparation, given) {
-            (Preparation::Text, _) => DataType::Utf8,
-            (_, DataType::Float16) => DataType::Float32,
-            (_, DataType::Decimal128(p, s)) if *s > 0 => DataType::Decimal128(*p, 0),
-            (_, DataType::Decimal256(p, s)) if *s > 0 => DataType::Decimal256(*p, 0),
-            (_, other) => other.clone(),
-        })
+        Ok(prepared_type(given, &self.to).unwrap_or_else(|| given.clone()))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -134,31 +98,9 @@ impl ScalarUDFImpl for Prepare {
 
     /// Rounding keeps the order, and so does the text of timestamps but for years beyond 9999.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        Ok(match (self.preparation, inputs) {
-            (Preparation::Round, [input]) => input.sort_properties,
+        Ok(match inputs {
+            [input] if self.to.is_integer() => input.sort_properties,
             _ => SortProperties::Unordered,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_lossy_casts_are_prepared() {
-        let timestamp = DataType::Timestamp(arrow::datatypes::TimeUnit::Second, None);
-        for (from, to, expected) in [
-            (DataType::Float64, DataType::Int32, Some(Preparation::Round)),
-            (DataType::Decimal128(5, 2), DataType::UInt8, Some(Preparation::Round)),
-            (DataType::Decimal128(5, 0), DataType::Int32, None),
-            (DataType::Int64, DataType::Int8, None),
-            (DataType::Float64, DataType::Utf8, None),
-            (timestamp.clone(), DataType::Utf8View, Some(Preparation::Text)),
-            (timestamp, DataType::Date32, None),
-            (DataType::Date32, DataType::Utf8, None),
-        ] {
-            assert_eq!(preparation(&from, &to), expected, "{from} to {to}");
-        }
     }
 }

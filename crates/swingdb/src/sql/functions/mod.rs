@@ -115,6 +115,14 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
          coalesce(array_element(regexp_match($1, '(' || $2 || ')'), $3 + 1), '') END",
     ),
     ("list_unique", 1, "array_length(array_distinct(array_filter($1, x -> x IS NOT NULL)))"),
+    ("list_sort", 1, SORT),
+    ("list_sort", 2, SORT_IN),
+    ("array_sort", 1, SORT),
+    ("array_sort", 2, SORT_IN),
+    ("list_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS LAST')"),
+    ("array_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS LAST')"),
+    ("list_distinct", 1, "array_distinct(array_filter($1, x -> x IS NOT NULL))"),
+    ("array_distinct", 1, "array_distinct(array_filter($1, x -> x IS NOT NULL))"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iif", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("ifnull", 2, "coalesce($1, $2)"),
@@ -133,6 +141,20 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("version", 0, VERSION),
 ];
 
+/// Templates for functions that the engine has under that name, and that are to be others.
+const OURS: &[&str] = &[
+    "string_agg",
+    "week",
+    "day",
+    "version",
+    "lpad",
+    "rpad",
+    "list_sort",
+    "array_sort",
+    "list_distinct",
+    "array_distinct",
+];
+
 /// Names that only stand for another, whatever the call looks like.
 const RENAMES: &[(&str, &str)] = &[
     ("list", "array_agg"),
@@ -147,6 +169,10 @@ const WEEKLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')";
 const MONTHLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')";
 const STRFTIME: &str = "to_char($1, $2)";
 const STRPTIME: &str = "to_timestamp($1, $2)";
+
+/// NULL comes last, as it does in ORDER BY.
+const SORT: &str = "array_sort($1, 'ASC', 'NULLS LAST')";
+const SORT_IN: &str = "array_sort($1, $2, 'NULLS LAST')";
 
 const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
      CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
@@ -245,8 +271,7 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
             Expr::Function(call)
         }));
     };
-    let ours = matches!(name.as_str(), "string_agg" | "week" | "day" | "version" | "lpad" | "rpad");
-    if !ours && known(&name) {
+    if !OURS.contains(&name.as_str()) && known(&name) {
         return Ok(None);
     }
     if matches!(name.as_str(), "date_diff" | "datediff") && args.len() == 3 {

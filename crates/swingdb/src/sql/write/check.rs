@@ -13,15 +13,12 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::MemTable;
-use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, Volatility};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, TableConstraint};
 
 use super::ast;
 use super::target::find_name;
 use crate::error::{Error, ObjectKind, Result};
-use crate::sql::arithmetic::checked_expr;
 use crate::sql::engine::{self, CATALOG};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
@@ -79,34 +76,28 @@ impl Condition {
         let mut query = statement::parse_query(&text)?;
         planner.prepare(&mut query)?;
         let refused = |why: &str| Error::plan(format!("CHECK ({sql}): {why}"));
-        let LogicalPlan::Projection(projection) = planner.plan(query, &Params::default())? else {
-            return Err(refused("only a condition on the columns of one row is possible"));
-        };
+        let only_row = || refused("only a condition on the columns of one row is possible");
+        let plan = planner.plan(query, &Params::default())?;
+        let LogicalPlan::Projection(projection) = &plan else { return Err(only_row()) };
         let [expr] = projection.expr.as_slice() else {
             return Err(refused("only one condition is possible"));
         };
         if !matches!(projection.input.as_ref(), LogicalPlan::TableScan(_)) {
-            return Err(refused("only a condition on the columns of one row is possible"));
+            return Err(only_row());
         }
         refuse_changing(expr, &refused)?;
-        let schema = projection.input.schema().as_ref().clone();
-        let expr = coerced(expr.clone().unalias(), &schema)?;
+        // Types are settled, and what queries compute otherwise than the engine by itself.
+        let engine = engine::base_state()?;
+        let options = engine.config_options();
+        let plan = engine.analyzer().execute_and_check(plan, options, |_, _| {})?;
+        let LogicalPlan::Projection(projection) = plan else { return Err(only_row()) };
+        let Some(expr) = projection.expr.into_iter().next() else { return Err(only_row()) };
+        let (expr, schema) = (expr.unalias(), projection.input.schema().as_ref().clone());
         match expr.get_type(&schema)? {
             DataType::Boolean | DataType::Null => Ok(Self { expr, schema }),
             other => Err(refused(&format!("its type is {}, not BOOLEAN", sql_name(&other)))),
         }
     }
-}
-
-/// The expression with its types settled and its arithmetic checked.
-fn coerced(expr: PlanExpr, schema: &DFSchema) -> Result<PlanExpr> {
-    let options = engine::base_state()?.config_options();
-    let context = SimplifyContext::builder()
-        .with_schema(Arc::new(schema.clone()))
-        .with_config_options(Arc::clone(options))
-        .build();
-    let expr = ExprSimplifier::new(context).coerce(expr, schema)?;
-    Ok(checked_expr(expr, schema)?)
 }
 
 /// Refuses what gives another answer at another time or depends on other rows.

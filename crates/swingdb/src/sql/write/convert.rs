@@ -9,16 +9,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Float32Array, Float64Array, ListArray, RecordBatch, StructArray,
-};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
-use arrow::datatypes::{DataType, Field, Fields, Float32Type, Float64Type, SchemaRef};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::error::{Error, Result};
-use crate::io::timestamp_texts;
 use crate::sql::type_names::sql_name;
+use crate::sql::write::prepare::{self, prepared, prepared_type};
 
 /// Values longer than this are cut in messages.
 const MAX_SHOWN_CHARS: usize = 60;
@@ -48,14 +46,50 @@ impl Origin {
 
 /// Whether values of type `from` may be stored in a column of type `to`.
 pub(crate) fn check_assignable(from: &DataType, to: &DataType, column: &str) -> Result<()> {
-    let refused = (is_number(from) && is_temporal(to)) || (is_temporal(from) && is_number(to));
-    if !refused && (from == to || can_cast_types(from, to)) {
+    if !refused(from, to) && (from == to || can_cast_types(&prepared_or(from, to), to)) {
         return Ok(());
     }
     Err(Error::Conversion {
         message: format!("{} cannot be stored as {}", sql_name(from), sql_name(to)),
         column: Some(column.to_string()),
     })
+}
+
+/// What is stored as something else than it is, if it were cast: numbers as dates or as bytes, and
+/// one value as a list of one.
+fn refused(from: &DataType, to: &DataType) -> bool {
+    let is_bytes = |t: &DataType| t.is_binary() || matches!(t, DataType::FixedSizeBinary(_));
+    match (from, to) {
+        (DataType::Null, _) => false,
+        (DataType::Struct(fields), DataType::Struct(targets)) => {
+            fields.iter().enumerate().any(|(place, field)| {
+                let target = prepare::target(targets, place, field);
+                target.is_some_and(|target| refused(field.data_type(), target.data_type()))
+            })
+        }
+        _ => match (element(from), element(to)) {
+            (Some(from), Some(to)) => refused(from, to),
+            (None, Some(_)) => !from.is_string(),
+            _ => {
+                (is_number(from) && (is_temporal(to) || is_bytes(to)))
+                    || (is_temporal(from) && is_number(to))
+            }
+        },
+    }
+}
+
+fn element(list: &DataType) -> Option<&DataType> {
+    match list {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Some(item.data_type())
+        }
+        _ => None,
+    }
+}
+
+/// The type that is cast.
+fn prepared_or(from: &DataType, to: &DataType) -> DataType {
+    prepared_type(from, to).unwrap_or_else(|| from.clone())
 }
 
 /// Converts the values of one column; `origin` is the number of rows before this array.
@@ -73,12 +107,10 @@ pub(crate) fn convert_array(
         return Ok(arrow::array::new_null_array(to, array.len()));
     }
     check_assignable(from, to, column)?;
-    let rounded = prepared(array, to)?;
     let strict = CastOptions { safe: false, format_options: FormatOptions::default() };
-    match cast_with_options(&rounded, to, &strict) {
-        Ok(converted) => Ok(converted),
-        Err(error) => Err(explain(array, &rounded, to, column, origin, &error.to_string())),
-    }
+    let converted = prepared(array, to, false)
+        .and_then(|prepared| Ok(cast_with_options(&prepared, to, &strict)?));
+    converted.map_err(|error| explain(array, to, column, origin, &error.to_string()))
 }
 
 /// Converts all columns of a batch, by position, to those of `schema`.
@@ -120,25 +152,6 @@ pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
     ))
 }
 
-/// Values as text that reads back as them.
-const TEXT_FORMAT: FormatOptions<'static> =
-    FormatOptions::new().with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
-
-/// What is to be cast to `to`: fractions are rounded, where a cast would cut them off, and
-/// timestamps become text that reads back.
-pub(crate) fn prepared(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    if to.is_string() && matches!(array.data_type(), DataType::Timestamp(..)) {
-        return match timestamp_texts(array) {
-            Some(texts) => Ok(texts),
-            None => {
-                let options = CastOptions { safe: false, format_options: TEXT_FORMAT };
-                Ok(cast_with_options(array, &DataType::Utf8, &options)?)
-            }
-        };
-    }
-    round_fractions(array, to)
-}
-
 fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }
@@ -147,78 +160,12 @@ fn is_temporal(data_type: &DataType) -> bool {
     data_type.is_temporal()
 }
 
-/// Fractions are rounded, where a cast would cut them off.
-fn round_fractions(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    if let (DataType::List(_), DataType::List(item)) = (array.data_type(), to) {
-        let (_, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
-        let values = round_fractions(&values, item.data_type())?;
-        let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
-        return Ok(Arc::new(ListArray::try_new(item, offsets, values, nulls)?));
-    }
-    if let (DataType::Struct(_), DataType::Struct(targets)) = (array.data_type(), to) {
-        return round_fields(array.as_struct(), targets);
-    }
-    if !to.is_integer() {
-        return Ok(Arc::clone(array));
-    }
-    Ok(match array.data_type() {
-        DataType::Float64 => {
-            let rounded: Float64Array =
-                array.as_primitive::<Float64Type>().unary(f64::round_ties_even);
-            Arc::new(rounded)
-        }
-        DataType::Float32 => {
-            let rounded: Float32Array =
-                array.as_primitive::<Float32Type>().unary(f32::round_ties_even);
-            Arc::new(rounded)
-        }
-        DataType::Float16 => round_fractions(&cast_strict(array, &DataType::Float32)?, to)?,
-        DataType::Decimal128(precision, scale) if *scale > 0 => {
-            cast_strict(array, &DataType::Decimal128(*precision, 0))?
-        }
-        DataType::Decimal256(precision, scale) if *scale > 0 => {
-            cast_strict(array, &DataType::Decimal256(*precision, 0))?
-        }
-        _ => Arc::clone(array),
-    })
-}
-
-/// Fractions in the fields of structs, which go where their names or else their places say.
-fn round_fields(structs: &StructArray, targets: &Fields) -> Result<ArrayRef> {
-    let (fields, columns, nulls) = structs.clone().into_parts();
-    let mut rounded = Vec::with_capacity(columns.len());
-    for (place, (field, column)) in fields.iter().zip(&columns).enumerate() {
-        let named = targets.iter().find(|target| target.name() == field.name());
-        rounded.push(match named.or(targets.get(place)) {
-            Some(target) => round_fractions(column, target.data_type())?,
-            None => Arc::clone(column),
-        });
-    }
-    let fields = fields.iter().zip(&rounded).map(|(field, column)| {
-        let field = field.as_ref().clone();
-        field.with_data_type(column.data_type().clone()).with_nullable(true)
-    });
-    let fields = Fields::from(fields.collect::<Vec<Field>>());
-    Ok(Arc::new(StructArray::try_new_with_length(fields, rounded, nulls, structs.len())?))
-}
-
-fn cast_strict(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let strict = CastOptions { safe: false, format_options: FormatOptions::default() };
-    Ok(cast_with_options(array, to, &strict)?)
-}
-
 /// Finds the first value that does not convert, and names it.
-fn explain(
-    array: &ArrayRef,
-    rounded: &ArrayRef,
-    to: &DataType,
-    column: &str,
-    origin: Origin,
-    reason: &str,
-) -> Error {
+fn explain(array: &ArrayRef, to: &DataType, column: &str, origin: Origin, reason: &str) -> Error {
     let lenient = CastOptions { safe: true, format_options: FormatOptions::default() };
-    let offender = cast_with_options(rounded, to, &lenient)
+    let offender = prepared(array, to, true)
         .ok()
+        .and_then(|prepared| cast_with_options(&prepared, to, &lenient).ok())
         .and_then(|cast| (0..array.len()).find(|row| array.is_valid(*row) && cast.is_null(*row)));
     let message = match offender {
         Some(row) => {
@@ -250,7 +197,9 @@ pub(crate) fn show(array: &ArrayRef, row: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Decimal128Array, Int8Array, Int32Array, Int64Array, StringArray};
+    use arrow::array::{
+        AsArray, Decimal128Array, Float64Array, Int8Array, Int32Array, Int64Array, StringArray,
+    };
 
     use super::*;
 

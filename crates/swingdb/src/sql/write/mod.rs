@@ -28,6 +28,7 @@ pub(crate) mod defaults;
 pub(crate) mod dispatch;
 pub(crate) mod insert;
 pub(crate) mod merge;
+pub(crate) mod prepare;
 pub(crate) mod remove;
 pub(crate) mod returning;
 pub(crate) mod rowset;

@@ -9,7 +9,8 @@ use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::DataType::Double;
+use datafusion::sql::sqlparser::ast::{CastKind, Expr, UnaryOperator, Value};
 
 use super::convert::{Origin, convert_array};
 use crate::error::{Error, Result};
@@ -24,14 +25,36 @@ pub(crate) fn literal(expr: &Expr, to: &DataType, params: &Params) -> Result<Opt
     match expr {
         Expr::Value(value) => plain(&value.value, to, params),
         Expr::Nested(inner) => literal(inner, to, params),
+        Expr::Cast { kind: CastKind::Cast, expr, data_type: Double(_), .. } => {
+            Ok(double(expr).map(|value| ScalarValue::Float64(Some(value))))
+        }
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } => number_only(expr, to, ""),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => number_only(expr, to, "-"),
         _ => Ok(None),
     }
 }
 
+/// The number of `CAST('1e300' AS DOUBLE)`, which is what stands for `1e300`.
+fn double(expr: &Expr) -> Option<f64> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(digits)
+                if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') =>
+            {
+                digits.parse().ok()
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 fn number_only(expr: &Expr, to: &DataType, sign: &str) -> Result<Option<ScalarValue>> {
     match expr {
+        Expr::Cast { kind: CastKind::Cast, expr, data_type: Double(_), .. } => {
+            let signed = |value: f64| if sign.is_empty() { value } else { -value };
+            Ok(double(expr).map(|value| ScalarValue::Float64(Some(signed(value)))))
+        }
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => number(&format!("{sign}{digits}"), to).map(Some),
             _ => Ok(None),

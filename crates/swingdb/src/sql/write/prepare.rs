@@ -1,0 +1,413 @@
+//! What is done to values before they are cast, so that a cast means what it means in DuckDB and
+//! PostgreSQL.
+//!
+//! | of | to | |
+//! |---|---|---|
+//! | fractions | whole numbers | are rounded, where the engine cuts them off |
+//! | timestamps | text | `2024-01-01 10:00:00`, which reads back |
+//! | lists, structs, maps | text | `[1, NULL]`, `{'a': 1}`, `{k=1}`; text in them quoted |
+//! | text | times | a number alone is no time: the engine takes it for microseconds |
+//! | text | timestamps, dates | seconds may be missing: `2024-03-15 05:00` |
+//!
+//! Inside of lists and structs too. [`prepared_type`] says whether there is anything to do.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Float64Array, GenericListArray,
+    OffsetSizeTrait, StringArray, StringViewArray, StructArray,
+};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Fields, Float32Type, Float64Type};
+use arrow::util::display::FormatOptions;
+
+use crate::error::{Error, Result};
+use crate::io::timestamp_texts;
+use crate::sql::type_names::sql_name;
+
+/// Values as text that reads back as them.
+const TEXT_FORMAT: FormatOptions<'static> =
+    FormatOptions::new().with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
+
+/// The type of what [`prepared`] makes of values that are to be cast; `None` when the cast is right
+/// as it is.
+pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> {
+    use DataType as D;
+    if to.is_string() {
+        let formatted = matches!(from, D::Timestamp(..)) || is_nested(from);
+        return formatted.then_some(D::Utf8);
+    }
+    Some(match (from, to) {
+        (D::List(from), D::List(to)) => {
+            D::List(item(prepared_type(from.data_type(), to.data_type())?))
+        }
+        (D::LargeList(from), D::LargeList(to)) => {
+            D::LargeList(item(prepared_type(from.data_type(), to.data_type())?))
+        }
+        (D::FixedSizeList(from, n), D::List(to) | D::FixedSizeList(to, _)) => {
+            D::FixedSizeList(item(prepared_type(from.data_type(), to.data_type())?), *n)
+        }
+        (D::Struct(fields), D::Struct(targets)) => {
+            let field = |(place, field): (usize, &Arc<Field>)| {
+                let to = target(targets, place, field)?;
+                prepared_type(field.data_type(), to.data_type())
+            };
+            let types = fields.iter().enumerate().map(field).collect::<Vec<_>>();
+            if types.iter().all(Option::is_none) {
+                return None;
+            }
+            D::Struct(fields.iter().zip(types).map(|(old, new)| with_type(old, new)).collect())
+        }
+        (D::Float16, to) if to.is_integer() => D::Float32,
+        (D::Float32 | D::Float64, to) if to.is_integer() => from.clone(),
+        (D::Decimal32(p, s), to) if *s > 0 && to.is_integer() => D::Decimal32(*p, 0),
+        (D::Decimal64(p, s), to) if *s > 0 && to.is_integer() => D::Decimal64(*p, 0),
+        (D::Decimal128(p, s), to) if *s > 0 && to.is_integer() => D::Decimal128(*p, 0),
+        (D::Decimal256(p, s), to) if *s > 0 && to.is_integer() => D::Decimal256(*p, 0),
+        (from, D::Time32(_) | D::Time64(_) | D::Timestamp(..) | D::Date32 | D::Date64)
+            if from.is_string() =>
+        {
+            D::Utf8View
+        }
+        _ => return None,
+    })
+}
+
+/// Values in a form whose cast to `to` is right. What cannot be one is an error; NULL when the cast
+/// is `safe`.
+pub(crate) fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
+    let Some(given) = prepared_type(array.data_type(), to) else { return Ok(Arc::clone(array)) };
+    if to.is_string() {
+        return texts(array).map(|texts| Arc::new(texts) as ArrayRef);
+    }
+    match (array.data_type(), to) {
+        (DataType::List(_), DataType::List(to)) => list(array.as_list::<i32>(), to, safe),
+        (DataType::LargeList(_), DataType::LargeList(to)) => list(array.as_list::<i64>(), to, safe),
+        (DataType::FixedSizeList(_, n), DataType::List(to) | DataType::FixedSizeList(to, _)) => {
+            let list = array.as_fixed_size_list();
+            let values = prepared(list.values(), to.data_type(), safe)?;
+            let item = item(values.data_type().clone());
+            Ok(Arc::new(FixedSizeListArray::try_new(item, *n, values, list.nulls().cloned())?))
+        }
+        (DataType::Struct(_), DataType::Struct(targets)) => {
+            structs(array.as_struct(), targets, safe)
+        }
+        (from, _) if from.is_string() => moments(array, to, safe),
+        (DataType::Float64, _) => {
+            let rounded: Float64Array =
+                array.as_primitive::<Float64Type>().unary(f64::round_ties_even);
+            Ok(Arc::new(rounded))
+        }
+        (DataType::Float32, _) => {
+            let rounded: Float32Array =
+                array.as_primitive::<Float32Type>().unary(f32::round_ties_even);
+            Ok(Arc::new(rounded))
+        }
+        (DataType::Float16, _) => prepared(&cast(array, &given)?, to, safe),
+        _ => cast(array, &given),
+    }
+}
+
+fn list<O: OffsetSizeTrait>(
+    list: &GenericListArray<O>,
+    to: &Field,
+    safe: bool,
+) -> Result<ArrayRef> {
+    let (_, offsets, values, nulls) = list.clone().into_parts();
+    let values = prepared(&values, to.data_type(), safe)?;
+    let item = item(values.data_type().clone());
+    Ok(Arc::new(GenericListArray::try_new(item, offsets, values, nulls)?))
+}
+
+fn structs(structs: &StructArray, targets: &Fields, safe: bool) -> Result<ArrayRef> {
+    let (fields, mut columns, nulls) = structs.clone().into_parts();
+    for (place, (field, column)) in fields.iter().zip(&mut columns).enumerate() {
+        if let Some(target) = target(targets, place, field) {
+            *column = prepared(column, target.data_type(), safe)?;
+        }
+    }
+    let new = fields.iter().zip(&columns);
+    let fields = new.map(|(old, column)| with_type(old, Some(column.data_type().clone())));
+    let fields = fields.collect::<Fields>();
+    Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, structs.len())?))
+}
+
+/// Where a field of a struct goes: to the one of its name, or else of its place.
+pub(super) fn target<'a>(
+    targets: &'a Fields,
+    place: usize,
+    field: &Field,
+) -> Option<&'a Arc<Field>> {
+    let named = targets.iter().find(|target| target.name() == field.name());
+    named.or(targets.get(place))
+}
+
+fn with_type(field: &Field, data_type: Option<DataType>) -> Field {
+    let data_type = data_type.unwrap_or_else(|| field.data_type().clone());
+    field.clone().with_data_type(data_type).with_nullable(true)
+}
+
+fn item(data_type: DataType) -> Arc<Field> {
+    Arc::new(Field::new_list_field(data_type, true))
+}
+
+fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    Ok(cast_with_options(array, to, &CastOptions { safe: false, format_options: TEXT_FORMAT })?)
+}
+
+// ---- text to times ------------------------------------------------------------------------------
+
+/// Texts of times and points in time in the form that the engine reads.
+fn moments(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
+    let given = cast(array, &DataType::Utf8View)?;
+    let is_time = matches!(to, DataType::Time32(_) | DataType::Time64(_));
+    let mut changed = Vec::new();
+    for (row, text) in given.as_string_view().iter().enumerate() {
+        let Some(text) = text else { continue };
+        match is_time {
+            true if is_number(text) && safe => changed.push((row, None)),
+            true if is_number(text) => {
+                let message = format!("'{text}' is no valid {}", sql_name(to));
+                return Err(Error::Conversion { message, column: None });
+            }
+            _ => {
+                let bare = text.trim();
+                let whole = if is_time { clock(bare) } else { with_seconds(bare) };
+                let trimmed = (bare.len() < text.len()).then(|| bare.to_string());
+                changed.extend(whole.or(trimmed).map(|new| (row, Some(new))));
+            }
+        }
+    }
+    if changed.is_empty() {
+        return Ok(given);
+    }
+    let mut changed = changed.into_iter().peekable();
+    let texts = given.as_string_view().iter().enumerate().map(|(row, text)| {
+        match changed.next_if(|(changed, _)| *changed == row) {
+            Some((_, new)) => new,
+            None => text.map(str::to_string),
+        }
+    });
+    Ok(Arc::new(texts.collect::<StringViewArray>()))
+}
+
+fn is_number(text: &str) -> bool {
+    let digits = text.trim().trim_start_matches(['-', '+']);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// `05:00:00` for `5:00`; `None` of what has all its parts already, or is no time of day.
+fn clock(text: &str) -> Option<String> {
+    let parts = text.split(':').collect::<Vec<_>>();
+    let (whole, last) = match parts.as_slice() {
+        [_, _] => (parts.as_slice(), None),
+        [whole @ .., last] if whole.len() == 2 => (whole, Some(*last)),
+        _ => return None,
+    };
+    let seconds = last.unwrap_or("00");
+    let short =
+        |part: &str| matches!(part.len(), 1 | 2) && part.bytes().all(|b| b.is_ascii_digit());
+    let second = seconds.split('.').next().unwrap_or_default();
+    if !whole.iter().all(|part| short(part)) || !short(second) {
+        return None;
+    }
+    let new =
+        format!("{:0>2}:{:0>2}:{:0>2}{}", whole[0], whole[1], second, &seconds[second.len()..]);
+    (new != text).then_some(new)
+}
+
+/// A point in time with its seconds, where they are missing.
+fn with_seconds(text: &str) -> Option<String> {
+    let (date, rest) = text.split_once([' ', 'T'])?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.'));
+    let (time, zone) = rest.split_at(end.unwrap_or(rest.len()));
+    let time = clock(time)?;
+    Some(format!("{date} {time}{zone}"))
+}
+
+// ---- values to text -----------------------------------------------------------------------------
+
+fn is_nested(data_type: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, List, Map, Struct};
+    matches!(data_type, List(_) | LargeList(_) | FixedSizeList(..) | Struct(_) | Map(..))
+}
+
+/// Values as text.
+fn texts(array: &ArrayRef) -> Result<StringArray> {
+    if let Some(texts) = timestamp_texts(array) {
+        return Ok(texts.as_string::<i32>().clone());
+    }
+    if !is_nested(array.data_type()) {
+        return Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone());
+    }
+    let range = |from: usize, to: usize| (from, to);
+    match array.data_type() {
+        DataType::Struct(_) => fields(array.as_struct()),
+        DataType::Map(..) => entries(array),
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let offset = |at: usize| usize::try_from(list.value_offsets()[at]).unwrap_or_default();
+            elements(array, list.values(), |row| range(offset(row), offset(row + 1)))
+        }
+        DataType::FixedSizeList(_, _) => {
+            let list = array.as_fixed_size_list();
+            let offset = |at| usize::try_from(list.value_offset(at)).unwrap_or_default();
+            let length = usize::try_from(list.value_length()).unwrap_or_default();
+            elements(array, list.values(), |row| range(offset(row), offset(row) + length))
+        }
+        _ => {
+            let list = array.as_list::<i32>();
+            let offset = |at: usize| usize::try_from(list.value_offsets()[at]).unwrap_or_default();
+            elements(array, list.values(), |row| range(offset(row), offset(row + 1)))
+        }
+    }
+}
+
+/// `[1, NULL]`
+fn elements(
+    lists: &ArrayRef,
+    values: &ArrayRef,
+    range: impl Fn(usize) -> (usize, usize),
+) -> Result<StringArray> {
+    let values = Parts::of(values)?;
+    Ok(rows(lists, |row, text| {
+        let (from, to) = range(row);
+        text.push('[');
+        for at in from..to {
+            text.push_str(if at > from { ", " } else { "" });
+            values.write(at, text);
+        }
+        text.push(']');
+    }))
+}
+
+/// `{'a': 1, 'b': NULL}`
+fn fields(structs: &StructArray) -> Result<StringArray> {
+    let columns = structs.columns().iter().map(Parts::of).collect::<Result<Vec<_>>>()?;
+    let array: ArrayRef = Arc::new(structs.clone());
+    Ok(rows(&array, |row, text| {
+        text.push('{');
+        for (place, (field, column)) in structs.fields().iter().zip(&columns).enumerate() {
+            text.push_str(if place > 0 { ", " } else { "" });
+            quoted(field.name(), text);
+            text.push_str(": ");
+            column.write(row, text);
+        }
+        text.push('}');
+    }))
+}
+
+/// `{key=value}`
+fn entries(maps: &ArrayRef) -> Result<StringArray> {
+    let map = maps.as_map();
+    let (keys, values) = (Parts::of(map.keys())?, Parts::of(map.values())?);
+    let offset = |at: usize| usize::try_from(map.value_offsets()[at]).unwrap_or_default();
+    Ok(rows(maps, |row, text| {
+        text.push('{');
+        for at in offset(row)..offset(row + 1) {
+            text.push_str(if at > offset(row) { ", " } else { "" });
+            keys.write(at, text);
+            text.push('=');
+            values.write(at, text);
+        }
+        text.push('}');
+    }))
+}
+
+fn rows(of: &ArrayRef, write: impl Fn(usize, &mut String)) -> StringArray {
+    let text = |row| {
+        of.is_valid(row).then(|| {
+            let mut text = String::new();
+            write(row, &mut text);
+            text
+        })
+    };
+    (0..of.len()).map(text).collect()
+}
+
+/// The texts of what lists and the like hold.
+struct Parts {
+    texts: StringArray,
+    nested: bool,
+}
+
+impl Parts {
+    fn of(values: &ArrayRef) -> Result<Self> {
+        Ok(Self { texts: texts(values)?, nested: is_nested(values.data_type()) })
+    }
+
+    fn write(&self, at: usize, text: &mut String) {
+        const SPECIAL: [char; 12] = ['"', '\'', '(', ')', ',', ':', '=', '[', '\\', ']', '{', '}'];
+        if self.texts.is_null(at) {
+            return text.push_str("NULL");
+        }
+        let value = self.texts.value(at);
+        let special = value.is_empty()
+            || value.contains(SPECIAL)
+            || value.starts_with(' ')
+            || value.ends_with(' ')
+            || value.eq_ignore_ascii_case("null");
+        match special && !self.nested {
+            true => quoted(value, text),
+            false => text.push_str(value),
+        }
+    }
+}
+
+fn quoted(value: &str, text: &mut String) {
+    text.push('\'');
+    for char in value.chars() {
+        if matches!(char, '\'' | '\\') {
+            text.push('\\');
+        }
+        text.push(char);
+    }
+    text.push('\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lossy_casts_are_prepared() {
+        let timestamp = DataType::Timestamp(arrow::datatypes::TimeUnit::Second, None);
+        let list = |of: DataType| DataType::List(item(of));
+        for (from, to, expected) in [
+            (DataType::Float64, DataType::Int32, Some(DataType::Float64)),
+            (DataType::Decimal128(5, 2), DataType::UInt8, Some(DataType::Decimal128(5, 0))),
+            (list(DataType::Float16), list(DataType::Int8), Some(list(DataType::Float32))),
+            (list(DataType::Int64), list(DataType::Int8), None),
+            (list(DataType::Int64), DataType::Utf8View, Some(DataType::Utf8)),
+            (DataType::Decimal128(5, 0), DataType::Int32, None),
+            (DataType::Int64, DataType::Int8, None),
+            (DataType::Float64, DataType::Utf8, None),
+            (timestamp.clone(), DataType::Utf8View, Some(DataType::Utf8)),
+            (timestamp.clone(), DataType::Date32, None),
+            (DataType::Utf8, timestamp, Some(DataType::Utf8View)),
+            (DataType::Date32, DataType::Utf8, None),
+        ] {
+            assert_eq!(prepared_type(&from, &to), expected, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn times_get_what_is_missing() {
+        for (text, expected) in [
+            ("2024-03-15 05:00", Some("2024-03-15 05:00:00")),
+            ("2024-03-15T5:07", Some("2024-03-15 05:07:00")),
+            ("2024-03-15 05:00+01", Some("2024-03-15 05:00:00+01")),
+            ("2024-03-15 05:00 UTC", Some("2024-03-15 05:00:00 UTC")),
+            ("2024-03-15 05:00:07", None),
+            ("2024-03-15 05:00:07.25Z", None),
+            ("2024-03-15", None),
+            ("2024-03-15 05", None),
+            ("2024-03-15 x:00", None),
+        ] {
+            assert_eq!(with_seconds(text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(clock("1:2:3.5").as_deref(), Some("01:02:03.5"));
+        assert_eq!(clock("001:02"), None);
+        assert!(is_number("12") && is_number(" -12") && !is_number("1:2") && !is_number("-"));
+    }
+}
