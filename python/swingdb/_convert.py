@@ -101,7 +101,13 @@ def to_pandas(batches: _internal.Batches) -> Any:
         table = to_arrow(batches, views=False)
     except ImportError:
         return pandas.DataFrame(to_numpy(batches))
-    return table.to_pandas()
+    try:
+        return table.to_pandas()
+    except (ArithmeticError, TypeError, ValueError) as error:
+        # PyArrow's errors are such, too. Years beyond 9999, for one.
+        raise DataError(
+            f"pandas cannot hold this result: {_reason(error)}; ask for .arrow()"
+        ) from error
 
 
 def to_numpy(batches: _internal.Batches) -> dict[str, Any]:
@@ -162,7 +168,16 @@ def _from_pandas(data: Any, kind: str) -> Any:
         return _from_columns(
             {name: frame[name].to_numpy() for name in frame.columns}, nan_is_null=True
         )
-    return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    try:
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        # Columns of mixed types, for one.
+        raise DataError(f"cannot make a table of this pandas frame: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What an exception says, in one line."""
+    return "; ".join(map(str, error.args)) or type(error).__name__
 
 
 def _numpy_fields(array: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from . import _convert, _variables
 from .errors import ClosedError, ProgrammingError
-from .relation import describe
+from .relation import describe, row_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ class Cursor:
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """The next ``size`` (else ``arraysize``) rows, fewer at the end (PEP 249)."""
-        return self._rows(self.arraysize if size is None else size)
+        return self._rows(row_count(self.arraysize if size is None else size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All remaining rows (PEP 249)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _convert, _display
+from .errors import ProgrammingError
 from .types import SqlType
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Relation:
 
     def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
         """The next ``size`` rows, fewer at the end."""
-        rows = self._collected().rows(self._position, size)
+        rows = self._collected().rows(self._position, row_count(size))
         self._position += len(rows)
         return rows
 
@@ -206,6 +207,13 @@ class Relation:
                 raise ValueError("the rows were given to a reader")
             self._batches = self._result.collect()
         return self._batches
+
+
+def row_count(size: int) -> int:
+    """A number of rows to fetch, if it is one."""
+    if size < 0:
+        raise ProgrammingError(f"cannot fetch {size} rows")
+    return size
 
 
 def describe(columns: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -277,3 +277,19 @@ def test_results_are_handed_over_without_copying(con):
     rel = con.sql("SELECT * FROM generate_series(1, 100000) AS t(a)")
     assert address(rel.arrow()["a"]) == address(rel.arrow()["a"])
     assert address(pa.table(rel)["a"]) == address(rel.arrow()["a"])
+
+
+def test_what_pandas_cannot_hold_is_an_error(con):
+    rel = con.sql("SELECT DATE '9999-12-31' + INTERVAL '2 day' AS d")
+    with pytest.raises(swingdb.DataError, match="year 10000 is out of range; ask for .arrow()"):
+        rel.df()
+    assert len(rel.arrow()) == 1
+
+
+@pytest.mark.parametrize("values", [[1, "x"], ["x", 1], [1, dt.date(2024, 1, 1)]])
+def test_mixed_columns_of_pandas_are_an_error(con, values):
+    mixed = pd.DataFrame({"plain": [1, 2], "mixed": pd.Series(values, dtype=object)})
+    with pytest.raises(swingdb.DataError, match="a table of this pandas frame: .*mixed"):
+        con.sql("SELECT * FROM mixed")
+    with pytest.raises(swingdb.DataError, match="mixed"):
+        con.register("m", mixed)

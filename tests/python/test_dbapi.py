@@ -91,6 +91,10 @@ def test_fetching(con):
     assert cur.fetchone() is None
     assert cur.fetchmany(5) == []
     assert cur.fetchall() == []
+    for fetch in (con.execute("SELECT 1").fetchmany, con.sql("SELECT 1").fetchmany):
+        with pytest.raises(swingdb.ProgrammingError, match="cannot fetch -1 rows"):
+            fetch(-1)
+        assert fetch(0) == []
     with pytest.raises(StopIteration):
         next(cur)
 
