@@ -6,15 +6,17 @@
 //! must hold for each of them. Which columns there are is asked of the planner, by `SELECT *` from
 //! the same FROM clause, so that subqueries, joins, functions and files are known too.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use arrow::array::StringArray;
 use arrow::compute::regexp_is_match_scalar;
 use datafusion::common::{Column, TableReference};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
-    Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableWithJoins, Value,
-    VisitorMut, WildcardAdditionalOptions, With,
+    BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    Statement, TableWithJoins, Value, Visit, Visitor, VisitorMut, WildcardAdditionalOptions, With,
+    helpers::attached_token::AttachedToken,
 };
 
 use crate::error::{Error, ObjectKind, Result};
@@ -34,7 +36,7 @@ pub(crate) fn expand(planner: &Planner<'_>, statement: &mut Statement) -> Result
     if !found {
         return Ok(());
     }
-    let mut expander = Expander { planner, around: Vec::new(), failed: None };
+    let mut expander = Expander { planner, around: Withs::default(), failed: None };
     // Breaks only with an error, which the expander keeps.
     let _ = walk_mut(statement, &mut expander);
     match expander.failed {
@@ -59,8 +61,7 @@ fn argument(expr: &Expr) -> Option<&Function> {
 
 struct Expander<'a> {
     planner: &'a Planner<'a>,
-    /// The WITH clauses of the queries around.
-    around: Vec<Option<With>>,
+    around: Withs,
     failed: Option<Error>,
 }
 
@@ -68,12 +69,12 @@ impl VisitorMut for Expander<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.around.push(query.with.clone());
+        self.around.enter(query);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.around.pop();
+        self.around.leave();
         ControlFlow::Continue(())
     }
 
@@ -189,27 +190,103 @@ impl Expander<'_> {
     }
 }
 
+/// The WITH clauses of the queries around what is visited in a syntax tree.
+#[derive(Default)]
+pub(crate) struct Withs(Vec<Level>);
+
+struct Level {
+    with: Option<With>,
+    /// How many queries directly inside of this one have been entered: those of its WITH clause are
+    /// the first.
+    entered: usize,
+}
+
+impl Withs {
+    /// For `pre_visit_query`.
+    pub(crate) fn enter(&mut self, query: &Query) {
+        if let Some(around) = self.0.last_mut() {
+            around.entered = around.entered.saturating_add(1);
+        }
+        self.0.push(Level { with: query.with.clone(), entered: 0 });
+    }
+
+    /// For a query below this one that is no part of its WITH clause.
+    pub(crate) fn enter_below(&mut self, query: &Query) {
+        self.0.push(Level { with: query.with.clone(), entered: usize::MAX });
+    }
+
+    /// For `post_visit_query`.
+    pub(crate) fn leave(&mut self) {
+        self.0.pop();
+    }
+
+    /// What can be seen here, the outermost first: of a WITH clause, inside of one of its queries,
+    /// those before that.
+    fn visible(&self) -> Vec<&Cte> {
+        let mut all = Vec::new();
+        for (at, level) in self.0.iter().enumerate() {
+            let is_innermost = at + 1 == self.0.len();
+            let before = if is_innermost { usize::MAX } else { level.entered.saturating_sub(1) };
+            let ctes = level.with.iter().flat_map(|with| &with.cte_tables);
+            all.extend(ctes.take(before));
+        }
+        all
+    }
+
+    /// A WITH clause of what a FROM clause needs.
+    fn needed_by(&self, from: &[TableWithJoins]) -> Option<With> {
+        let mut wanted = Relations::default();
+        let _ = Visit::visit(&from.to_vec(), &mut wanted);
+        let mut needed = Vec::new();
+        for cte in self.visible().into_iter().rev() {
+            if wanted.0.contains(&cte.alias.name.value.to_lowercase()) {
+                let _ = Visit::visit(&cte.query, &mut wanted);
+                needed.push(cte.clone());
+            }
+        }
+        needed.reverse();
+        let recursive = self.0.iter().flat_map(|level| &level.with).any(|with| with.recursive);
+        let with_token = AttachedToken::empty();
+        (!needed.is_empty()).then_some(With { with_token, recursive, cte_tables: needed })
+    }
+}
+
+/// The names of relations, in lower case.
+#[derive(Default)]
+struct Relations(BTreeSet<String>);
+
+impl Visitor for Relations {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        if let [ObjectNamePart::Identifier(name)] = relation.0.as_slice() {
+            self.0.insert(name.value.to_lowercase());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses.
 pub(crate) fn columns_of(
     planner: &Planner<'_>,
-    around: &[Option<With>],
+    around: &Withs,
     item: SelectItem,
     from: &[TableWithJoins],
 ) -> Result<Vec<Column>> {
     let mut query = ast::select(vec![item], from.to_vec(), None)?;
-    for with in around.iter().flatten() {
-        match &mut query.with {
-            None => query.with = Some(with.clone()),
-            Some(all) => {
-                all.recursive |= with.recursive;
-                all.cte_tables.extend(with.cte_tables.iter().cloned());
-            }
-        }
-    }
+    query.with = around.needed_by(from);
     let mut statement = ast::statement(query, None);
-    planner.prepare(&mut statement)?;
-    let plan = planner.plan(statement, &Params::default())?;
-    Ok(plan.schema().columns())
+    // The queries of the WITH clause may ask for columns themselves, of those before them.
+    let text = statement.to_string();
+    if let Some(known) = planner.known_columns(&text) {
+        return known.ok_or_else(|| Error::plan(format!("the columns of {text} are not known")));
+    }
+    let columns = planner
+        .prepare(&mut statement)
+        .and_then(|()| planner.plan(statement, &Params::default()))
+        .map(|plan| plan.schema().columns());
+    planner.note_columns(text, columns.as_ref().ok());
+    columns
 }
 
 /// The columns in whose names the regular expression is found.

@@ -1,6 +1,6 @@
 //! From the syntax tree to DataFusion's logical plan, names resolved against one [`View`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
@@ -10,7 +10,7 @@ use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, SchemaProvider, TableFunctionArgs, TableProvider,
 };
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, TableReference, plan_datafusion_err};
+use datafusion::common::{Column, DFSchema, TableReference, plan_datafusion_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result as DfResult};
@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::checked_expr;
@@ -41,11 +42,22 @@ pub(crate) struct Planner<'a> {
     view: &'a View,
     state: &'a SessionState,
     depth: usize,
+    /// The columns of queries that rewrites have asked for, by their text; `None` of those that
+    /// cannot be planned.
+    columns: Mutex<HashMap<String, Option<Vec<Column>>>>,
 }
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(view: &'a View, state: &'a SessionState) -> Self {
-        Self { view, state, depth: 0 }
+        Self { view, state, depth: 0, columns: Mutex::default() }
+    }
+
+    pub(crate) fn known_columns(&self, query: &str) -> Option<Option<Vec<Column>>> {
+        self.columns.lock().get(query).cloned()
+    }
+
+    pub(crate) fn note_columns(&self, query: String, columns: Option<&Vec<Column>>) {
+        self.columns.lock().insert(query, columns.cloned());
     }
 
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
@@ -132,7 +144,7 @@ impl<'a> Planner<'a> {
             )));
         }
         let inside = self.view.inside(source);
-        let planner = Planner { view: &inside, state: self.state, depth: self.depth + 1 };
+        let planner = Planner { depth: self.depth + 1, ..Planner::new(&inside, self.state) };
         let mut query = statement::parse_query(&stored.sql)?;
         planner.prepare(&mut query)?;
         let mut plan = planner.plan(query, &Params::default())?;

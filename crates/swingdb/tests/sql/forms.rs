@@ -345,3 +345,43 @@ fn merged_columns_are_shown_as_in_duckdb() {
     let error = f.error("SELECT * EXCLUDE (nosuch) FROM a JOIN b USING (k)");
     assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
 }
+
+/// Which columns a relation has is asked for while the queries of a WITH clause are rewritten.
+#[test]
+fn rewrites_that_need_columns_work_in_with_clauses() {
+    let f = tables();
+    for (sql, expected) in [
+        (
+            "WITH x AS (SELECT * FROM t JOIN u USING (id)) SELECT * FROM x ORDER BY id",
+            "1|10|x|one 3|30|x|three",
+        ),
+        (
+            "WITH t AS (SELECT * FROM t NATURAL JOIN u) SELECT id, v FROM t ORDER BY id",
+            "1|one 3|three",
+        ),
+        (
+            "WITH x AS (SELECT max(COLUMNS(*)) FROM u), y AS (SELECT COLUMNS('^i') FROM x) FROM y",
+            "5",
+        ),
+        (
+            "WITH x AS (SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u AS t WHERE t.id = a / 10)) \
+             SELECT * FROM x ORDER BY id",
+            "1 3",
+        ),
+        (
+            "WITH RECURSIVE n AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM n WHERE id < 4), \
+             m AS (SELECT * FROM n JOIN u USING (id)) SELECT count(*), max(v) FROM m",
+            "2|three",
+        ),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+    // Each asks for the columns of all before it, but only once.
+    let mut long = "WITH x0 AS (SELECT id FROM t)".to_owned();
+    for i in 1..24 {
+        let before = i - 1;
+        let from = format!("x{before} JOIN (SELECT id FROM t) AS t USING (id)");
+        long += &format!(", x{i} AS (SELECT COLUMNS(*) FROM {from})");
+    }
+    assert_eq!(f.rows(&format!("{long} SELECT count(DISTINCT id) FROM x23")), ["4"]);
+}

@@ -27,11 +27,11 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, LimitClause,
     ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    TableAlias, TableFactor, UnaryOperator, Value, VisitorMut, WildcardAdditionalOptions, With,
+    TableAlias, TableFactor, UnaryOperator, Value, VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::error::{Error, Result};
-use crate::sql::columns::columns_of;
+use crate::sql::columns::{Withs, columns_of};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
@@ -40,7 +40,7 @@ const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 
 /// Applies all rewrites of the [module documentation](self). Names must be resolved.
 pub(crate) fn rewrite(planner: Option<&Planner<'_>>, statement: &mut Statement) -> Result<()> {
-    let mut rewriter = Rewriter { planner, around: Vec::new(), failed: None };
+    let mut rewriter = Rewriter { planner, around: Withs::default(), failed: None };
     // Breaks only with an error, which the rewriter keeps.
     let _ = walk_mut(statement, &mut rewriter);
     match rewriter.failed {
@@ -52,8 +52,7 @@ pub(crate) fn rewrite(planner: Option<&Planner<'_>>, statement: &mut Statement) 
 struct Rewriter<'a> {
     /// Knows the columns of relations.
     planner: Option<&'a Planner<'a>>,
-    /// The WITH clauses of the queries around.
-    around: Vec<Option<With>>,
+    around: Withs,
     failed: Option<Error>,
 }
 
@@ -80,7 +79,7 @@ impl VisitorMut for Rewriter<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.around.push(query.with.clone());
+        self.around.enter(query);
         order_by_all(query);
         let result =
             fetch(query).and_then(|()| joins::rewrite(query, &|factor| self.columns_of(factor)));
@@ -88,7 +87,7 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.around.pop();
+        self.around.leave();
         if let SetExpr::Values(values) = query.body.as_mut() {
             let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or_default();
             for column in 0..width {

@@ -13,10 +13,10 @@ use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, VisitorMut,
-    WildcardAdditionalOptions, With,
+    WildcardAdditionalOptions,
 };
 
-use crate::sql::columns::columns_of;
+use crate::sql::columns::{Withs, columns_of};
 use crate::sql::engine::{CATALOG, SCHEMA};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
@@ -24,7 +24,7 @@ use crate::sql::write::ast;
 
 /// Gives relations of subqueries that hide others names of their own.
 pub(crate) fn show_hidden(planner: &Planner<'_>, statement: &mut Statement) {
-    let known = |around: &[Option<With>], factor: &TableFactor| {
+    let known = |around: &Withs, factor: &TableFactor| {
         let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
         let from = [ast::from(factor.clone())];
         columns_of(planner, around, everything, &from).ok().map(names)
@@ -37,14 +37,14 @@ fn names(columns: Vec<Column>) -> Vec<String> {
 }
 
 /// The columns of a relation inside of queries with these WITH clauses, if they are known.
-type ColumnsOf<'a> = dyn Fn(&[Option<With>], &TableFactor) -> Option<Vec<String>> + 'a;
+type ColumnsOf<'a> = dyn Fn(&Withs, &TableFactor) -> Option<Vec<String>> + 'a;
 
 fn show(columns_of: &ColumnsOf<'_>, statement: &mut Statement) {
     // Neither walk ever breaks.
     let mut own = Own { depth: 0, names: BTreeSet::new() };
     let _ = walk_mut(statement, &mut own);
     let mut renamer =
-        Renamer { columns_of, around: vec![own.names], withs: Vec::new(), renamed: 0 };
+        Renamer { columns_of, around: vec![own.names], withs: Withs::default(), renamed: 0 };
     let _ = walk_mut(statement, &mut renamer);
 }
 
@@ -86,8 +86,7 @@ struct Renamer<'a> {
     columns_of: &'a ColumnsOf<'a>,
     /// The relations of each query around what is visited, the outermost first.
     around: Vec<BTreeSet<String>>,
-    /// Their WITH clauses.
-    withs: Vec<Option<With>>,
+    withs: Withs,
     renamed: usize,
 }
 
@@ -98,13 +97,13 @@ impl VisitorMut for Renamer<'_> {
         let mut names = BTreeSet::new();
         each_factor(&mut query.body, &mut |factor| names.extend(name_of(factor).map(folded)));
         self.around.push(names);
-        self.withs.push(query.with.clone());
+        self.withs.enter(query);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
         self.around.pop();
-        self.withs.pop();
+        self.withs.leave();
         ControlFlow::Continue(())
     }
 
@@ -126,7 +125,7 @@ impl Renamer<'_> {
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             self.rename_in(&mut cte.query);
         }
-        self.withs.push(query.with.clone());
+        self.withs.enter_below(query);
         let mut found = Vec::new();
         each_factor(&mut query.body, &mut |factor| {
             if let TableFactor::Derived { subquery, .. } = factor {
@@ -143,7 +142,7 @@ impl Renamer<'_> {
             found.push(Renamed { path: path_of(factor), old, new: new.clone(), columns });
             set_name(factor, new);
         });
-        self.withs.pop();
+        self.withs.leave();
         for renamed in &mut found {
             let _ = walk_mut(query, renamed);
         }
