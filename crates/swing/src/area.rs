@@ -109,7 +109,7 @@ pub(crate) struct State {
     pub reuse: u64,
     /// What is copied before it is stored to.
     pub ahead: Ahead,
-    /// In which planes most of a tracked area lies by turns.
+    /// To which plane the extents of a tracked area go by turns.
     pub alternation: Alternation,
     /// Extents being worked on outside the lock.
     pub busy: u32,

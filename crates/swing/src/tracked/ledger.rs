@@ -142,11 +142,12 @@ impl Core {
             .map(|e| self.plane_beside(state, extent, ExtentId(e?)));
         let frozen = self.states.get(extent) == FROZEN;
         let in_step = current.filter(|_| frozen).and_then(|c| in_step(state, extent, c));
-        let choice = match current.and_then(|current| self.crowd(state, extent, current)) {
-            _ if in_step.is_some() => in_step,
-            Some(crowd) => state.versions.peek_apart(extent, current, crowd),
-            None => state.versions.peek(&self.geometry, extent, current, beside),
-        };
+        let choice = in_step.or_else(|| {
+            match current.and_then(|current| self.crowd(state, extent, current)) {
+                Some(crowd) => state.versions.peek_apart(extent, current, crowd),
+                None => state.versions.peek(&self.geometry, extent, current, beside),
+            }
+        });
         let Some(choice) = choice else { return NO_PLANE };
         let len = u64::from(choice.plane + 1) * self.geometry.reserve().0;
         let long_enough = state.memory.as_ref().is_some_and(|memory| memory.len >= len);

@@ -15,8 +15,8 @@ use datafusion::common::{Column, TableReference};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    Statement, TableWithJoins, Value, Visit, Visitor, VisitorMut, WildcardAdditionalOptions, With,
-    helpers::attached_token::AttachedToken,
+    Statement, TableFactor, TableWithJoins, Value, Visit, Visitor, VisitorMut,
+    WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
 };
 
 use crate::error::{Error, ObjectKind, Result};
@@ -267,7 +267,7 @@ impl Visitor for Relations {
 }
 
 /// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses.
-pub(crate) fn columns_of(
+fn columns_of(
     planner: &Planner<'_>,
     around: &Withs,
     item: SelectItem,
@@ -287,6 +287,17 @@ pub(crate) fn columns_of(
         .map(|plan| plan.schema().columns());
     planner.note_columns(text, columns.as_ref().ok());
     columns
+}
+
+/// The names of a relation's columns, if it can be planned.
+pub(crate) fn names_of(
+    planner: &Planner<'_>,
+    around: &Withs,
+    factor: &TableFactor,
+) -> Option<Vec<String>> {
+    let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+    let columns = columns_of(planner, around, everything, &[ast::from(factor.clone())]).ok()?;
+    Some(columns.into_iter().map(|column| column.name).collect())
 }
 
 /// The columns in whose names the regular expression is found.

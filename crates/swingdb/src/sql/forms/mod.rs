@@ -27,11 +27,11 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, LimitClause,
     ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    TableAlias, TableFactor, UnaryOperator, Value, VisitorMut, WildcardAdditionalOptions,
+    TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 
 use crate::error::{Error, Result};
-use crate::sql::columns::{Withs, columns_of};
+use crate::sql::columns::{Withs, names_of};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
@@ -57,13 +57,6 @@ struct Rewriter<'a> {
 }
 
 impl Rewriter<'_> {
-    fn columns_of(&self, factor: &TableFactor) -> Option<Vec<String>> {
-        let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
-        let from = [ast::from(factor.clone())];
-        let columns = columns_of(self.planner?, &self.around, everything, &from).ok()?;
-        Some(columns.into_iter().map(|column| column.name).collect())
-    }
-
     fn keep(&mut self, result: Result<()>) -> ControlFlow<()> {
         match result {
             Ok(()) => ControlFlow::Continue(()),
@@ -81,8 +74,8 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.around.enter(query);
         order_by_all(query);
-        let result =
-            fetch(query).and_then(|()| joins::rewrite(query, &|factor| self.columns_of(factor)));
+        let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
+        let result = fetch(query).and_then(|()| joins::rewrite(query, &columns));
         self.keep(result)
     }
 

@@ -9,14 +9,12 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, VisitorMut,
-    WildcardAdditionalOptions,
 };
 
-use crate::sql::columns::{Withs, columns_of};
+use crate::sql::columns::{Withs, names_of};
 use crate::sql::engine::{CATALOG, SCHEMA};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
@@ -24,16 +22,7 @@ use crate::sql::write::ast;
 
 /// Gives relations of subqueries that hide others names of their own.
 pub(crate) fn show_hidden(planner: &Planner<'_>, statement: &mut Statement) {
-    let known = |around: &Withs, factor: &TableFactor| {
-        let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
-        let from = [ast::from(factor.clone())];
-        columns_of(planner, around, everything, &from).ok().map(names)
-    };
-    show(&known, statement);
-}
-
-fn names(columns: Vec<Column>) -> Vec<String> {
-    columns.into_iter().map(|column| column.name).collect()
+    show(&|around, factor| names_of(planner, around, factor), statement);
 }
 
 /// The columns of a relation inside of queries with these WITH clauses, if they are known.
