@@ -148,8 +148,10 @@ type Call<'a> = &'a mut dyn FnMut(*const iovec, usize, usize) -> ssize_t;
 
 fn fill_by_room(buffers: &Buffers, total: usize, source: Source, call: Call<'_>) -> ssize_t {
     let mut stack = [std::mem::MaybeUninit::<u8>::uninit(); SMALL];
-    let room = if total <= SMALL { std::ptr::null_mut() } else { keeping_errno(pool::take) };
-    if total > SMALL && room.is_null() {
+    // A stack may lie in an area, too.
+    let short = total <= SMALL && !tracked::is_tracked(stack.as_ptr().cast());
+    let room = if short { std::ptr::null_mut() } else { keeping_errno(pool::take) };
+    if !short && room.is_null() {
         return exposed(buffers, call);
     }
     let at = if room.is_null() { stack.as_mut_ptr().cast() } else { room };

@@ -46,6 +46,7 @@ pub mod waiting;
 pub use check::broken;
 pub use next::Next;
 pub use slot::{Slot, Use, again, telling_mask};
+pub use stacks::lend;
 
 /// Has the C library's functions that the handler of faults calls looked up before the first fault:
 /// looking up is not for signal handlers.

@@ -73,7 +73,8 @@ impl Slot {
         strict_assert!(self.len > 0 && matches!(self.place, Place::Itself), "replaced once");
         self.place = match self.len {
             _ if self.how == Use::Exposed || self.len > ROOM => Place::Exposed,
-            ..=SMALL => Place::Stack,
+            // A stack may lie in an area, too.
+            ..=SMALL if !tracked::is_tracked(self.stack.as_ptr().cast()) => Place::Stack,
             _ => match pool::take() {
                 room if room.is_null() => Place::Exposed,
                 room => Place::Room(room),

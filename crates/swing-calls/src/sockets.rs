@@ -158,8 +158,12 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, to: *mut msghdr, flags: c_int
             message = asked;
             (message.msg_iov, message.msg_iovlen) = (vectors.cast_mut(), count);
             (message.msg_name, message.msg_control) = (name, control);
+            // This stack may lie in an area.
+            let mut slot = Slot::new((&raw mut message).cast(), size_of::<msghdr>(), Use::Both);
             // SAFETY: a message whose buffers are as long as the program's.
-            unsafe { call(fd, &raw mut message, flags) }
+            let got = unsafe { call(fd, slot.at().cast(), flags) };
+            strict_assert!(slot.settle(got as i64), "a message of our own");
+            got
         };
         // SAFETY: the caller promised as many vectors as it says.
         let got = unsafe { fill(asked.msg_iov, asked.msg_iovlen, Source::Once, each) };

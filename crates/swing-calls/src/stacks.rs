@@ -2,6 +2,9 @@
 //! stores a frame there before any handler runs; where that faults it kills the process. So the
 //! kernel gets other memory of the same length, and the program is told of its own.
 //!
+//! A thread that runs on a stack in an area, as a coroutine's from `malloc`, cannot take a fault
+//! there either: [`lend`] gives it a stack for handlers that the program does not see.
+//!
 //! **Concurrency.** A stack is its thread's. **Fork.** The child's only thread keeps its copy.
 
 use std::cell::Cell;
@@ -35,12 +38,12 @@ impl Drop for Stack {
     fn drop(&mut self) {
         keeping_errno(|| {
             let call = own!(sigaltstack(*const stack_t, *mut stack_t) -> c_int);
-            let none = stack_t { ss_sp: null_mut(), ss_flags: SS_DISABLE, ss_size: 0 };
+            let other = without();
             // SAFETY: its own mapping. When the thread ends the kernel may still have it.
             unsafe {
                 let mut present: stack_t = std::mem::zeroed();
                 call(std::ptr::null(), &raw mut present);
-                if present.ss_sp == self.ours && call(&raw const none, null_mut()) != 0 {
+                if present.ss_sp == self.ours && call(&raw const other, null_mut()) != 0 {
                     // A handler is running on it: then it stays.
                     return;
                 }
@@ -52,6 +55,40 @@ impl Drop for Stack {
 
 thread_local! {
     static STACK: Cell<Option<Stack>> = const { Cell::new(None) };
+    /// What the kernel has as long as the program has set none.
+    static LENT: Cell<stack_t> = const { Cell::new(NONE) };
+}
+
+const NONE: stack_t = stack_t { ss_sp: null_mut(), ss_flags: SS_DISABLE, ss_size: 0 };
+/// `SS_AUTODISARM` of the kernel's interface.
+const FLAG_BITS: c_int = 1 << 31;
+
+/// What the kernel gets where the program has no stack.
+fn without() -> stack_t {
+    LENT.get()
+}
+
+/// Gives this thread a stack for signal handlers wherever the program has set none, so that stores
+/// are trapped on stacks in areas. The program is told of none.
+///
+/// # Safety
+/// Nobody else uses so many bytes there, as long as the thread lives.
+pub unsafe fn lend(at: *mut c_void, len: usize) {
+    strict_assert!(len >= libc::MINSIGSTKSZ, "room for a handler");
+    strict_assert!(!touches_area(at.cast(), len), "where the kernel can store");
+    keeping_errno(|| {
+        let call = own!(sigaltstack(*const stack_t, *mut stack_t) -> c_int);
+        let lent = stack_t { ss_sp: at, ss_flags: 0, ss_size: len };
+        let mut present = NONE;
+        LENT.set(lent);
+        // SAFETY: valid structures; the caller's promise.
+        unsafe {
+            let asked = call(std::ptr::null(), &raw mut present);
+            if asked == 0 && present.ss_flags & SS_DISABLE != 0 {
+                call(&raw const lent, null_mut());
+            }
+        }
+    });
 }
 
 /// The C library's function of this name; the stack, and what is told, may lie in an area.
@@ -70,8 +107,10 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: *const stack_t, old: *mut stack
             && touches_area(stack.ss_sp.cast(), stack.ss_size)
     });
     let stack = keeping_errno(|| moved.as_ref().and_then(Stack::new));
+    let lent = Some(without()).filter(|lent| !lent.ss_sp.is_null());
     let given = match (asked, &stack) {
         (Some(asked), Some(stack)) => Some(stack_t { ss_sp: stack.ours, ..asked }),
+        (Some(asked), None) if asked.ss_flags & !FLAG_BITS == SS_DISABLE => lent,
         _ => None,
     };
     let mut slots = [Slot::new(old.cast(), size_of::<stack_t>(), Use::Both)];
@@ -85,6 +124,8 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: *const stack_t, old: *mut stack
             let told = unsafe { &mut *told_at };
             if let Some(stack) = before.as_ref().filter(|s| s.ours == told.ss_sp) {
                 told.ss_sp = stack.theirs;
+            } else if lent.is_some_and(|lent| lent.ss_sp == told.ss_sp) {
+                *told = NONE;
             }
         }
         let changed = result == 0 && !new.is_null();

@@ -1,6 +1,6 @@
 //! `malloc` and its relatives, as C and POSIX define them.
 
-use crate::heap;
+use crate::{calls, heap};
 use libc::{c_int, c_void, size_t};
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};
@@ -63,6 +63,9 @@ fn own_free(block: *mut c_void) {
 #[inline(always)]
 fn get(len: usize, align: usize) -> *mut c_void {
     debug_assert!(align.is_power_of_two(), "alignments are checked before");
+    if heap::on_heap() {
+        return get_from_heap(len, align);
+    }
     let found = heap::with(|heap| {
         let len = ByteLen(len as u64);
         let grant = if align <= 16 {
@@ -84,7 +87,18 @@ fn get(len: usize, align: usize) -> *mut c_void {
     }
 }
 
+/// As [`get`], on a stack in the heap.
+#[cold]
+#[inline(never)]
+fn get_from_heap(len: usize, align: usize) -> *mut c_void {
+    calls::on_other_stack(|| get(len, align))
+}
+
+#[inline(always)]
 fn put(block: *mut c_void) {
+    if heap::on_heap() {
+        return put_from_heap(block);
+    }
     match heap::offset(block.cast()) {
         // In a forked child, and inside this library, blocks of the heap stay.
         Some(offset) => {
@@ -94,6 +108,13 @@ fn put(block: *mut c_void) {
         }
         None => own_free(block),
     }
+}
+
+/// As [`put`], on a stack in the heap.
+#[cold]
+#[inline(never)]
+fn put_from_heap(block: *mut c_void) {
+    calls::on_other_stack(|| put(block));
 }
 
 /// Where there is no memory for that, a block stays. Anything else is the program's mistake, and
@@ -155,7 +176,8 @@ pub unsafe extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
         let (start, end) = (AreaOffset(offset), AreaOffset(offset + len as u64));
         // Memory that does not exist yet reads as zeros.
         len >= 2 << 20
-            && heap::with(|heap| !heap.heap().area().any_present(&(start..end))) == Some(true)
+            && heap::with_any_stack(|heap| !heap.heap().area().any_present(&(start..end)))
+                == Some(true)
     });
     if !absent {
         debug_assert!(usable(block) >= len, "as long as was asked for");
@@ -183,8 +205,9 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, len: size_t) -> *mut c_void
     if let Some(offset) = heap::offset(block.cast()) {
         let stays = len <= has && len >= has / 2;
         let grows = len > has
-            && heap::with(|heap| heap.grow(AreaOffset(offset), ByteLen(len as u64)).is_some())
-                == Some(true);
+            && heap::with_any_stack(|heap| {
+                heap.grow(AreaOffset(offset), ByteLen(len as u64)).is_some()
+            }) == Some(true);
         if stays || grows {
             return block;
         }

@@ -1,6 +1,6 @@
 //! The one heap of the process: made by a constructor, paused around forks.
 
-use crate::ending;
+use crate::{calls, ending};
 use libc::{c_int, c_void};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -28,7 +28,9 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` on the heap; `None` when there is none, or this thread is inside already.
+/// Runs `work` on the heap; `None` when there is none, or this thread is inside already. Not on a
+/// stack in the heap: what closes an area to stores, as giving memory back does, must not store
+/// there itself.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&Malloc) -> R) -> Option<R> {
     // SAFETY: the heap is leaked, so it lives as long as the process.
@@ -44,6 +46,11 @@ pub(crate) fn with<R>(work: impl FnOnce(&Malloc) -> R) -> Option<R> {
     })
 }
 
+/// As [`with`], also on a stack in the heap.
+pub(crate) fn with_any_stack<R>(work: impl FnOnce(&Malloc) -> R) -> Option<R> {
+    if on_heap() { calls::on_other_stack(|| with(work)) } else { with(work) }
+}
+
 /// Whether this library is at work in this thread.
 pub(crate) fn is_inside() -> bool {
     INSIDE.with(Cell::get)
@@ -57,6 +64,18 @@ pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
         strict_assert!(inside.replace(before), "what was begun outside ends outside");
         result
     })
+}
+
+/// Whether this thread runs on a stack in the heap.
+#[inline(always)]
+pub(crate) fn on_heap() -> bool {
+    let here = 0_u8;
+    offset(&raw const here).is_some()
+}
+
+/// Whether there is a heap in an area, also a forked child's copy of one.
+pub(crate) fn exists() -> bool {
+    !ANY.load(Ordering::Relaxed).is_null()
 }
 
 /// The offset of an address in the heap's area.
@@ -154,7 +173,7 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     let heap = Box::into_raw(Box::new(malloc));
     ANY.store(heap, Ordering::SeqCst);
     HEAP.store(heap, Ordering::SeqCst);
-    crate::calls::begin();
+    calls::begin();
     Ok(())
 }
 
@@ -173,13 +192,14 @@ extern "C" fn end() {
     if LEAVING.swap(0, Ordering::SeqCst) != std::process::id() {
         return;
     }
-    outside(|| {
+    let leave = || {
         // SAFETY: as in `with`.
         let heap = unsafe { HEAP.load(Ordering::SeqCst).as_ref() };
         if let (Some(heap), Some(home)) = (heap, HOME.get()) {
             heap.heap().area().leave_namespace(home);
         }
-    });
+    };
+    outside(|| if on_heap() { calls::on_other_stack(leave) } else { leave() });
 }
 
 extern "C" fn before_fork() {
@@ -208,6 +228,7 @@ extern "C" fn in_child() {
     let pause = take_pause();
     strict_assert!(heap.is_null() == pause.is_none(), "the child's heap is whole, if it has one");
     strict_assert!(heap.is_null() || heap == ANY.load(Ordering::SeqCst), "there is one heap");
+    calls::in_child();
     // Nobody waits for it here; its locks stay as they are.
     std::mem::forget(pause);
 }

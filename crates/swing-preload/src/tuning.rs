@@ -11,7 +11,7 @@ use swing_malloc::MallocStats;
 const PARAMETERS: std::ops::RangeInclusive<c_int> = -8..=4;
 
 fn stats() -> MallocStats {
-    heap::with(|heap| heap.stats()).unwrap_or_default()
+    heap::with_any_stack(|heap| heap.stats()).unwrap_or_default()
 }
 
 /// glibc's `mallinfo2`: `arena` is what the allocator has taken for blocks, `uordblks` what the
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn mallinfo() -> libc::mallinfo {
 /// None needed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_trim(_pad: size_t) -> c_int {
-    let trimmed = heap::with(|heap| {
+    let trimmed = heap::with_any_stack(|heap| {
         let area = heap.heap().area();
         let before = area.stats().mapped;
         // What could not be given back for lack of memory stays where it was.

@@ -73,6 +73,10 @@ static int deeper(int depth) {
     room[0] = (char)depth;
     return room[0] + (depth > 0 ? deeper(depth + 1) : 0);
 }
+static void *overflows(void *unused) {
+    deeper(1);
+    return unused;
+}
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
@@ -109,6 +113,14 @@ int main(int argc, char **argv) {
         stack_in_the_heap();
         sigaction(SIGSEGV, &action, NULL);
         return deeper(1);
+    } else if (IS("overflow_on_it")) {
+        install(gives_up, 0);
+        return deeper(1);
+    } else if (IS("overflow_in_a_thread")) {
+        pthread_t thread;
+        install(gives_up, 0);
+        pthread_create(&thread, NULL, overflows, NULL);
+        pthread_join(thread, NULL);
     } else if (IS("told")) {
         struct sigaction action = {.sa_flags = SA_SIGINFO, .sa_sigaction = ends};
         sigaction(SIGSEGV, &action, NULL);

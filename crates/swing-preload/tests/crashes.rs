@@ -63,6 +63,8 @@ fn crashes_end_as_they_do_elsewhere() {
         "raises",
         "on_its_stack",
         "overflow",
+        "overflow_on_it",
+        "overflow_in_a_thread",
         "told",
         "leaves",
         "ignored",

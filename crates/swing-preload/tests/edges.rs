@@ -64,15 +64,6 @@ fn calls_with_odd_arguments_do_what_they_do_elsewhere() {
     }
 }
 
-/// Stops a thread of a test, also when it fails.
-struct AtTheEnd<'a>(&'a AtomicBool);
-
-impl Drop for AtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
-    }
-}
-
 /// The same while hooks come all the time: at least one before each call, and in the middle of
 /// calls, too.
 #[test]
@@ -84,7 +75,7 @@ fn calls_do_what_they_do_elsewhere_while_others_hook() {
     let name = AreaName::new("program").unwrap();
     let (done, hooks) = (AtomicBool::new(false), AtomicU32::new(0));
     let got = std::thread::scope(|scope| {
-        let _end = AtTheEnd(&done);
+        let _end = common::AtTheEnd(&done);
         scope.spawn(|| {
             while !done.load(SeqCst) {
                 hooks.fetch_add(u32::from(namespace.hook_live(&name).is_ok()), SeqCst);

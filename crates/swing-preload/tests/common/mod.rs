@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use swing::{AreaName, Namespace, Snapshot};
 
 /// The library, built beside the tests.
@@ -69,5 +70,14 @@ impl Drop for Ended {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Stops a thread of a test, also when it fails.
+pub struct AtTheEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }

@@ -40,6 +40,8 @@ use crate::sync::Mutex;
 
 /// The longest chain of handlers kept; the newest replaces the last beyond it.
 const MAX_CHAIN: usize = 8;
+/// About what the kernel stores on a stack before it calls a handler.
+const FRAME: usize = 4096;
 /// Threads that can be in a chained handler at once and still be told apart.
 const MAX_CRASHING: usize = 32;
 
@@ -225,6 +227,10 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, frame: usize
         if is_spent(link, &action) {
             break;
         }
+        if action.sa_flags & libc::SA_ONSTACK == 0 && !has_room(context) {
+            // The kernel could not have called it.
+            break;
+        }
         if let Some(slot) = slot {
             slot.word.store(thread << 8 | (link as u64 + 1), Ordering::Relaxed);
             slot.context.store(context as usize, Ordering::Relaxed);
@@ -239,6 +245,36 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, frame: usize
     }
     release(slot);
     default_action(signal, sent);
+}
+
+/// Whether the kernel could have called a handler on the interrupted stack. It has not overflowed
+/// where it bears stores of the kernel, for which a stack also grows.
+fn has_room(context: *mut c_void) -> bool {
+    let Some(top) = stack_pointer(context) else { return true };
+    let at = top.wrapping_sub(FRAME) & !7;
+    fault::prepare(at as *const u8, size_of::<u64>());
+    let unchanged: *const libc::sigset_t = std::ptr::null();
+    let (how, call) = (libc::SIG_BLOCK, libc::SYS_rt_sigprocmask);
+    // SAFETY: the kernel stores the present mask where its frame would have been, if it can.
+    unsafe { libc::syscall(call, how, unchanged, at, size_of::<u64>()) == 0 }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn stack_pointer(context: *mut c_void) -> Option<usize> {
+    // SAFETY: the kernel passes a valid context to a handler with SA_SIGINFO.
+    let registers = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    Some(registers[libc::REG_RSP as usize] as usize)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn stack_pointer(context: *mut c_void) -> Option<usize> {
+    // SAFETY: as above.
+    Some(unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.sp } as usize)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn stack_pointer(_context: *mut c_void) -> Option<usize> {
+    None
 }
 
 fn take_slot(thread: u64) -> Option<&'static Crashing> {
