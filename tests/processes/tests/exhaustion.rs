@@ -176,7 +176,7 @@ fn an_export_to_a_full_disk_leaves_nothing() {
     let home = Home::new();
     let database = Database::private_in(home.path()).unwrap();
     let con = database.connect();
-    con.query("CREATE TABLE t AS SELECT value AS id, uuid() AS s FROM range(100000)").unwrap();
+    con.query("CREATE TABLE t AS SELECT range AS id, uuid() AS s FROM range(100000)").unwrap();
     std::fs::write(disk.path().join("f.csv"), "old").unwrap();
     let mut errors = Vec::new();
     for name in ["f.csv", "f.parquet", "f.json", "f.arrow", "f.csv.gz"] {

@@ -15,7 +15,7 @@ fn make(home: &Home, rows: i64) -> Database {
     let database = Database::open_in(home.path(), "db").unwrap();
     let con = database.connect();
     con.query(&format!(
-        "CREATE TABLE t AS SELECT value AS id, value * 2 AS v FROM generate_series(1, {rows})"
+        "CREATE TABLE t AS SELECT i AS id, i * 2 AS v FROM generate_series(1, {rows}) AS i"
     ))
     .unwrap();
     database.share().unwrap();

@@ -63,6 +63,7 @@ impl<'a> Planner<'a> {
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
+        forms::name_series(statement);
         columns::expand(self, statement)?;
         idents::resolve(self, statement)?;
         rewrites::show_hidden(self, statement);

@@ -160,7 +160,7 @@ fn codecs_and_small_row_groups() {
 #[test]
 fn the_order_of_rows_survives() {
     let place = Place::new();
-    place.run("CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 300000)");
+    place.run("CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 300000) AS value");
     for file in ["f.parquet", "f.csv", "f.arrow", "f.json"] {
         place
             .con

@@ -6,7 +6,7 @@ use swingdb::Error;
 #[test]
 fn fractions_inside_are_rounded() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT [value + 0.5, NULL] AS l, value * 0.75 AS d FROM range(3)");
+    f.run("CREATE TABLE t AS SELECT [range + 0.5, NULL] AS l, range * 0.75 AS d FROM range(3)");
     for (sql, expected) in [
         ("SELECT CAST([1.5] AS INT[])", "[2]"),
         ("SELECT TRY_CAST([1.5, 2.5] AS INT[])", "[2, 3]"),
@@ -56,7 +56,7 @@ fn text_as_times() {
         ("SELECT TIMESTAMP '2024-03-15 05:00' < '2024-03-15 05:01'", "true"),
         ("SELECT CAST('2024-03-15 05:00' AS DATE)", "2024-03-15"),
         ("SELECT TRY_CAST('2024-03-15 05' AS TIMESTAMP) IS NULL", "true"),
-        ("SELECT count(*) FROM range(3) WHERE TRY_CAST(value::VARCHAR AS TIME) IS NULL", "3"),
+        ("SELECT count(*) FROM range(3) WHERE TRY_CAST(range::VARCHAR AS TIME) IS NULL", "3"),
     ] {
         assert_eq!(f.value(sql), expected, "{sql}");
     }

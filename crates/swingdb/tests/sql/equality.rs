@@ -147,7 +147,7 @@ fn keys_of_tables() {
     f.error("INSERT INTO k SELECT x, 'twice' FROM a WHERE i IN (1, 2)");
     // More rows than one segment, in ascending order: the quick ways to tell keys apart.
     f.run("CREATE TABLE many (x DOUBLE UNIQUE)");
-    f.run("INSERT INTO many SELECT CAST(value AS DOUBLE) FROM range(200000)");
+    f.run("INSERT INTO many SELECT CAST(range AS DOUBLE) FROM range(200000)");
     f.error("INSERT INTO many SELECT x FROM a WHERE i = 2");
     f.run("INSERT INTO many VALUES (-1.5)");
 }
@@ -278,7 +278,7 @@ fn decimals_beside_floating_point() {
         assert_eq!(f.rows(&sql).join(" "), expected, "{sql}");
     }
     assert_eq!(f.value("SELECT typeof(coalesce(max(x), 0.5)) FROM t"), "DOUBLE");
-    f.run("CREATE TABLE many AS SELECT CAST(value AS DOUBLE) / 8 AS x FROM range(1000000)");
+    f.run("CREATE TABLE many AS SELECT CAST(range AS DOUBLE) / 8 AS x FROM range(1000000)");
     let plan = f.rows("EXPLAIN SELECT * FROM many WHERE x BETWEEN 100.5 AND 200.25").join("\n");
     assert!(plan.contains("segments=1 of 8"), "{plan}");
 }
@@ -288,7 +288,7 @@ fn decimals_beside_floating_point() {
 #[test]
 fn bounds_of_segments_know_of_signs() {
     let f = numbers();
-    f.run("CREATE TABLE t AS SELECT value AS n, CAST(value AS DOUBLE) AS x FROM range(300000)");
+    f.run("CREATE TABLE t AS SELECT range AS n, CAST(range AS DOUBLE) AS x FROM range(300000)");
     let check = |signed: &[i64], what: &str| {
         let nans = signed.len() as i64;
         let count = |condition| f.value(&format!("SELECT count(*) FROM t WHERE {condition}"));

@@ -42,6 +42,38 @@ fn merged_columns_of_outer_joins() {
 }
 
 #[test]
+fn a_series_is_a_column_of_its_name() {
+    let f = fixture();
+    for (sql, name, expected) in [
+        ("SELECT * FROM range(3)", "range", "0 1 2"),
+        ("SELECT * FROM generate_series(1, 2)", "generate_series", "1 2"),
+        ("FROM range(2) AS i", "i", "0 1"),
+        ("SELECT * FROM range(2) AS t(i)", "i", "0 1"),
+        ("SELECT range.range FROM range(4) WHERE range > 2", "range", "3"),
+    ] {
+        let result = f.run(sql);
+        assert_eq!(result.schema().field(0).name(), name, "{sql}");
+        assert_eq!(rows(result).unwrap().join(" "), expected, "{sql}");
+    }
+}
+
+#[test]
+fn a_table_is_a_query() {
+    let f = tables();
+    for (sql, expected) in [
+        ("TABLE u", "1|one 3|three 5|five"),
+        ("SELECT count(*) FROM (TABLE u)", "3"),
+        ("TABLE u UNION ALL TABLE main.u ORDER BY id LIMIT 3", "1|one 1|one 3|three"),
+        ("WITH q AS (TABLE u) TABLE q ORDER BY id", "1|one 3|three 5|five"),
+        ("SELECT id AS table FROM u WHERE id = 1", "1"),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+    f.run("CREATE TABLE copied AS TABLE u");
+    assert_eq!(f.value("SELECT count(*) FROM copied"), "3");
+}
+
+#[test]
 fn merged_columns_are_the_left_ones() {
     let f = tables();
     // The right table comes first in the alphabet.
@@ -107,7 +139,7 @@ fn comparisons_with_all_elements_of_a_subquery() {
 #[test]
 fn samples_are_samples() {
     let f = fixture();
-    f.run("CREATE TABLE n AS SELECT value AS i FROM range(100000)");
+    f.run("CREATE TABLE n AS SELECT range AS i FROM range(100000)");
     let count = |sql: &str| f.value(sql).parse::<u64>().unwrap();
     let tenth = count("SELECT count(*) FROM n TABLESAMPLE 10 PERCENT");
     assert!((8_000..12_000).contains(&tenth), "{tenth}");
@@ -189,7 +221,7 @@ fn casts_round_and_timestamps_read_back() {
     ] {
         assert_eq!(f.value(&format!("SELECT {expression}")), expected, "{expression}");
     }
-    f.run("CREATE TABLE t AS SELECT value / 10.0 AS d FROM range(30)");
+    f.run("CREATE TABLE t AS SELECT range / 10.0 AS d FROM range(30)");
     assert_eq!(f.value("SELECT sum(CAST(d AS INT)), count(DISTINCT d::INT) FROM t"), "45|4");
     assert_eq!(
         f.rows("SELECT d::INT AS i, count(*) FROM t GROUP BY i ORDER BY i").join(" "),
@@ -299,7 +331,7 @@ fn what_describes_tables_uses_sql() {
     let summary = f.rows("SUMMARIZE t");
     assert_eq!(summary.len(), 3);
     let doubles = f.database.connect();
-    doubles.query("CREATE TABLE d AS SELECT value / 4.0::DOUBLE AS x FROM range(8)").unwrap();
+    doubles.query("CREATE TABLE d AS SELECT range / 4.0::DOUBLE AS x FROM range(8)").unwrap();
     let summary = rows(doubles.query("SUMMARIZE d").unwrap()).unwrap();
     assert_eq!(summary, ["x|DOUBLE|0.0|1.75|8|0.875|8|0"]);
 }

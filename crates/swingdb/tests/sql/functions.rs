@@ -129,7 +129,7 @@ fn bits_and_signs() {
 fn padding_to_less_than_nothing() {
     let f = fixture();
     f.run("CREATE TABLE t (n INT, s VARCHAR, d DOUBLE)");
-    f.run("INSERT INTO t SELECT value - 2, 'x' || value, value FROM range(4)");
+    f.run("INSERT INTO t SELECT range - 2, 'x' || range, range FROM range(4)");
     for function in ["lpad", "rpad"] {
         let sql = format!("SELECT {function}(s, n), {function}(s, n, 'ab') FROM t ORDER BY n");
         assert_eq!(f.rows(&sql), ["|", "|", "|", "x|x"], "{sql}");

@@ -12,7 +12,7 @@ const ENDLESS: &str = "SELECT count(*) FROM n a JOIN n b ON a.v * b.v % 7 < b.v 
 
 fn many_rows() -> Fixture {
     let f = fixture();
-    f.run("CREATE TABLE n AS SELECT value AS v FROM generate_series(1, 300000)");
+    f.run("CREATE TABLE n AS SELECT value AS v FROM generate_series(1, 300000) AS value");
     f
 }
 

@@ -7,7 +7,7 @@ const ROWS: i64 = 500_000;
 #[test]
 fn later_statements_do_not_disturb_a_running_result() {
     let f = fixture();
-    f.run(&format!("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, {ROWS})"));
+    f.run(&format!("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, {ROWS}) AS value"));
     let mut running = f.con.query("SELECT n FROM t").unwrap();
     let first = running.next().unwrap().unwrap();
     f.run("UPDATE t SET n = -1");
@@ -42,7 +42,7 @@ fn other_connections_see_what_is_committed() {
 #[test]
 fn a_result_outlives_connection_and_database() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 100000)");
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 100000) AS value");
     let result = f.run("SELECT n FROM t ORDER BY n DESC");
     drop(f);
     let rows = rows(result).unwrap();
@@ -52,7 +52,7 @@ fn a_result_outlives_connection_and_database() {
 #[test]
 fn a_table_scan_is_views_of_the_same_memory() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 200000)");
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 200000) AS value");
     let address = |batch: &arrow::array::RecordBatch| {
         batch.column(0).to_data().buffers()[0].as_ptr() as usize
     };

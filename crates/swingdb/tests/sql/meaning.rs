@@ -222,12 +222,12 @@ fn joins_of_tables_whose_columns_have_the_same_names() {
     f.run("CREATE TABLE t (c0 INT, c1 VARCHAR, c2 SMALLINT, c3 DECIMAL(9, 2))");
     f.run(
         "INSERT INTO t SELECT value % 5 + 1, 'row ' || value, value % 4 - 3, value * 0.25 - 2.75 \
-         FROM range(7)",
+         FROM range(7) AS value",
     );
     f.run("CREATE TABLE v (c0 INT, c1 VARCHAR, c2 UTINYINT, c3 INT)");
     f.run(
         "INSERT INTO v SELECT value % 100 - 3, 'other ' || value, value % 90, value % 7 - 3 \
-         FROM range(300)",
+         FROM range(300) AS value",
     );
     for join in ["JOIN", "LEFT JOIN"] {
         for kept in ["a.*", "a.c0", "b.*", "a.*, v.*", "a.c3"] {
@@ -252,9 +252,9 @@ fn joins_of_tables_whose_columns_have_the_same_names() {
 #[test]
 fn a_semi_join_hands_conditions_to_the_column_it_joins_by() {
     let f = fixture();
-    f.run("CREATE TABLE a AS SELECT value AS id, value % 10 AS k FROM range(1000)");
-    f.run("CREATE TABLE b AS SELECT value + 500 AS foo, value AS id FROM range(400)");
-    f.run("CREATE TABLE c AS SELECT value + 600 AS id FROM range(5)");
+    f.run("CREATE TABLE a AS SELECT range AS id, range % 10 AS k FROM range(1000)");
+    f.run("CREATE TABLE b AS SELECT range + 500 AS foo, range AS id FROM range(400)");
+    f.run("CREATE TABLE c AS SELECT range + 600 AS id FROM range(5)");
     let sql = "SELECT a.id FROM c JOIN (SELECT * FROM a WHERE id IN (SELECT foo FROM b)) AS a \
                ON a.id = c.id ORDER BY 1";
     assert_eq!(f.rows(sql), ["600", "601", "602", "603", "604"]);
@@ -302,7 +302,7 @@ fn limits_keep_the_order_of_what_is_one_constant_a_branch() {
 #[test]
 fn order_by_all_columns() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT 3 - value / 2 AS a, 9 - value AS b FROM range(4)");
+    f.run("CREATE TABLE t AS SELECT 3 - range / 2 AS a, 9 - range AS b FROM range(4)");
     assert_eq!(f.rows("SELECT a, b FROM t ORDER BY ALL"), ["2|6", "2|7", "3|8", "3|9"]);
     assert_eq!(f.rows("SELECT * FROM t ORDER BY ALL DESC"), ["3|9", "3|8", "2|7", "2|6"]);
     assert_eq!(f.rows("SELECT b FROM t UNION SELECT 1 ORDER BY ALL"), ["1", "6", "7", "8", "9"]);
@@ -422,7 +422,7 @@ fn a_value_that_no_row_gives_is_null() {
 #[test]
 fn intervals_are_ranked() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT INTERVAL (value) DAY AS i FROM range(3)");
+    f.run("CREATE TABLE t AS SELECT INTERVAL (range) DAY AS i FROM range(3)");
     assert_eq!(f.rows("SELECT rank() OVER (ORDER BY i) FROM t ORDER BY 1"), ["1", "2", "3"]);
 }
 

@@ -6,7 +6,7 @@ use swingdb::Error;
 #[test]
 fn a_result_that_does_not_fit_is_refused_before_it_is_made() {
     let f = fixture();
-    f.run("CREATE TABLE n AS SELECT value AS v FROM range(3000)");
+    f.run("CREATE TABLE n AS SELECT range AS v FROM range(3000)");
     f.run("SET memory_limit = '100MB'");
     for (sql, needed) in [
         ("SELECT len(range(10000000000))", 80_000_000_000),
@@ -42,7 +42,7 @@ fn a_result_that_does_not_fit_is_refused_before_it_is_made() {
 #[test]
 fn what_fits_is_computed() {
     let f = fixture();
-    f.run("CREATE TABLE n AS SELECT value AS v, value::VARCHAR AS s FROM range(3000)");
+    f.run("CREATE TABLE n AS SELECT range AS v, range::VARCHAR AS s FROM range(3000)");
     f.run("SET memory_limit = '100MB'");
     for (sql, value) in [
         ("SELECT len(range(1000000))", "1000000"),
@@ -63,7 +63,7 @@ fn what_fits_is_computed() {
 #[test]
 fn more_text_than_one_array_holds_is_an_error() {
     let f = fixture();
-    f.run("CREATE TABLE n AS SELECT value AS v FROM range(3000)");
+    f.run("CREATE TABLE n AS SELECT range AS v FROM range(3000)");
     f.run("SET memory_limit = '1TB'");
     for sql in [
         "SELECT sum(length(repeat('x', 1000000 + v))) FROM n",

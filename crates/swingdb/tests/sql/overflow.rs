@@ -212,7 +212,7 @@ fn sums_against_wider_arithmetic() {
         f.run(&format!(
             "CREATE OR REPLACE TABLE t AS SELECT value % {groups} AS g, \
              CASE WHEN value % 7 = 0 THEN NULL ELSE value * 1000003 - 70000000000 END AS a \
-             FROM generate_series(1, 200000)"
+             FROM generate_series(1, 200000) AS value"
         ));
         let (mut totals, mut counts) = (vec![0i128; groups as usize], vec![0; groups as usize]);
         for value in 1..=200_000i128 {
@@ -247,7 +247,7 @@ fn names_and_types_of_columns_stay() {
     assert!(fields.iter().all(|field| field.ends_with("Int32")), "{fields:?}");
     assert_eq!(rows(result).unwrap(), ["3|2|-1"]);
     // The order of a column is the order of what is added to it.
-    f.run("CREATE TABLE s AS SELECT value AS n FROM generate_series(1, 300000) ORDER BY value");
+    f.run("CREATE TABLE s AS SELECT i AS n FROM generate_series(1, 300000) AS i ORDER BY i");
     let plan = f.rows("EXPLAIN SELECT n + 1 AS m FROM s ORDER BY m").join("\n");
     assert!(!plan.contains("SortExec"), "{plan}");
 }

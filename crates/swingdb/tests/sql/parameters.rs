@@ -6,7 +6,7 @@ use swingdb::{Error, Value};
 #[test]
 fn by_position_by_number_and_by_name() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 100)");
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 100) AS value");
     let run = |sql: &str, values: &[Value]| rows(f.con.execute(sql, values).unwrap()).unwrap();
     assert_eq!(
         run("SELECT count(*) FROM t WHERE n > ? AND n <= ?", &[10.into(), 20.into()]),
@@ -43,7 +43,7 @@ fn every_type_keeps_its_value() {
 #[test]
 fn in_limit_case_and_subqueries() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 10)");
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 10) AS value");
     let sql = "SELECT n FROM t WHERE n IN (SELECT n FROM t WHERE n < ?) \
          ORDER BY CASE WHEN n = ? THEN 0 ELSE n END LIMIT ?";
     let result = f.con.execute(sql, &[5.into(), 3.into(), 2.into()]).unwrap();

@@ -37,7 +37,7 @@ fn joins_windows_and_common_table_expressions() {
 #[test]
 fn counts_and_bounds_need_no_scan() {
     let f = fixture();
-    f.run("CREATE TABLE n AS SELECT value AS v FROM generate_series(1, 300000)");
+    f.run("CREATE TABLE n AS SELECT value AS v FROM generate_series(1, 300000) AS value");
     let plan = analyzed(&f, "SELECT count(*), min(v), max(v) FROM n");
     assert!(!plan.contains("DataSourceExec: table"), "{plan}");
     assert_eq!(f.value("SELECT count(*), min(v), max(v) FROM n"), "300000|1|300000");
@@ -113,7 +113,7 @@ fn what_does_not_fit_is_an_error_and_not_a_wrong_number() {
 #[test]
 fn a_memory_limit_is_an_error_of_its_own() {
     let f = fixture();
-    f.run("CREATE TABLE n AS SELECT value AS v FROM generate_series(1, 400000)");
+    f.run("CREATE TABLE n AS SELECT value AS v FROM generate_series(1, 400000) AS value");
     f.run("SET memory_limit = '1MB'");
     let error = f.error("SELECT a.v FROM n a JOIN n b ON a.v = b.v + 1 ORDER BY a.v");
     assert!(matches!(error, Error::OutOfMemory { .. }), "{error:?}");
@@ -136,15 +136,10 @@ fn views_see_the_tables_as_they_are_now() {
 fn a_join_of_many_tables_is_reordered_and_right() {
     let f = fixture();
     f.run(
-        "CREATE TABLE big AS SELECT value AS id, value % 1000 AS mid FROM generate_series(1, \
-        50000)",
+        "CREATE TABLE big AS SELECT i AS id, i % 1000 AS mid FROM generate_series(1, 50000) AS i",
     );
-    f.run(
-        "CREATE TABLE mid AS SELECT value AS id, value % 10 AS small FROM generate_series(0, 999)",
-    );
-    f.run(
-        "CREATE TABLE small AS SELECT value AS id, 'n' || value AS name FROM generate_series(0, 9)",
-    );
+    f.run("CREATE TABLE mid AS SELECT i AS id, i % 10 AS small FROM generate_series(0, 999) AS i");
+    f.run("CREATE TABLE small AS SELECT i AS id, 'n' || i AS name FROM generate_series(0, 9) AS i");
     let sql = "SELECT name, count(*) FROM big, mid, small \
          WHERE big.mid = mid.id AND mid.small = small.id AND name = 'n3' GROUP BY name";
     assert_eq!(f.rows(sql), ["n3|5000"]);
@@ -164,16 +159,16 @@ fn joins_on_computed_keys_know_how_few_there_are() {
     let f = fixture();
     f.run(
         "CREATE TABLE cells AS SELECT value AS id, (value / 6) * 0.5 AS south, \
-         (value % 6) * 0.5 AS west FROM generate_series(0, 23)",
+         (value % 6) * 0.5 AS west FROM generate_series(0, 23) AS value",
     );
     f.run(
-        "CREATE TABLE weather AS SELECT c.id, h.value AS hour, c.id * 100 + h.value AS rain \
+        "CREATE TABLE weather AS SELECT c.id, h.h AS hour, c.id * 100 + h.h AS rain \
          FROM cells c, generate_series(0, 335) h",
     );
     f.run(
         "CREATE TABLE reports AS SELECT value AS n, value % 336 AS hour, \
          (value * 7919 % 10007) / 10007e0 * 3 AS x, (value * 104729 % 10009) / 10009e0 * 2 AS y \
-         FROM generate_series(1, 200000)",
+         FROM generate_series(1, 200000) AS value",
     );
     let sql = "SELECT count(*), sum(rain), sum(n) FROM reports r \
                JOIN cells c ON CAST(floor(r.x / 0.5) AS INT) = CAST(round(c.west / 0.5) AS INT) \

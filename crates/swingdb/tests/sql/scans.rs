@@ -126,7 +126,7 @@ fn scans_equal_a_naive_filter() {
 #[test]
 fn segments_are_ruled_out_by_conditions_orders_and_joins() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n, value * 2 AS m FROM generate_series(1, 1500000)");
+    f.run("CREATE TABLE t AS SELECT i AS n, i * 2 AS m FROM generate_series(1, 1500000) AS i");
     let plan = analyzed(&f, "SELECT sum(m) FROM t WHERE n BETWEEN 700000 AND 700100");
     assert!(plan.contains("segments=1 of 12"), "{plan}");
     let plan = analyzed(&f, "SELECT * FROM t ORDER BY m DESC LIMIT 3");
@@ -149,7 +149,7 @@ fn metric(plan: &str, name: &str) -> u64 {
 #[test]
 fn a_limit_reads_little() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1500000)");
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1500000) AS value");
     let plan = analyzed(&f, "SELECT * FROM t LIMIT 10");
     assert!(metric(&plan, "morsels_read=") <= 2, "{plan}");
     assert_eq!(f.rows("SELECT n FROM t LIMIT 10").len(), 10);
@@ -162,8 +162,8 @@ fn a_limit_reads_little() {
 #[test]
 fn a_limit_takes_the_rows_in_the_order_of_their_insertion() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 600000)");
-    f.run("INSERT INTO t SELECT value FROM generate_series(600001, 700000)");
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 600000) AS value");
+    f.run("INSERT INTO t SELECT value FROM generate_series(600001, 700000) AS value");
     f.run("CREATE VIEW v AS SELECT n * 10 AS tens FROM t");
     let all = |from: i64, step: usize, until: i64| {
         (from..=until).step_by(step).map(|n| n.to_string()).collect::<Vec<_>>()
@@ -188,7 +188,7 @@ fn a_limit_takes_the_rows_in_the_order_of_their_insertion() {
 #[test]
 fn a_limit_counts_the_rows_that_fulfil_the_condition() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n, value % 7 AS m FROM generate_series(1, 400000)");
+    f.run("CREATE TABLE t AS SELECT i AS n, i % 7 AS m FROM generate_series(1, 400000) AS i");
     f.run("DELETE FROM t WHERE n % 3 = 0");
     for threads in [1, 2] {
         f.run(&format!("SET threads = {threads}"));
@@ -209,7 +209,7 @@ fn a_limit_counts_the_rows_that_fulfil_the_condition() {
 #[test]
 fn conditions_that_may_fail_see_only_rows_that_the_others_leave() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n, value % 10 AS m FROM generate_series(1, 100000)");
+    f.run("CREATE TABLE t AS SELECT i AS n, i % 10 AS m FROM generate_series(1, 100000) AS i");
     for (sql, expected) in [
         ("SELECT count(*) FROM t WHERE 100 / m > 30 AND m <> 0", "30000"),
         ("SELECT count(*) FROM t WHERE m <> 0 AND 100 / m > 30", "30000"),
@@ -225,9 +225,9 @@ fn keys_of_a_join_leave_out_rows_of_the_other_side() {
     let f = fixture();
     f.run(
         "CREATE TABLE t AS SELECT value * 7 % 400009 AS k, value AS v \
-         FROM generate_series(1, 400000)",
+         FROM generate_series(1, 400000) AS value",
     );
-    f.run("CREATE TABLE few AS SELECT value * 1000 AS k FROM generate_series(1, 200)");
+    f.run("CREATE TABLE few AS SELECT value * 1000 AS k FROM generate_series(1, 200) AS value");
     let sql = "SELECT count(*), sum(v) FROM t JOIN few USING (k)";
     let (mut count, mut sum) = (0, 0);
     for v in 1..=400_000i64 {
@@ -245,8 +245,8 @@ fn keys_of_a_join_leave_out_rows_of_the_other_side() {
 fn rows_in_order_need_no_sort() {
     let f = fixture();
     f.run(
-        "CREATE TABLE t AS SELECT value AS n, value % 7 AS m FROM generate_series(1, 300000) \
-         ORDER BY value",
+        "CREATE TABLE t AS SELECT i AS n, i % 7 AS m FROM generate_series(1, 300000) AS i \
+         ORDER BY i",
     );
     let plan = f.rows("EXPLAIN SELECT n, m FROM t ORDER BY n").join("\n");
     assert!(!plan.contains("SortExec"), "{plan}");

@@ -81,7 +81,7 @@ fn settings_are_set_shown_and_reset() {
 #[test]
 fn explain_shows_plans_and_analyze_figures() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1000)");
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1000) AS value");
     let plan = f.rows("EXPLAIN SELECT sum(n) FROM t WHERE n > 10").join("\n");
     assert!(
         plan.contains("DataSourceExec: table=main.t, segments=1 of 1, projection=[n]"),
@@ -94,7 +94,7 @@ fn explain_shows_plans_and_analyze_figures() {
 #[test]
 fn explaining_a_change_changes_nothing() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 10)");
+    f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 10) AS value");
     f.rows("EXPLAIN DELETE FROM t WHERE n > 3");
     f.rows("EXPLAIN ANALYZE UPDATE t SET n = 0");
     assert_eq!(f.value("SELECT count(*), max(n) FROM t"), "10|10");

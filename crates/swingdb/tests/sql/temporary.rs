@@ -7,7 +7,7 @@ use super::common::{fixture, rows};
 #[test]
 fn tables_of_one_session() {
     let f = fixture();
-    f.run("CREATE TABLE t AS SELECT value AS id FROM range(5)");
+    f.run("CREATE TABLE t AS SELECT range AS id FROM range(5)");
     f.run("CREATE TEMP TABLE picked AS SELECT id FROM t WHERE id > 2");
     f.run("CREATE TEMPORARY TABLE notes (id INT PRIMARY KEY, note VARCHAR DEFAULT 'none')");
     f.run("INSERT INTO notes (id) SELECT id FROM picked");

@@ -42,7 +42,7 @@ fn every_statement_that_writes_passes() {
     db.run("INSERT INTO stock VALUES (1, 10, 2), (2, 20, 0)");
     let check = ["CHECK constraint"];
     for sql in [
-        "INSERT INTO stock SELECT value + 10, -value, 0 FROM range(100000)",
+        "INSERT INTO stock SELECT range + 10, -range, 0 FROM range(100000)",
         "INSERT INTO stock VALUES (1, -1, 0) ON CONFLICT (id) DO UPDATE \
          SET pieces = excluded.pieces",
         "INSERT INTO stock VALUES (3, -1, 0) ON CONFLICT DO NOTHING",

@@ -110,7 +110,7 @@ fn drops() {
 
 #[test]
 fn clones_share_and_part() {
-    let db = Db::with("CREATE TABLE t AS SELECT value AS a FROM range(200000)");
+    let db = Db::with("CREATE TABLE t AS SELECT range AS a FROM range(200000)");
     db.run("CREATE TABLE c CLONE t");
     db.run("UPDATE c SET a = -1 WHERE a = 5; DELETE FROM t WHERE a = 6");
     db.check("SELECT count(*), count(*) FILTER (WHERE a = -1) FROM c", &["200000|1"]);
@@ -130,7 +130,7 @@ fn clones_of_attached_snapshots() {
     let origin = Database::open_in(home.path(), "origin").unwrap();
     let writer = origin.connect();
     writer.query("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR)").unwrap();
-    writer.query("INSERT INTO t SELECT value, 'row ' || value FROM range(150000)").unwrap();
+    writer.query("INSERT INTO t SELECT range, 'row ' || range FROM range(150000)").unwrap();
     origin.share().unwrap();
 
     let mine = Database::private_in(home.path()).unwrap();
@@ -160,7 +160,7 @@ fn a_snapshot_is_written_to() {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let origin = Database::open_in(home.path(), "origin").unwrap();
     let writer = origin.connect();
-    writer.query("CREATE TABLE t AS SELECT value AS a FROM range(1000)").unwrap();
+    writer.query("CREATE TABLE t AS SELECT range AS a FROM range(1000)").unwrap();
     origin.share().unwrap();
     let snapshot = Database::snapshot_in(home.path(), "origin").unwrap();
     let con = snapshot.connect();

@@ -79,7 +79,8 @@ fn every_example_does_what_the_page_says() {
 fn elsewhere(db: &Db) -> Database {
     let database = Database::open_in(db.home.path(), "elsewhere").unwrap();
     let con = database.connect();
-    con.query("CREATE TABLE measurements AS SELECT value AS id, value FROM range(3)").unwrap();
+    con.query("CREATE TABLE measurements AS SELECT range AS id, range AS value FROM range(3)")
+        .unwrap();
     database.share().unwrap();
     database
 }

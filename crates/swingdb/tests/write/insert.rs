@@ -32,7 +32,7 @@ fn from_queries() {
 
 #[test]
 fn a_table_inserted_into_itself_doubles() {
-    let db = Db::with("CREATE TABLE t AS SELECT value AS a FROM range(100000)");
+    let db = Db::with("CREATE TABLE t AS SELECT range AS a FROM range(100000)");
     for rows in [100_000, 200_000, 400_000] {
         assert_eq!(db.run("INSERT INTO t SELECT * FROM t"), rows);
     }
@@ -82,7 +82,7 @@ fn what_does_not_fit_is_an_error_that_names_it() {
     db.fails("INSERT INTO t (n) VALUES (12345.6)", &["column \"n\"", "12345.6"]);
     db.fails("INSERT INTO t (u) VALUES (-1)", &["column \"u\"", "-1"]);
     db.fails("INSERT INTO t (b) VALUES ('maybe')", &["column \"b\"", "maybe"]);
-    db.fails("INSERT INTO t (a) SELECT value FROM range(300)", &["column \"a\"", "128"]);
+    db.fails("INSERT INTO t (a) SELECT range FROM range(300)", &["column \"a\"", "128"]);
     assert!(matches!(db.error("INSERT INTO t (a) VALUES (1000)"), Error::Conversion { .. }));
     db.check("SELECT count(*) FROM t", &["0"]);
 }
@@ -130,7 +130,7 @@ fn defaults_once_and_for_each_row() {
         "CREATE TABLE t (a INT, at TIMESTAMP DEFAULT now(), r DOUBLE DEFAULT random(),
             n INT DEFAULT 1 + 2, day DATE DEFAULT '2024-05-06')",
     );
-    db.run("INSERT INTO t (a) SELECT value FROM range(1000)");
+    db.run("INSERT INTO t (a) SELECT range FROM range(1000)");
     db.check(
         "SELECT count(DISTINCT at), count(DISTINCT r) > 990, min(n), max(day) FROM t",
         &["1|true|3|2024-05-06"],

@@ -163,8 +163,8 @@ fn the_source_may_be_the_target() {
 #[test]
 fn a_large_merge() {
     let db = Db::with(
-        "CREATE TABLE big AS SELECT value AS id, 0 AS v FROM range(300000);
-         CREATE TABLE delta AS SELECT value * 3 AS id, value AS v FROM range(150000)",
+        "CREATE TABLE big AS SELECT range AS id, 0 AS v FROM range(300000);
+         CREATE TABLE delta AS SELECT range * 3 AS id, range AS v FROM range(150000)",
     );
     let sql = "MERGE INTO big USING delta ON big.id = delta.id
         WHEN MATCHED AND delta.id % 2 = 0 THEN DELETE

@@ -156,7 +156,7 @@ fn committed_is_what_a_reopened_database_has() {
 fn a_statement_that_fails_late_leaves_nothing() {
     let db = Db::with("CREATE TABLE t (a INT); INSERT INTO t VALUES (-1)");
     // The division fails in the last of several segments, after many rows were written.
-    let sql = "INSERT INTO t SELECT 1000 / (299999 - value) FROM range(300000)";
+    let sql = "INSERT INTO t SELECT 1000 / (299999 - range) FROM range(300000)";
     db.fails(sql, &["zero"]);
     db.check("SELECT a FROM t", &["-1"]);
     db.run("BEGIN; INSERT INTO t VALUES (-2)");

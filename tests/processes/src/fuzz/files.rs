@@ -10,8 +10,8 @@ use crate::home::Home;
 
 const NAMES: [&str; 5] = ["f.parquet", "f.arrow", "f.arrows", "f.json", "f.csv.gz"];
 const COLUMNS: &str = "id BIGINT, s VARCHAR, x DOUBLE, l INT[], at TIMESTAMP, d DECIMAL(9, 2)";
-const ROWS: &str = "SELECT value, CASE WHEN value % 3 > 0 THEN 'row ' || value END, value / 8.0, \
-    [CAST(value AS INT), NULL], TIMESTAMP '2020-01-01 00:00:00', value * 0.25 FROM range(200)";
+const ROWS: &str = "SELECT i, CASE WHEN i % 3 > 0 THEN 'row ' || i END, i / 8.0, \
+    [CAST(i AS INT), NULL], TIMESTAMP '2020-01-01 00:00:00', i * 0.25 FROM range(200) AS i";
 
 /// Each format's file, as it is written.
 fn intact() -> &'static Vec<Vec<u8>> {

@@ -50,7 +50,7 @@ impl Shared {
         let home = Home::new();
         let database = Database::open_in(home.path(), "db").expect("a new database");
         let con = database.connect();
-        con.query("CREATE TABLE t AS SELECT value AS id, 'row ' || value AS s FROM range(1000)")
+        con.query("CREATE TABLE t AS SELECT range AS id, 'row ' || range AS s FROM range(1000)")
             .expect("creating the table");
         database.share().expect("sharing");
         con.query("DELETE FROM t WHERE id % 3 = 0").expect("deleting");

@@ -216,7 +216,7 @@ pub fn sql(input: &[u8]) {
         "CREATE TABLE t (a INT, b BOOLEAN, s VARCHAR, d TIMESTAMP)",
         "INSERT INTO t VALUES (1, true, 'x', now()), (2, NULL, 'yy', NULL)",
         "INSERT INTO t VALUES (NULL, false, '', now())",
-        "CREATE TABLE u AS SELECT value AS k, 'w' || value AS w FROM range(5)",
+        "CREATE TABLE u AS SELECT range AS k, 'w' || range AS w FROM range(5)",
         "CREATE TABLE k (id INT PRIMARY KEY, v INT)",
     ] {
         con.query(setup).expect(setup);

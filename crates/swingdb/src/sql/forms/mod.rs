@@ -6,6 +6,7 @@
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
+//! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
 //! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
@@ -20,6 +21,7 @@
 mod joins;
 mod quantified;
 mod sample;
+mod series;
 
 use std::ops::ControlFlow;
 
@@ -35,6 +37,8 @@ use crate::sql::columns::{Withs, names_of};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
+
+pub(crate) use series::name_series;
 
 const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 

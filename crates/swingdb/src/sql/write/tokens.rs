@@ -11,7 +11,7 @@
 //! | `MERGE ... THEN UPDATE SET *` | `... THEN UPDATE SET #all = NULL` |
 //! | `MERGE ... THEN INSERT *` | `... THEN INSERT VALUES (#all)` |
 //! | `ALTER VIEW v RENAME TO w` | `ALTER TABLE v RENAME TO w` |
-//! | `TABLE t`, `ABORT` as statements | `FROM t`, `ROLLBACK` |
+//! | `TABLE t` as a query, `ABORT` | `FROM t`, `ROLLBACK` |
 //! | `read_csv('a.csv', delim = ';')` | `read_csv('a.csv', 'delim', ';')` |
 //! | `WITH a AS MATERIALIZED (...)` | `WITH a AS (...)` |
 //! | `1_000` | `1000` |
@@ -225,6 +225,9 @@ impl Pass {
             match self.keyword(word) {
                 Some(Keyword::MERGE) => in_merge = true,
                 Some(Keyword::INSERT) => self.insert_target(word),
+                Some(Keyword::TABLE) if self.is_query(word) => {
+                    self.set(word, Token::make_keyword("FROM"));
+                }
                 Some(Keyword::TABLE) => self.untyped_columns(word),
                 Some(Keyword::MATCHED) if in_merge => {
                     let negated = word > 0 && self.keyword(word - 1) == Some(Keyword::NOT);
@@ -238,6 +241,31 @@ impl Pass {
             }
             word += 1;
         }
+    }
+
+    /// Whether a `TABLE a.b` stands where a query inside of a statement does.
+    fn is_query(&self, table: usize) -> bool {
+        use Keyword::{ALL, AS, DISTINCT, EXCEPT, FETCH, INTERSECT, LIMIT, OFFSET, ORDER, UNION};
+        let Some(before) = table.checked_sub(1) else { return false };
+        let begins = match self.token(before) {
+            Some(Token::LParen | Token::RParen) => true,
+            _ => matches!(
+                self.keyword(before),
+                Some(UNION | EXCEPT | INTERSECT | ALL | DISTINCT | AS)
+            ),
+        };
+        let mut word = table + 1;
+        while self.token(word + 1) == Some(&Token::Period) {
+            word += 2;
+        }
+        let ends = match self.token(word + 1) {
+            None | Some(Token::RParen | Token::SemiColon | Token::EOF) => true,
+            _ => matches!(
+                self.keyword(word + 1),
+                Some(UNION | EXCEPT | INTERSECT | ORDER | LIMIT | OFFSET | FETCH)
+            ),
+        };
+        begins && matches!(self.token(word), Some(Token::Word(_))) && ends
     }
 
     /// `INSERT [OR x] INTO a.b BY NAME` and `... INTO a.b AS x`: marks the last part of the name.
