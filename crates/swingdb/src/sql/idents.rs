@@ -84,6 +84,11 @@ impl Known {
         Self::fix(&self.names, ident);
     }
 
+    /// Whether no other known name differs from this one in case only.
+    fn is_only(&self, ident: &Ident) -> bool {
+        self.names.get(&ident.value.to_lowercase()).is_some_and(|candidates| candidates.len() == 1)
+    }
+
     fn columns_of(&self, relation: &str) -> Option<&BTreeSet<String>> {
         let known = !self.opaque.contains(relation) && !self.queries.contains_key(relation);
         self.columns.get(relation).filter(|_| known)
@@ -274,9 +279,18 @@ impl Fixer {
         }
     }
 
+    /// Quotes the names of USING that both sides can only spell so.
     fn fix_join(&self, operator: &mut JoinOperator) {
         if let Some(JoinConstraint::Using(names)) = constraint_mut(operator) {
-            names.iter_mut().for_each(|name| self.known.fix_name(name));
+            for name in names {
+                self.known.fix_name(name);
+                if let [ObjectNamePart::Identifier(ident)] = name.0.as_mut_slice()
+                    && !self.names.open
+                    && self.known.is_only(ident)
+                {
+                    ident.quote_style = Some('"');
+                }
+            }
         }
     }
 }

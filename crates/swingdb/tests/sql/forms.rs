@@ -37,8 +37,90 @@ fn merged_columns_of_outer_joins() {
     }
     f.run("CREATE VIEW both AS SELECT * FROM t FULL JOIN u USING (id)");
     assert_eq!(f.rows("SELECT id FROM both ORDER BY id").join(" "), "1 2 3 4 5");
-    let three = "SELECT * FROM t FULL JOIN u USING (id) JOIN t AS w USING (id)";
-    assert!(matches!(f.error(three), Error::Unsupported { .. }));
+    // Whose `id` it is cannot be told.
+    let either = "SELECT * FROM t JOIN u ON t.id = u.id FULL JOIN t AS w USING (id)";
+    assert!(matches!(f.error(either), Error::Unsupported { .. }));
+}
+
+#[test]
+fn merged_columns_of_several_outer_joins() {
+    let f = tables();
+    f.run("CREATE TABLE w (id INT, w INT)");
+    f.run("INSERT INTO w VALUES (1, 100), (5, 500), (6, 600)");
+    for (joins, expected) in [
+        (
+            "FULL JOIN u USING (id) FULL JOIN w USING (id)",
+            "1|10|one|100 2|20|-|- 3|30|three|- 4|-|-|- 5|-|five|500 6|-|-|600",
+        ),
+        (
+            "FULL JOIN u USING (id) LEFT JOIN w USING (id)",
+            "1|10|one|100 2|20|-|- 3|30|three|- 4|-|-|- 5|-|five|500",
+        ),
+        ("FULL JOIN u USING (id) JOIN w USING (id)", "1|10|one|100 5|-|five|500"),
+        ("LEFT JOIN u USING (id) RIGHT JOIN w USING (id)", "1|10|one|100 5|-|-|500 6|-|-|600"),
+        (
+            "RIGHT JOIN u USING (id) LEFT JOIN w USING (id)",
+            "1|10|one|100 3|30|three|- 5|-|five|500",
+        ),
+        (
+            "NATURAL RIGHT JOIN u NATURAL FULL JOIN w",
+            "1|10|one|100 3|30|three|- 5|-|five|500 6|-|-|600",
+        ),
+    ] {
+        let sql = format!("SELECT * FROM (SELECT id, a FROM t) {joins} ORDER BY id");
+        assert_eq!(f.rows(&sql).join(" "), expected, "{sql}");
+        let counted = format!("SELECT count(*) FROM t {joins} WHERE id > 0");
+        assert_eq!(f.value(&counted), expected.split(' ').count().to_string(), "{counted}");
+    }
+    let beside = "SELECT * FROM w, t FULL JOIN u USING (id) WHERE w.w = 100 AND t.id IS NULL";
+    assert_eq!(f.rows(beside), ["1|100|5|-|-|five"]);
+    assert_eq!(f.run(beside).schema().field(2).name(), "id_1");
+    let both = "SELECT id FROM w, t FULL JOIN u USING (id)";
+    assert!(f.error(both).to_string().contains("mbiguous"));
+}
+
+#[test]
+fn a_natural_join_needs_a_common_column() {
+    let f = tables();
+    f.run("CREATE TABLE z (zz INT)");
+    for join in ["NATURAL JOIN", "NATURAL LEFT JOIN", "NATURAL FULL JOIN"] {
+        for right in ["z", "(SELECT 1 AS one)", "range(3)"] {
+            let error = f.error(&format!("SELECT * FROM t {join} {right}")).to_string();
+            assert!(error.contains("without a common column"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn merged_columns_whose_names_differ_in_case() {
+    let f = tables();
+    f.run("CREATE TABLE c (\"ID\" INT, c INT)");
+    f.run("INSERT INTO c VALUES (3, 33), (7, 77)");
+    for (sql, expected) in [
+        ("SELECT * FROM c JOIN u USING (id)", "3|33|three"),
+        ("SELECT * FROM u JOIN c USING (ID)", "3|three|33"),
+        ("SELECT * FROM c NATURAL JOIN u", "3|33|three"),
+        (
+            "SELECT ID, c.id, u.id FROM c FULL JOIN u USING (Id) WHERE id > 4 ORDER BY id",
+            "5|-|5 7|7|-",
+        ),
+        (
+            "SELECT id, count(*) FROM c FULL JOIN u USING (id) GROUP BY id ORDER BY id",
+            "1|1 3|1 5|1 7|1",
+        ),
+        (
+            "SELECT * EXCLUDE (id) FROM c FULL JOIN u USING (id) ORDER BY id",
+            "-|one 33|three -|five 77|-",
+        ),
+        ("WITH q AS (SELECT c.id, c FROM c) SELECT c FROM q JOIN u USING (id)", "33"),
+        ("SELECT v FROM t JOIN u USING (id) JOIN c USING (id)", "three"),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+    let names = f.run("SELECT id, Id, c.id, u.id FROM c JOIN u USING (id)");
+    let names =
+        names.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    assert_eq!(names, ["ID", "ID_2", "ID_1", "id"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! `LEFT ANTI JOIN`.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
@@ -27,20 +28,24 @@ use crate::sql::write::ast;
 pub(super) type ColumnsOf<'a> = dyn Fn(&TableFactor) -> Option<Vec<String>> + 'a;
 
 /// Rewrites the joins of a query's own SELECTs; subqueries are visited by themselves.
-pub(super) fn rewrite(query: &mut Query, columns: &ColumnsOf<'_>) -> Result<()> {
+pub(super) fn rewrite(
+    query: &mut Query,
+    columns: &ColumnsOf<'_>,
+    unnamed: &mut usize,
+) -> Result<()> {
     let order_by = query.order_by.as_mut();
     match query.body.as_mut() {
-        SetExpr::Select(select) => rewrite_select(select, order_by, columns),
-        other => operands(other, columns),
+        SetExpr::Select(select) => rewrite_select(select, order_by, columns, unnamed),
+        other => operands(other, columns, unnamed),
     }
 }
 
-fn operands(body: &mut SetExpr, columns: &ColumnsOf<'_>) -> Result<()> {
+fn operands(body: &mut SetExpr, columns: &ColumnsOf<'_>, unnamed: &mut usize) -> Result<()> {
     match body {
-        SetExpr::Select(select) => rewrite_select(select, None, columns),
+        SetExpr::Select(select) => rewrite_select(select, None, columns, unnamed),
         SetExpr::SetOperation { left, right, .. } => {
-            operands(left, columns)?;
-            operands(right, columns)
+            operands(left, columns, unnamed)?;
+            operands(right, columns, unnamed)
         }
         _ => Ok(()),
     }
@@ -50,6 +55,7 @@ fn rewrite_select(
     select: &mut Select,
     order_by: Option<&mut OrderBy>,
     columns: &ColumnsOf<'_>,
+    unnamed: &mut usize,
 ) -> Result<()> {
     for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
         let operator = &mut join.join_operator;
@@ -72,13 +78,32 @@ fn rewrite_select(
     if !merging {
         return Ok(());
     }
+    name_relations(select, unnamed);
     match Merged::of(select, columns)? {
         Some(merged) => merged.apply(select, order_by),
         None if !needed => Ok(()),
         None => Err(Error::unsupported(
-            "RIGHT or FULL JOIN with USING or NATURAL beside other joins or of tables without a \
-             name; write ON",
+            "RIGHT or FULL JOIN with USING or NATURAL where it cannot be told whose the columns \
+             are; write ON",
         )),
+    }
+}
+
+/// Gives relations without a name one that no other has; `unnamed` counts them.
+fn name_relations(select: &mut Select, unnamed: &mut usize) {
+    for from in &mut select.from {
+        let joined = from.joins.iter_mut().map(|join| &mut join.relation);
+        for relation in std::iter::once(&mut from.relation).chain(joined) {
+            let (TableFactor::Derived { alias: alias @ None, .. }
+            | TableFactor::Table { alias: alias @ None, args: Some(_), .. }
+            | TableFactor::Function { alias: alias @ None, .. }
+            | TableFactor::UNNEST { alias: alias @ None, .. }) = relation
+            else {
+                continue;
+            };
+            *unnamed += 1;
+            *alias = Some(ast::alias(&Ident::with_quote('"', format!("joined ({unnamed})"))));
+        }
     }
 }
 
@@ -114,6 +139,8 @@ struct Relation<'a> {
     /// What qualifies its columns.
     of: Vec<Ident>,
     factor: TableFactor,
+    /// Which of the relations between commas it belongs to.
+    chain: usize,
     /// Its columns that are merged into those of others.
     hidden: Vec<Ident>,
     columns_of: &'a ColumnsOf<'a>,
@@ -121,10 +148,10 @@ struct Relation<'a> {
 }
 
 impl<'a> Relation<'a> {
-    fn of(factor: &TableFactor, columns_of: &'a ColumnsOf<'a>) -> Option<Self> {
+    fn of(factor: &TableFactor, chain: usize, columns_of: &'a ColumnsOf<'a>) -> Option<Self> {
         let (of, factor) = (qualifier(factor)?, factor.clone());
         let columns = OnceCell::new();
-        Some(Self { of, factor, hidden: Vec::new(), columns_of, columns })
+        Some(Self { of, factor, chain, hidden: Vec::new(), columns_of, columns })
     }
 
     fn columns(&self) -> Option<&[String]> {
@@ -133,19 +160,40 @@ impl<'a> Relation<'a> {
 
     /// The column of a name, if it is known to have one that is not merged into another's.
     fn column(&self, name: &Ident) -> Option<Ident> {
-        let found = self.columns()?.iter().find(|column| is_called(column, name))?;
+        let columns = self.columns()?;
+        let exact = columns.iter().find(|column| **column == name.value);
+        let found = exact.or_else(|| columns.iter().find(|column| is_called(column, name)))?;
         let own = !self.hidden.iter().any(|hidden| is_called(found, hidden));
         own.then(|| Ident::with_quote('"', found))
+    }
+
+    /// The name that its column has which USING calls so. A quoted one is known to be spelled so
+    /// everywhere; whoever has been asked already may know better.
+    fn own(&self, name: &Ident) -> Ident {
+        match (name.quote_style, self.columns.get()) {
+            (Some(_), None) => name.clone(),
+            _ => self.column(&unquoted(name)).unwrap_or_else(|| name.clone()),
+        }
     }
 }
 
 /// Several columns merged into one.
 struct Column {
+    /// Its name in the relation that shows it.
     name: Ident,
+    /// Its names in the others.
+    others: Vec<Ident>,
     /// What the name stands for.
     value: Expr,
     /// The place of the relation that shows it.
     place: usize,
+    chain: usize,
+}
+
+impl Column {
+    fn is_called(&self, name: &Ident) -> bool {
+        std::iter::once(&self.name).chain(&self.others).any(|own| is_called(&own.value, name))
+    }
 }
 
 /// The columns that the joins of a SELECT merge.
@@ -159,47 +207,67 @@ struct Merged<'a> {
 impl<'a> Merged<'a> {
     /// `None` where it cannot be told whose the columns are.
     fn of(select: &Select, columns_of: &'a ColumnsOf<'a>) -> Result<Option<Self>> {
-        let [from] = select.from.as_slice() else { return Ok(None) };
-        let Some(first) = Relation::of(&from.relation, columns_of) else { return Ok(None) };
-        let mut merged = Self { columns: Vec::new(), shown: vec![first], conditions: Vec::new() };
-        for join in &from.joins {
-            let (Some(mut right), Some((on, value))) =
-                (Relation::of(&join.relation, columns_of), constraint(&join.join_operator))
-            else {
+        let mut merged = Self { columns: Vec::new(), shown: Vec::new(), conditions: Vec::new() };
+        for (chain, from) in select.from.iter().enumerate() {
+            let Some(first) = Relation::of(&from.relation, chain, columns_of) else {
                 return Ok(None);
             };
-            let names = match on {
-                JoinConstraint::On(_) | JoinConstraint::None => Vec::new(),
-                _ if from.joins.len() > 1 && !matches!(value, Value::Left) => return Ok(None),
-                JoinConstraint::Using(names) => names.iter().map(plain).collect::<Result<_>>()?,
-                JoinConstraint::Natural => match merged.shared(&right) {
-                    Some(names) if !names.is_empty() => names,
-                    _ => return Ok(None),
-                },
-            };
-            let mut condition = None;
-            if !names.is_empty() {
-                let Some(equal) = merged.join(&names, &mut right, value) else { return Ok(None) };
-                condition = Some(equal);
-            }
-            merged.conditions.push(condition);
-            let operator = &join.join_operator;
-            if !matches!(operator, JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_)) {
-                merged.shown.push(right);
+            merged.shown.push(first);
+            for join in &from.joins {
+                let Some(right) = Relation::of(&join.relation, chain, columns_of) else {
+                    return Ok(None);
+                };
+                if !merged.add(right, &join.join_operator)? {
+                    return Ok(None);
+                }
             }
         }
         Ok(Some(merged))
     }
 
+    /// Adds a relation that is joined to those before it; false where it cannot be told whose the
+    /// columns are.
+    fn add(&mut self, mut right: Relation<'a>, operator: &JoinOperator) -> Result<bool> {
+        let Some((on, value)) = constraint(operator) else { return Ok(false) };
+        let names = match on {
+            JoinConstraint::On(_) | JoinConstraint::None => Vec::new(),
+            JoinConstraint::Using(names) => names.iter().map(plain).collect::<Result<_>>()?,
+            JoinConstraint::Natural => match self.shared(&right) {
+                Some(names) if names.is_empty() => {
+                    return Err(Error::plan(
+                        "NATURAL JOIN of relations without a common column; write CROSS JOIN",
+                    ));
+                }
+                Some(names) => names,
+                None => return Ok(false),
+            },
+        };
+        let mut condition = None;
+        if !names.is_empty() {
+            let Some(equal) = self.join(&names, &mut right, value) else { return Ok(false) };
+            condition = Some(equal);
+        }
+        self.conditions.push(condition);
+        if !matches!(operator, JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_)) {
+            self.shown.push(right);
+        }
+        Ok(true)
+    }
+
+    /// The relations before another that it is joined to, with their places.
+    fn before(&self, right: &Relation<'_>) -> impl Iterator<Item = (usize, &Relation<'a>)> {
+        let chain = right.chain;
+        self.shown.iter().enumerate().filter(move |(_, relation)| relation.chain == chain)
+    }
+
     /// The columns that a relation has in common with those before it.
     fn shared(&self, right: &Relation<'_>) -> Option<Vec<Ident>> {
         let mut shared = Vec::new();
-        for left in &self.shown {
-            for name in left.columns()? {
-                let name = Ident::with_quote('"', name);
+        for (_, left) in self.before(right) {
+            for name in left.columns()?.iter().map(Ident::new) {
                 let is_new = !shared.iter().any(|known: &Ident| is_called(&known.value, &name));
-                if is_new && right.column(&unquoted(&name)).is_some() {
-                    shared.push(name);
+                if is_new && right.column(&name).is_some() {
+                    shared.push(Ident::with_quote('"', name.value));
                 }
             }
         }
@@ -211,46 +279,65 @@ impl<'a> Merged<'a> {
     fn join(&mut self, names: &[Ident], right: &mut Relation<'_>, value: Value) -> Option<Expr> {
         let mut equal = Vec::with_capacity(names.len());
         for name in names {
-            let known = self.find(name).map(|column| column.value.clone());
-            let (left, place) = match (known, self.shown.as_slice()) {
-                (Some(value), _) => (value, None),
-                (None, [only]) => (field(&only.of, name), Some(0)),
-                (None, several) => {
-                    let owners = several.iter().enumerate();
-                    let mut owners = owners.filter_map(|(place, relation)| {
-                        relation.column(name).map(|own| (field(&relation.of, &own), place))
-                    });
-                    match (owners.next(), owners.next()) {
-                        (Some((owner, place)), None) => (owner, Some(place)),
-                        _ => return None,
-                    }
+            let other = right.own(name);
+            let theirs = field(&right.of, &other);
+            let at = match self.position(name, right.chain) {
+                Some(known) => known,
+                None => {
+                    let column = self.owned(name, right)?;
+                    self.columns.push(column);
+                    self.columns.len() - 1
                 }
             };
-            // Asked only when something else has asked already: the names are equal, nearly always.
-            let other = match right.columns.get() {
-                Some(_) => right.column(&unquoted(name)).unwrap_or_else(|| name.clone()),
-                None => name.clone(),
-            };
-            let theirs = field(&right.of, &other);
+            let column = self.columns.get_mut(at)?;
+            let left = column.value.clone();
             equal.push(ast::binary(left.clone(), BinaryOperator::Eq, theirs.clone()));
-            if let Some(place) = place {
-                let value = match value {
-                    Value::Left => left,
-                    Value::Right => theirs,
-                    Value::Either => call("coalesce", [left, theirs]),
-                };
-                self.columns.push(Column { name: name.clone(), value, place });
-            }
+            column.value = match value {
+                Value::Left => left,
+                Value::Right => theirs,
+                Value::Either => call("coalesce", [left, theirs]),
+            };
+            column.others.push(other.clone());
             right.hidden.push(other);
         }
         Some(ast::all(equal))
     }
 
+    /// The column of this name of the relations before another, if just one of them has it.
+    fn owned(&self, name: &Ident, right: &Relation<'_>) -> Option<Column> {
+        let all = self.before(right).collect::<Vec<_>>();
+        let (name, (place, owner)) = match all.as_slice() {
+            [only] => (only.1.own(name), *only),
+            several => {
+                let mut owners = Vec::new();
+                for (place, relation) in several {
+                    relation.columns()?;
+                    owners.extend(
+                        relation.column(&unquoted(name)).map(|own| (own, (*place, *relation))),
+                    );
+                }
+                match owners.len() {
+                    1 => owners.pop()?,
+                    _ => return None,
+                }
+            }
+        };
+        let value = field(&owner.of, &name);
+        Some(Column { name, others: Vec::new(), value, place, chain: right.chain })
+    }
+
+    fn position(&self, name: &Ident, chain: usize) -> Option<usize> {
+        let is = |column: &Column| column.chain == chain && column.is_called(name);
+        self.columns.iter().position(is)
+    }
+
+    /// The merged column that a plain name means.
     fn find(&self, name: &Ident) -> Option<&Column> {
-        self.columns.iter().find(|column| match column.name.quote_style {
-            None => is_called(&column.name.value, name),
-            Some(_) => column.name.value == name.value,
-        })
+        let column = self.columns.iter().find(|column| column.is_called(name))?;
+        let is_others = |relation: &Relation<'_>| {
+            relation.chain != column.chain && relation.column(&unquoted(name)).is_some()
+        };
+        (!self.shown.iter().any(is_others)).then_some(column)
     }
 
     /// What the plain name of a merged column stands for.
@@ -262,21 +349,35 @@ impl<'a> Merged<'a> {
         // ALL are the columns of the result, which the engine counts when they are listed.
         let by_all = order_by.as_ref().is_some_and(|by| matches!(by.kind, OrderByKind::All(_)));
         let listed = by_all && self.shown.iter().all(|relation| relation.columns().is_some());
+        let given = select.projection.iter().filter_map(name_of).map(|(name, _)| name.clone());
+        let given = given.collect::<Vec<_>>();
         let mut shown = Vec::new();
         let mut projection = Vec::with_capacity(select.projection.len() + 1);
         for item in std::mem::take(&mut select.projection) {
             match item {
                 SelectItem::Wildcard(options) => {
-                    shown.extend(self.columns.iter().map(|column| column.name.clone()));
-                    match options == WildcardAdditionalOptions::default() && !listed {
-                        true => projection.extend(self.wildcards()),
-                        false => projection.extend(self.chosen(&options)?),
-                    }
+                    let all = options == WildcardAdditionalOptions::default();
+                    let items = match all && !listed && !self.clashes() {
+                        true => self.wildcards().collect(),
+                        false => self.chosen(&options)?,
+                    };
+                    let merged = self.columns.iter().map(|column| column.name.clone());
+                    shown.extend(merged.filter(|name| all || items.iter().any(|i| shows(i, name))));
+                    projection.extend(items);
                 }
-                SelectItem::UnnamedExpr(Expr::Identifier(name)) => match self.value(&name) {
-                    Some(expr) => {
-                        shown.push(name.clone());
-                        projection.push(SelectItem::ExprWithAlias { expr, alias: name });
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => match self.find(&name) {
+                    Some(column) => {
+                        let (expr, mut alias) = (column.value.clone(), column.name.clone());
+                        let mut number = 0;
+                        let is_taken = |alias: &Ident| {
+                            shown.iter().chain(&given).any(|name| name.value == alias.value)
+                        };
+                        while is_taken(&alias) {
+                            number += 1;
+                            alias.value = format!("{}_{number}", column.name.value);
+                        }
+                        shown.push(alias.clone());
+                        projection.push(SelectItem::ExprWithAlias { expr, alias });
                     }
                     None => projection.push(SelectItem::UnnamedExpr(Expr::Identifier(name))),
                 },
@@ -297,10 +398,15 @@ impl<'a> Merged<'a> {
         if let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = order_by {
             for by in order {
                 // The name of a column of the result stays one.
-                let named = matches!(&by.expr, Expr::Identifier(name)
-                    if shown.iter().any(|s| s.value.eq_ignore_ascii_case(&name.value)));
-                if !named {
-                    self.replace(&mut by.expr);
+                let named = match &by.expr {
+                    Expr::Identifier(name) => {
+                        shown.iter().find(|shown| shown.value.eq_ignore_ascii_case(&name.value))
+                    }
+                    _ => None,
+                };
+                match named {
+                    Some(name) => by.expr = Expr::Identifier(name.clone()),
+                    None => self.replace(&mut by.expr),
                 }
             }
         }
@@ -321,13 +427,26 @@ impl<'a> Merged<'a> {
                 if relation.column(&name).is_none() || choice.excludes(&name) {
                     continue;
                 }
-                let merged = self.find(&name).filter(|column| column.place == place);
+                let at = self.position(&name, relation.chain);
+                let merged = at.and_then(|at| self.columns.get(at));
+                let merged = merged.filter(|column| column.place == place);
                 let value = merged
                     .map_or_else(|| field(&relation.of, &name), |column| column.value.clone());
                 items.push(choice.item(&name, value));
             }
         }
+        number_names(&mut items);
         choice.finish().map(|()| items)
+    }
+
+    /// Whether another column is called as one that is no column of a table any more.
+    fn clashes(&self) -> bool {
+        self.columns.iter().any(|column| {
+            let of = self.shown.get(column.place).map(|relation| &relation.of);
+            let is_own = of.is_some_and(|of| column.value == field(of, &column.name));
+            let others = || self.shown.iter().enumerate().filter(|(at, _)| *at != column.place);
+            !is_own && others().any(|(_, other)| other.column(&unquoted(&column.name)).is_some())
+        })
     }
 
     /// `left.* REPLACE (coalesce(left.k, right.k) AS k), right.* EXCLUDE (k)`
@@ -444,6 +563,40 @@ impl Choice {
     }
 }
 
+/// The name of a column of a result, and whether it is an alias.
+fn name_of(item: &SelectItem) -> Option<(&Ident, bool)> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some((alias, true)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => Some((parts.last()?, false)),
+        _ => None,
+    }
+}
+
+fn shows(item: &SelectItem, name: &Ident) -> bool {
+    name_of(item).is_some_and(|(shown, _)| shown.value == name.value)
+}
+
+/// Gives the later ones of equal names a number, unless the names of tables tell them apart.
+fn number_names(items: &mut [SelectItem]) {
+    let mut taken: BTreeMap<String, bool> = BTreeMap::new();
+    for item in items {
+        let Some((name, is_alias)) = name_of(item) else { continue };
+        let (base, mut name) = (name.value.clone(), name.value.clone());
+        let mut number = 0;
+        while taken.get(&name).is_some_and(|before| *before || is_alias || number > 0) {
+            number += 1;
+            name = format!("{base}_{number}");
+        }
+        *taken.entry(name.clone()).or_default() |= is_alias || number > 0;
+        if number > 0
+            && let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item
+        {
+            let (expr, alias) = (expr.clone(), Ident::with_quote('"', name));
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+}
+
 /// Whether a column is meant by a name.
 fn is_called(column: &str, name: &Ident) -> bool {
     match name.quote_style {
@@ -460,6 +613,9 @@ fn unquoted(name: &Ident) -> Ident {
 fn qualifier(relation: &TableFactor) -> Option<Vec<Ident>> {
     match relation {
         TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. }
         | TableFactor::Derived { alias: Some(alias), .. } => Some(vec![alias.name.clone()]),
         TableFactor::Table { name, args: None, .. } => {
             name.0.iter().map(|part| part.as_ident().cloned()).collect()
@@ -513,6 +669,29 @@ mod tests {
     }
 
     #[test]
+    fn merged_columns_of_chains() {
+        assert_eq!(
+            rewritten(
+                "SELECT k FROM t FULL JOIN s USING (k) LEFT JOIN u USING (k), \
+                 v RIGHT JOIN w USING (j)"
+            )
+            .unwrap(),
+            "SELECT coalesce(t.k, s.k) AS k FROM t FULL JOIN s ON t.k = s.k \
+             LEFT JOIN u ON (coalesce(t.k, s.k)) = u.k, v RIGHT JOIN w ON v.j = w.j"
+        );
+        assert_eq!(
+            rewritten("SELECT k FROM t RIGHT JOIN s USING (k) FULL JOIN u USING (k)").unwrap(),
+            "SELECT coalesce(s.k, u.k) AS k FROM t RIGHT JOIN s ON t.k = s.k \
+             FULL JOIN u ON s.k = u.k"
+        );
+        assert_eq!(
+            rewritten("SELECT 1 FROM (SELECT 1 AS k) FULL JOIN s USING (k)").unwrap(),
+            "SELECT 1 FROM (SELECT 1 AS k) AS \"joined (1)\" \
+             FULL JOIN s ON \"joined (1)\".k = s.k"
+        );
+    }
+
+    #[test]
     fn names_in_subqueries_are_their_own() {
         let all = rewritten(
             "SELECT k FROM t FULL JOIN s USING (k) WHERE EXISTS (SELECT 1 FROM u WHERE k = 1)",
@@ -530,7 +709,6 @@ mod tests {
             assert_eq!(rewritten(same).unwrap(), same);
         }
         assert!(rewritten("SELECT 1 FROM t NATURAL FULL JOIN s").is_err());
-        assert!(rewritten("SELECT 1 FROM t FULL JOIN s USING (k) JOIN u USING (k)").is_err());
         assert_eq!(
             rewritten("SELECT 1 FROM t SEMI JOIN s USING (k)").unwrap(),
             "SELECT 1 FROM t LEFT SEMI JOIN s ON t.k = s.k"

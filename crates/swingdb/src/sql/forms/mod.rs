@@ -44,7 +44,7 @@ const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 
 /// Applies all rewrites of the [module documentation](self). Names must be resolved.
 pub(crate) fn rewrite(planner: Option<&Planner<'_>>, statement: &mut Statement) -> Result<()> {
-    let mut rewriter = Rewriter { planner, around: Withs::default(), failed: None };
+    let mut rewriter = Rewriter { planner, around: Withs::default(), unnamed: 0, failed: None };
     // Breaks only with an error, which the rewriter keeps.
     let _ = walk_mut(statement, &mut rewriter);
     match rewriter.failed {
@@ -57,6 +57,8 @@ struct Rewriter<'a> {
     /// Knows the columns of relations.
     planner: Option<&'a Planner<'a>>,
     around: Withs,
+    /// How many relations without a name have got one.
+    unnamed: usize,
     failed: Option<Error>,
 }
 
@@ -79,7 +81,7 @@ impl VisitorMut for Rewriter<'_> {
         self.around.enter(query);
         order_by_all(query);
         let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
-        let result = fetch(query).and_then(|()| joins::rewrite(query, &columns));
+        let result = fetch(query).and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
         self.keep(result)
     }
 
