@@ -367,3 +367,61 @@ fn structs_and_lists_with_nulls_are_joined() {
     }
     assert_eq!(f.value("SELECT count(*) FROM (SELECT s FROM t INTERSECT SELECT s FROM t)"), "4");
 }
+
+#[test]
+fn intervals_are_compared_by_their_length() {
+    let f = fixture();
+    f.run("CREATE TABLE t (n INT, i INTERVAL)");
+    f.run(
+        "INSERT INTO t VALUES (1, INTERVAL '1 day'), (2, INTERVAL '24 hours'), \
+         (3, INTERVAL '30 days'), (4, INTERVAL '1 month'), (5, INTERVAL '-1 day'), \
+         (6, INTERVAL '40 days'), (7, NULL)",
+    );
+    for (sql, expected) in [
+        ("SELECT INTERVAL '1 day' = INTERVAL '24 hours'", "true"),
+        ("SELECT INTERVAL '1 day' IS DISTINCT FROM INTERVAL '1440 minutes'", "false"),
+        ("SELECT CASE INTERVAL '1 day' WHEN INTERVAL '24 hours' THEN 'x' END", "x"),
+        ("SELECT nullif(INTERVAL '1 day', INTERVAL '24 hours') IS NULL", "true"),
+        ("SELECT INTERVAL '1 month' < INTERVAL '31 days'", "true"),
+        ("SELECT n FROM t WHERE i > INTERVAL '1 day' ORDER BY i, n", "3 4 6"),
+        ("SELECT n FROM t WHERE i <= INTERVAL '1 day' ORDER BY n", "1 2 5"),
+        (
+            "SELECT n FROM t WHERE i BETWEEN INTERVAL '0 s' AND INTERVAL '720 hours' ORDER BY n",
+            "1 2 3 4",
+        ),
+        ("SELECT n FROM t WHERE i NOT IN (INTERVAL '1 day', INTERVAL '30 days') ORDER BY n", "5 6"),
+        ("SELECT n FROM t WHERE i IN (SELECT INTERVAL '720 hours') ORDER BY n", "3 4"),
+        ("SELECT n FROM t ORDER BY i DESC, n", "6 3 4 1 2 5 7"),
+        ("SELECT count(*) FROM t GROUP BY i ORDER BY i", "1 2 2 1 1"),
+        ("SELECT min(n) FROM t GROUP BY i, n > 2 HAVING count(*) > 1 ORDER BY 1", "1 3"),
+        ("SELECT count(*) FROM (SELECT DISTINCT i, i + INTERVAL '1 day' FROM t)", "5"),
+        ("SELECT count(DISTINCT i) FROM t", "4"),
+        ("SELECT count(*) FROM t AS a JOIN t AS b ON a.i = b.i", "10"),
+        ("SELECT count(*) FROM t AS a JOIN t AS b USING (i) WHERE a.n < b.n", "2"),
+        ("SELECT rank() OVER (ORDER BY i) FROM t ORDER BY n", "2 2 4 4 1 6 7"),
+        ("SELECT count(*) OVER (PARTITION BY i) FROM t ORDER BY n", "2 2 2 2 1 1 1"),
+        ("SELECT count(*) FROM (SELECT i FROM t UNION SELECT INTERVAL '720 hours')", "5"),
+        ("SELECT count(*) FROM (SELECT i FROM t EXCEPT SELECT INTERVAL '720 hours')", "4"),
+        ("SELECT n FROM t WHERE i = (SELECT max(i) FROM t)", "6"),
+        ("SELECT sum(n) FROM t WHERE i = (SELECT min(i) FROM t WHERE n IN (4, 6))", "7"),
+        (
+            "SELECT sum(n) FROM t WHERE EXISTS (SELECT 1 FROM t b WHERE t.i = b.i AND t.n < b.n)",
+            "4",
+        ),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+}
+
+#[test]
+fn a_group_shows_one_of_its_intervals() {
+    let f = fixture();
+    for shown in ["SELECT DISTINCT i", "SELECT i", "SELECT min(i)"] {
+        let group = if shown == "SELECT i" { "GROUP BY i" } else { "" };
+        let sql = format!(
+            "SELECT q.i + DATE '2021-02-01' FROM \
+             ({shown} AS i FROM (SELECT INTERVAL '30 days' AS i) {group}) q"
+        );
+        assert_eq!(f.value(&sql), "2021-03-03T00:00:00", "{sql}");
+    }
+}

@@ -1,9 +1,10 @@
-//! `min` and `max` of floating point numbers in groups.
+//! `min` and `max` of floating point numbers in groups, and of intervals.
 //!
 //! The engine's own forget a NaN when a number follows, and start from the largest finite number,
 //! so that a group of nothing but infinities has a wrong extreme. These compare by the total order,
 //! in which a NaN without a sign is the greatest; of others there are none here, see
-//! [`signs`](super::signs). Everything else is left to the engine.
+//! [`signs`](super::signs). Intervals are compared by their length. Everything else is left to the
+//! engine.
 
 use arrow::array::{ArrowNativeTypeOp, ArrowPrimitiveType};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
@@ -16,6 +17,8 @@ use datafusion::logical_expr::{
     SetMonotonicity, Signature, StatisticsArgs,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
+
+use super::intervals::{ExtremeLength, is_interval};
 
 /// The function `min`.
 pub(crate) fn least_of_groups() -> AggregateUDF {
@@ -74,11 +77,15 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.engine.accumulator(args)
+        match is_interval(args.return_field.data_type()) {
+            true => Ok(Box::new(ExtremeLength::new(self.greatest))),
+            false => self.engine.accumulator(args),
+        }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.engine.groups_accumulator_supported(args)
+        !is_interval(args.return_field.data_type())
+            && self.engine.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -114,7 +121,10 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
     }
 
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.engine.value_from_stats(args)
+        match is_interval(args.return_type) {
+            true => None,
+            false => self.engine.value_from_stats(args),
+        }
     }
 
     fn documentation(&self) -> Option<&Documentation> {

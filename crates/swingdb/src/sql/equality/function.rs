@@ -1,7 +1,9 @@
-//! The function `same_bits(x)`: equal numbers get equal bits, see [`canonical`].
+//! Functions of one value that keys are put into: `same_bits(x)`, see [`canonical`], and others.
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -14,13 +16,14 @@ use crate::store::canonical;
 
 const NAME: &str = "same_bits";
 
-/// `same_bits(expr)`.
+/// `same_bits(expr)`: equal numbers get equal bits.
 pub(super) fn same_bits(expr: Expr) -> Expr {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::any(1, Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(SameBits { signature }))
+        of_key(NAME, Clone::clone, |array| {
+            canonical(array).map_err(|error| DataFusionError::External(Box::new(error)))
+        })
     });
-    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&FUNCTION), vec![expr]))
+    call(&FUNCTION, expr)
 }
 
 /// Whether an expression is such a call, under whatever name.
@@ -32,14 +35,45 @@ pub(super) fn is_same_bits(expr: &Expr) -> bool {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct SameBits {
+pub(super) fn call(function: &Arc<ScalarUDF>, expr: Expr) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), vec![expr]))
+}
+
+/// A function that gives NULL for NULL; `returns` is the type of what `apply` gives for a type.
+pub(super) fn of_key(
+    name: &'static str,
+    returns: fn(&DataType) -> DataType,
+    apply: fn(&ArrayRef) -> Result<ArrayRef>,
+) -> Arc<ScalarUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(OfKey { name, returns, apply, signature }))
+}
+
+#[derive(Debug)]
+struct OfKey {
+    name: &'static str,
+    returns: fn(&DataType) -> DataType,
+    apply: fn(&ArrayRef) -> Result<ArrayRef>,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for SameBits {
+impl PartialEq for OfKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for OfKey {}
+
+impl Hash for OfKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for OfKey {
     fn name(&self) -> &str {
-        NAME
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -48,30 +82,29 @@ impl ScalarUDFImpl for SameBits {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [given] => Ok(given.clone()),
-            _ => plan_err!("{NAME} takes one value"),
+            [given] => Ok((self.returns)(given)),
+            _ => plan_err!("{} takes one value", self.name),
         }
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         match args.arg_fields {
             [given] => {
-                Ok(Arc::new(Field::new(NAME, given.data_type().clone(), given.is_nullable())))
+                let returned = (self.returns)(given.data_type());
+                Ok(Arc::new(Field::new(self.name, returned, given.is_nullable())))
             }
-            _ => plan_err!("{NAME} takes one value"),
+            _ => plan_err!("{} takes one value", self.name),
         }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let apply =
-            |array| canonical(array).map_err(|error| DataFusionError::External(Box::new(error)));
         match args.args.as_slice() {
-            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(apply(array)?)),
+            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array((self.apply)(array)?)),
             [ColumnarValue::Scalar(value)] => {
-                let array = apply(&value.to_array()?)?;
+                let array = (self.apply)(&value.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
             }
-            _ => plan_err!("{NAME} takes one value"),
+            _ => plan_err!("{} takes one value", self.name),
         }
     }
 }

@@ -12,9 +12,13 @@
 //! `max`, `greatest` and `least`. [`extremes`] finds the least and the greatest of groups.
 //!
 //! What a group or DISTINCT shows is `0.0`.
+//!
+//! Intervals are compared by their length in the same places, see [`intervals`].
 
 mod extremes;
 mod function;
+mod groups;
+mod intervals;
 mod nested;
 mod rule;
 mod signs;

@@ -8,14 +8,10 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{Array, ArrayRef, BinaryArray};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
 
-const NAME: &str = "row_bytes";
+use super::function::{call, of_key};
 
 /// Puts the function around both sides of a join by lists or structs; whether it did.
 pub(super) fn settle(
@@ -34,11 +30,9 @@ pub(super) fn settle(
 }
 
 fn row_bytes(expr: Expr) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::any(1, Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(RowBytes { signature }))
-    });
-    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&FUNCTION), vec![expr]))
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| of_key("row_bytes", |_| DataType::Binary, bytes));
+    call(&FUNCTION, expr)
 }
 
 fn bytes(array: &ArrayRef) -> Result<ArrayRef> {
@@ -46,34 +40,4 @@ fn bytes(array: &ArrayRef) -> Result<ArrayRef> {
     let rows = converter.convert_columns(std::slice::from_ref(array))?;
     let (offsets, bytes, _) = rows.try_into_binary()?.into_parts();
     Ok(Arc::new(BinaryArray::try_new(offsets, bytes, array.nulls().cloned())?))
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct RowBytes {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for RowBytes {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Binary)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match args.args.as_slice() {
-            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(bytes(array)?)),
-            [ColumnarValue::Scalar(value)] => {
-                let array = bytes(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
-            }
-            _ => plan_err!("{NAME} takes one value"),
-        }
-    }
 }

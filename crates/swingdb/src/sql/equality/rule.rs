@@ -1,27 +1,32 @@
-//! Puts [`same_bits`] around the floating point keys of a plan.
+//! Puts [`same_bits`] around the floating point keys of a plan, and [`interval_length`] around
+//! intervals.
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Between, BinaryExpr, Cast, GroupingSet, InList, InSubquery, WindowFunction,
+    AggregateFunction, Between, BinaryExpr, Case, Cast, InList, InSubquery, ScalarFunction,
+    WindowFunction,
 };
 use datafusion::logical_expr::{
-    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder,
-    Operator, Projection, SortExpr, Subquery,
+    Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, SortExpr,
+    Subquery,
 };
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::function::{is_same_bits, same_bits};
-use super::nested;
+use super::intervals::{interval_length, is_interval};
 use super::signs::{Reads, is_extreme};
+use super::{groups, nested};
 use crate::sql::plans::rewrite_parts;
 use crate::store::has_floats;
 
 /// Elements up to which a list is looked through for a NaN.
 const MAX_LOOKED_AT: usize = 10_000;
+const NULLIF: &str = "nullif";
 
 /// Runs after types are settled, and again when subqueries have become joins.
 #[derive(Debug, Default)]
@@ -77,6 +82,8 @@ fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op),
         Expr::InList(_) | Expr::InSubquery(_) | Expr::WindowFunction(_) => true,
+        Expr::Case(case) => case.expr.is_some(),
+        Expr::ScalarFunction(call) if call.name() == NULLIF => true,
         Expr::AggregateFunction(call)
             if call.params.distinct || !call.params.order_by.is_empty() =>
         {
@@ -98,6 +105,8 @@ fn settle_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Expr::InSubquery(membership) => in_subquery(membership, schema)?,
         Expr::AggregateFunction(call) => aggregate(call, schema),
         Expr::WindowFunction(call) => window(*call, schema),
+        Expr::Case(case) => compared_case(case, schema),
+        Expr::ScalarFunction(call) if call.name() == NULLIF => nullif(call, schema),
         other => Transformed::no(other),
     })
 }
@@ -120,9 +129,35 @@ fn in_list(mut list: InList, schema: &DFSchema) -> Transformed<Expr> {
     if plain || !is_key(&list.expr, schema) {
         return Transformed::no(Expr::InList(list));
     }
-    list.expr = Box::new(same_bits(*list.expr));
-    list.list = list.list.into_iter().map(same_bits).collect();
+    list.expr = Box::new(key(*list.expr, schema).data);
+    list.list = list.list.into_iter().map(|element| key(element, schema).data).collect();
     Transformed::yes(Expr::InList(list))
+}
+
+/// `CASE x WHEN y THEN ...` of intervals; of numbers the engine's is right.
+fn compared_case(mut case: Case, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = false;
+    if let Some(operand) = case.expr.as_deref_mut().filter(|expr| is_interval_of(expr, schema)) {
+        let whens = case.when_then_expr.iter_mut().map(|(when, _)| when.as_mut());
+        for side in std::iter::once(operand).chain(whens) {
+            changed |= set_key(side, schema);
+        }
+    }
+    Transformed::new_transformed(Expr::Case(case), changed)
+}
+
+/// `nullif(x, y)` of intervals.
+fn nullif(call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
+    match call.args.as_slice() {
+        [one, other] if is_interval_of(one, schema) && is_interval_of(other, schema) => {
+            let [left, right] = [one, other].map(|side| key(side.clone(), schema).data);
+            let none = Expr::Literal(ScalarValue::IntervalMonthDayNano(None), None);
+            let equal = (Box::new(left.eq(right)), Box::new(none));
+            let case = Case::new(None, vec![equal], Some(Box::new(one.clone())));
+            Transformed::yes(Expr::Case(case))
+        }
+        _ => Transformed::no(Expr::ScalarFunction(call)),
+    }
 }
 
 fn in_subquery(membership: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -140,17 +175,17 @@ fn in_subquery(membership: InSubquery, schema: &DFSchema) -> Result<Transformed<
         }
         _ => (Expr::Column(subquery.schema().qualified_field(0).into()), subquery),
     };
-    let element = same_bits(element).alias_qualified(relation, name);
+    let element = key(element, input.schema()).data.alias_qualified(relation, name);
     let list = LogicalPlan::Projection(Projection::try_new(vec![element], input)?);
     let subquery = Subquery { subquery: Arc::new(list), outer_ref_columns, spans };
-    let expr = Box::new(same_bits(*expr));
+    let expr = Box::new(key(*expr, schema).data);
     Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
 }
 
 fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = false;
     if call.params.distinct {
-        changed |= keys(&mut call.params.args, schema);
+        changed |= distinct_keys(call.func.name(), &mut call.params.args, schema);
     }
     changed |= sort_keys(&mut call.params.order_by, schema);
     Transformed::new_transformed(Expr::AggregateFunction(call), changed)
@@ -159,7 +194,7 @@ fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Transformed<Expr
 fn window(mut call: WindowFunction, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = keys(&mut call.params.partition_by, schema);
     if call.params.distinct {
-        changed |= keys(&mut call.params.args, schema);
+        changed |= distinct_keys(call.fun.name(), &mut call.params.args, schema);
     }
     changed |= sort_keys(&mut call.params.order_by, schema);
     Transformed::new_transformed(Expr::WindowFunction(Box::new(call)), changed)
@@ -278,8 +313,8 @@ fn between(
 
 fn settle_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(match plan {
-        LogicalPlan::Aggregate(aggregate) => group(aggregate)?,
-        LogicalPlan::Distinct(Distinct::All(input)) => distinct(input)?,
+        LogicalPlan::Aggregate(aggregate) => groups::group(aggregate)?,
+        LogicalPlan::Distinct(Distinct::All(input)) => groups::distinct(input)?,
         LogicalPlan::Distinct(Distinct::On(on)) => distinct_on(on),
         LogicalPlan::Join(join) => joined(join),
         LogicalPlan::Sort(mut sort) => {
@@ -288,45 +323,6 @@ fn settle_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         other => Transformed::no(other),
     })
-}
-
-fn group(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
-    let schema = Arc::clone(aggregate.input.schema());
-    let mut changed = false;
-    let mut named = |expr: Expr| named_key(expr, &schema, &mut changed);
-    let group = aggregate.group_expr.iter().cloned().map(|expr| match expr {
-        Expr::GroupingSet(set) => Expr::GroupingSet(match set {
-            GroupingSet::Rollup(all) => {
-                GroupingSet::Rollup(all.into_iter().map(&mut named).collect())
-            }
-            GroupingSet::Cube(all) => GroupingSet::Cube(all.into_iter().map(&mut named).collect()),
-            GroupingSet::GroupingSets(sets) => GroupingSet::GroupingSets(
-                sets.into_iter().map(|set| set.into_iter().map(&mut named).collect()).collect(),
-            ),
-        }),
-        expr => named(expr),
-    });
-    let group = group.collect::<Vec<_>>();
-    if !changed {
-        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
-    }
-    let Aggregate { input, aggr_expr, .. } = aggregate;
-    let aggregate = Aggregate::try_new(input, group, aggr_expr)?;
-    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
-}
-
-/// DISTINCT of all columns: rows with equal values become the same before.
-fn distinct(input: Arc<LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
-    let schema = Arc::clone(input.schema());
-    let mut changed = false;
-    let columns = schema.columns().into_iter().map(Expr::Column);
-    let columns =
-        columns.map(|column| named_key(column, &schema, &mut changed)).collect::<Vec<_>>();
-    if !changed {
-        return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::All(input))));
-    }
-    let same = LogicalPlanBuilder::from(input).project(columns)?.build()?;
-    Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(same)))))
 }
 
 fn distinct_on(mut on: DistinctOn) -> Transformed<LogicalPlan> {
@@ -353,15 +349,21 @@ fn joined(mut join: Join) -> Transformed<LogicalPlan> {
 
 /// Whether values of an expression can be equal and differ in bits. Lambda variables, which have no
 /// type here, are left alone.
-fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
-    !is_same_bits(expr) && expr.get_type(schema).is_ok_and(|given| has_floats(&given))
+pub(super) fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
+    let differ = |given: DataType| has_floats(&given) || is_interval(&given);
+    !is_same_bits(expr) && expr.get_type(schema).is_ok_and(differ)
 }
 
-fn key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+pub(super) fn key(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match is_key(&expr, schema) {
+        true if is_interval_of(&expr, schema) => Transformed::yes(interval_length(expr)),
         true => Transformed::yes(same_bits(expr)),
         false => Transformed::no(expr),
     }
+}
+
+pub(super) fn is_interval_of(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|given| is_interval(&given))
 }
 
 fn set_key(expr: &mut Expr, schema: &DFSchema) -> bool {
@@ -374,18 +376,15 @@ fn keys(all: &mut [Expr], schema: &DFSchema) -> bool {
     all.iter_mut().fold(false, |changed, expr| set_key(expr, schema) | changed)
 }
 
-fn sort_keys(all: &mut [SortExpr], schema: &DFSchema) -> bool {
-    all.iter_mut().fold(false, |changed, sort| set_key(&mut sort.expr, schema) | changed)
+/// The arguments of an aggregate with DISTINCT. Intervals it may have to show, unless it counts.
+fn distinct_keys(function: &str, all: &mut [Expr], schema: &DFSchema) -> bool {
+    let shows = |expr: &Expr| function != "count" && is_interval_of(expr, schema);
+    let keys = all.iter_mut().filter(|expr| !shows(expr));
+    keys.fold(false, |changed, expr| set_key(expr, schema) | changed)
 }
 
-/// The key under the name that the expression had.
-fn named_key(expr: Expr, schema: &DFSchema, changed: &mut bool) -> Expr {
-    if !is_key(&expr, schema) {
-        return expr;
-    }
-    *changed = true;
-    let (relation, name) = expr.qualified_name();
-    same_bits(expr.unalias()).alias_qualified(relation, name)
+fn sort_keys(all: &mut [SortExpr], schema: &DFSchema) -> bool {
+    all.iter_mut().fold(false, |changed, sort| set_key(&mut sort.expr, schema) | changed)
 }
 
 /// Whether an expression is a number, written or computed from written ones, and no NaN.
