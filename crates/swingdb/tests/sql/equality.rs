@@ -425,3 +425,19 @@ fn a_group_shows_one_of_its_intervals() {
         assert_eq!(f.value(&sql), "2021-03-03T00:00:00", "{sql}");
     }
 }
+
+#[test]
+fn decimals_of_set_operations_beside_floating_point() {
+    let f = fixture();
+    for (sql, expected) in [
+        ("SELECT 1e300 AS x UNION ALL SELECT 1.5 ORDER BY x", "1.5 1e300"),
+        ("SELECT 1.5 AS x UNION SELECT 1e300 UNION SELECT 1.50 ORDER BY x", "1.5 1e300"),
+        ("SELECT 1.5 EXCEPT SELECT 1e300", "1.5"),
+        ("SELECT 1e300 EXCEPT ALL SELECT 2.5", "1e300"),
+        ("SELECT 2.5::DOUBLE INTERSECT SELECT 2.50", "2.5"),
+        ("SELECT typeof(x) FROM (SELECT 1.5::FLOAT AS x UNION ALL SELECT 2.5) LIMIT 1", "FLOAT"),
+        ("SELECT typeof(x) FROM (SELECT 1.5 AS x UNION ALL SELECT 2.25) LIMIT 1", "DECIMAL(3,2)"),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+}

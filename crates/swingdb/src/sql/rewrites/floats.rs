@@ -3,13 +3,17 @@
 //! For `x < 0.5` of a DOUBLE `x` the query engine turns both sides into decimals of 15 places: it
 //! takes tiny numbers for zero, has no answer for large ones, infinities and NaN, and cannot rule
 //! out segments by their bounds. The same where a value is one of several: in lists, `CASE`,
-//! `coalesce`.
+//! `coalesce`, UNION.
+
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList};
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
+};
 
 /// Operands beyond which a list is left to the engine when the first ones are no decimals.
 const MAX_LOOKED_AT: usize = 1_000;
@@ -70,21 +74,76 @@ pub(super) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::new_transformed(expr, changed)
 }
 
-/// Turns decimals into the widest floating point type of the operands, if one has such a type.
-fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let (mut widest, mut decimals) = (None, false);
-    for operand in operands.iter().take(MAX_LOOKED_AT) {
-        match operand.get_type(schema) {
-            Ok(DataType::Float64) => widest = Some(DataType::Float64),
-            Ok(DataType::Float32 | DataType::Float16) if widest.is_none() => {
-                widest = Some(DataType::Float32);
+/// The keys of a join, such as INTERSECT and EXCEPT are.
+pub(super) fn rewrite_join(mut join: Join) -> Transformed<Join> {
+    let (left, right) = (Arc::clone(join.left.schema()), Arc::clone(join.right.schema()));
+    let mut changed = false;
+    for (one, other) in &mut join.on {
+        let types = [one.get_type(&left), other.get_type(&right)];
+        let Ok(Some(floating)) = types.into_iter().collect::<Result<_>>().map(common) else {
+            continue;
+        };
+        for (side, schema) in [(one, &left), (other, &right)] {
+            if side.get_type(schema).is_ok_and(|given| given.is_decimal()) {
+                *side = converted(std::mem::take(side), &floating);
+                changed = true;
             }
-            Ok(given) => decimals |= given.is_decimal(),
-            // Whatever it is, the engine will say so.
-            Err(_) => return false,
         }
     }
-    let Some(floating) = widest.filter(|_| decimals) else { return false };
+    Transformed::new_transformed(join, changed)
+}
+
+/// The inputs of a union, with decimals in the columns that are floating point in others.
+pub(super) fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
+    let width = union.schema.fields().len();
+    let common = (0..width)
+        .map(|at| {
+            let fields = union.inputs.iter().filter_map(|input| input.schema().fields().get(at));
+            common(fields.map(|field| field.data_type().clone()).collect())
+        })
+        .collect::<Vec<_>>();
+    if common.iter().all(Option::is_none) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    let convert = |input: Arc<LogicalPlan>| {
+        let schema = Arc::clone(input.schema());
+        let columns = schema.iter().zip(&common).map(|((relation, field), floating)| {
+            let column = Expr::Column((relation, field).into());
+            match floating {
+                Some(floating) if field.data_type().is_decimal() => {
+                    cast(column, floating.clone()).alias_qualified(relation.cloned(), field.name())
+                }
+                _ => column,
+            }
+        });
+        let changed = LogicalPlanBuilder::from(input).project(columns)?.build()?;
+        Ok(Arc::new(changed))
+    };
+    let inputs = union.inputs.into_iter().map(convert).collect::<Result<_>>()?;
+    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
+}
+
+/// The widest floating point type of several, if there are decimals beside it.
+fn common(types: Vec<DataType>) -> Option<DataType> {
+    let mut widest = None;
+    for given in &types {
+        match given {
+            DataType::Float64 => widest = Some(DataType::Float64),
+            DataType::Float32 | DataType::Float16 if widest.is_none() => {
+                widest = Some(DataType::Float32);
+            }
+            _ => {}
+        }
+    }
+    widest.filter(|_| types.iter().any(DataType::is_decimal))
+}
+
+/// Turns decimals into the widest floating point type of the operands, if one has such a type.
+fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    let looked_at = operands.iter().take(MAX_LOOKED_AT);
+    // Where one has no type, the engine will say so.
+    let types = looked_at.map(|operand| operand.get_type(schema)).collect::<Result<_>>();
+    let Ok(Some(floating)) = types.map(common) else { return false };
     for operand in operands {
         if operand.get_type(schema).is_ok_and(|given| given.is_decimal()) {
             *operand = converted(std::mem::take(operand), &floating);

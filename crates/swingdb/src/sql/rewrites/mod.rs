@@ -29,8 +29,13 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| {
         rewrite_expressions(node)?.transform_data(|node| match node {
             LogicalPlan::Join(join) if set_operations::is_all(&join) => {
+                let join = floats::rewrite_join(join).data;
                 set_operations::count_duplicates(&join).map(Transformed::yes)
             }
+            LogicalPlan::Join(join) => {
+                Ok(floats::rewrite_join(join).update_data(LogicalPlan::Join))
+            }
+            LogicalPlan::Union(union) => floats::rewrite_union(union),
             LogicalPlan::Window(window) => frames::rewrite(window),
             other => Ok(Transformed::no(other)),
         })
