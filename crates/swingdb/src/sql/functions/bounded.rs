@@ -23,15 +23,16 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::operator::concat_operator;
 use super::size::{Growth, Size};
 use crate::error::Error;
 use crate::sql::plans::rewrite_parts;
@@ -52,18 +53,39 @@ impl AnalyzerRule for BoundedFunctions {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let bound = |part: Expr, _: &DFSchema| Ok(bounded(part));
+        let bound = |part: Expr, schema: &DFSchema| Ok(bounded(called(part, schema)));
         Ok(plan.transform_up_with_subqueries(|node| rewrite_parts(node, can_grow, bound))?.data)
     }
 }
 
 /// The expression with bounded functions.
 pub(crate) fn bounded_expr(expr: Expr) -> Result<Expr> {
-    Ok(expr.transform_up(|part| Ok(bounded(part)))?.data)
+    let schema = DFSchema::empty();
+    Ok(expr.transform_up(|part| Ok(bounded(called(part, &schema))))?.data)
 }
 
 fn can_grow(expr: &Expr) -> bool {
-    growth(expr).is_some()
+    is_concat(expr) || growth(expr).is_some()
+}
+
+fn is_concat(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::StringConcat, .. }))
+}
+
+/// The function instead of `||` of texts.
+fn called(expr: Expr, schema: &DFSchema) -> Expr {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right })
+            if text_type(&left, schema).is_some_and(|of| text_type(&right, schema) == Some(of)) =>
+        {
+            Expr::ScalarFunction(ScalarFunction::new_udf(concat_operator(), vec![*left, *right]))
+        }
+        other => other,
+    }
+}
+
+fn text_type(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    expr.get_type(schema).ok().filter(DataType::is_string)
 }
 
 fn growth(expr: &Expr) -> Option<Growth> {

@@ -6,6 +6,8 @@
 
 mod bounded;
 pub(crate) mod json;
+mod operator;
+mod replaced;
 mod size;
 
 use std::ops::ControlFlow;

@@ -6,11 +6,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
 use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
+
+use super::operator::CONCAT_OPERATOR;
+use super::replaced::{matched, replaced};
 
 const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 /// Of the shortest month.
@@ -28,18 +31,18 @@ pub(super) struct Size {
 }
 
 impl Size {
-    fn of_text(bytes: u64) -> Self {
+    pub(super) fn of_text(bytes: u64) -> Self {
         Self { bytes, items: bytes }
     }
 
-    fn plus(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(other.bytes),
             items: self.items.saturating_add(other.items),
         }
     }
 
-    fn times(self, count: u64) -> Self {
+    pub(super) fn times(self, count: u64) -> Self {
         Self { bytes: self.bytes.saturating_mul(count), items: self.items.saturating_mul(count) }
     }
 }
@@ -59,6 +62,8 @@ pub(super) enum Growth {
     Series,
     /// `replace(text, from, to)`: `to` for each place where `from` is.
     Replaced,
+    /// `regexp_replace(text, pattern, to, flags)`: `to` for each place that the pattern matches.
+    Matched,
     /// `array_to_string(list, separator)`: a separator for each element.
     Separated,
     /// `concat(a, b)`: all arguments.
@@ -78,8 +83,9 @@ impl Growth {
             "array_resize" => Self::Elements,
             "range" | "generate_series" => Self::Series,
             "replace" => Self::Replaced,
+            "regexp_replace" => Self::Matched,
             "array_to_string" => Self::Separated,
-            "concat" | "concat_ws" => Self::Joined,
+            "concat" | "concat_ws" | CONCAT_OPERATOR => Self::Joined,
             "make_array" | "array_append" | "array_prepend" | "array_concat" | "array_except"
             | "array_union" | "array_intersect" | "array_slice" | "array_position"
             | "array_positions" | "array_remove" | "array_remove_n" | "array_remove_all"
@@ -109,6 +115,9 @@ impl Growth {
                 return Ok(text.total(rows).times(n.numbers()?(0)));
             }
             (Self::Replaced, [text, from, to]) => return replaced(text, from, to, rows),
+            (Self::Matched, [text, pattern, to, flags @ ..]) => {
+                return matched(text, pattern, to, flags.first(), rows);
+            }
             _ => {}
         }
         let Some(one) = self.one(&columns)? else { return Ok(Size::default()) };
@@ -158,33 +167,6 @@ impl Growth {
     }
 }
 
-/// Texts with `to` in each place of `from`.
-fn replaced(text: &Column, from: &Column, to: &Column, rows: usize) -> Result<Size> {
-    /// Whether `from` occurs is looked at only where much depends on it.
-    const LARGE: usize = 1 << 16;
-    let all = text.total(rows);
-    if to.same
-        && all.plus(all.plus(Size::of_text(rows as u64)).times(to.bytes()(0))).bytes < 1 << 20
-    {
-        return Ok(all);
-    }
-    let view = |column: &Column| cast(&column.array, &DataType::Utf8View);
-    let arrays = [view(text)?, view(from)?, view(to)?];
-    let at = |which: usize, column: &Column, row: usize| {
-        arrays[which].as_string_view().value(if column.same { 0 } else { row })
-    };
-    let one = |row| {
-        let (text, from, to) = (at(0, text, row), at(1, from, row), at(2, to, row));
-        let most = text.len() / from.len().max(1) + 1;
-        let count = match most.saturating_mul(to.len()) > LARGE {
-            true => text.matches(from).count(),
-            false => most,
-        };
-        Size::of_text(to.len() as u64).times(count as u64)
-    };
-    Ok((0..rows).map(one).fold(all, Size::plus))
-}
-
 /// How many steps lead from here to there, the last included.
 fn steps(from: i128, to: i128, step: i128) -> u64 {
     match (to - from).checked_div(step) {
@@ -194,10 +176,10 @@ fn steps(from: i128, to: i128, step: i128) -> u64 {
 }
 
 /// An argument.
-struct Column {
+pub(super) struct Column {
     array: ArrayRef,
     /// It is the same for all rows.
-    same: bool,
+    pub(super) same: bool,
 }
 
 type Each<T> = Box<dyn Fn(usize) -> T>;
@@ -220,7 +202,7 @@ impl Column {
     }
 
     /// The bytes that a value takes.
-    fn bytes(&self) -> Each<u64> {
+    pub(super) fn bytes(&self) -> Each<u64> {
         let array = Arc::clone(&self.array);
         match array.data_type() {
             DataType::Utf8 => self.each(move |i| array.as_string::<i32>().value(i).len() as u64),
@@ -258,7 +240,7 @@ impl Column {
     }
 
     /// Of all rows together.
-    fn total(&self, rows: usize) -> Size {
+    pub(super) fn total(&self, rows: usize) -> Size {
         let between = |offsets: &[i32]| match offsets {
             [first, .., last] => u64::try_from(last - first).unwrap_or_default(),
             _ => 0,
@@ -276,6 +258,13 @@ impl Column {
             _ => Size { bytes: self.width(), items: 1 }.times(self.array.len() as u64),
         };
         if self.same { all.times(rows as u64) } else { all }
+    }
+
+    /// Its texts, and which of them is a row's.
+    pub(super) fn texts(&self) -> Result<(StringViewArray, impl Fn(usize) -> usize + use<>)> {
+        let texts = cast(&self.array, &DataType::Utf8View)?.as_string_view().clone();
+        let same = self.same;
+        Ok((texts, move |row| if same { 0 } else { row }))
     }
 
     /// What a value takes on average.
@@ -370,11 +359,20 @@ mod tests {
         assert_eq!(size("lpad", &[text("abc"), times, text(" ")]).items, 12);
         let texts = StringArray::from(vec![Some("a"), None, Some("bcd")]);
         let texts = ColumnarValue::Array(Arc::new(texts));
+        assert_eq!(size("concat_operator", &[texts.clone(), texts.clone()]).bytes, 8);
         assert_eq!(size("concat", &[texts.clone(), text("12345")]).bytes, 4 + 15);
         let long = "x".repeat(1 << 20);
         assert_eq!(size("replace", &[texts, text("b"), text(&long)]).items, 4 + (1 << 20));
         let squared = size("replace", &[text(&long), text("x"), text(&long)]);
         assert!(squared.bytes >= 1 << 40, "{squared:?}");
+        let matched = |pattern: &str, to: &str, flags: &str| {
+            size("regexp_replace", &[text(&long), text(pattern), text(to), text(flags)]).bytes
+        };
+        assert!(matched("X|y", &long, "gi") >= 1 << 40);
+        assert!(matched("x+", &long, "g") <= 3 << 20);
+        assert!(matched("x", &long, "") <= 3 << 20);
+        assert!(matched("(x*)", &"\\1".repeat(100), "g") >= 100 << 20);
+        assert_eq!(matched("(", &long, "g"), 1 << 20);
     }
 
     #[test]
