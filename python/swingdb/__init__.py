@@ -36,6 +36,7 @@ from ._databases import (
     snapshot,
 )
 from ._databases import list_databases as list  # noqa: A004 - the name users know it by
+from ._default import sql
 from ._internal import __version__
 from .connection import Connection, ExportReport, ImportReport, ShareInfo
 from .cursor import Cursor
@@ -105,6 +106,7 @@ __all__ = [
     "list",
     "paramstyle",
     "snapshot",
+    "sql",
     "threadsafety",
     *errors.__all__,
 ]

@@ -104,6 +104,9 @@ class Cursor:
         """The remaining rows as a ``pandas.DataFrame``."""
         return _convert.to_pandas(self._remaining())
 
+    #: What DuckDB calls it, too.
+    fetchdf = df
+
     def pl(self) -> Any:
         """The remaining rows as a ``polars.DataFrame``."""
         return _convert.to_polars(self._remaining())

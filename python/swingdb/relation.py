@@ -105,6 +105,9 @@ class Relation:
         """A ``pandas.DataFrame``."""
         return _convert.to_pandas(self._collected())
 
+    #: What DuckDB calls it, too.
+    fetchdf = df
+
     def fetchnumpy(self) -> dict[str, Any]:
         """A dict of NumPy arrays, masked ones for columns with NULLs; numbers in one piece are not
         copied.

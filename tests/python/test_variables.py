@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -125,3 +128,28 @@ def test_pandas_indexes(con):
     assert con.sql('SELECT "0" + "1" FROM numbered').fetchall() == [(3,)]
     assert len(plain) == len(named) == len(series) == 2
     assert len(numbered) == 1
+
+
+def test_a_query_without_a_connection():
+    source = """
+import os, swingdb
+numbers = {"a": [1, 2]}
+assert swingdb.sql("SELECT sum(a) FROM numbers").fetchall() == [(3,)]
+swingdb.sql("CREATE TABLE t AS SELECT a FROM numbers WHERE a > ?", [1])
+assert swingdb.sql("FROM t").fetchall() == [(2,)]
+pid = os.fork()
+if pid == 0:
+    status = 1
+    try:
+        assert swingdb.sql("SELECT sum(a) FROM numbers").fetchall() == [(3,)]
+        status = 0
+    finally:
+        os._exit(status)
+assert os.waitpid(pid, 0)[1] == 0
+assert swingdb.sql("FROM t").fetchall() == [(2,)]
+"""
+    subprocess.run([sys.executable, "-c", source], check=True, timeout=120)
+
+
+def test_pandas_under_the_name_of_others(con):
+    assert con.execute("SELECT 1 AS a").fetchdf().equals(con.sql("SELECT 1 AS a").fetchdf())
