@@ -23,7 +23,6 @@
 //! byte changes, and whoever reads meanwhile sees the same bytes from either place.
 
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use crate::area::{Core, State};
 use crate::error::Result;
@@ -194,8 +193,7 @@ impl Core {
                 let at = self.mapping.base().as_ptr().add(run.start as usize);
                 std::slice::from_raw_parts(at, run.len as usize)
             };
-            file.write_all_at(old, target.file_offset)
-                .map_err(|e| crate::error::Fault::io("write", &path, e))?;
+            crate::sys::file::write_at(file, old, target.file_offset, &path)?;
             self.mapping.map_run(target, file, false).map_err(fault)?;
             *replaced = run.len;
             self.counters.copied_bytes.fetch_add(run.len, std::sync::atomic::Ordering::Relaxed);

@@ -7,7 +7,6 @@
 //! Everything here runs outside the area's lock, on extents that the caller has claimed.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
@@ -168,12 +167,7 @@ impl Core {
             let at = self.mapping.base().as_ptr().add(step.start as usize);
             std::slice::from_raw_parts(at, step.len as usize)
         };
-        file.write_all_at(old, run.file_offset).map_err(|e| match e.raw_os_error() {
-            Some(libc::ENOSPC | libc::ENOMEM) => {
-                file::out_of_memory(self.folder.path(), ByteLen(step.len))
-            }
-            _ => Fault::io("write", &path, e),
-        })?;
+        file::write_at(file, old, run.file_offset, &path)?;
         self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
         self.counters.copied_bytes.fetch_add(step.len, Ordering::Relaxed);
         Ok(())

@@ -315,7 +315,8 @@ impl OwnerLock {
         let line = format!("memory {}\n", memory.as_raw_fd());
         if let Ok(end) = self.file.metadata() {
             // Listings only: on a full file system the size is not known.
-            let _ = self.file.write_all_at(line.as_bytes(), end.len());
+            let path = std::path::Path::new(OWNER_LOCK);
+            let _ = file::write_at(&self.file, line.as_bytes(), end.len(), path);
         }
     }
 }

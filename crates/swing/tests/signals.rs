@@ -398,16 +398,55 @@ fn handlers_work_in_forked_children() {
     assert_eq!((code, text.as_str()), (0, "Fatal error\n"));
 }
 
+fn limit_files(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: a valid structure, in a process of its own.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+}
+
 /// A limit on the length of files, which the kernel answers with a signal, is an error here.
 fn a_limit_on_files_is_an_error() {
+    for bytes in [0, 10] {
+        let (code, text) = run(|| {
+            let h = home();
+            limit_files(bytes);
+            let error = h.ns.create(&name("a"), &options()).unwrap_err().to_string();
+            assert!(error.contains("ulimit -f"), "{error}");
+            0
+        });
+        assert_eq!((code, text.as_str()), (0, ""));
+    }
     let (code, text) = run(|| {
         let h = home();
-        let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
-        // SAFETY: a valid structure, in a process of its own.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+        limit_files(1 << 20);
         let area = h.ns.create(&name("a"), &options()).unwrap();
         let error = area.track().unwrap_err().to_string();
         assert!(error.contains("ulimit -f"), "{error}");
+        0
+    });
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
+/// A limit that comes later holds off what is written into files, and no stores.
+fn a_limit_on_files_that_comes_later_ends_nobody() {
+    let (code, text) = run(|| {
+        let h = home();
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        area.track().unwrap();
+        // Small extents, then large ones.
+        let places = [0, 100 << 10, area.geometry().reserve().0 / 2];
+        let store = |byte| places.map(|at| store(&area, at, byte));
+        store(1);
+        let shared = area.publish(Publish::Shared, b"").unwrap();
+        limit_files(0);
+        store(2);
+        let error = area.publish(Publish::Shared, b"").unwrap_err().to_string();
+        assert!(error.contains("ulimit -f"), "{error}");
+        let snapshot = h.ns.hook(&name("a")).unwrap();
+        assert_eq!(snapshot.epoch(), shared);
+        for at in places {
+            assert_eq!((load(&area, at), value_in(&snapshot, at)), (2, 1));
+        }
         0
     });
     assert_eq!((code, text.as_str()), (0, ""));
@@ -652,6 +691,7 @@ over_both_back_ends! {
     a_handler_for_one_time_is_called_once,
     an_ignored_signal_is_ignored_and_a_fault_is_not,
     a_limit_on_files_is_an_error,
+    a_limit_on_files_that_comes_later_ends_nobody,
     what_a_childs_handler_stores_is_the_childs,
     handlers_store_while_the_library_is_at_work,
     forked_children_have_memory_of_their_own,

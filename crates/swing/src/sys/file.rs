@@ -298,13 +298,23 @@ pub(crate) fn try_lock(file: &File, exclusive: bool, path: &Path) -> Result<bool
     }
 }
 
-pub(crate) fn set_len(file: &File, len: u64, path: &Path) -> Result<()> {
-    // Beyond its limit on lengths of files the kernel ends the process by SIGXFSZ.
+/// Whether this process may make a file reach so far. Beyond its limit on lengths of files the
+/// kernel ends a process by SIGXFSZ, also where it writes into what a file has already.
+pub(crate) fn may_reach(end: u64) -> bool {
     let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    if most.is_some_and(|most| len > most) {
-        let text = format!("{len} bytes are more than this process may make (ulimit -f)");
-        return Err(Fault::io("resize", path, std::io::Error::other(text)));
+    most.is_none_or(|most| end <= most)
+}
+
+fn check_reach(end: u64, what: &'static str, path: &Path) -> Result<()> {
+    if may_reach(end) {
+        return Ok(());
     }
+    let text = format!("{end} bytes are more than this process may make (ulimit -f)");
+    Err(Fault::io(what, path, std::io::Error::other(text)))
+}
+
+pub(crate) fn set_len(file: &File, len: u64, path: &Path) -> Result<()> {
+    check_reach(len, "resize", path)?;
     fs::ftruncate(file, len).map_err(|e| Fault::io("resize", path, e))
 }
 
@@ -393,8 +403,15 @@ pub(crate) fn next_data(file: &File, from: u64, path: &Path) -> Result<Option<(u
 }
 
 pub(crate) fn write_all(file: &File, bytes: &[u8], path: &Path) -> Result<()> {
-    file.write_all_at(bytes, 0).map_err(|e| match e.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => out_of_memory(path, ByteLen(bytes.len() as u64)),
+    write_at(file, bytes, 0, path)
+}
+
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Result<()> {
+    check_reach(offset.saturating_add(bytes.len() as u64), "write", path)?;
+    file.write_all_at(bytes, offset).map_err(|e| match e.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT | libc::ENOMEM) => {
+            out_of_memory(path, ByteLen(bytes.len() as u64))
+        }
         _ => Fault::io("write", path, e),
     })
 }

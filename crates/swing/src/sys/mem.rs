@@ -230,6 +230,27 @@ pub(crate) fn allow_writing(at: usize, len: usize) -> Result<(), Errno> {
     unsafe { mm::mprotect(at as *mut c_void, len, MprotectFlags::READ | MprotectFlags::WRITE) }
 }
 
+/// Writes pages of a file by way of a mapping, for which no limit on lengths of files holds.
+pub(crate) fn write_mapped(bytes: &[u8], file: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
+    assert!(bytes.len().is_multiple_of(4096) && offset.is_multiple_of(4096), "whole pages");
+    let (access, len) = (ProtFlags::READ | ProtFlags::WRITE, bytes.len());
+    // SAFETY: a mapping of its own, at an address that the kernel chooses; once it has been
+    // populated it is as long as the bytes, and memory.
+    unsafe {
+        let at = mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, offset)?;
+        let populated = loop {
+            match mm::madvise(at, len, Advice::LinuxPopulateWrite) {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                other => break other,
+            }
+        };
+        if populated.is_ok() {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.cast(), len);
+        }
+        populated.and(mm::munmap(at, len))
+    }
+}
+
 /// Maps a populated range of a file, of whole huge pages or as much as these, somewhere of its own.
 /// `there`: all of it has memory already, in small pages. `NOSPC` when its file system is full.
 pub(crate) fn scratch(

@@ -18,7 +18,7 @@ use super::{Tracked, keeper, table};
 use crate::extents::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
-use crate::sys::{futex, mem, process, room};
+use crate::sys::{file, futex, mem, process, room};
 use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
 
 /// After so many logged extents they are written down, and older ones protected early. That
@@ -356,6 +356,11 @@ impl Tracked {
             }
             return rustix::fs::fallocate(self.file(), FallocateFlags::KEEP_SIZE, offset, len64)
                 .map_err(memory_is_full);
+        }
+        if !file::may_reach(offset + len64) {
+            // SAFETY: the old version is mapped readable and frozen; see `make_version`.
+            let old = unsafe { std::slice::from_raw_parts(at as *const u8, len) };
+            return mem::write_mapped(old, self.file(), offset).map_err(memory_is_full);
         }
         let mut done = 0;
         while done < len {
