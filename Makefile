@@ -162,21 +162,21 @@ bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, 
 
 .PHONY: install
 install: build ## Command line, libswing with headers and pkg-config files, preload library, into PREFIX
-	install -D -m 755 $(BIN)/swingdb $(DESTDIR)$(PREFIX)/bin/swingdb
-	install -D -m 755 $(BIN)/libswingmalloc_preload.so $(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so
-	tools/install_c.sh $(BIN) $(PREFIX)
+	install -D -m 755 "$(BIN)/swingdb" "$(DESTDIR)$(PREFIX)/bin/swingdb"
+	install -D -m 755 "$(BIN)/libswingmalloc_preload.so" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
+	tools/install_c.sh "$(BIN)" "$(PREFIX)"
 
 .PHONY: install-c
 install-c: ## libswing with headers and pkg-config files, and the preload library, into PREFIX; no query engine
 	@tools/ensure_rust.sh
 	cargo build --release --locked -p libswing -p swing-preload --lib
-	install -D -m 755 $(BIN)/libswingmalloc_preload.so $(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so
-	tools/install_c.sh $(BIN) $(PREFIX)
+	install -D -m 755 "$(BIN)/libswingmalloc_preload.so" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
+	tools/install_c.sh "$(BIN)" "$(PREFIX)"
 
 .PHONY: uninstall
 uninstall: ## Take away from PREFIX what install put there
-	rm -f $(DESTDIR)$(PREFIX)/bin/swingdb $(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so
-	tools/install_c.sh $(BIN) $(PREFIX) --remove
+	rm -f "$(DESTDIR)$(PREFIX)/bin/swingdb" "$(DESTDIR)$(PREFIX)/lib/libswingmalloc_preload.so"
+	tools/install_c.sh "$(BIN)" "$(PREFIX)" --remove
 
 .PHONY: wheel
 wheel: tools ## The Python package as a wheel in dist/

@@ -39,8 +39,8 @@ includedir=\${prefix}/include
 Name: $1
 Description: $2
 Version: $version
-Cflags: -I\${includedir}/$3
-Libs: -L\${libdir} -lswing
+Cflags: -I"\${includedir}/$3"
+Libs: -L"\${libdir}" -lswing
 Libs.private: -lpthread -ldl -lm
 END
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -40,7 +41,7 @@ def rng(request):
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory):
-    where = tmp_path_factory.mktemp("prefix")
+    where = tmp_path_factory.mktemp("a prefix")
     subprocess.run([ROOT / "tools/install_c.sh", BUILT, where], check=True)
     return where
 
@@ -65,7 +66,7 @@ def build(prefix, tmp_path_factory):
         env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
         command = ["pkg-config", *arguments]
         found = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
-        return found.stdout.split()
+        return shlex.split(found.stdout)
 
     def build(compiler, source, package="swing", extra=(), static=False):
         source = Path(source)
