@@ -73,7 +73,7 @@ typedef struct swing_options {
     size_t extent; /* the unit of copying behind the first 64th of the area, and the first such
                     * unit: a power of two from 64 KiB to 32 MiB. In these it is 64 KiB */
     void *address; /* where it shall begin: a multiple of 2 MiB from 2^44 to 5 * 2^44. Elsewhere if
-                    * these addresses are not free */
+                    * these addresses are not free, as the area's address then tells */
 } swing_options;
 
 /* How an allocator divides its area; zeros mean what it does by itself. */
