@@ -144,6 +144,12 @@ def _whole(value: Any, what: str, least: int, most: int) -> int:
     return number
 
 
+def _yes_or_no(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be True or False, not {value!r}")
+    return value
+
+
 def _name_bytes(name: str) -> bytes:
     if not isinstance(name, str):
         raise TypeError(f"a name must be a string, not {name!r}")
@@ -251,6 +257,7 @@ class Area:
 
     def allow_live_hooks(self, allow: bool = True) -> None:
         """Whether others may hook the state of any moment; ``False`` refuses hooks of any kind."""
+        allow = _yes_or_no(allow, "what is allowed")
         _check(_library().swing_allow_hooks(self.token, int(allow)))
 
     def limit(self, retired: int | None) -> None:
@@ -325,6 +332,7 @@ def hook(which: int | str, *, live: bool = False, at_origin: bool = False) -> Ar
     owner must have allowed. ``at_origin``: at the owner's addresses, or fail. Its length is that of
     the origin rounded up.
     """
+    live, at_origin = _yes_or_no(live, "live"), _yes_or_no(at_origin, "at_origin")
     flags = (0 if live else _PUBLISHED) | (_AT_ORIGIN if at_origin else 0)
     if not isinstance(which, str):
         token = _whole(which, "a token", 1, _MAX_TOKEN)

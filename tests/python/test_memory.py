@@ -57,6 +57,11 @@ def test_live_hooks_give_the_moment():
     with pytest.raises(memory.MemoryError) as refused:
         memory.hook(area.token)
     assert refused.value.code == -3
+    for neither in ("yes", 2, None):
+        with pytest.raises(TypeError, match="True or False"):
+            area.allow_live_hooks(neither)
+        with pytest.raises(TypeError, match="True or False"):
+            memory.hook(area.token, live=neither)
     area.allow_live_hooks()
     area.buffer[5] = 7
     assert memory.hook(area.token, live=True).buffer[5] == 7
