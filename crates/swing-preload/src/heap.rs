@@ -129,6 +129,7 @@ fn gib() -> Result<u64, String> {
 
 fn make() -> Result<(), Box<dyn std::error::Error>> {
     assert!(HEAP.load(Ordering::SeqCst).is_null(), "a process has one heap");
+    swing::descriptors::keep_apart();
     let namespace = Namespace::open_default()?;
     let own = ending::anonymous(std::process::id());
     ending::sweep(&namespace);

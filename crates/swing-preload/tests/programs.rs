@@ -126,7 +126,7 @@ while read -r n; do ((a[n % 100] += n)); done
 for i in 1 2 3; do echo \"$(printf %s \"${a[i]}\")\"; done
 printf '%s\\n' \"${a[@]}\" | sort -n | tail -3
 mapfile -t lines < <(seq 1 5000); echo \"${#lines[@]} ${lines[4999]}\"";
-    same_when_hooked("bash", &["-c", code], &numbers(16, 300, |n| format!("{n}\n")));
+    same_when_hooked("bash", &["-c", code], &numbers(16, 1200, |n| format!("{n}\n")));
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! Every wait is bounded by [`LIVE_TIMEOUT`].
 
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::live::{ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST};
 use crate::sync::Mutex;
+use crate::sys::descriptors;
 use crate::sys::file::Folder;
 
 /// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
@@ -133,15 +134,14 @@ fn look_for_answer(stream: &UnixStream, answer: &mut [u8; ANSWER_BYTES]) -> usiz
 
 /// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
 fn connect(folder: &Folder) -> Option<UnixStream> {
-    // SAFETY: makes a descriptor, which the stream owns from then on.
-    let stream = unsafe {
-        let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-        let fd = libc::socket(libc::AF_UNIX, flags, 0);
-        if fd < 0 {
-            return None;
+    // SAFETY: makes a descriptor, which its owner closes.
+    let make = || unsafe {
+        match libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) {
+            -1 => Err(std::io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
         }
-        UnixStream::from_raw_fd(fd)
     };
+    let stream = UnixStream::from(descriptors::open(make).ok()?);
     // The time to write also bounds the time to connect.
     stream.set_write_timeout(Some(LIVE_TIMEOUT)).ok()?;
     stream.set_read_timeout(Some(LIVE_TIMEOUT)).ok()?;

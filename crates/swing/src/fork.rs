@@ -37,8 +37,8 @@ use crate::memory::RetainedLock;
 use crate::namespace::Namespace;
 use crate::publish::manifest_name;
 use crate::sync::{Mutex, MutexGuard};
-use crate::sys::process;
 use crate::sys::quiet::Quiet;
+use crate::sys::{descriptors, process};
 use crate::tracked::Locks;
 use crate::versions::merge;
 
@@ -152,6 +152,7 @@ extern "C" fn in_child() {
     // SAFETY: see `ForkSlot`.
     let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     process::note_fork();
+    descriptors::begin_in_child();
     // The keeper is the parent's.
     KEPT.store(0, Ordering::SeqCst);
     for held in &mut fork.areas {

@@ -112,6 +112,7 @@ pub use remove::{GcReport, RemoveReport};
 pub use sessions::{Storing, WriteSession};
 pub use snapshot::Snapshot;
 pub use stats::AreaStats;
+pub use sys::descriptors;
 pub use sys::file::{Room, room_of};
 pub use sys::process::exit_now;
 pub use tracked::HoldGuard;

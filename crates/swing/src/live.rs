@@ -31,8 +31,8 @@ use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::publish::Published;
 use crate::snapshot::Snapshot;
-use crate::sys::process;
 use crate::sys::quiet::Quiet;
+use crate::sys::{descriptors, process};
 use crate::tracked::keeper;
 
 /// The socket's name in the area's folder.
@@ -130,9 +130,11 @@ impl Core {
         let fault = |e| Fault::io("listen on", &path, e);
         // One that an owner before has left.
         self.folder.unlink(LIVE)?;
-        let listener = UnixListener::bind(self.folder.proc_path(LIVE)).map_err(fault)?;
+        let bind = || UnixListener::bind(self.folder.proc_path(LIVE));
+        let listener = descriptors::open(bind).map(UnixListener::from).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
-        let second = listener.try_clone().map_err(fault)?;
+        let second = descriptors::open(|| listener.try_clone()).map(UnixListener::from);
+        let second = second.map_err(fault)?;
         let descriptor = listener.as_raw_fd();
         let core = Arc::downgrade(self);
         let thread = keeper::without_signals(|| {
@@ -275,7 +277,8 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
         let Some(come) = wait_for_clients(listener, &clients, longest) else { return };
         // Nobody is looked for who has not come: whoever asks waits for each call made here.
         while come && has_room(&clients) {
-            let Ok((stream, _)) = listener.accept() else { break };
+            let accepted = descriptors::open(|| listener.accept().map(|(stream, _)| stream));
+            let Ok(stream) = accepted.map(UnixStream::from) else { break };
             if stream.set_nonblocking(true).is_ok() {
                 make_room(&mut clients);
                 clients.push(Client::new(stream, false));

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::error::{Context, Fault, HookError, Result};
 use crate::name::AreaName;
 use crate::namespace::Namespace;
+use crate::sys::descriptors;
 use crate::units::Epoch;
 
 /// The longest sleep between two looks: a notification that is lost (inotify limits) costs at most
@@ -38,7 +39,8 @@ impl Namespace {
         let path = self.path().join(name.folder());
         loop {
             let fault = |e: Errno| Fault::io("watch", &path, e);
-            let watcher = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
+            let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+            let watcher = descriptors::open(|| inotify::init(flags)).ok();
             let events = WatchFlags::MOVED_TO | WatchFlags::MOVE_SELF | WatchFlags::DELETE_SELF;
             if let Some(watcher) = &watcher {
                 match inotify::add_watch(watcher, &path, events) {

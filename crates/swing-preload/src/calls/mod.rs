@@ -1,9 +1,10 @@
 //! Functions of the C library that the heap's being in an area changes.
 //!
-//! Those whose buffers may lie in frozen memory are in [`swing_calls`]. Here are three more kinds:
+//! Those whose buffers may lie in frozen memory are in [`swing_calls`]. Here are four more kinds:
 //!
 //! * **What the C library allocates for itself** and fills by system calls that nobody can
 //!   intercept (streams, directories, name services) is taken from outside the heap ([`inner`]).
+//! * **Closing** what is this library's own ([`descriptors`]).
 //! * **Handlers and masks of signals** ([`signals`]), so that the heap's handler is not blocked,
 //!   nor replaced.
 //! * **Starts of threads** ([`threads`]): each has a stack for that handler, and one of its own.
@@ -11,6 +12,7 @@
 //! What is here and what is not is listed in `docs/preload.md`; `tests/calls.rs` makes each call
 //! with its result in frozen memory.
 
+mod descriptors;
 mod inner;
 mod signals;
 mod threads;
@@ -22,6 +24,7 @@ pub(crate) fn begin() {
     inner::own_standard_input();
     signals::look_up();
     threads::begin();
+    descriptors::look_up();
 }
 
 /// The C library's own function of a name and a signature.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::descriptors;
 use crate::error::{Fault, Result};
 use crate::sync::Mutex;
 use crate::units::ByteLen;
@@ -34,7 +35,8 @@ impl Folder {
     /// Opens an existing folder by its path.
     pub(crate) fn open_path(path: &Path) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = fs::open(path, flags, Mode::empty()).map_err(|e| not_found(e, "open", path))?;
+        let dir = descriptors::open(|| fs::open(path, flags, Mode::empty()))
+            .map_err(|e| not_found(e, "open", path))?;
         Ok(Self { dir, path: path.to_owned() })
     }
 
@@ -42,7 +44,7 @@ impl Folder {
     pub(crate) fn open_folder(&self, name: &str) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let path = self.path.join(name);
-        let dir = fs::openat(&self.dir, name, flags, Mode::empty())
+        let dir = descriptors::open(|| fs::openat(&self.dir, name, flags, Mode::empty()))
             .map_err(|e| not_found(e, "open", &path))?;
         Ok(Self { dir, path })
     }
@@ -84,14 +86,14 @@ impl Folder {
 
     pub(crate) fn open_read(&self, name: &str) -> Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let fd = fs::openat(&self.dir, name, flags, Mode::empty())
+        let fd = descriptors::open(|| fs::openat(&self.dir, name, flags, Mode::empty()))
             .map_err(|e| self.fault(e, "open", name))?;
         Ok(File::from(fd))
     }
 
     pub(crate) fn open_write(&self, name: &str) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let fd = fs::openat(&self.dir, name, flags, Mode::empty())
+        let fd = descriptors::open(|| fs::openat(&self.dir, name, flags, Mode::empty()))
             .map_err(|e| self.fault(e, "open", name))?;
         Ok(File::from(fd))
     }
@@ -99,7 +101,7 @@ impl Folder {
     /// Creates a file that must not exist yet, open for reading and writing.
     pub(crate) fn create_new(&self, name: &str) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let fd = fs::openat(&self.dir, name, flags, FILE_MODE)
+        let fd = descriptors::open(|| fs::openat(&self.dir, name, flags, FILE_MODE))
             .map_err(|e| self.fault(e, "create", name))?;
         Ok(File::from(fd))
     }
@@ -108,7 +110,7 @@ impl Folder {
     /// it.
     pub(crate) fn create_nameless(&self) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let fd = fs::openat(&self.dir, ".", flags, FILE_MODE)
+        let fd = descriptors::open(|| fs::openat(&self.dir, ".", flags, FILE_MODE))
             .map_err(|e| self.fault(e, "create a file in", "."))?;
         Ok(File::from(fd))
     }
@@ -203,7 +205,7 @@ impl Folder {
     /// The names in this folder, without `.` and `..`; names that are not UTF-8 are none of ours.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = fs::openat(&self.dir, ".", flags, Mode::empty())
+        let fd = descriptors::open(|| fs::openat(&self.dir, ".", flags, Mode::empty()))
             .map_err(|e| self.fault(e, "list", "."))?;
         let mut names = Vec::new();
         for entry in fs::Dir::new(fd).map_err(|e| self.fault(e, "list", "."))? {
@@ -245,7 +247,7 @@ fn proc_path(file: &File) -> String {
 pub(crate) fn reopen_read(file: &File) -> Result<File> {
     let path = proc_path(file);
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let fd = fs::open(&*path, flags, Mode::empty())
+    let fd = descriptors::open(|| fs::open(&*path, flags, Mode::empty()))
         .map_err(|e| Fault::io("open", Path::new(&path), e))?;
     Ok(File::from(fd))
 }

@@ -13,13 +13,14 @@
 //! comparing start times would add nothing.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{self, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
+use super::descriptors;
 use crate::error::{Fault, Result};
 use crate::units::AreaId;
 
@@ -41,12 +42,12 @@ pub(crate) fn create(area: AreaId, folder: &Path) -> Result<File> {
         e => Fault::io("make memory (memfd_create) for", folder, e),
     };
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let made = match fs::memfd_create(label(area), flags | MemfdFlags::NOEXEC_SEAL) {
+    let make = || match fs::memfd_create(label(area), flags | MemfdFlags::NOEXEC_SEAL) {
         // Before Linux 6.3.
         Err(Errno::INVAL) => fs::memfd_create(label(area), flags),
         other => other,
     };
-    let fd: OwnedFd = made.map_err(fault)?;
+    let fd = descriptors::open(make).map_err(fault)?;
     // Memfds are open to every user at first, as far as `/proc` lets them.
     fs::fchmod(&fd, Mode::RUSR | Mode::WUSR).map_err(fault)?;
     // Not against writing, now or in future: each copied extent is mapped writable anew. Readers
@@ -104,7 +105,7 @@ impl Place {
         }
         let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = match fs::open(&*path, flags, Mode::empty()) {
+        let file = match descriptors::open(|| fs::open(&*path, flags, Mode::empty())) {
             Ok(fd) => File::from(fd),
             Err(e) => return fault(e),
         };

@@ -2,6 +2,7 @@
 //!
 //! Everything here is a system call with its error mapped; policy lives in the modules above.
 
+pub mod descriptors;
 pub(crate) mod file;
 pub(crate) mod futex;
 pub(crate) mod lift;

@@ -1,9 +1,12 @@
 //! Who a process is, and whether it is still the same one: pid plus start time, since pids are
 //! given again.
 
-use crate::sync::Mutex;
-use std::fs;
+use std::io::Read;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::descriptors;
+use crate::sync::Mutex;
 
 /// Grows in every forked child; 0 in a process that was never forked since this library was loaded
 /// into it.
@@ -66,9 +69,16 @@ pub(crate) fn thread_time_ns() -> u64 {
 /// The longest command line kept.
 const MAX_COMMAND_BYTES: usize = 512;
 
+fn read(path: &str) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    descriptors::open_file(Path::new(path))?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// When a process started, in clock ticks since boot; `None` when there is no such process.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = read(&format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
     // The command in parentheses may itself contain spaces and parentheses: fields count from the
     // last one.
     let fields = stat.rsplit_once(')')?.1;
@@ -77,7 +87,7 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
 
 /// A process's command line, shortened; empty when it cannot be read.
 pub(crate) fn command_line(pid: u32) -> String {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let bytes = read(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut text: String = String::from_utf8_lossy(&bytes)
         .trim_end_matches('\0')
         .chars()

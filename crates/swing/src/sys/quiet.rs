@@ -34,6 +34,11 @@ impl Quiet {
         Self(PhantomData)
     }
 
+    /// Whether this thread has one.
+    pub(crate) fn is_begun() -> bool {
+        DEPTH.get() > 0
+    }
+
     /// For threads of this library, which were started with signals held off and keep that.
     pub(crate) fn for_ever() {
         assert_eq!(DEPTH.replace(1), 0, "said once, at the begin of the thread");

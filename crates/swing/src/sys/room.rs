@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::descriptors;
 use crate::units::ByteLen;
 
 /// An answer is good for at most this much.
@@ -109,7 +110,8 @@ pub(crate) fn prepare() {
 fn gauges() -> &'static [Gauge] {
     GAUGES.get_or_init(|| {
         let path = PathBuf::from("/proc/meminfo");
-        let machine = File::open(&path).ok().map(|meminfo| Gauge::Machine { meminfo, path });
+        let machine =
+            descriptors::open_file(&path).ok().map(|meminfo| Gauge::Machine { meminfo, path });
         let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let groups = group_folders(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"));
         let limited = groups.iter().filter_map(|folder| group(folder));
@@ -125,7 +127,7 @@ fn group(folder: &Path) -> Option<Gauge> {
     ];
     let (limit, usage, inactive) = names.into_iter().find(|n| folder.join(n.0).exists())?;
     let path = folder.join(limit);
-    let open = |name: &str| File::open(folder.join(name)).ok();
+    let open = |name: &str| descriptors::open_file(&folder.join(name)).ok();
     let (limit, usage, stat) = (open(limit)?, open(usage)?, open("memory.stat")?);
     let gauge = Gauge::Group { limit, usage, stat, inactive, path };
     gauge.read().map(|_| gauge)
