@@ -12,6 +12,9 @@ use swing_malloc::FreeError;
 /// Least room in front of a block of the other allocator, for its length and that room's.
 const HEAD: usize = 16;
 
+/// Blocks of this length and longer are looked at before they stay where they are.
+const LARGE: usize = 32 << 10;
+
 fn fail(code: c_int) -> *mut c_void {
     // SAFETY: the address of this thread's errno.
     unsafe { *libc::__errno_location() = code };
@@ -204,6 +207,11 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, len: size_t) -> *mut c_void
     let has = usable(block);
     if let Some(offset) = heap::offset(block.cast()) {
         let stays = len <= has && len >= has / 2;
+        // What moves is freed, and looked at then.
+        let freed = has >= LARGE
+            && len >= has / 2
+            && heap::with_any_stack(|heap| heap.holds_freed(AreaOffset(offset))) == Some(true);
+        strict_assert!(!freed, "what is reallocated has not been freed before");
         let grows = len > has
             && heap::with_any_stack(|heap| {
                 heap.grow(AreaOffset(offset), ByteLen(len as u64)).is_some()

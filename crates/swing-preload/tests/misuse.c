@@ -32,6 +32,11 @@ int main(int argc, char **argv) {
     } else if (IS("by realloc")) {
         free(block);
         block = realloc(block, 3 * length);
+    } else if (IS("by realloc in place")) {
+        free(block);
+        block = realloc(block, length - length / 10);
+    } else if (IS("realloc in place")) {
+        block = realloc(block, length - length / 10);
     } else if (IS("one byte inside")) {
         block += 1;
         free(block);

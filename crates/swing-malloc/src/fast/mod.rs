@@ -55,7 +55,7 @@ pub use stats::MallocStats;
 use crate::error::{AllocError, FreeError, HeapError};
 use crate::heap::{Grant, Heap, Pause};
 use crate::memory::Memory;
-use cache::{Cache, held, pop, push};
+use cache::{Cache, find, held, pop, push};
 use central::{Central, Tools};
 use class::{CLASSES, SLAB_CLASSES, cached, cached_warm, class_of, granted, large_class};
 use gate::Gate;
@@ -268,6 +268,21 @@ impl<M: Memory + 'static> Malloc<M> {
         };
         gate.leave();
         done
+    }
+
+    /// Whether this thread holds the large block at `offset` for its next allocation, since it was
+    /// freed. Says nothing about other blocks.
+    pub fn holds_freed(&self, offset: AreaOffset) -> bool {
+        let class = self.inner.map.class(offset.0).filter(|class| *class >= SLAB_CLASSES);
+        let Some(class) = class else { return false };
+        let (gate, key) = (thread::gate(), self.key());
+        let Some(cache) = gate.enter(key).or_else(|| gate.enter_heavily(key)) else {
+            return false;
+        };
+        // SAFETY: as in `pop`.
+        let found = unsafe { find(cache, class, offset.0) };
+        gate.leave();
+        found
     }
 
     /// What this heap's gates open to: an address that nothing else has while it lives.
