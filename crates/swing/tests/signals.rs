@@ -427,7 +427,7 @@ fn a_limit_on_files_is_an_error() {
     assert_eq!((code, text.as_str()), (0, ""));
 }
 
-/// A limit that comes later holds off what is written into files, and no stores.
+/// A limit that comes later holds off what is written into files, and no stores in memory it has.
 fn a_limit_on_files_that_comes_later_ends_nobody() {
     let (code, text) = run(|| {
         let h = home();

@@ -171,7 +171,11 @@ impl Tracked {
                 BUSY | FAULTING => self.states.wait(extent, word),
                 _ if word & UNARMED != 0 => self.states.wait(extent, word),
                 _ if word & NO_PLANE != 0 => {
-                    self.complain(address, "too many versions of it are in use by snapshots");
+                    self.complain(
+                        address,
+                        "too many versions of it are in use by snapshots, \
+                         or its memory file may not grow (ulimit -f)",
+                    );
                     return false;
                 }
                 FROZEN if word & IN_PLACE != 0 => match self.write_in_place(extent, word) {
