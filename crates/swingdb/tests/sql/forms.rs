@@ -120,7 +120,7 @@ fn merged_columns_whose_names_differ_in_case() {
     let names = f.run("SELECT id, Id, c.id, u.id FROM c JOIN u USING (id)");
     let names =
         names.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-    assert_eq!(names, ["ID", "ID_2", "ID_1", "id"]);
+    assert_eq!(names, ["id", "Id", "ID", "id_1"]);
 }
 
 #[test]

@@ -367,15 +367,12 @@ impl<'a> Merged<'a> {
                 }
                 SelectItem::UnnamedExpr(Expr::Identifier(name)) => match self.find(&name) {
                     Some(column) => {
-                        let (expr, mut alias) = (column.value.clone(), column.name.clone());
-                        let mut number = 0;
-                        let is_taken = |alias: &Ident| {
+                        let is_taken = |alias: &&Ident| {
                             shown.iter().chain(&given).any(|name| name.value == alias.value)
                         };
-                        while is_taken(&alias) {
-                            number += 1;
-                            alias.value = format!("{}_{number}", column.name.value);
-                        }
+                        // Another spelling of the same name is another name already.
+                        let own = Some(&column.name).filter(|own| !is_taken(own));
+                        let (expr, alias) = (column.value.clone(), own.unwrap_or(&name).clone());
                         shown.push(alias.clone());
                         projection.push(SelectItem::ExprWithAlias { expr, alias });
                     }
