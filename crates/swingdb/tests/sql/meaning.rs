@@ -420,6 +420,26 @@ fn a_value_that_no_row_gives_is_null() {
 }
 
 #[test]
+fn subtotals_of_an_ordered_table_are_ordered() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT i // 3 AS a, i % 5 AS b FROM range(9) AS i");
+    for (sql, expected) in [
+        ("SELECT a, count(*) FROM t GROUP BY ROLLUP (a) ORDER BY a", "0|3 1|3 2|3 -|9"),
+        ("SELECT a FROM t GROUP BY CUBE (a, b) HAVING b IS NULL ORDER BY a DESC", "2 1 0 -"),
+        (
+            "SELECT a, b FROM t WHERE a = 1 GROUP BY ROLLUP (a, b) ORDER BY a, b",
+            "1|0 1|3 1|4 1|- -|-",
+        ),
+        (
+            "SELECT a, grouping(a) FROM t GROUP BY GROUPING SETS ((a), ()) ORDER BY a",
+            "0|0 1|0 2|0 -|1",
+        ),
+    ] {
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+}
+
+#[test]
 fn intervals_are_ranked() {
     let f = fixture();
     f.run("CREATE TABLE t AS SELECT INTERVAL (range) DAY AS i FROM range(3)");

@@ -2,34 +2,37 @@
 //!
 //! Equal numbers become the same before. Intervals are grouped by their length; a group shows one
 //! of its intervals, and not another of the same length: `30 days` are no `1 month` to a date.
+//!
+//! Where a table is in the order of a key, the engine takes the groups of ROLLUP and the like for
+//! ordered too, whose NULLs are not. So their keys are put into a function that hides the order.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::expr_fn::first_value;
 use datafusion::logical_expr::expr::GroupingSet;
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
+};
 
-use super::function::same_bits;
+use super::function::{call, of_key, same_bits};
 use super::intervals::interval_length;
 use super::rule::{is_interval_of, is_key};
 
-pub(super) fn group(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+/// `first`: for the first time.
+pub(super) fn group(aggregate: Aggregate, first: bool) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(aggregate.input.schema());
     let mut changed = false;
-    let mut named = |expr: Expr| named_key(expr, &schema, &mut changed);
     let group = aggregate.group_expr.iter().cloned().map(|expr| match expr {
-        Expr::GroupingSet(set) => Expr::GroupingSet(match set {
-            GroupingSet::Rollup(all) => {
-                GroupingSet::Rollup(all.into_iter().map(&mut named).collect())
-            }
-            GroupingSet::Cube(all) => GroupingSet::Cube(all.into_iter().map(&mut named).collect()),
-            GroupingSet::GroupingSets(sets) => GroupingSet::GroupingSets(
-                sets.into_iter().map(|set| set.into_iter().map(&mut named).collect()).collect(),
-            ),
-        }),
-        expr => named(expr),
+        Expr::GroupingSet(set) => {
+            changed |= first;
+            Expr::GroupingSet(each_key(set, &mut |expr| {
+                let key = named_key(expr, &schema, &mut changed);
+                if first { in_any_order(key) } else { key }
+            }))
+        }
+        expr => named_key(expr, &schema, &mut changed),
     });
     let group = group.collect::<Vec<_>>();
     let aggregate = match changed {
@@ -39,6 +42,17 @@ pub(super) fn group(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     match aggregate.group_expr.iter().any(|expr| is_interval_of(expr, &schema)) {
         true => by_length(aggregate).map(Transformed::yes),
         false => Ok(Transformed::new_transformed(LogicalPlan::Aggregate(aggregate), changed)),
+    }
+}
+
+fn each_key(set: GroupingSet, change: &mut dyn FnMut(Expr) -> Expr) -> GroupingSet {
+    let mut all = |keys: Vec<Expr>| keys.into_iter().map(&mut *change).collect();
+    match set {
+        GroupingSet::Rollup(keys) => GroupingSet::Rollup(all(keys)),
+        GroupingSet::Cube(keys) => GroupingSet::Cube(all(keys)),
+        GroupingSet::GroupingSets(sets) => {
+            GroupingSet::GroupingSets(sets.into_iter().map(all).collect())
+        }
     }
 }
 
@@ -75,7 +89,7 @@ pub(super) fn distinct(input: Arc<LogicalPlan>) -> Result<Transformed<LogicalPla
     let schema = Arc::clone(input.schema());
     let columns = || schema.columns().into_iter().map(Expr::Column);
     if columns().any(|column| is_interval_of(&column, &schema)) {
-        return group(Aggregate::try_new(input, columns().collect(), Vec::new())?);
+        return group(Aggregate::try_new(input, columns().collect(), Vec::new())?, false);
     }
     let mut changed = false;
     let columns =
@@ -85,6 +99,14 @@ pub(super) fn distinct(input: Arc<LogicalPlan>) -> Result<Transformed<LogicalPla
     }
     let same = LogicalPlanBuilder::from(input).project(columns)?.build()?;
     Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(same)))))
+}
+
+/// `any_order(expr)` under the name that the expression had: the same value.
+fn in_any_order(expr: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| of_key("any_order", Clone::clone, |array| Ok(Arc::clone(array))));
+    let (relation, name) = expr.qualified_name();
+    call(&FUNCTION, expr.unalias()).alias_qualified(relation, name)
 }
 
 /// The number under the name that the expression had.

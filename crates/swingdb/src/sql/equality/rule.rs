@@ -73,7 +73,7 @@ fn settle(plan: LogicalPlan, reads: Reads, ordering: bool) -> Result<Transformed
             false => Ok(settled),
         }
     });
-    settled?.transform_data(settle_node)
+    settled?.transform_data(|plan| settle_node(plan, ordering))
 }
 
 // ---- expressions --------------------------------------------------------------------------------
@@ -311,9 +311,9 @@ fn between(
 
 // ---- plan nodes ---------------------------------------------------------------------------------
 
-fn settle_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn settle_node(plan: LogicalPlan, first: bool) -> Result<Transformed<LogicalPlan>> {
     Ok(match plan {
-        LogicalPlan::Aggregate(aggregate) => groups::group(aggregate)?,
+        LogicalPlan::Aggregate(aggregate) => groups::group(aggregate, first)?,
         LogicalPlan::Distinct(Distinct::All(input)) => groups::distinct(input)?,
         LogicalPlan::Distinct(Distinct::On(on)) => distinct_on(on),
         LogicalPlan::Join(join) => joined(join),
