@@ -9,6 +9,7 @@ use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
 use crate::sql::functions::{BoundedFunctions, MemoryLeft, json};
+use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
     AboveAggregates, FirstRows, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
 };
@@ -81,7 +83,7 @@ fn build_state() -> Result<SessionState> {
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
-        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_expr_planners(expr_planners())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let builder = builder
         .with_optimizer_rules(optimizer_rules())
@@ -134,6 +136,13 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         }
     }
     rules
+}
+
+/// What plans operators of certain types: ours before the engine's.
+fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators)];
+    planners.extend(SessionStateDefaults::default_expr_planners());
+    planners
 }
 
 /// The engine's functions, and our own.

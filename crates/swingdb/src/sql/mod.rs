@@ -19,6 +19,7 @@ pub(crate) mod functions;
 pub(crate) mod idents;
 pub(crate) mod information;
 pub(crate) mod interrupt;
+mod operators;
 pub(crate) mod optimizer;
 pub(crate) mod params;
 pub(crate) mod planner;

@@ -140,6 +140,58 @@ fn a_series_is_a_column_of_its_name() {
 }
 
 #[test]
+fn intervals_times_numbers() {
+    let f = fixture();
+    f.run("CREATE TABLE n AS SELECT i, i / 2.0 AS d FROM range(3) AS i");
+    for (sql, expected) in [
+        ("SELECT INTERVAL '1 month' * 1.5 = INTERVAL '1 month 15 days'", "true"),
+        ("SELECT 2 * INTERVAL '1 day 3 hours' = INTERVAL '2 days 6 hours'", "true"),
+        ("SELECT INTERVAL '1 month 3 days' / 2 = INTERVAL '16 days 12 hours'", "true"),
+        ("SELECT epoch(INTERVAL '10 seconds' / 3)", "3.333333"),
+        ("SELECT INTERVAL '1 day' * NULL IS NULL", "true"),
+        (
+            "SELECT DATE '2020-01-30' + INTERVAL '1 month' * i FROM n WHERE i = 1",
+            "2020-02-29T00:00:00",
+        ),
+        ("SELECT i FROM n WHERE INTERVAL '1 day' * d > INTERVAL '12 hours'", "2"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+    for wrong in ["INTERVAL '1 day' / 0", "INTERVAL '1 day' * 3000000000", "2 / INTERVAL '1 day'"] {
+        f.error(&format!("SELECT {wrong}"));
+    }
+}
+
+#[test]
+fn characters_of_texts_and_open_slices() {
+    let f = tables();
+    for (sql, expected) in [
+        ("SELECT 'äbc'[1], 'abc'[-1], 'abc'[0], 'abc'[-4], 'abc'[9]", "ä|c|||"),
+        ("SELECT 'abcd'[2:3], 'abcd'[-3:-2], 'abcd'[3:2], 'abcd'[0:2]", "bc|bc||ab"),
+        ("SELECT 'abcd'[2:99], 'abcd'[-99:2], 'abcd'[2:], 'abcd'[:2]", "bcd|ab|bcd|ab"),
+        ("SELECT [1, 2, 3][2:], [1, 2, 3][:2]", "[2, 3]|[1, 2]"),
+        ("SELECT string_agg(s[1], '' ORDER BY id) FROM t", "xyx"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn patterns_with_another_escape_character() {
+    let f = fixture();
+    for (condition, expected) in [
+        ("'a%c' LIKE 'a$%c' ESCAPE '$'", "true"),
+        ("'abc' NOT LIKE 'a$%c' ESCAPE '$'", "true"),
+        ("'a$c' LIKE 'a$$_' ESCAPE '$'", "true"),
+        (r"'a\c' LIKE 'a\c' ESCAPE '$'", "true"),
+        ("'A%' ILIKE 'a!%' ESCAPE '!'", "true"),
+        ("'abc' ^@ 'ab'", "true"),
+    ] {
+        assert_eq!(f.value(&format!("SELECT {condition}")), expected, "{condition}");
+    }
+}
+
+#[test]
 fn a_table_is_a_query() {
     let f = tables();
     for (sql, expected) in [

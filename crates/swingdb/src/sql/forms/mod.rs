@@ -8,6 +8,9 @@
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
+//! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
+//! | `s ^@ 'a'` | `starts_with(s, 'a')` |
+//! | `list[2:]`, `list[:2]` | `list[2:2147483647]`, `list[1:2]` |
 //! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
 //! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
 //! | `2 ^ 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
@@ -26,10 +29,10 @@ mod series;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, LimitClause,
     ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
+    Subscript, TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 
 use crate::error::{Error, Result};
@@ -131,6 +134,8 @@ impl VisitorMut for Rewriter<'_> {
         if let Expr::Array(array) = expr {
             as_doubles(array.elem.iter_mut().collect());
         }
+        escapes(expr);
+        open_slices(expr);
         let result = match expression(expr) {
             Ok(Some(new)) => {
                 *expr = new;
@@ -207,6 +212,9 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
             let name = if text { "json_extract_string" } else { "json_extract" };
             Some(call(name, [left.as_ref().clone(), right.as_ref().clone()]))
         }
+        Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+            Some(call("starts_with", [left.as_ref().clone(), right.as_ref().clone()]))
+        }
         Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewritten(expr)?,
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) if digits.contains(['e', 'E']) => {
@@ -239,6 +247,51 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
         }
         _ => None,
     })
+}
+
+/// A pattern whose escape character is another becomes one with backslashes.
+fn escapes(expr: &mut Expr) {
+    let (Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. }) = expr
+    else {
+        return;
+    };
+    let Some(Value::SingleQuotedString(escape)) = escape_char.as_ref().map(|e| &e.value) else {
+        return;
+    };
+    let (Expr::Value(pattern), mut escape) = (pattern.as_mut(), escape.chars()) else { return };
+    let (Value::SingleQuotedString(pattern), Some(escape), None) =
+        (&mut pattern.value, escape.next(), escape.next())
+    else {
+        return;
+    };
+    if escape == '\\' {
+        return;
+    }
+    let mut plain = String::with_capacity(pattern.len() + 2);
+    let mut given = pattern.chars();
+    while let Some(char) = given.next() {
+        match char {
+            _ if char == escape => {
+                plain.push('\\');
+                plain.extend(given.next());
+            }
+            '\\' => plain.push_str("\\\\"),
+            _ => plain.push(char),
+        }
+    }
+    *pattern = plain;
+    *escape_char = None;
+}
+
+/// `list[2:]`: what is behind the end does not matter.
+fn open_slices(expr: &mut Expr) {
+    let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+    for access in access_chain {
+        if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
+            lower_bound.get_or_insert_with(|| ast::integer(1));
+            upper_bound.get_or_insert_with(|| ast::integer(i32::MAX as usize));
+        }
+    }
 }
 
 fn text(value: &str) -> Expr {

@@ -140,6 +140,7 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("current_database", 0, "'swingdb'"),
     ("list_min", 1, "array_min($1)"),
     ("list_avg", 1, "array_avg($1)"),
+    ("sha256", 1, "encode(sha256($1), 'hex')"),
     ("version", 0, VERSION),
 ];
 
@@ -155,6 +156,7 @@ const OURS: &[&str] = &[
     "array_sort",
     "list_distinct",
     "array_distinct",
+    "sha256",
 ];
 
 /// Names that only stand for another, whatever the call looks like.

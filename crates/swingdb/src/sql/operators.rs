@@ -1,0 +1,186 @@
+//! Operators that the query engine does not have for some types, planned as DuckDB has them.
+//!
+//! `INTERVAL '1 day' * 2`, `2 * i` and `i / 2` are the interval so many times; parts of a month are
+//! days, parts of a day hours. `s[1]` and `s[-2:]` of a text are its characters, counted from 1, or
+//! from the end.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::kernels::arity::try_binary;
+use arrow::datatypes::{
+    DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+};
+use arrow::error::ArrowError;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::functions::core::expr_fn::greatest;
+use datafusion::functions::unicode::expr_fn::{character_length, substring};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
+};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, GetFieldAccess, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, cast, lit, when,
+};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+const DAYS_PER_MONTH: f64 = 30.0;
+const NANOS_PER_DAY: f64 = 86_400_000_000_000.0;
+const NANOS_PER_MICRO: f64 = 1_000.0;
+
+/// See the [module documentation](self). To be asked before the engine's own planners.
+#[derive(Debug)]
+pub(crate) struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let over = match expr.op {
+            BinaryOperator::Multiply => false,
+            BinaryOperator::Divide => true,
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        let types = (expr.left.get_type(schema).ok(), expr.right.get_type(schema).ok());
+        Ok(match types {
+            (Some(INTERVAL), Some(number)) if is_number(&number) => {
+                PlannerResult::Planned(scaled(expr.left, expr.right, over))
+            }
+            (Some(number), Some(INTERVAL)) if is_number(&number) && !over => {
+                PlannerResult::Planned(scaled(expr.right, expr.left, over))
+            }
+            _ => PlannerResult::Original(expr),
+        })
+    }
+
+    fn plan_field_access(
+        &self,
+        access: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        if !access.expr.get_type(schema).is_ok_and(|given| given.is_string()) {
+            return Ok(PlannerResult::Original(access));
+        }
+        let text = access.expr;
+        Ok(PlannerResult::Planned(match access.field_access {
+            GetFieldAccess::ListIndex { key } => {
+                let at = from_start(&text, *key)?;
+                substring(text, at, lit(1_i64))
+            }
+            GetFieldAccess::ListRange { start, stop, stride } if *stride == lit(1_i64) => {
+                let first = greatest(vec![from_start(&text, *start)?, lit(1_i64)]);
+                let last = from_start(&text, *stop)?;
+                let length = greatest(vec![last - first.clone() + lit(1_i64), lit(0_i64)]);
+                substring(text, first, length)
+            }
+            field_access => {
+                return Ok(PlannerResult::Original(RawFieldAccessExpr {
+                    expr: text,
+                    field_access,
+                }));
+            }
+        }))
+    }
+}
+
+fn is_number(given: &DataType) -> bool {
+    given.is_numeric() || *given == DataType::Null
+}
+
+/// A place in a text, where negative ones count from its end.
+fn from_start(text: &Expr, place: Expr) -> Result<Expr> {
+    let place = cast(place, DataType::Int64);
+    let length = cast(character_length(text.clone()), DataType::Int64);
+    when(place.clone().lt(lit(0_i64)), length + lit(1_i64) + place.clone()).otherwise(place)
+}
+
+fn scaled(interval: Expr, number: Expr, over: bool) -> Expr {
+    static TIMES: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Scaled::function(false));
+    static OVER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Scaled::function(true));
+    let function = Arc::clone(if over { &OVER } else { &TIMES });
+    let args = vec![interval, cast(number, DataType::Float64)];
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, args))
+}
+
+/// An interval times a number, or divided by one.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Scaled {
+    over: bool,
+    signature: Signature,
+}
+
+impl Scaled {
+    fn function(over: bool) -> Arc<ScalarUDF> {
+        let types = vec![INTERVAL, DataType::Float64];
+        let signature = Signature::exact(types, Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(Self { over, signature }))
+    }
+
+    fn apply(
+        &self,
+        interval: IntervalMonthDayNano,
+        number: f64,
+    ) -> Result<IntervalMonthDayNano, ArrowError> {
+        if self.over && number == 0.0 {
+            return Err(ArrowError::DivideByZero);
+        }
+        let part = |amount: f64| if self.over { amount / number } else { amount * number };
+        let months = part(f64::from(interval.months));
+        let days = part(f64::from(interval.days)) + exact(months.fract() * DAYS_PER_MONTH);
+        let nanos = part(interval.nanoseconds as f64) + exact(days.fract()) * NANOS_PER_DAY;
+        let nanos = (nanos / NANOS_PER_MICRO).round() * NANOS_PER_MICRO;
+        let limit = f64::from(i32::MAX);
+        if !(months.abs() <= limit && days.abs() <= limit && nanos.abs() < i64::MAX as f64) {
+            return Err(ArrowError::ArithmeticOverflow(format!(
+                "{}: {interval:?} and {number} give no interval",
+                self.name()
+            )));
+        }
+        Ok(IntervalMonthDayNano::new(months as i32, days as i32, nanos as i64))
+    }
+}
+
+/// Without what binary fractions are off by.
+fn exact(amount: f64) -> f64 {
+    (amount * 1e9).round() / 1e9
+}
+
+impl ScalarUDFImpl for Scaled {
+    fn name(&self) -> &str {
+        if self.over { "interval_over" } else { "interval_times" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(INTERVAL)
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let [intervals, numbers] = args.args.as_slice() else {
+            return plan_err!("{} takes an interval and a number", self.name());
+        };
+        let (intervals, numbers) = (intervals.to_array(rows)?, numbers.to_array(rows)?);
+        let scaled: ArrayRef = Arc::new(try_binary::<_, _, _, IntervalMonthDayNanoType>(
+            intervals.as_primitive::<IntervalMonthDayNanoType>(),
+            numbers.as_primitive::<Float64Type>(),
+            |interval, number| self.apply(interval, number),
+        )?);
+        Ok(match constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&scaled, 0)?),
+            false => ColumnarValue::Array(scaled),
+        })
+    }
+}
