@@ -440,6 +440,31 @@ fn subtotals_of_an_ordered_table_are_ordered() {
 }
 
 #[test]
+fn running_extremes_are_sorted_with_their_nulls() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT i, nullif(i * 5 % 7, 0) AS x FROM range(6) AS i");
+    let running = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW";
+    for (column, expected) in [
+        (format!("max(x) OVER (ORDER BY i {running}) AS m FROM t ORDER BY m"), "5 5 5 6 6 -"),
+        (
+            format!("max(x) OVER (ORDER BY i {running}) AS m FROM t ORDER BY m NULLS FIRST"),
+            "- 5 5 5 6 6",
+        ),
+        (
+            format!("sum(x::UTINYINT) OVER (ORDER BY i {running}) AS m FROM t ORDER BY m"),
+            "5 8 9 15 19 -",
+        ),
+        (format!("min(x) OVER (ORDER BY i {running}) AS m FROM t ORDER BY m DESC"), "5 3 1 1 1 -"),
+        (
+            format!("min(x) OVER (ORDER BY i {running}) AS m FROM t ORDER BY m DESC NULLS FIRST"),
+            "- 5 3 1 1 1",
+        ),
+    ] {
+        assert_eq!(f.rows(&format!("SELECT {column}")).join(" "), expected, "{column}");
+    }
+}
+
+#[test]
 fn intervals_are_ranked() {
     let f = fixture();
     f.run("CREATE TABLE t AS SELECT INTERVAL (range) DAY AS i FROM range(3)");

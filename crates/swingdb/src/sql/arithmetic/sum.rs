@@ -319,8 +319,9 @@ impl AggregateUDFImpl for CheckedSum {
         AggregateOrderSensitivity::Insensitive
     }
 
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.engine.set_monotonicity(data_type)
+    /// Sums of unsigned numbers grow; but NULL, the sum of nothing, has no such place in an order.
+    fn set_monotonicity(&self, _data_type: &DataType) -> SetMonotonicity {
+        SetMonotonicity::NotMonotonic
     }
 
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {

@@ -131,7 +131,9 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
         self.engine.documentation()
     }
 
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.engine.set_monotonicity(data_type)
+    /// Of rows that are added one by one the greatest grows; but the engine takes NULL, as long as
+    /// there is nothing else, for the least or the greatest as it suits, and leaves out sorts.
+    fn set_monotonicity(&self, _data_type: &DataType) -> SetMonotonicity {
+        SetMonotonicity::NotMonotonic
     }
 }
