@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use swing::{AreaName, Namespace, Snapshot};
 use swing_malloc::{Heap, Malloc};
 
@@ -93,6 +94,39 @@ fn a_quick_exit_takes_the_heap_away_but_not_a_childs() {
     assert_eq!(child.0.wait().unwrap().code(), Some(1));
     assert_eq!(lines.next().unwrap().unwrap(), "last");
     assert_eq!(left(home.path()), [""; 0]);
+}
+
+/// What a program says, and its exit code, if it ends at all.
+fn ended(mut command: Command) -> (String, Option<i32>) {
+    let mut child = Ended(command.stdout(Stdio::piped()).spawn().unwrap());
+    let begun = Instant::now();
+    let status = loop {
+        match child.0.try_wait().unwrap() {
+            Some(status) => break status,
+            None => assert!(begun.elapsed() < Duration::from_secs(60), "it does not end"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let said = std::io::read_to_string(child.0.stdout.take().unwrap()).unwrap();
+    (said, status.code())
+}
+
+#[test]
+fn the_end_of_the_last_thread_ends_the_program() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let programs = tempfile::tempdir().unwrap();
+    let Some(program) = common::built("lastly.c", programs.path()) else { return };
+    for way in ["alone", "", "joined", "child"] {
+        let with_way = |mut command: Command| {
+            command.arg(way);
+            ended(command)
+        };
+        let plain = with_way(Command::new(&program));
+        assert!(plain.0.contains("the program ends"), "{plain:?}");
+        let preloaded = with_way(common::start(home.path(), program.to_str().unwrap()));
+        assert_eq!(preloaded, plain, "{way}");
+        assert_eq!(left(home.path()), [""; 0], "{way}");
+    }
 }
 
 #[test]

@@ -7,13 +7,15 @@
 //! * **Closing** what is this library's own ([`descriptors`]).
 //! * **Handlers and masks of signals** ([`signals`]), so that the heap's handler is not blocked,
 //!   nor replaced.
-//! * **Starts of threads** ([`threads`]): each has a stack for that handler, and one of its own.
+//! * **Starts of threads** ([`threads`]): each has a stack for that handler, and one of its own;
+//!   and their ends ([`last`]).
 //!
 //! What is here and what is not is listed in `docs/preload.md`; `tests/calls.rs` makes each call
 //! with its result in frozen memory.
 
 mod descriptors;
 mod inner;
+mod last;
 mod signals;
 mod threads;
 
@@ -24,6 +26,7 @@ pub(crate) fn begin() {
     inner::own_standard_input();
     signals::look_up();
     threads::begin();
+    last::begin();
     descriptors::look_up();
 }
 

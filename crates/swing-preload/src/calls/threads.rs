@@ -22,7 +22,7 @@ use libc::*;
 
 use swing_calls::{lend, strict_assert};
 
-use super::own;
+use super::{last, own};
 use crate::heap;
 
 /// Address space of a stack for handlers; memory is used as it is stored to. The program's handlers
@@ -151,6 +151,7 @@ pub(crate) fn in_child() {
     if let Some(stack) = unsafe { MINE.get().as_ref() } {
         stack.owner.store(thread_id(), Ordering::Release);
     }
+    last::in_child();
 }
 
 /// Runs `work` on this thread's stack for handlers, if it has one. A handler that interrupts it
@@ -212,6 +213,7 @@ extern "C-unwind" fn start<R>(stack: *mut c_void) -> R {
     let stack = unsafe { &*stack.cast::<Stack>() };
     let (call, with) = (stack.call.get(), stack.with.get());
     stack.enter();
+    last::begin_thread();
     // SAFETY: the program's routine, of this type.
     let call = unsafe { std::mem::transmute::<usize, Routine<R>>(call) };
     call(with)
@@ -223,12 +225,19 @@ fn with_stack<R>(
     with: *mut c_void,
     create: impl FnOnce(Routine<R>, *mut c_void) -> c_int,
 ) -> c_int {
+    if heap::is_inside() || swing::descriptors::is_library_at_work() {
+        // It ends with the process.
+        last::begin_own();
+        return create(call, with);
+    }
     let stack = if heap::exists() { Stack::take() } else { None };
     let Some(stack) = stack else { return create(call, with) };
     stack.call.set(call as usize);
     stack.with.set(with);
+    last::expect();
     let refused = create(start::<R>, (&raw const *stack).cast_mut().cast());
     if refused != 0 {
+        last::expect_no_more();
         stack.give_back();
     }
     refused
