@@ -114,11 +114,20 @@ impl Area {
 impl Core {
     fn start_live(self: &Arc<Self>) -> Result<()> {
         self.track()?;
+        let before = std::mem::replace(&mut self.lock_for_change()?.hookable, true);
+        let started = self.answer_from_now();
+        if started.is_err()
+            && !before
+            && let Ok(mut state) = self.lock_for_change()
         {
-            let mut state = self.lock_for_change()?;
-            state.hookable = true;
-            self.place_shared_link(&mut state)?;
+            state.hookable = false;
+            let _ = self.place_shared_link(&mut state);
         }
+        started
+    }
+
+    fn answer_from_now(self: &Arc<Self>) -> Result<()> {
+        self.place_shared_link(&mut *self.lock_for_change()?)?;
         if let Some(published) = self.answer_live()? {
             self.follow_up(published)?;
         }
@@ -141,7 +150,10 @@ impl Core {
             let builder = std::thread::Builder::new().name("swing-live".into());
             builder.spawn(move || respond(&listener, || core.upgrade()))
         });
-        let thread = thread.map_err(fault)?;
+        let thread = thread.map_err(|e| {
+            let _ = self.folder.unlink(LIVE);
+            fault(e)
+        })?;
         self.expect_live_hooks(true);
         live.responder = Some(Responder { listener: second, descriptor, thread });
         drop(live);
