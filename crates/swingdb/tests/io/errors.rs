@@ -53,7 +53,7 @@ fn truncated_and_damaged_files_of_every_format() {
     let place = Place::new();
     place.run(
         "CREATE TABLE t AS SELECT value AS a, concat('text ', value) AS b FROM \
-        generate_series(1, 5000)",
+        generate_series(1, 5000) AS value",
     );
     for name in ["f.parquet", "f.arrow", "f.arrows", "f.csv.gz", "f.csv.zst"] {
         place.con.export_file("t", place.path(name), ExportOptions::default()).unwrap();

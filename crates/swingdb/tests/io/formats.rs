@@ -138,7 +138,7 @@ fn codecs_and_small_row_groups() {
     let place = Place::new();
     place.run(
         "CREATE TABLE t AS SELECT value AS a, concat('text ', value % 7) AS b FROM \
-        generate_series(1, 50000)",
+        generate_series(1, 50000) AS value",
     );
     for codec in ["none", "snappy", "zstd", "gzip", "lz4"] {
         let export = ExportOptions {
