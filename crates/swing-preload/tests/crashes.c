@@ -2,6 +2,7 @@
  *
  *     crashes WHAT */
 #define _GNU_SOURCE
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -39,6 +40,8 @@ static void raises(int number) {
     signal(number, SIG_DFL);
     raise(number);
 }
+/* As compilers for older standards name it. */
+extern __sighandler_t __sysv_signal(int, __sighandler_t);
 static void leaves(int number) {
     (void)number;
     heap[6]++;
@@ -78,11 +81,26 @@ static void *overflows(void *unused) {
     return unused;
 }
 
+/* The signal alone is blocked, as it is in a program that was started by one that blocks all. */
+static void starts_itself(char *self) {
+    char *arguments[] = {self, "inherits", "at once", NULL};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    execv("/proc/self/exe", arguments);
+    say("not started\n");
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     char go;
     heap = calloc(1, 8 << 20);
     heap[0] = 1;
+    if (argc > 2) {
+        say("started\n");
+        return 0;
+    }
     say("ready\n");
     if (read(0, &go, 1) != 1) {
         return 2;
@@ -147,6 +165,31 @@ int main(int argc, char **argv) {
         install(gives_up, SA_ONSTACK);
         pthread_create(&thread, NULL, in_a_thread, NULL);
         pthread_join(thread, NULL);
+    } else if (IS("signal")) {
+        signal(SIGSEGV, gives_up);
+        heap[8] = 1;
+    } else if (IS("sysv_signal")) {
+        sysv_signal(SIGSEGV, returns);
+        heap[8] = 1;
+    } else if (IS("__sysv_signal")) {
+        __sysv_signal(SIGSEGV, gives_up);
+        heap[8] = 1;
+    } else if (IS("ssignal")) {
+        ssignal(SIGSEGV, gives_up);
+        heap[8] = 1;
+    } else if (IS("sigset")) {
+        sigset(SIGSEGV, gives_up);
+        heap[8] = 1;
+    } else if (IS("sigsetmask")) {
+        sigsetmask(-1);
+        heap[8] = 1;
+        say("stored\n");
+    } else if (IS("sigblock")) {
+        sigblock(-1);
+        heap[8] = 1;
+        say("stored\n");
+    } else if (IS("inherits")) {
+        starts_itself(argv[0]);
     } else if (IS("protected")) {
         nowhere = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     } else if (IS("abort")) {

@@ -24,7 +24,7 @@ pub(crate) use threads::{in_child, on_other_stack};
 /// When the heap is there.
 pub(crate) fn begin() {
     inner::own_standard_input();
-    signals::look_up();
+    signals::begin();
     threads::begin();
     last::begin();
     descriptors::look_up();

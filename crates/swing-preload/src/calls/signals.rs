@@ -11,14 +11,16 @@ use swing_calls::{strict_assert, telling_mask};
 use super::own;
 use crate::heap;
 
-/// Has the C library's functions that the handler of faults calls looked up before the first fault.
-pub(super) fn look_up() {
+/// Has the C library's functions that the handler of faults calls looked up before the first fault,
+/// and lets that come: a program may be started with all signals blocked.
+pub(super) fn begin() {
     swing_calls::look_up();
-    // SAFETY: valid sets and structures; nothing is changed but a mask, which is put back.
+    // SAFETY: valid sets and structures; nothing else is changed.
     unsafe {
         let mut set: sigset_t = std::mem::zeroed();
         sigemptyset(&raw mut set);
-        pthread_sigmask(SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        sigaddset(&raw mut set, SIGSEGV);
+        pthread_sigmask(SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
         let mut action: libc::sigaction = std::mem::zeroed();
         sigaction(SIGSEGV, std::ptr::null(), &raw mut action);
     }
@@ -114,15 +116,53 @@ pub unsafe extern "C-unwind" fn sigaction(
     }
 }
 
-/// As [`sigaction`].
-///
-/// # Safety
-/// As the function of this name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    let next = own!(c"signal": signal(c_int, sighandler_t) -> sighandler_t);
-    // SAFETY: the caller's promise.
-    let before = unsafe { next(signal, handler) };
-    chain(signal);
-    before
+macro_rules! older {
+    ($($name:ident = $text:literal;)*) => {$(
+        /// As [`sigaction`].
+        ///
+        /// # Safety
+        /// As the function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            signal: c_int, handler: sighandler_t
+        ) -> sighandler_t {
+            let next = own!($text: $name(c_int, sighandler_t) -> sighandler_t);
+            // SAFETY: the caller's promise.
+            let before = unsafe { next(signal, handler) };
+            chain(signal);
+            before
+        }
+    )*};
+}
+
+// Which of them a program calls by `signal` depends on the standard that it was compiled for.
+older! {
+    signal = c"signal";
+    bsd_signal = c"bsd_signal";
+    ssignal = c"ssignal";
+    sysv_signal = c"sysv_signal";
+    __sysv_signal = c"__sysv_signal";
+    sigset = c"sigset";
+}
+
+macro_rules! bits {
+    ($($name:ident = $text:literal;)*) => {$(
+        /// Changes the mask, but blocks SIGSEGV together with nothing else.
+        ///
+        /// # Safety
+        /// As the function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(signals: c_int) -> c_int {
+            let next = own!($text: $name(c_int) -> c_int);
+            let bit = |signal: c_int| 1 << (signal - 1);
+            let many = signals & bit(SIGUSR1) != 0;
+            // SAFETY: any bits are a mask.
+            unsafe { next(if many { signals & !bit(SIGSEGV) } else { signals }) }
+        }
+    )*};
+}
+
+bits! {
+    sigblock = c"sigblock";
+    sigsetmask = c"sigsetmask";
 }
