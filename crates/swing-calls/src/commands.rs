@@ -1,4 +1,5 @@
-//! Calls whose arguments are of any kind and length: `ioctl`, `fcntl`, `prctl`, `syscall`.
+//! Calls whose arguments are of any kind and length: `ioctl`, `fcntl`, `prctl`, `semctl` and
+//! `syscall`.
 
 use libc::*;
 use swing::tracked;
@@ -48,6 +49,7 @@ commands! {
     fcntl(fd: c_int, command: c_int; argument);
     fcntl64(fd: c_int, command: c_int; argument);
     prctl(option: c_int; a, b, c, d);
+    semctl(id: c_int, number: c_int, command: c_int; argument);
 }
 
 /// A system call by its number: what an argument that lies in an area points to is made writable, a

@@ -5,6 +5,9 @@ use std::ffi::c_void as any;
 
 use crate::slot::{calls, of};
 
+/// The longest handle of a file; more room is an error.
+const MAX_HANDLE: usize = 128;
+
 // Files and file systems.
 calls! {
     stat(path: *const c_char, to: *mut stat) -> c_int { to: both(of::<stat>(1)) }
@@ -102,6 +105,16 @@ calls! {
     pthread_getname_np(thread: pthread_t, to: *mut c_char, len: size_t) -> c_int { to: both(len) }
     shmctl(id: c_int, command: c_int, to: *mut shmid_ds) -> c_int { to: both(of::<shmid_ds>(1)) }
     msgctl(id: c_int, command: c_int, to: *mut msqid_ds) -> c_int { to: both(of::<msqid_ds>(1)) }
+    name_to_handle_at(
+        dir: c_int, path: *const c_char, to: *mut c_uint, mount: *mut c_int, flags: c_int
+    ) -> c_int {
+        // SAFETY: the function asks for a handle that says how much room is behind its head.
+        to: both(unsafe { to.as_ref() }.map_or(0, |room| 8 + (*room as usize).min(MAX_HANDLE))),
+        mount: both(of::<c_int>(1))
+    }
+    capget(of_whom: *mut u64, to: *mut [u32; 6]) -> c_int {
+        of_whom: both(of::<u64>(1)), to: both(of::<[u32; 6]>(1))
+    }
     uname(to: *mut utsname) -> c_int { to: both(of::<utsname>(1)) }
     sysinfo(to: *mut sysinfo) -> c_int { to: both(of::<sysinfo>(1)) }
     times(to: *mut tms) -> clock_t { to: both(of::<tms>(1)) }

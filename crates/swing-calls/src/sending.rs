@@ -111,6 +111,12 @@ senders! {
         // SAFETY: as above.
         unsafe { touch_vectors(vectors, count.max(0) as usize) }
     }
+    pwritev64v2(
+        fd: c_int, vectors: *const iovec, count: c_int, at: off64_t, flags: c_int
+    ) -> ssize_t {
+        // SAFETY: as above.
+        unsafe { touch_vectors(vectors, count.max(0) as usize) }
+    }
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
         // SAFETY: null, or a message, which has as many vectors as it says.
         if let Some(message) = unsafe { message.as_ref() } {

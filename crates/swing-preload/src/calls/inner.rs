@@ -116,14 +116,20 @@ inner! {
     getprotobyname getprotobynumber getprotobyname_r getprotobynumber_r
     getpwnam getpwuid getpwent getpwnam_r getpwuid_r getpwent_r
     getgrnam getgrgid getgrent getgrnam_r getgrgid_r getgrent_r getgrouplist initgroups
-    getspnam getspnam_r
+    getspnam getspnam_r getspent getspent_r getpass getusershell
+    gethostent gethostent_r getservent_r getprotoent getprotoent_r
+    getnetbyname getnetbyname_r getnetbyaddr getnetbyaddr_r getnetent getnetent_r
+    getrpcbyname getrpcbyname_r getrpcbynumber getrpcbynumber_r getrpcent getrpcent_r
+    getaliasbyname getaliasbyname_r getaliasent getaliasent_r setnetgrent getnetgrent innetgr
+    getttyent getttynam getfsent getfsspec getfsfile
 }
 
-// Times of zones and languages of places come from files.
+// Times of zones and languages of places come from files; each of these may be the first that needs
+// the zone.
 inner! {
     std::convert::identity;
-    tzset localtime localtime_r mktime ctime ctime_r strftime strftime_l wcsftime wcsftime_l
-    setlocale newlocale
+    tzset localtime localtime_r mktime timelocal ctime ctime_r gmtime gmtime_r timegm getdate
+    getdate_r strftime strftime_l wcsftime wcsftime_l setlocale newlocale iconv_open
 }
 
 // Which processors a thread may run on, in memory that goes with the attributes.
