@@ -66,6 +66,87 @@ fn text_as_times() {
     assert!(matches!(f.error("SELECT CAST(1 AS BLOB)"), Error::Plan { .. }));
 }
 
+/// Rows are those of 1, 5, one that does not fit, and NULL.
+#[test]
+fn comparisons_of_casts_that_fail() {
+    let f = fixture();
+    f.run("CREATE TABLE t (k INT, c BIGINT, s VARCHAR, d DECIMAL(20, 2))");
+    f.run("INSERT INTO t VALUES (1, 1, '1', 1), (2, 5, '5', 5), (4, NULL, NULL, NULL)");
+    f.run("INSERT INTO t VALUES (3, 5000000000, 'x', 5000000000)");
+    for (condition, expected) in [
+        ("NULL::INT IS DISTINCT FROM {}", "true true false false"),
+        ("{} IS DISTINCT FROM NULL::INT", "true true false false"),
+        ("{} IS NOT DISTINCT FROM NULL::INT", "false false true true"),
+        ("{} IS DISTINCT FROM 5", "true false true true"),
+        ("{} <> 5", "true false - -"),
+        ("5 = {}", "false true - -"),
+        ("{} < 6", "true true - -"),
+        ("4 <= {}", "false true - -"),
+        ("{} IN (5, 6)", "false true - -"),
+        ("{} NOT IN (5, 6)", "true false - -"),
+        ("{} BETWEEN 1 AND 4", "true false - -"),
+    ] {
+        for column in ["c", "s", "d"] {
+            let whole = condition.replace("{}", &format!("TRY_CAST({column} AS INT)"));
+            let found = f.rows(&format!("SELECT {whole} FROM t ORDER BY k")).join(" ");
+            assert_eq!(found, expected, "{whole}");
+            let wanted = expected.split(' ').filter(|truth| *truth == "true").count().to_string();
+            let count = format!("SELECT count(*) FROM t WHERE {whole}");
+            assert_eq!(f.value(&count), wanted, "{whole}");
+            let inside = condition.replace("{}", "x");
+            let from = format!("(SELECT TRY_CAST({column} AS INT) AS x FROM t)");
+            let count = format!("SELECT count(*) FROM {from} WHERE {inside}");
+            assert_eq!(f.value(&count), wanted, "{count}");
+            let fails = condition.replace("{}", &format!("CAST({column} AS INT)"));
+            let error = f.error(&format!("SELECT {fails} FROM t"));
+            assert!(matches!(error, Error::Conversion { .. }), "{fails}: {error}");
+        }
+    }
+    f.error("SELECT CAST('x' AS INT) IS DISTINCT FROM NULL::INT");
+}
+
+#[test]
+fn comparisons_of_casts_that_round() {
+    let f = fixture();
+    f.run("CREATE TABLE t (d DECIMAL(10, 2), s TIMESTAMP(0), m TIMESTAMP(3))");
+    f.run("INSERT INTO t VALUES (0.54, '2020-01-01', '2020-01-01')");
+    for (condition, expected) in [
+        ("CAST(d AS DECIMAL(10, 1)) = 0.5", "true"),
+        ("0.5 <> TRY_CAST(d AS DECIMAL(10, 1))", "false"),
+        ("CAST(d AS DECIMAL(10, 1)) IN (0.5, 0.6)", "true"),
+        ("s = TIMESTAMP '2020-01-01 00:00:00.5'", "false"),
+        ("s < TIMESTAMP '2020-01-01 00:00:00.5'", "true"),
+        ("s >= TIMESTAMP '2020-01-01 00:00:00.5'", "false"),
+        ("s = TIMESTAMP '2020-01-01 00:00:00'", "true"),
+        ("s <= TIMESTAMP '2020-01-01 00:00:00'", "true"),
+        ("TIMESTAMP '2019-12-31 23:59:59.5' < s", "true"),
+        ("s IN (TIMESTAMP '2020-01-01 00:00:00.5', TIMESTAMP '2020-01-02')", "false"),
+        ("m IS DISTINCT FROM TIMESTAMP '2020-01-01 00:00:00.0005'", "true"),
+        ("m IN (TIMESTAMP '2020-01-01', NULL)", "true"),
+        ("m < TIMESTAMP '2020-01-01 00:00:00.0005'", "true"),
+    ] {
+        assert_eq!(f.value(&format!("SELECT {condition} FROM t")), expected, "{condition}");
+        let kept = if expected == "true" { "1" } else { "0" };
+        let count = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(f.value(&count), kept, "{condition}");
+    }
+}
+
+/// Constants that whole seconds reach are compared with the column itself, and segments left out.
+#[test]
+fn scans_know_coarser_timestamps() {
+    let f = fixture();
+    f.run("CREATE TABLE t (s TIMESTAMP(0))");
+    for second in 0..3 {
+        f.run(&format!("INSERT INTO t VALUES ('2020-01-01 00:00:0{second}')"));
+    }
+    let plan = f.rows(
+        "EXPLAIN SELECT count(*) FROM t WHERE s > TIMESTAMP '2020-01-01 00:00:01.5' \
+         AND s <= TIMESTAMP '2020-01-01 00:00:02'",
+    );
+    assert!(!plan.concat().contains("kept("), "{plan:?}");
+}
+
 #[test]
 fn numbers_with_an_exponent_are_floating_point_everywhere() {
     let f = fixture();

@@ -2,8 +2,8 @@
 //!
 //! A fraction is rounded where the engine would cut it off: `CAST(3.7 AS INTEGER)` is 4, as it is
 //! when 3.7 is stored in a column of whole numbers; and so on
-//! ([`prepare`](crate::sql::write::prepare)). [`wrapped`] puts a function around what is cast; the
-//! cast itself stays the engine's.
+//! ([`prepare`](crate::sql::write::prepare)). [`wrapped`] puts a function around what is cast, and
+//! one around the cast where it must be [`kept`]; the cast itself stays the engine's.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     Signature, TryCast, Volatility,
 };
 
+use super::kept;
 use crate::sql::type_names::sql_name;
 use crate::sql::write::prepare::{prepared, prepared_type};
 
@@ -36,16 +37,25 @@ pub(super) fn wrapped(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     if from.is_numeric() && to.is_binary() {
         return plan_err!("{} cannot be cast to {}", sql_name(&from), sql_name(to));
     }
-    if prepared_type(&from, to).is_none() {
-        return Ok(None);
+    let prepared = prepared_type(&from, to);
+    let concerned = kept::is_concerned(prepared.as_ref().unwrap_or(&from), to, safe);
+    let concerned = concerned && !is_sound_constant(inner, to);
+    if prepared.is_none() {
+        return Ok(concerned.then(|| kept::kept(expr.clone())));
     }
     let call = ScalarFunction::new_udf(function(to, safe), vec![inner.as_ref().clone()]);
     let expr = Box::new(Expr::ScalarFunction(call));
     let field = Arc::clone(field);
-    Ok(Some(match safe {
+    let cast = match safe {
         true => Expr::TryCast(TryCast { expr, field }),
         false => Expr::Cast(Cast { expr, field }),
-    }))
+    };
+    Ok(Some(if concerned { kept::kept(cast) } else { cast }))
+}
+
+/// Whether this is a constant that can be cast: others look for such.
+fn is_sound_constant(expr: &Expr, to: &DataType) -> bool {
+    matches!(expr, Expr::Literal(value, _) if value.cast_to(to).is_ok())
 }
 
 fn function(to: &DataType, safe: bool) -> Arc<ScalarUDF> {

@@ -6,12 +6,13 @@
 //! stays in the plan and fails when (and only if) it is computed. [`sum`] adds up in 128 bits and
 //! fails only when the total does not fit. [`zeros`] compares floating point by `=` only.
 //!
-//! [`casts`] makes casts round. Not concerned: division and remainder, decimals, intervals and
-//! dates, which the engine checks itself.
+//! [`casts`] makes casts round, and [`kept`] keeps them from being left out. Not concerned:
+//! division and remainder, decimals, intervals and dates, which the engine checks itself.
 
 mod casts;
 mod checked;
 mod integers;
+mod kept;
 mod rule;
 mod sum;
 mod sum_groups;
