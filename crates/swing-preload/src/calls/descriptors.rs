@@ -44,28 +44,18 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 /// Calls `each` with the parts of a range of numbers that hold none of this library's, until one
 /// fails.
-fn between_own(
-    first: c_uint,
-    last: c_uint,
-    mut each: impl FnMut(c_uint, c_uint) -> c_int,
-) -> c_int {
-    let (mut from, mut result) = (first, 0);
-    while result == 0 {
+fn between_own(first: c_uint, last: c_uint, each: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
+    let mut from = first;
+    loop {
         let own = c_int::try_from(from).ok().and_then(descriptors::next_own);
-        match own.map(|own| own as c_uint).filter(|own| *own <= last) {
-            None => return each(from, last),
-            Some(own) => {
-                if own > from {
-                    result = each(from, own - 1);
-                }
-                from = own + 1;
-            }
+        let Some(own) = own.map(|own| own as c_uint).filter(|own| *own <= last) else {
+            return if from <= last { each(from, last) } else { 0 };
+        };
+        if from < own && each(from, own - 1) != 0 {
+            return -1;
         }
-        if from > last {
-            break;
-        }
+        from = own + 1;
     }
-    result
 }
 
 /// Closes all descriptors of a range but this library's.

@@ -148,7 +148,12 @@ fn is_own(fd: RawFd) -> bool {
 
 /// The first descriptor of this library from a number on.
 pub fn next_own(from: RawFd) -> Option<RawFd> {
-    (from.max(0)..MOST as RawFd).find(|fd| is_own(*fd))
+    let from = from.max(0) as usize;
+    let (first, below) = (from / 64, (1 << (from % 64)) - 1);
+    OWN.iter().enumerate().skip(first).find_map(|(i, word)| {
+        let own = word.load(Ordering::SeqCst) & if i == first { !below } else { u64::MAX };
+        (own != 0).then(|| (i * 64) as RawFd + own.trailing_zeros() as RawFd)
+    })
 }
 
 /// Whether a number is an open descriptor of the program's; one that is not open it may not close,
