@@ -81,6 +81,26 @@ static void *overflows(void *unused) {
     return unused;
 }
 
+/* By an older function of that name. */
+static int install_by(const char *name) {
+    static const struct {
+        const char *name;
+        __sighandler_t (*install)(int, __sighandler_t);
+        void (*handler)(int);
+    } ways[] = {
+        {"signal", signal, gives_up},
+        {"sysv_signal", sysv_signal, returns},
+        {"__sysv_signal", __sysv_signal, gives_up},
+        {"ssignal", ssignal, gives_up},
+        {"sigset", sigset, gives_up},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (strcmp(name, ways[i].name) == 0) {
+            return ways[i].install(SIGSEGV, ways[i].handler) != SIG_ERR;
+        }
+    }
+    return 0;
+}
 /* The signal alone is blocked, as it is in a program that was started by one that blocks all. */
 static void starts_itself(char *self) {
     char *arguments[] = {self, "inherits", "at once", NULL};
@@ -106,7 +126,9 @@ int main(int argc, char **argv) {
         return 2;
     }
 #define IS(name) (strcmp(what, name) == 0)
-    if (IS("gives_up")) {
+    if (install_by(what)) {
+        heap[8] = 1;
+    } else if (IS("gives_up")) {
         install(gives_up, 0);
     } else if (IS("reset")) {
         install(gives_up, SA_RESETHAND);
@@ -165,27 +187,8 @@ int main(int argc, char **argv) {
         install(gives_up, SA_ONSTACK);
         pthread_create(&thread, NULL, in_a_thread, NULL);
         pthread_join(thread, NULL);
-    } else if (IS("signal")) {
-        signal(SIGSEGV, gives_up);
-        heap[8] = 1;
-    } else if (IS("sysv_signal")) {
-        sysv_signal(SIGSEGV, returns);
-        heap[8] = 1;
-    } else if (IS("__sysv_signal")) {
-        __sysv_signal(SIGSEGV, gives_up);
-        heap[8] = 1;
-    } else if (IS("ssignal")) {
-        ssignal(SIGSEGV, gives_up);
-        heap[8] = 1;
-    } else if (IS("sigset")) {
-        sigset(SIGSEGV, gives_up);
-        heap[8] = 1;
-    } else if (IS("sigsetmask")) {
-        sigsetmask(-1);
-        heap[8] = 1;
-        say("stored\n");
-    } else if (IS("sigblock")) {
-        sigblock(-1);
+    } else if (IS("sigsetmask") || IS("sigblock")) {
+        IS("sigblock") ? sigblock(-1) : sigsetmask(-1);
         heap[8] = 1;
         say("stored\n");
     } else if (IS("inherits")) {
