@@ -289,7 +289,7 @@ impl Core {
         state.dirty = false;
         state.reuse = std::mem::take(&mut state.rewritten);
         if self.tracked.get().is_some() && kind != Kind::View {
-            Alternation::turn(state, self.geometry.reserve().0);
+            Alternation::turn(state, &self.geometry);
         }
         state.ahead.turn();
         for source in state.sources.iter_mut().flatten() {

@@ -6,15 +6,16 @@
 //! stores that is half of all: thousands of mappings a hook, for good. So, where nearly all extents
 //! are stored to in each interval, all are to be in the first plane and the second by turns, and
 //! those out of step go through a third one once. That takes memory they do not have yet, and so
-//! only a few of them do at a time; what they leave behind is given back like any other spare
-//! memory.
+//! only a part of the area does at a time, neighbours together: what is out of step may be one
+//! piece. What they leave behind is given back like any other spare memory.
 
 use crate::area::State;
+use crate::geometry::Geometry;
 use crate::units::ExtentId;
 use crate::versions::Choice;
 
-/// One in so many extents may get in step between two publishes. Odd, so that each has its turn
-/// with either target.
+/// One in so many parts of the area may get in step between two publishes. Odd, so that each has
+/// its turn with either target.
 const TURNS: u64 = 17;
 
 /// See the module documentation.
@@ -23,11 +24,14 @@ pub(crate) struct Alternation {
     /// Where the versions go that are stored after the newest publish, 0 or 1; `None` where not
     /// nearly all of the area was stored to in each of the last two intervals.
     target: Option<u32>,
+    /// Extents that have their turn together.
+    part: u32,
 }
 
 impl Alternation {
-    /// A publish of an area with planes of this length, after it is known what was rewritten.
-    pub(crate) fn turn(state: &mut State, plane_len: u64) {
+    /// A publish of an area, after it is known what was rewritten.
+    pub(crate) fn turn(state: &mut State, geometry: &Geometry) {
+        let plane_len = geometry.reserve().0;
         let own = state.runs.bytes_of(0);
         let target = if own == 0 || state.reuse < own - own / 8 {
             None
@@ -39,14 +43,16 @@ impl Alternation {
             let in_first = in_first.filter(|run| run.file_offset < plane_len).map(|run| run.len);
             Some(u32::from(in_first.sum::<u64>() > own / 2))
         };
-        state.alternation = Self { target };
+        let part = (own / geometry.data_extent().0 / TURNS).clamp(1, u32::MAX.into()) as u32;
+        state.alternation = Self { target, part };
     }
 }
 
 /// Where the next version of a frozen extent goes to get in step; `None`: as usual.
 pub(super) fn in_step(state: &State, extent: ExtentId, current: u32) -> Option<Choice> {
     let target = state.alternation.target?;
-    let in_turn = (u64::from(extent.0) + state.next_epoch.0).is_multiple_of(TURNS);
+    let part = extent.0 / state.alternation.part;
+    let in_turn = (u64::from(part) + state.next_epoch.0).is_multiple_of(TURNS);
     if current == target {
         return in_turn.then(|| state.versions.peek_apart(extent, Some(current), 1 - target))?;
     }
@@ -62,16 +68,24 @@ mod tests {
 
     const EXTENTS: u64 = 64;
 
-    fn store(area: &Area, step: usize) {
-        for start in (0..EXTENTS).step_by(step).map(|e| e * ByteLen::kib(64).0) {
+    fn store(area: &Area, extents: impl Iterator<Item = u64>) {
+        for start in extents.map(|e| e * ByteLen::kib(64).0) {
             // SAFETY: inside the tracked area; nobody else stores.
             unsafe { area.base().as_ptr().add(start as usize).write_volatile(7) };
         }
     }
 
-    /// The planes of the runs of each state, after an interval in which every second extent was
-    /// left out.
-    fn planes_after(intervals: usize, step: usize) -> Vec<Vec<u64>> {
+    fn every(step: usize) -> impl Iterator<Item = u64> {
+        (0..EXTENTS).step_by(step)
+    }
+
+    /// The planes of the runs of each state in which every so many extents are stored to, after
+    /// one in which only some were.
+    fn planes_after(
+        some: impl Iterator<Item = u64>,
+        intervals: usize,
+        step: usize,
+    ) -> Vec<Vec<u64>> {
         let dir = tempfile::tempdir().unwrap();
         let ns = Namespace::open(dir.path()).unwrap();
         let options = AreaOptions {
@@ -81,12 +95,14 @@ mod tests {
         };
         let area = ns.create(&AreaName::new("alternation").unwrap(), &options).unwrap();
         area.track().unwrap();
-        for step in [1, 1, 1, 1, 2] {
-            store(&area, step);
+        for _ in 0..4 {
+            store(&area, every(1));
             area.publish(Publish::Shared, b"").unwrap();
         }
+        store(&area, some);
+        area.publish(Publish::Shared, b"").unwrap();
         let interval = |_| {
-            store(&area, step);
+            store(&area, every(step));
             area.publish(Publish::Shared, b"").unwrap();
             let state = area.core.lock_for_change().unwrap();
             state.runs.iter().map(|run| run.file_offset / area.geometry().reserve().0).collect()
@@ -96,14 +112,22 @@ mod tests {
 
     #[test]
     fn what_is_out_of_step_gets_in_step_where_everything_is_stored_to() {
-        let states = planes_after(3 * super::TURNS as usize, 1);
+        let states = planes_after(every(2), 3 * super::TURNS as usize, 1);
         assert!(states[0].len() >= EXTENTS as usize / 2, "{states:?}");
         assert_eq!(states.last().unwrap().len(), 1, "{states:?}");
     }
 
     #[test]
+    fn what_is_one_piece_is_not_scattered_on_the_way() {
+        let states = planes_after(0..EXTENTS / 2, 3 * super::TURNS as usize, 1);
+        assert!(states.iter().all(|state| state.len() <= 6), "{states:?}");
+        assert_eq!(states[0].len(), 2, "{states:?}");
+        assert_eq!(states.last().unwrap().len(), 1, "{states:?}");
+    }
+
+    #[test]
     fn where_much_is_left_out_nothing_goes_through_a_third_plane() {
-        let states = planes_after(3 * super::TURNS as usize, 3);
+        let states = planes_after(every(2), 3 * super::TURNS as usize, 3);
         assert!(states.iter().flatten().all(|plane| *plane < 2), "{states:?}");
     }
 }
