@@ -158,6 +158,7 @@ def fig9_rates(results: dict, pages: str, way: str) -> tuple[dict, dict]:
 
 FIG9 = {
     ("huge", "swing"): ("live hook, 2 MiB pages", OURS, "-"),
+    ("huge", "ahead"): ("live hook, copying ahead, 2 MiB pages", OURS, "--"),
     ("small", "swing"): ("live hook, 4 KiB pages", OURS, ":"),
     ("huge", "copying"): ("copying alone, 2 MiB pages", THIRD, "--"),
     ("huge", "fork"): ("fork, 2 MiB pages", THEIRS, "-"),

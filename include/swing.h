@@ -128,6 +128,11 @@ int swing_find(const char *name);
 /* Not 0: from now on others may hook at any moment. 0: they may not. */
 int swing_allow_hooks(int token, int allow);
 
+/* Not 0: from now on, after each hook of any moment, a thread of this process copies what is stored
+ * to again and again before it is, into memory that is held for that anyway. Stores wait less, most
+ * of all where they go through all of the area in order; it takes time of another processor. */
+int swing_copy_ahead(int token, int yes);
+
 /* Makes the present state the one that SWING_PUBLISHED hooks give. */
 int swing_publish(int token);
 

@@ -120,6 +120,7 @@ def _library() -> ctypes.CDLL:
     library.swing_hook.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Area)]
     library.swing_writable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.swing_set_threshold.argtypes = [ctypes.c_int, ctypes.c_size_t]
+    library.swing_copy_ahead.argtypes = [ctypes.c_int, ctypes.c_int]
     library.swing_copy.argtypes = [ctypes.c_int, ctypes.POINTER(_Area)]
     library.swing_get_stats.argtypes = [ctypes.c_int, ctypes.POINTER(_Stats)]
     library.swing_set_name.argtypes = [ctypes.c_int, ctypes.c_char_p]
@@ -259,6 +260,15 @@ class Area:
         """Whether others may hook the state of any moment; ``False`` refuses hooks of any kind."""
         allow = _yes_or_no(allow, "what is allowed")
         _check(_library().swing_allow_hooks(self.token, int(allow)))
+
+    def copy_ahead(self, yes: bool = True) -> None:
+        """Whether a thread copies what is stored to again and again, after each live hook.
+
+        Then stores wait less for copies, most of all where they go through all of the area in
+        order. It takes time of another processor, and no memory.
+        """
+        yes = _yes_or_no(yes, "what is wanted")
+        _check(_library().swing_copy_ahead(self.token, int(yes)))
 
     def limit(self, retired: int | None) -> None:
         """Hooks are refused while more than ``retired`` bytes are kept for those who hooked."""

@@ -40,6 +40,7 @@ static void arguments(void) {
         int token = no_tokens[i];
         CHECK(swing_hook(token, 0, &other) == SWING_E_ARGUMENT);
         CHECK(swing_allow_hooks(token, 1) == SWING_E_ARGUMENT);
+        CHECK(swing_copy_ahead(token, 1) == SWING_E_ARGUMENT);
         CHECK(swing_publish(token) == SWING_E_ARGUMENT);
         CHECK(swing_release(token) == SWING_E_ARGUMENT);
         CHECK(swing_set_threshold(token, 1) == SWING_E_ARGUMENT);
@@ -123,6 +124,7 @@ static void not_found(void) {
     CHECK(swing_hook(gone, 0, &other) == SWING_E_NOT_FOUND);
     CHECK(strstr(swing_last_error(), "no living process") != NULL);
     CHECK(swing_allow_hooks(gone, 1) == SWING_E_NOT_FOUND);
+    CHECK(swing_copy_ahead(gone, 1) == SWING_E_NOT_FOUND);
     CHECK(swing_publish(gone) == SWING_E_NOT_FOUND && swing_hold(gone) == SWING_E_NOT_FOUND);
     CHECK(swing_release(gone) == SWING_E_NOT_FOUND);
     CHECK(swing_set_threshold(gone, 1) == SWING_E_NOT_FOUND);
@@ -309,6 +311,7 @@ static void in_child(swing_area area, char *block) {
     at[5] = 'c', block[0] = 'c'; /* private */
     CHECK(swing_publish(area.token) == SWING_E_FORKED);
     CHECK(swing_allow_hooks(area.token, 0) == SWING_E_FORKED);
+    CHECK(swing_copy_ahead(area.token, 1) == SWING_E_FORKED);
     CHECK(swing_release(area.token) == SWING_E_FORKED);
     CHECK(swing_hold(area.token) == SWING_E_FORKED);
     CHECK(swing_set_threshold(area.token, 1) == SWING_E_FORKED);

@@ -71,6 +71,23 @@ def test_live_hooks_give_the_moment():
         memory.hook(area.token, live=True)
 
 
+def test_what_is_stored_to_again_is_copied_ahead():
+    area = memory.create(64 << 20)
+    numbers = area.array(8 << 20, "int64")
+    with pytest.raises(TypeError, match="True or False"):
+        area.copy_ahead("yes")
+    area.allow_live_hooks()
+    area.copy_ahead()
+    for moment in range(6):
+        numbers += 1
+        theirs = memory.hook(area.token, live=True).array(8 << 20, "int64")
+        numbers += 1
+        assert theirs.min() == theirs.max() == 2 * moment + 1
+    area.copy_ahead(False)
+    numbers += 1
+    assert numbers.min() == numbers.max() == 13
+
+
 def test_arrays_keep_the_memory():
     area = memory.create(1 << 20)
     array, token = area.array((10,), "int64"), area.token

@@ -353,6 +353,11 @@ impl Registry {
         Ok(self.own(token)?.area.allow_live_hooks(allow)?)
     }
 
+    pub(crate) fn copy_ahead(&self, token: i32, yes: bool) -> Result<()> {
+        self.own(token)?.area.copy_ahead(yes);
+        Ok(())
+    }
+
     pub(crate) fn publish(&self, token: i32) -> Result<()> {
         let entry = self.own(token)?;
         // Whoever holds the area has paused its allocator.

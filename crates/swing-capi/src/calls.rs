@@ -268,6 +268,12 @@ pub extern "C" fn swing_allow_hooks(token: c_int, allow: c_int) -> c_int {
 
 /// See `swing.h`.
 #[unsafe(no_mangle)]
+pub extern "C" fn swing_copy_ahead(token: c_int, yes: c_int) -> c_int {
+    run(|registry| registry.copy_ahead(token, yes != 0))
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn swing_publish(token: c_int) -> c_int {
     run(|registry| registry.publish(token))
 }

@@ -3,16 +3,17 @@
 //!
 //! `cargo run --release -p swing --example fig9-bench -- WAY MIB PATTERN=INTERVALS_MS ...`
 //!
-//! `WAY`: `swing` (a tracked area; another process hooks it live), `fork` (private memory; a
-//! thread of the same process forks a child that keeps the snapshot), `fork-huge` (the same with
-//! transparent huge pages) or `copying` (no snapshot: each 2 MiB of private memory are copied when
-//! the updates come to them for the first time in an interval, which is the least that
-//! copy-on-write by the updating thread can cost; only in order). Each snapshot is dropped right
-//! before the next. `PATTERN`: `sweep` (from start to end, over and over) or `random:90` (90 % of
-//! the updates go to 10 % of the memory, 50 means uniform); one process does them all, one after
-//! the other. `INTERVALS_MS`: comma-separated times between snapshots; 0 is none at all. An update
-//! adds one to an eight-byte number. The namespace is a temporary directory in `/dev/shm`, or in
-//! `$SWING_BENCH_DIR`. One line of JSON for each interval.
+//! `WAY`: `swing` (a tracked area; another process hooks it live), `ahead` (the same, and a thread
+//! of the owner copies ahead), `fork` (private memory; a thread of the same process forks a child
+//! that keeps the snapshot), `fork-huge` (the same with transparent huge pages) or `copying` (no
+//! snapshot: each 2 MiB of private memory are copied when the updates come to them for the first
+//! time in an interval, which is the least that copy-on-write by the updating thread can cost; only
+//! in order). Each snapshot is dropped right before the next. `PATTERN`: `sweep` (from start to
+//! end, over and over) or `random:90` (90 % of the updates go to 10 % of the memory, 50 means
+//! uniform); one process does them all, one after the other. `INTERVALS_MS`: comma-separated times
+//! between snapshots; 0 is none at all. An update adds one to an eight-byte number. The namespace
+//! is a temporary directory in `/dev/shm`, or in `$SWING_BENCH_DIR`. One line of JSON for each
+//! interval.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -103,7 +104,7 @@ impl Taker<'_> {
         self.snapshot = None;
         let begin = Instant::now();
         match self.way {
-            "swing" => self.snapshot = Some(self.ns.hook_live(&self.name)?),
+            "swing" | "ahead" => self.snapshot = Some(self.ns.hook_live(&self.name)?),
             "copying" => drop(owner.ask("copy")?),
             _ => drop(owner.ask("fork")?),
         }
@@ -167,7 +168,7 @@ fn measure(way: &str, mib: &str, runs: &[&str], home: &Path) -> Outcome<()> {
 /// The owner: updates in one thread, listens in another.
 fn own(way: &str, mib: u64, home: &Path) -> Outcome<()> {
     let (area, base) = match way {
-        "swing" => {
+        "swing" | "ahead" => {
             let area = make_area(mib, home)?;
             let base = area.base().as_ptr().cast::<u64>();
             (Some(area), base)
@@ -189,6 +190,7 @@ fn own(way: &str, mib: u64, home: &Path) -> Outcome<()> {
             memory.touch();
         }
         area.allow_live_hooks(true)?;
+        area.copy_ahead(way == "ahead");
     }
     let updater = std::thread::spawn(move || {
         while !STOP.load(Ordering::Relaxed) {

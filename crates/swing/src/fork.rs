@@ -235,10 +235,10 @@ pub(crate) fn drop_some_lifted() -> bool {
     more
 }
 
-/// Copies one extent of each area that wants it; `true` when there may be another.
-pub(crate) fn copy_one_ahead() -> bool {
+/// Copies some extents of each area that wants it; `true` when there may be more.
+pub(crate) fn copy_some_ahead() -> bool {
     let mut more = false;
-    with_tracked(|core| more |= core.copy_one_ahead().unwrap_or(false));
+    with_tracked(|core| more |= core.copy_some_ahead().unwrap_or(false));
     more
 }
 

@@ -120,6 +120,42 @@ fn settle_without(h: &Home, area: &Area) {
     }
 }
 
+/// Where stores come in order, what lies right behind them is copied, and nothing else.
+fn stores_in_order_are_followed() {
+    const MANY: u64 = 40;
+    const MET: u64 = 6;
+    const REACH: u64 = 8;
+    let h = home();
+    let area = owner(&h, "a");
+    // Copying may have come far before the order shows, on a busy machine.
+    for round in 0..200 {
+        (0..MANY).for_each(|i| store(&area, data_at(i), round));
+        let before = area.stats().copied.get();
+        let seen = hook_now(&h, "a");
+        let from = MANY / 2;
+        (from..from + MET).for_each(|i| store(&area, data_at(i), round + 1));
+        std::thread::sleep(Duration::from_millis(40));
+        let near = area.stats();
+        assert!((0..MANY).all(|i| value_in(&seen, data_at(i)) == round), "INV-AREA-1");
+        let copied = (near.copied.get() - before) / DATA;
+        if !(MET + REACH..=MANY - REACH).contains(&copied) {
+            continue;
+        }
+        let next = from + MET;
+        (next..next + REACH).for_each(|i| store(&area, data_at(i), round + 1));
+        if area.stats().in_place.get() - near.in_place.get() < REACH * DATA {
+            continue;
+        }
+        when_copied(&area, near.copied.get() + (MANY - next - REACH).min(REACH) * DATA);
+        drop(seen);
+        let seen = hook_now(&h, "a");
+        let value = |i| round + u64::from((from..next + REACH).contains(&i));
+        assert!((0..MANY).all(|i| value_in(&seen, data_at(i)) == value(i)));
+        return;
+    }
+    panic!("everything was copied ahead, whatever came in order");
+}
+
 /// One thread counts up through all extents while others hook as fast as they can: each snapshot is
 /// the memory of one moment, and stays so.
 fn each_snapshot_is_one_moment_while_copies_are_made() {
@@ -198,6 +234,7 @@ over_both_back_ends! {
     what_is_stored_to_again_and_again_is_there_before_the_store,
     copies_made_ahead_take_memory_that_was_held,
     stores_that_have_moved_on_are_not_followed,
+    stores_in_order_are_followed,
     each_snapshot_is_one_moment_while_copies_are_made,
     closing_waits_for_a_copy,
 }

@@ -7,19 +7,26 @@
 //! is kept for exactly these stores; only into such memory is copied, so copying ahead takes no
 //! memory that was not held already, and after `k` stores there are still at most `k` extents more.
 //!
+//! In general they are copied in the order in which they were stored to before. But where stores
+//! come in order, as of a loop over all of the memory, the extents right behind the last of them
+//! are, several at once (`AT_ONCE`), and no further than `REACH`: what has just been copied is in
+//! the cache when the stores come to it, and one trap opens all that was copied at once.
+//!
 //! A copy made ahead is write-protected. The first store to it is trapped, as it would be in any
 //! case, but only takes the protection off (`IN_PLACE`). If none comes before the next publish, the
 //! copy is what that shows; the extent is not copied ahead again, and the older version's memory
 //! is given back like any other's.
 //!
-//! **Concurrency.** One extent at a time: claimed under the area's lock, as the handler claims
-//! (`FAULTING`), filled without it, put in its place under the lock again. A publish in between
-//! shows the older version, which has the same bytes. A store to just this extent waits for it.
+//! **Concurrency.** Extents are claimed under the area's lock, as the handler claims (`FAULTING`),
+//! filled without it, put in their place under the lock again. A publish in between shows the older
+//! versions, which have the same bytes. A store to just these extents waits for them.
 //! Closing the area waits as well ([`Core::stop_ahead`]): from then on the memory may be another
 //! process's.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::fault::Version;
 use super::keeper;
@@ -30,7 +37,12 @@ use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::sync::Mutex;
 use crate::sys::mem;
-use crate::units::{AreaOffset, ExtentId};
+use crate::units::{ByteLen, ExtentId};
+
+/// How much is copied at once where stores come in order: who stores waits for all of it.
+const AT_ONCE: ByteLen = ByteLen::mib(8);
+/// How far the copies are ahead of stores in order at most, so that they are found in the cache.
+const REACH: ByteLen = ByteLen::mib(16);
 
 /// What is to be copied, and what has been.
 #[derive(Debug, Default)]
@@ -40,6 +52,8 @@ pub(crate) struct Ahead {
     again: Vec<ExtentId>,
     /// The same at the last publish: still to be copied, the next one at the end.
     due: Vec<ExtentId>,
+    /// Of what is due, the lowest extent is the next.
+    sorted: bool,
     /// What the last publish has superseded has been given up: extents have spare memory if ever.
     begun: bool,
     /// Copied since the last publish, and not stored to.
@@ -61,8 +75,19 @@ impl Ahead {
     pub(crate) fn turn(&mut self) {
         self.due = std::mem::take(&mut self.again);
         self.due.reverse();
+        self.sorted = false;
         self.begun = false;
         self.made.clear();
+    }
+
+    /// The first extent from this one on that is still to be copied.
+    fn next_due(&mut self, extent: ExtentId) -> Option<ExtentId> {
+        if !self.sorted {
+            self.due.sort_unstable_by_key(|due| Reverse(*due));
+            self.sorted = true;
+        }
+        let before = self.due.partition_point(|due| *due >= extent);
+        self.due[..before].last().copied()
     }
 }
 
@@ -78,9 +103,10 @@ struct Claim {
 impl Area {
     /// Whether, after each live hook, a thread of this process copies extents before they are
     /// stored to: those that were stored to between the last two hooks and between the two before,
-    /// into memory that is held for them anyway. Then fewer stores wait for a copy after a hook; on
-    /// the other hand that thread takes some time of a processor, in vain where stores have moved
-    /// on. Only in tracked areas that allow live hooks. Off at first.
+    /// into memory that is held for them anyway. Then fewer stores wait for a copy after a hook,
+    /// and a loop over all of the memory is slowed down less; on the other hand that thread takes
+    /// some time of a processor, in vain where stores have moved on, and a store may wait for up to
+    /// 8 MiB that are being copied. Only in tracked areas that allow live hooks. Off at first.
     pub fn copy_ahead(&self, yes: bool) {
         match (self.core.tracked.get(), yes) {
             (Some(tracked), true) => tracked.ahead.wanted.store(true, Ordering::SeqCst),
@@ -96,11 +122,24 @@ pub(crate) struct Progress {
     wanted: AtomicBool,
     /// Held from a claim to its end.
     copying: Mutex<()>,
+    /// Stores in order that come to these extents, from one to another, need no copies yet: the
+    /// first in the upper half.
+    idle: AtomicU64,
 }
 
 impl Progress {
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst)
+    }
+
+    /// Whether something may be due behind stores that have come to this extent.
+    pub(super) fn is_near(&self, next: ExtentId) -> bool {
+        let idle = self.idle.load(Ordering::Relaxed);
+        self.is_wanted() && !((idle >> 32) as u32..idle as u32).contains(&next.0)
+    }
+
+    fn rest(&self, idle: Range<u32>) {
+        self.idle.store(u64::from(idle.start) << 32 | u64::from(idle.end), Ordering::Relaxed);
     }
 }
 
@@ -127,95 +166,141 @@ impl Core {
             let Ok(mut state) = self.lock_for_change() else { return };
             state.ahead.begun = true;
             drop(state);
+            if let Some(tracked) = self.tracked.get() {
+                tracked.order.forget();
+                tracked.ahead.rest(0..0);
+            }
             keeper::copy_ahead();
         }
     }
 
-    /// Copies one extent ahead; `true` when there may be another.
-    pub(crate) fn copy_one_ahead(&self) -> Result<bool> {
+    /// Copies some extents ahead; `true` when there may be more.
+    pub(crate) fn copy_some_ahead(&self) -> Result<bool> {
         let Some(tracked) = self.tracked.get().filter(|t| t.ahead.is_wanted()) else {
             return Ok(false);
         };
         let _copying = tracked.ahead.copying.lock();
-        let Some(claim) = self.claim_ahead(&mut *self.lock_for_change()?) else {
-            return Ok(false);
-        };
-        let filled = tracked.make_version(claim.extent, claim.word);
+        let claims = self.claim_ahead(&mut *self.lock_for_change()?);
+        let Some(first) = claims.first() else { return Ok(false) };
+        let end = ExtentId(first.extent.0 + claims.len() as u32);
+        let filled = tracked.make_version(first.extent, end, first.word);
         if let Ok(Version::Scratch(scratch)) = filled {
-            mem::drop_scratch(scratch, self.geometry.len(claim.extent).as_usize());
+            mem::drop_scratch(scratch, claims.len() * self.geometry.len(first.extent).as_usize());
         }
         let mut state = match self.lock_for_change() {
             Ok(state) => state,
             Err(fault) => {
                 // The plane is spare as before: whatever is in it, nobody sees it.
-                self.states.set(claim.extent, claim.word);
+                claims.iter().for_each(|claim| self.states.set(claim.extent, claim.word));
                 return Err(fault);
             }
         };
         let placed = match filled {
-            Ok(_) => self.place_ahead(&mut state, &claim),
+            Ok(_) => self.place_ahead(&mut state, &claims),
             Err(e) => Err(mapping_fault(e, &self.memory_path())),
         };
-        // Keeps the handler away until it is decided where the next version goes.
-        self.states.set(claim.extent, FROZEN | UNARMED);
-        self.arm(&mut state, claim.extent, false);
-        debug_assert!(
-            placed.is_err()
-                || self.states.word(claim.extent) & IN_PLACE != 0
-                || self.states.get(claim.extent) != FROZEN,
-            "INV-AREA-2: nobody sees what has just been made"
-        );
+        for Claim { extent, .. } in claims {
+            // Keeps the handler away until it is decided where the next version goes.
+            self.states.set(extent, FROZEN | UNARMED);
+            self.arm(&mut state, extent, false);
+            debug_assert!(
+                placed.is_err()
+                    || self.states.word(extent) & IN_PLACE != 0
+                    || self.states.get(extent) != FROZEN,
+                "INV-AREA-2: nobody sees what has just been made"
+            );
+        }
         placed.map(|()| true)
     }
 
-    /// The next extent whose turn it is, claimed.
-    fn claim_ahead(&self, state: &mut State) -> Option<Claim> {
-        let tracked = self.tracked.get().filter(|t| t.ahead.is_wanted())?;
+    /// The next extents whose turn it is, claimed: neighbours of one length, whose next versions
+    /// lie in one plane. Those behind the last store, if stores come in order.
+    fn claim_ahead(&self, state: &mut State) -> Vec<Claim> {
+        let mut claims: Vec<Claim> = Vec::new();
+        let Some(tracked) = self.tracked.get().filter(|t| t.ahead.is_wanted()) else {
+            return claims;
+        };
         if tracked.gate.held_by_other() || !state.ahead.begun {
-            return None;
+            return claims;
         }
-        while let Some(extent) = state.ahead.due.pop() {
-            let word = self.states.word(extent) & !WAITERS;
-            // Stored to meanwhile, shown by nobody, or without memory that is held for it.
-            let flags = SPARE | IN_PLACE | UNARMED | NO_PLANE;
-            if extents::state_of(word) != FROZEN || word & flags != SPARE {
-                continue;
+        let Some(next) = tracked.order.next() else {
+            // In the order of the interval before.
+            while claims.is_empty() {
+                let Some(extent) = state.ahead.due.pop() else { break };
+                claims.extend(self.claim_one(state, extent));
             }
-            let Some(own) = state.own.get(extent) else { continue };
-            let claimed = word & !7 | FAULTING;
-            if self.states.replace(extent, word, claimed) {
-                assert_ne!(own.plane, extents::plane_of(word), "INV-AREA-12: into another plane");
-                return Some(Claim { extent, word, own });
+            return claims;
+        };
+        let len_of = |extent| self.geometry.len(extent).0;
+        let mut left = REACH.0;
+        for extent in (next.0..self.states.len()).map(ExtentId) {
+            let len = len_of(extent);
+            let goes_on = |first: &Claim| {
+                extents::plane_of(first.word) == extents::plane_of(self.states.word(extent))
+                    && len_of(first.extent) == len
+                    && (claims.len() as u64 + 1) * len <= AT_ONCE.0
+            };
+            if left < len || claims.first().is_some_and(|first| !goes_on(first)) {
+                break;
+            }
+            left -= len;
+            let due = state.ahead.next_due(extent) == Some(extent);
+            match due.then(|| self.claim_one(state, extent)).flatten() {
+                Some(claim) => claims.push(claim),
+                None if claims.is_empty() => {}
+                None => break,
             }
         }
-        None
+        if claims.is_empty() {
+            let far = state.ahead.next_due(next).map_or(self.states.len(), |due| due.0);
+            tracked.ahead.rest(next.0..far.saturating_sub((REACH.0 / len_of(next)) as u32));
+        }
+        claims
     }
 
-    /// Shows the new version, for reading, in place of the one it was copied from.
-    fn place_ahead(&self, state: &mut State, claim: &Claim) -> Result<()> {
-        let Claim { extent, word, own } = *claim;
-        assert_eq!(state.own.get(extent), Some(own), "INV-AREA-12: a claimed extent stays");
-        let (start, len) = (self.geometry.start(extent), self.geometry.len(extent).0);
-        let (plane, born) = (extents::plane_of(word), state.next_epoch);
+    fn claim_one(&self, state: &State, extent: ExtentId) -> Option<Claim> {
+        let word = self.states.word(extent) & !WAITERS;
+        // Stored to meanwhile, shown by nobody, or without memory that is held for it.
+        let flags = SPARE | IN_PLACE | UNARMED | NO_PLANE;
+        if extents::state_of(word) != FROZEN || word & flags != SPARE {
+            return None;
+        }
+        let own = state.own.get(extent)?;
+        let claimed = word & !7 | FAULTING;
+        self.states.replace(extent, word, claimed).then(|| {
+            assert_ne!(own.plane, extents::plane_of(word), "INV-AREA-12: into another plane");
+            Claim { extent, word, own }
+        })
+    }
+
+    /// Shows the new versions, for reading, in place of those they were copied from.
+    fn place_ahead(&self, state: &mut State, claims: &[Claim]) -> Result<()> {
+        let (Some(first), Some(last)) = (claims.first(), claims.last()) else { return Ok(()) };
+        let (start, end) =
+            (self.geometry.start(first.extent), self.geometry.range(last.extent).end);
+        let len = (end - start).0;
+        let (plane, born) = (extents::plane_of(first.word), state.next_epoch);
         let file_offset = self.geometry.plane_offset(plane, start);
         let run = Run { start: start.0, len, source: 0, file_offset };
         let file = self.file_of(state, 0)?;
         if let Err(e) = self.mapping.map_run(&run, &file, false) {
-            self.restore(state, start.0, start.0 + len);
+            self.restore(state, start.0, end.0);
             return Err(mapping_fault(e, &self.memory_path()));
         }
-        let spare = state.versions.take(&self.geometry, extent, plane);
-        assert!(spare, "INV-AREA-12: nobody else has taken or punched the plane");
-        state.own.set(extent, Some(Own { plane, born }));
-        let State { versions, live, .. } = &mut *state;
-        versions.free(&self.geometry, live, (extent, own.plane), own.born, born);
+        for Claim { extent, own, .. } in claims {
+            assert_eq!(state.own.get(*extent), Some(*own), "INV-AREA-12: a claimed extent stays");
+            let spare = state.versions.take(&self.geometry, *extent, plane);
+            assert!(spare, "INV-AREA-12: nobody else has taken or punched the plane");
+            state.own.set(*extent, Some(Own { plane, born }));
+            let State { versions, live, .. } = &mut *state;
+            versions.free(&self.geometry, live, (*extent, own.plane), own.born, born);
+            state.ahead.made.insert(*extent);
+        }
         state.runs.set(run);
         state.dirty = true;
         if let Some(tracked) = self.tracked.get() {
             tracked.copied.fetch_add(len, Ordering::Relaxed);
         }
-        state.ahead.made.insert(extent);
-        debug_assert!(start < AreaOffset(self.geometry.reserve().0));
         Ok(())
     }
 }

@@ -105,8 +105,8 @@ pub fn is_tracked(address: *const u8) -> bool {
     table::find(address as usize).is_some()
 }
 
-/// Whether stores into extents that nobody shares come in order, as of one thread that goes through
-/// all of its memory again. Threads that do so at several places at once are not recognised.
+/// Whether trapped stores come in order, as of one thread that goes through all of its memory.
+/// Threads that do so at several places at once are not recognised.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// The extent behind what was opened last.
@@ -129,6 +129,17 @@ impl Order {
 
     fn goes_on(&self, end: ExtentId) {
         self.next.store(end.0, Ordering::Relaxed);
+    }
+
+    /// The extent that will be stored to next, if stores come in order.
+    pub(super) fn next(&self) -> Option<ExtentId> {
+        let met = self.met.load(Ordering::Relaxed) >= MET;
+        met.then(|| ExtentId(self.next.load(Ordering::Relaxed)))
+    }
+
+    /// What has been stored to does not tell what will be.
+    pub(super) fn forget(&self) {
+        self.met.store(0, Ordering::Relaxed);
     }
 }
 
@@ -201,8 +212,14 @@ impl Tracked {
     }
 
     fn span_of(&self, extent: ExtentId) -> (usize, usize) {
-        let range = self.geometry.range(extent);
-        (self.base + range.start.as_usize(), (range.end - range.start).as_usize())
+        self.span_to(extent, ExtentId(extent.0 + 1))
+    }
+
+    /// Address and length of the extents from one to another, which is not among them.
+    fn span_to(&self, extent: ExtentId, end: ExtentId) -> (usize, usize) {
+        debug_assert!(extent < end && end.0 <= self.states.len());
+        let (start, end) = (self.geometry.start(extent), self.geometry.start(end));
+        (self.base + start.as_usize(), (end - start).as_usize())
     }
 
     /// Nobody shares the extent: its protection is taken off, and where stores come in order, also
@@ -213,8 +230,7 @@ impl Tracked {
         let mut done = Ok(false);
         if self.states.replace(extent, word, FAULTING) {
             let end = self.claim_behind(extent, word & !extents::WAITERS);
-            let (at, _) = self.span_of(extent);
-            let len = self.base + self.geometry.start(end).as_usize() - at;
+            let (at, len) = self.span_to(extent, end);
             done = mem::allow_writing(at, len).map(|()| true);
             if done.is_ok() {
                 self.in_place.fetch_add(len as u64, Ordering::Relaxed);
@@ -227,7 +243,15 @@ impl Tracked {
             }
         }
         self.gate.leave();
+        self.follow();
         done
+    }
+
+    /// Has what comes next copied ahead, if stores come in order.
+    fn follow(&self) {
+        if self.order.next().is_some_and(|next| self.ahead.is_near(next)) {
+            keeper::copy_ahead();
+        }
     }
 
     /// Claims extents behind one that nobody shares, in the same condition, if stores come in
@@ -259,7 +283,7 @@ impl Tracked {
             return Ok(false);
         }
         let begin = process::thread_time_ns();
-        let made = self.make_version(extent, next);
+        let made = self.make_version(extent, ExtentId(extent.0 + 1), next);
         let spent = process::thread_time_ns().saturating_sub(begin);
         self.copying_ns.fetch_add(spent, Ordering::Relaxed);
         let placed = match &made {
@@ -293,6 +317,9 @@ impl Tracked {
 
     /// What need not be done while others wait at the gate.
     fn after_placing(&self, extent: ExtentId, in_file: bool) {
+        self.order.is_met(extent);
+        self.order.goes_on(ExtentId(extent.0 + 1));
+        self.follow();
         if in_file {
             let (at, len) = self.span_of(extent);
             let begin = process::thread_time_ns();
@@ -315,8 +342,15 @@ impl Tracked {
         self.geometry.plane_offset(extents::plane_of(next), self.geometry.start(extent))
     }
 
-    pub(super) fn make_version(&self, extent: ExtentId, next: u32) -> Result<Version, Errno> {
-        let (at, len) = self.span_of(extent);
+    /// Makes a version of each extent from one to another, all of one length, whose words say the
+    /// same of the next version.
+    pub(super) fn make_version(
+        &self,
+        extent: ExtentId,
+        end: ExtentId,
+        next: u32,
+    ) -> Result<Version, Errno> {
+        let (at, len) = self.span_to(extent, end);
         let offset = self.file_offset(extent, next);
         let absent = extents::state_of(next) == ABSENT;
         // What is spare takes no memory.

@@ -81,9 +81,9 @@ fn run() {
     loop {
         let request = REQUESTS.load(Ordering::SeqCst);
         if request == seen {
-            // One extent, and then a look whether there is something more urgent.
+            // Some extents, and then a look whether there is something more urgent.
             if AHEAD.swap(0, Ordering::SeqCst) != 0 {
-                AHEAD.fetch_or(u32::from(fork::copy_one_ahead()), Ordering::SeqCst);
+                AHEAD.fetch_or(u32::from(fork::copy_some_ahead()), Ordering::SeqCst);
                 continue;
             }
             let dropping = LIFTED.swap(0, Ordering::SeqCst) != 0 && fork::drop_some_lifted();

@@ -99,7 +99,7 @@ pub(crate) struct Tracked {
     /// too high, so that 0 is the end.
     head: AtomicU32,
     links: Box<[AtomicU32]>,
-    /// Of stores that open what was protected early.
+    /// Of trapped stores.
     order: fault::Order,
     /// How many extents have ever been logged.
     logged: AtomicU32,
