@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use fastrand::Rng;
-use swing::{Area, AreaStats, Snapshot};
+use swing::{Area, AreaOptions, AreaStats, ByteLen, Snapshot};
 
 const EXTENTS: u64 = 12;
 
@@ -122,35 +122,45 @@ fn settle_without(h: &Home, area: &Area) {
 
 /// Where stores come in order, what lies right behind them is copied, and nothing else.
 fn stores_in_order_are_followed() {
-    const MANY: u64 = 40;
+    follow(DATA);
+    follow(ByteLen::kib(64).0);
+}
+
+/// With extents of so many bytes.
+fn follow(extent: u64) {
     const MET: u64 = 6;
-    const REACH: u64 = 8;
+    let reach = ByteLen::mib(16).0 / extent;
+    let many = 5 * reach;
+    let at = |i: u64| ByteLen::mib(16).0 + i * extent;
     let h = home();
-    let area = owner(&h, "a");
+    let area =
+        h.ns.create(&name("a"), &AreaOptions { extent: ByteLen(extent), ..options() }).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    area.copy_ahead(true);
     // Copying may have come far before the order shows, on a busy machine.
     for round in 0..200 {
-        (0..MANY).for_each(|i| store(&area, data_at(i), round));
+        (0..many).for_each(|i| store(&area, at(i), round));
         let before = area.stats().copied.get();
         let seen = hook_now(&h, "a");
-        let from = MANY / 2;
-        (from..from + MET).for_each(|i| store(&area, data_at(i), round + 1));
+        let from = many / 2;
+        (from..from + MET).for_each(|i| store(&area, at(i), round + 1));
         std::thread::sleep(Duration::from_millis(40));
         let near = area.stats();
-        assert!((0..MANY).all(|i| value_in(&seen, data_at(i)) == round), "INV-AREA-1");
-        let copied = (near.copied.get() - before) / DATA;
-        if !(MET + REACH..=MANY - REACH).contains(&copied) {
+        assert!((0..many).all(|i| value_in(&seen, at(i)) == round), "INV-AREA-1");
+        let copied = (near.copied.get() - before) / extent;
+        if !(MET + reach..=many - reach).contains(&copied) {
             continue;
         }
         let next = from + MET;
-        (next..next + REACH).for_each(|i| store(&area, data_at(i), round + 1));
-        if area.stats().in_place.get() - near.in_place.get() < REACH * DATA {
+        (next..next + reach).for_each(|i| store(&area, at(i), round + 1));
+        if area.stats().in_place.get() - near.in_place.get() < reach * extent {
             continue;
         }
-        when_copied(&area, near.copied.get() + (MANY - next - REACH).min(REACH) * DATA);
+        when_copied(&area, near.copied.get() + (many - next - reach).min(reach) * extent);
         drop(seen);
         let seen = hook_now(&h, "a");
-        let value = |i| round + u64::from((from..next + REACH).contains(&i));
-        assert!((0..MANY).all(|i| value_in(&seen, data_at(i)) == value(i)));
+        let value = |i| round + u64::from((from..next + reach).contains(&i));
+        assert!((0..many).all(|i| value_in(&seen, at(i)) == value(i)));
         return;
     }
     panic!("everything was copied ahead, whatever came in order");
