@@ -52,6 +52,18 @@ commands! {
     semctl(id: c_int, number: c_int, command: c_int; argument);
 }
 
+/// The operation of a futex: one that waits or wakes in an area goes by the address, as it does
+/// where memory is private. By default it goes by the memory, which a store exchanges for other
+/// memory after a hook: who waits would not be found.
+fn by_address(futex: usize, operation: usize) -> usize {
+    const ALONE: [c_int; 4] = [FUTEX_WAIT, FUTEX_WAKE, FUTEX_WAIT_BITSET, FUTEX_WAKE_BITSET];
+    let command = operation as c_int & FUTEX_CMD_MASK;
+    match ALONE.contains(&command) && tracked::is_tracked(futex as *const u8) {
+        true => operation | FUTEX_PRIVATE_FLAG as usize,
+        false => operation,
+    }
+}
+
 /// A system call by its number: what an argument that lies in an area points to is made writable, a
 /// piece of it, when the call fails with EFAULT.
 /// (The C library's takes any number of arguments, and looks at six.)
@@ -69,6 +81,7 @@ pub unsafe extern "C-unwind" fn syscall(
     f: usize,
 ) -> c_long {
     static NEXT: Next = Next::new(c"syscall");
+    let b = if number == SYS_futex { by_address(a, b) } else { b };
     type Call = unsafe extern "C-unwind" fn(c_long, ...) -> c_long;
     // SAFETY: the C library's function of this name has this signature.
     let call = unsafe { std::mem::transmute::<usize, Call>(NEXT.get()) };

@@ -1,37 +1,11 @@
 //! Programs that close what is not theirs, close twice, or put something at numbers of their choice
 //! (descriptors.c) go on as without the library, and their heaps can be hooked.
 
-use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-use swing::{AreaName, Namespace};
+use swing::Namespace;
 
 mod common;
-use common::{Ended, hook_now, installed, start};
-
-/// Hooks the heap all the time while the program is at work; what it says at the end.
-fn hooked_all_the_time(mut command: Command, namespace: &Namespace) -> String {
-    let name = AreaName::new("program").unwrap();
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = Ended(command.spawn().unwrap());
-    let input = child.0.stdin.take().unwrap();
-    let mut out = BufReader::new(child.0.stdout.take().unwrap());
-    let mut said = String::new();
-    out.read_line(&mut said).unwrap();
-    assert_eq!(said, "ready\n");
-    let begun = Instant::now();
-    for hooks in 0.. {
-        let snapshot = hook_now(namespace, &name);
-        drop(snapshot);
-        if hooks >= 50 && begun.elapsed() > Duration::from_millis(500) {
-            break;
-        }
-    }
-    drop(input);
-    out.read_to_string(&mut said).unwrap();
-    assert!(child.0.wait().unwrap().success(), "{said}");
-    said
-}
+use common::{hooked_all_the_time, installed, start};
 
 #[test]
 fn what_is_the_librarys_stays_open() {

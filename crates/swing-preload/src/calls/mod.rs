@@ -1,6 +1,6 @@
 //! Functions of the C library that the heap's being in an area changes.
 //!
-//! Those whose buffers may lie in frozen memory are in [`swing_calls`]. Here are four more kinds:
+//! Those whose buffers may lie in frozen memory are in [`swing_calls`]. Here are five more kinds:
 //!
 //! * **What the C library allocates for itself** and fills by system calls that nobody can
 //!   intercept (streams, directories, name services) is taken from outside the heap ([`inner`]).
@@ -9,6 +9,7 @@
 //!   nor replaced.
 //! * **Starts of threads** ([`threads`]): each has a stack for that handler, and one of its own;
 //!   and their ends ([`last`]).
+//! * **Semaphores and locks** for several processes ([`waits`]), which are made for one.
 //!
 //! What is here and what is not is listed in `docs/preload.md`; `tests/calls.rs` makes each call
 //! with its result in frozen memory.
@@ -18,6 +19,7 @@ mod inner;
 mod last;
 mod signals;
 mod threads;
+mod waits;
 
 pub(crate) use threads::{in_child, on_other_stack};
 

@@ -1,10 +1,12 @@
 //! What the tests of programs share.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use swing::{AreaName, Namespace, Snapshot};
 
 /// The library, built beside the tests.
@@ -80,4 +82,28 @@ impl Drop for AtTheEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
+}
+
+/// Hooks the heap all the time while the program is at work; what it says at the end.
+pub fn hooked_all_the_time(mut command: Command, namespace: &Namespace) -> String {
+    let name = AreaName::new("program").unwrap();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = Ended(command.spawn().unwrap());
+    let input = child.0.stdin.take().unwrap();
+    let mut out = BufReader::new(child.0.stdout.take().unwrap());
+    let mut said = String::new();
+    out.read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
+    let begun = Instant::now();
+    for hooks in 0.. {
+        let snapshot = hook_now(namespace, &name);
+        drop(snapshot);
+        if hooks >= 50 && begun.elapsed() > Duration::from_millis(500) {
+            break;
+        }
+    }
+    drop(input);
+    out.read_to_string(&mut said).unwrap();
+    assert!(child.0.wait().unwrap().success(), "{said}");
+    said
 }
