@@ -27,7 +27,8 @@ mod alloc;
 mod calls;
 mod ending;
 mod heap;
+mod own;
 mod tuning;
 
 #[global_allocator]
-static OWN: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static OWN: own::OwnAllocator = own::OwnAllocator;

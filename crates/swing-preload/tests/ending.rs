@@ -227,3 +227,23 @@ fn names_and_lengths_may_be_odd() {
         assert!(heaps == "0" && said.contains("SWING_PRELOAD_GIB must be"), "{heaps} {said}");
     }
 }
+
+/// The library's own threads, which have just been started, may be allocating then.
+#[test]
+fn a_child_that_is_forked_at_once_allocates() {
+    let programs = tempfile::tempdir().unwrap();
+    let Some(program) = common::built("lastly.c", programs.path()) else { return };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let home = tempfile::tempdir_in("/dev/shm").unwrap();
+                for _ in 0..10 {
+                    let mut command = common::start(home.path(), program.to_str().unwrap());
+                    command.arg("child");
+                    let (said, code) = ended(command);
+                    assert!(said.contains("child 0") && code == Some(0), "{said}");
+                }
+            });
+        }
+    });
+}
