@@ -1,6 +1,6 @@
 //! The one heap of the process: made by a constructor, paused around forks.
 
-use crate::{calls, ending, own as own_allocator};
+use crate::{calls, ending, own};
 use libc::{c_int, c_void};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -112,7 +112,7 @@ static END: extern "C" fn() = end;
 
 extern "C" fn start() {
     outside(|| {
-        if let Err(error) = own_allocator::begin().and_then(|()| make()) {
+        if let Err(error) = own::begin().and_then(|()| make()) {
             eprintln!("swingmalloc_preload: the heap is an ordinary one: {error}");
         }
     });

@@ -31,10 +31,12 @@ fn this_thread() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
+/// By the bare system call: the function is one in which a thread may be cancelled.
 fn nap() {
     let time = libc::timespec { tv_sec: 0, tv_nsec: NAP.subsec_nanos().into() };
+    let rest: *mut libc::timespec = null_mut();
     // SAFETY: reads `time` only.
-    unsafe { libc::nanosleep(&raw const time, null_mut()) };
+    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, rest) };
 }
 
 /// Waits, but not for ever, until `done`.

@@ -161,17 +161,14 @@ impl Core {
 
     /// After a live hook: has the keeper begin.
     pub(crate) fn copy_ahead_soon(&self) {
-        if self.tracked.get().is_some_and(|t| t.ahead.is_wanted()) {
-            // Before, the keeper may look for other areas' sake, and would find nothing to do here.
-            let Ok(mut state) = self.lock_for_change() else { return };
-            state.ahead.begun = true;
-            drop(state);
-            if let Some(tracked) = self.tracked.get() {
-                tracked.order.forget();
-                tracked.ahead.rest(0..0);
-            }
-            keeper::copy_ahead();
-        }
+        let Some(tracked) = self.tracked.get().filter(|t| t.ahead.is_wanted()) else { return };
+        // Before, the keeper may look for other areas' sake, and would find nothing to do here.
+        let Ok(mut state) = self.lock_for_change() else { return };
+        state.ahead.begun = true;
+        drop(state);
+        tracked.order.forget();
+        tracked.ahead.rest(0..0);
+        keeper::copy_ahead();
     }
 
     /// Copies some extents ahead; `true` when there may be more.

@@ -116,9 +116,9 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Whether a store that was trapped in this extent goes on with many before it. What is not
-    /// known for sure is only how often somebody was right.
-    fn is_met(&self, extent: ExtentId) -> bool {
+    /// Notes a store that was trapped in this extent; whether it goes on with many before it. What
+    /// is not known for sure is only how often somebody was right.
+    fn comes_to(&self, extent: ExtentId) -> bool {
         let met = match self.next.load(Ordering::Relaxed) == extent.0 {
             true => self.met.load(Ordering::Relaxed).saturating_add(1),
             false => 0,
@@ -258,7 +258,7 @@ impl Tracked {
     /// order; where they end.
     fn claim_behind(&self, extent: ExtentId, word: u32) -> ExtentId {
         let most = OPENED.0 / self.geometry.len(extent).0;
-        let most = if self.order.is_met(extent) { most.max(1) } else { 1 };
+        let most = if self.order.comes_to(extent) { most.max(1) } else { 1 };
         let mut end = ExtentId(extent.0 + 1);
         while u64::from(end.0 - extent.0) < most
             && end.0 < self.states.len()
@@ -317,7 +317,7 @@ impl Tracked {
 
     /// What need not be done while others wait at the gate.
     fn after_placing(&self, extent: ExtentId, in_file: bool) {
-        self.order.is_met(extent);
+        self.order.comes_to(extent);
         self.order.goes_on(ExtentId(extent.0 + 1));
         self.follow();
         if in_file {
