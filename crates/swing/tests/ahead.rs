@@ -156,7 +156,14 @@ fn follow(extent: u64) {
         if area.stats().in_place.get() - near.in_place.get() < reach * extent {
             continue;
         }
-        when_copied(&area, near.copied.get() + (many - next - reach).min(reach) * extent);
+        let more = near.copied.get() + (many - next - reach).min(reach) * extent;
+        let is_copied = |_| {
+            std::thread::sleep(Duration::from_millis(10));
+            area.stats().copied.get() >= more
+        };
+        if !(0..50).any(is_copied) {
+            continue;
+        }
         drop(seen);
         let seen = hook_now(&h, "a");
         let value = |i| round + u64::from((from..next + reach).contains(&i));
