@@ -75,21 +75,31 @@ fn same_when_hooked(program: &str, arguments: &[&str], pieces: &[String]) {
     let (mut hooks, mut blocks) = (0, 0);
     let got = fed(command, pieces, |i| {
         let begun = Instant::now();
-        // At first the program may not have come to its heap.
-        let snapshot = loop {
-            match namespace.hook_live(&name) {
-                Ok(snapshot) => break snapshot,
-                Err(e) => assert!(begun.elapsed() < Duration::from_secs(60), "{e}"),
-            }
+        let retry = |why: &str| {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{why}");
             std::thread::sleep(Duration::from_millis(1));
         };
-        hooks += 1;
-        if i % 8 == 7 {
-            blocks = whole(snapshot);
+        let last = i + 1 == pieces.len();
+        loop {
+            match namespace.hook_live(&name) {
+                Ok(snapshot) if last || i % 8 == 7 => blocks = whole(snapshot),
+                Ok(_) => {}
+                // At first the program may not have come to its heap.
+                Err(e) => {
+                    retry(&e.to_string());
+                    continue;
+                }
+            }
+            hooks += 1;
+            // Its input may all be in the pipe before it has begun to read.
+            if !last || blocks > 10 {
+                break;
+            }
+            retry("the program has allocated next to nothing");
         }
     });
     assert_eq!(got, expected);
-    assert!(hooks == pieces.len() && blocks > 10, "{hooks} hooks, {blocks} blocks");
+    assert!(hooks >= pieces.len(), "{hooks} hooks");
 }
 
 /// Lines of numbers, in pieces.
