@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -156,8 +158,6 @@ def test_the_parent_writes_while_children_come_and_go(taxi):
 
 
 def test_fork_while_threads_run_queries(taxi):
-    import threading
-
     stop = threading.Event()
     failures = []
 
@@ -179,6 +179,30 @@ def test_fork_while_threads_run_queries(taxi):
         for thread in threads:
             thread.join()
     assert failures == []
+
+
+def test_fork_while_threads_begin_and_end(taxi):
+    # Threads that never hold the interpreter's lock, and begin and end with the allocator.
+    find = ctypes.CDLL(swingdb._internal.__file__).swing_find
+    process = ctypes.CDLL(None)
+    stop = threading.Event()
+
+    def work():
+        thread = ctypes.c_ulong()
+        while not stop.is_set():
+            assert process.pthread_create(ctypes.byref(thread), None, find, b"nothing") == 0
+            assert process.pthread_join(thread, None) == 0
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(150):
+            in_child(lambda: swingdb.snapshot("taxi").sql("SELECT count(*) FROM trips").fetchall())
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 def total(job: tuple[str, int, int]) -> int:
