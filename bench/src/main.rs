@@ -3,7 +3,7 @@
 //! Each job is one process of a benchmark; the scripts in this directory start them, keep the
 //! conditions equal, and write down the results. A job prints one JSON object.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 use std::error::Error;
 use std::io::Read;
@@ -22,7 +22,12 @@ use swingdb::{Connection, Database};
 /// The allocator of the command line and of the Python package: it keeps memory that imports use
 /// again.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// As in the command line.
+#[allow(unsafe_code)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static ALLOCATOR_OPTIONS: Option<&[u8; 11]> = Some(b"thp:always\0");
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 

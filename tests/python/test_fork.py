@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -182,27 +183,31 @@ def test_fork_while_threads_run_queries(taxi):
 
 
 def test_fork_while_threads_begin_and_end(taxi):
+    # In a process of its own: the calls keep to the namespace of the first one.
+    source = """
+import ctypes, os, signal, swingdb, threading
+
+def work():
     # Threads that never hold the interpreter's lock, and begin and end with the allocator.
-    find = ctypes.CDLL(swingdb._internal.__file__).swing_find
-    process = ctypes.CDLL(None)
-    stop = threading.Event()
+    refuse, process = ctypes.CDLL(swingdb._internal.__file__).swing_free, ctypes.CDLL(None)
+    thread = ctypes.c_ulong()
+    while True:
+        process.pthread_create(ctypes.byref(thread), None, refuse, b"no block")
+        process.pthread_join(thread, None)
 
-    def work():
-        thread = ctypes.c_ulong()
-        while not stop.is_set():
-            assert process.pthread_create(ctypes.byref(thread), None, find, b"nothing") == 0
-            assert process.pthread_join(thread, None) == 0
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(150):
-            in_child(lambda: swingdb.snapshot("taxi").sql("SELECT count(*) FROM trips").fetchall())
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+# More to copy at a fork, during which threads wait wherever they are.
+ballast = bytearray(300 << 20)
+for _ in range(8):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(150):
+    if os.fork() == 0:
+        signal.alarm(20)
+        snap = swingdb.snapshot("taxi")
+        os._exit(snap.sql("SELECT count(*) FROM trips").fetchone() != (200_000,))
+    assert os.wait()[1] == 0
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", source], check=True, timeout=120)
 
 
 def total(job: tuple[str, int, int]) -> int:

@@ -105,6 +105,7 @@ pub(crate) fn registry() -> Result<&'static Registry> {
     if let Some(registry) = unsafe { present.as_ref() }.filter(|r| r.pid == pid) {
         return Ok(registry);
     }
+    swing_malloc::prepare_process();
     let ns = Namespace::open_default().map_err(|e| Failure::new(Code::Io, e))?;
     let made = make(pid, ns)?;
     assert!(!made.is_null() && made != present, "a registry of its own for each process");

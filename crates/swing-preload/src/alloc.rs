@@ -1,7 +1,6 @@
 //! `malloc` and its relatives, as C and POSIX define them.
 
-use crate::own::OwnAllocator;
-use crate::{calls, heap};
+use crate::{OWN, calls, heap};
 use libc::{c_int, c_void, size_t};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
@@ -29,7 +28,7 @@ fn own(len: usize, align: usize) -> *mut c_void {
     let Some(layout) = layout else { return fail(libc::ENOMEM) };
     // SAFETY: the layout is not empty; the head is inside the block.
     unsafe {
-        let at = OwnAllocator.alloc(layout);
+        let at = OWN.alloc(layout);
         if at.is_null() {
             return fail(libc::ENOMEM);
         }
@@ -59,7 +58,7 @@ fn own_free(block: *mut c_void) {
             "free() of what malloc() did not give"
         );
         let layout = Layout::from_size_align_unchecked(head + own_len(block), head);
-        OwnAllocator.dealloc(block.cast::<u8>().sub(head), layout);
+        OWN.dealloc(block.cast::<u8>().sub(head), layout);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The one heap of the process: made by a constructor, paused around forks.
 
-use crate::{calls, ending, own};
+use crate::{calls, ending};
 use libc::{c_int, c_void};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ static HOME: OnceLock<PathBuf> = OnceLock::new();
 static PAUSE: AtomicPtr<MallocPause<'static>> = AtomicPtr::new(null_mut());
 
 thread_local! {
-    /// This library is at work in this thread: what it asks for comes from mimalloc.
+    /// This library is at work in this thread: what it asks for comes from jemalloc.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -112,7 +112,7 @@ static END: extern "C" fn() = end;
 
 extern "C" fn start() {
     outside(|| {
-        if let Err(error) = own::begin().and_then(|()| make()) {
+        if let Err(error) = make() {
             eprintln!("swingmalloc_preload: the heap is an ordinary one: {error}");
         }
     });
@@ -129,6 +129,7 @@ fn gib() -> Result<u64, String> {
 
 fn make() -> Result<(), Box<dyn std::error::Error>> {
     assert!(HEAP.load(Ordering::SeqCst).is_null(), "a process has one heap");
+    swing_malloc::prepare_process();
     swing::descriptors::keep_apart();
     let namespace = Namespace::open_default()?;
     let own = ending::anonymous(std::process::id());

@@ -11,14 +11,16 @@
 //!
 //! # Two allocators
 //! What this library itself needs (tables of areas, threads) must not lie in the tracked area: it
-//! comes from mimalloc, linked in under names of its own. So does what the program asks for before
+//! comes from jemalloc, linked in under names of its own. So does what the program asks for before
 //! the area exists, from inside this library, and in a forked child. Every block belongs to whose
 //! address range it lies in.
 //!
 //! # Fork
 //! The heap is paused while the process forks, so the child has a whole heap: private memory at the
-//! same addresses, which it reads and writes. New blocks of the child come from mimalloc, blocks of
-//! the parent that it frees stay as they are.
+//! same addresses, which it reads and writes. New blocks of the child come from jemalloc, whose
+//! locks nobody holds there; blocks of the parent that it frees stay as they are. Jemalloc begins
+//! with the process, so its handlers of forks are the last before a fork and the first after it:
+//! those of `swing` and of the heap may allocate.
 //!
 //! # System calls
 //! Those that write into the heap are made to work: [`swing_calls`], and [`calls`].
@@ -27,8 +29,7 @@ mod alloc;
 mod calls;
 mod ending;
 mod heap;
-mod own;
 mod tuning;
 
 #[global_allocator]
-static OWN: own::OwnAllocator = own::OwnAllocator;
+static OWN: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -247,3 +247,13 @@ fn a_child_that_is_forked_at_once_allocates() {
         }
     });
 }
+
+#[test]
+fn children_end_whatever_other_threads_were_about() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let programs = tempfile::tempdir().unwrap();
+    let Some(program) = common::built("forking.c", programs.path()) else { return };
+    let said = ended(common::start(home.path(), program.to_str().unwrap()));
+    assert_eq!(said, ("all have ended\n".to_owned(), Some(0)));
+    assert_eq!(left(home.path()), [""; 0]);
+}

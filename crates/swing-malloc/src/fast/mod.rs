@@ -96,6 +96,12 @@ pub struct MallocPause<'a> {
     _central: MutexGuard<'a, Central>,
 }
 
+/// Asks the kernel for what publishes need of it, which the first [`Malloc`] does otherwise. It takes
+/// a microsecond while the process has one thread, and ten thousand later.
+pub fn prepare_process() {
+    gate::asymmetric();
+}
+
 impl<M: Memory + 'static> Malloc<M> {
     /// The fast part of a heap: what an earlier owner left there, or a new one.
     ///

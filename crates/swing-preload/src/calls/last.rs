@@ -9,14 +9,11 @@
 //! for. **Fork.** A child has one thread, and none of this library's.
 
 use std::ffi::c_void;
-use std::ptr::{null_mut, without_provenance_mut};
+use std::ptr::without_provenance_mut;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use libc::c_int;
 use swing_calls::strict_assert;
-
-use super::own;
 
 /// How often the C library calls what ends with a thread.
 const ROUNDS: usize = 4;
@@ -43,47 +40,9 @@ pub(super) fn begin() {
     }
 }
 
-unsafe extern "C" {
-    /// Says which heap of mimalloc ends with this thread.
-    fn _mi_prim_thread_associate_default_theap(heap: *mut c_void);
-}
-
-/// Before a thread ends itself. Nothing of the allocator that this library uses for itself may end
-/// with the main thread: what comes after would begin it anew, which that cannot do there.
-fn keep_own_allocator() {
-    if is_main() {
-        // SAFETY: mimalloc does the same where a system would end it too early.
-        unsafe { _mi_prim_thread_associate_default_theap(null_mut()) };
-    }
-}
-
 fn is_main() -> bool {
     // SAFETY: asks only.
     unsafe { libc::gettid() == libc::getpid() }
-}
-
-/// Ends the calling thread.
-///
-/// # Safety
-/// As the function of this name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_exit(result: *mut c_void) -> ! {
-    keep_own_allocator();
-    let next = own!(c"pthread_exit": pthread_exit(*mut c_void) -> !);
-    // SAFETY: the caller's promise.
-    unsafe { next(result) }
-}
-
-/// As [`pthread_exit`].
-///
-/// # Safety
-/// As the function of this name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn thrd_exit(result: c_int) -> ! {
-    keep_own_allocator();
-    let next = own!(c"thrd_exit": thrd_exit(c_int) -> !);
-    // SAFETY: the caller's promise.
-    unsafe { next(result) }
 }
 
 /// Before a thread of this library is created.
