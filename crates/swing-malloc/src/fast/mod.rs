@@ -62,6 +62,7 @@ use gate::Gate;
 use map::{Map, begins_large};
 use parking_lot::{Mutex, MutexGuard};
 use record::Words;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use swing::{Area, AreaOffset, ByteLen, WriteError};
@@ -96,10 +97,15 @@ pub struct MallocPause<'a> {
     _central: MutexGuard<'a, Central>,
 }
 
-/// Asks the kernel for what publishes need of it, which the first [`Malloc`] does otherwise. It takes
-/// a microsecond while the process has one thread, and ten thousand later.
+/// Asks the kernel for what publishes need of it, which the first [`Malloc`] does otherwise: that
+/// takes a microsecond while the process has one thread, and ten thousand later. So with several
+/// threads it is left to whoever makes a heap.
 pub fn prepare_process() {
-    gate::asymmetric();
+    /// Links to the folder of a process's threads when it has one: one of each, and two.
+    const ALONE: u64 = 3;
+    if std::fs::metadata("/proc/self/task").is_ok_and(|folder| folder.nlink() == ALONE) {
+        gate::asymmetric();
+    }
 }
 
 impl<M: Memory + 'static> Malloc<M> {
