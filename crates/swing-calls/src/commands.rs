@@ -1,6 +1,8 @@
 //! Calls whose arguments are of any kind and length: `ioctl`, `fcntl`, `prctl`, `semctl` and
 //! `syscall`.
 
+use std::sync::OnceLock;
+
 use libc::*;
 use swing::tracked;
 
@@ -64,6 +66,17 @@ fn by_address(futex: usize, operation: usize) -> usize {
     }
 }
 
+/// Does a system call that a program asks for by its number, where it is no matter of the kernel
+/// alone. `None`: it is.
+pub type CallByNumber = unsafe fn(number: c_long, a: usize, b: usize, c: usize) -> Option<c_long>;
+
+static BY_NUMBER: OnceLock<CallByNumber> = OnceLock::new();
+
+/// Has `syscall` ask `call` first, from now on. The first one stays.
+pub fn route_calls_by_number(call: CallByNumber) {
+    BY_NUMBER.get_or_init(|| call);
+}
+
 /// A system call by its number: what an argument that lies in an area points to is made writable, a
 /// piece of it, when the call fails with EFAULT.
 /// (The C library's takes any number of arguments, and looks at six.)
@@ -81,6 +94,10 @@ pub unsafe extern "C-unwind" fn syscall(
     f: usize,
 ) -> c_long {
     static NEXT: Next = Next::new(c"syscall");
+    // SAFETY: the caller's promise.
+    if let Some(done) = BY_NUMBER.get().and_then(|call| unsafe { call(number, a, b, c) }) {
+        return done;
+    }
     let b = if number == SYS_futex { by_address(a, b) } else { b };
     type Call = unsafe extern "C-unwind" fn(c_long, ...) -> c_long;
     // SAFETY: the C library's function of this name has this signature.

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { BLOCKS = 64, LEN = 1 << 16, NUMBERS = 2048 };
@@ -76,6 +77,13 @@ int main(int argc, char **argv)
         closefrom(3);
     if (strcmp(way, "close_range") == 0)
         check(close_range(3, ~0U, 0) == 0 && close_range(9, 3, 0) == -1, "close_range");
+    if (strcmp(way, "numbers") == 0) {
+        check(syscall(SYS_close_range, 3, ~0U, 0) == 0, "close_range by its number");
+        check(syscall(SYS_close, 600) == -1 && errno == EBADF, "close by its number");
+        int fd = dup(0);
+        check(syscall(SYS_dup3, 0, fd + 1, 0) == fd + 1, "dup3 by its number");
+        check(syscall(SYS_close, fd) == 0 && syscall(SYS_close, fd + 1) == 0, "close by number");
+    }
     if (strcmp(way, "dup2") == 0)
         places();
     int fd = open("/dev/null", O_RDWR);

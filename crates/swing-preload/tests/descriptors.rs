@@ -12,7 +12,7 @@ fn what_is_the_librarys_stays_open() {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let Some(program) = common::built("descriptors.c", home.path()) else { return };
     let namespace = Namespace::open(home.path()).unwrap();
-    for way in ["", "close", "closefrom", "close_range", "dup2", "pipes"] {
+    for way in ["", "close", "closefrom", "close_range", "numbers", "dup2", "pipes"] {
         let mut command = start(home.path(), program.to_str().unwrap());
         command.arg(way);
         assert_eq!(hooked_all_the_time(command, &namespace), "ready\nwhole\n", "{way}");

@@ -73,6 +73,13 @@ pub(crate) struct Responder {
     thread: JoinHandle<()>,
 }
 
+impl Responder {
+    /// Neither waits for the thread nor closes a descriptor by its number.
+    fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
 /// What the responder needs besides the state; behind a lock of its own.
 #[derive(Default)]
 pub(crate) struct Live {
@@ -178,13 +185,19 @@ impl Core {
         self.expect_live_hooks(false);
         let _ = self.folder.unlink(LIVE);
         // SAFETY: a descriptor that `responder` owns.
-        unsafe { libc::shutdown(responder.listener.as_raw_fd(), libc::SHUT_RDWR) };
+        let told = unsafe { libc::shutdown(responder.listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
         assert_ne!(
             responder.thread.thread().id(),
             std::thread::current().id(),
             "the responder holds the area only while it answers"
         );
-        let _ = responder.thread.join();
+        if told {
+            let _ = responder.thread.join();
+        } else {
+            // The program has closed descriptors that are not its own: the thread may wait for
+            // ever, and answers nobody, since its socket is not in the folder any more.
+            responder.forget();
+        }
         if let Ok(mut state) = self.lock_for_change() {
             self.forget_prepared(&mut state);
         }
@@ -199,7 +212,7 @@ impl Core {
                 libc::close(responder.descriptor);
                 libc::close(responder.listener.as_raw_fd());
             }
-            std::mem::forget(responder);
+            responder.forget();
         }
     }
 

@@ -115,4 +115,17 @@ fn the_librarys_numbers_are_not_the_programs() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(used.load(Ordering::Relaxed) >= 20, "the library was at work");
+
+    // A program that closes what is not its own, which nobody keeps from it here, waits for nobody.
+    let name = AreaName::new("last").unwrap();
+    let area = namespace.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    // SAFETY: numbers; the alarm ends a process that waits for ever.
+    unsafe {
+        libc::alarm(60);
+        assert_eq!(libc::close_range(3, u32::MAX, 0), 0);
+        drop(area);
+        libc::alarm(0);
+    }
+    assert!(namespace.remove(&name).is_err(), "its folder cannot be reached");
 }

@@ -18,6 +18,26 @@ fn fail(code: c_int) -> c_int {
     -1
 }
 
+/// What `syscall` does for a program that asks for one of these by its number.
+///
+/// # Safety
+/// As the function of its name.
+#[allow(non_upper_case_globals)]
+pub(super) unsafe fn by_number(number: c_long, a: usize, b: usize, c: usize) -> Option<c_long> {
+    // SAFETY: the caller's promise.
+    let done = unsafe {
+        match number {
+            SYS_close => close(a as c_int),
+            SYS_close_range => close_range(a as c_uint, b as c_uint, c as c_int),
+            #[cfg(target_arch = "x86_64")]
+            SYS_dup2 => dup2(a as c_int, b as c_int),
+            SYS_dup3 => dup3(a as c_int, b as c_int, c as c_int),
+            _ => return None,
+        }
+    };
+    Some(done.into())
+}
+
 /// Signal handlers may call these: what they call is known before.
 pub(super) fn look_up() {
     // SAFETY: no number of a descriptor.

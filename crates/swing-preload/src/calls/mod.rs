@@ -30,6 +30,7 @@ pub(crate) fn begin() {
     threads::begin();
     last::begin();
     descriptors::look_up();
+    swing_calls::commands::route_calls_by_number(descriptors::by_number);
 }
 
 /// The C library's own function of a name and a signature.
