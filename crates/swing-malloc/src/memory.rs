@@ -197,6 +197,7 @@ unsafe impl Memory for Area {
         Area::discard(self, AreaOffset(range.start)..AreaOffset(range.end))
     }
 
+    #[inline]
     fn any_present(&self, range: Range<u64>) -> bool {
         Area::any_present(self, &(AreaOffset(range.start)..AreaOffset(range.end)))
     }

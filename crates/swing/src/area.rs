@@ -337,6 +337,7 @@ impl Area {
 
     /// Whether any extent that overlaps `range` has memory; takes no lock, and little time also for
     /// gigabytes.
+    #[inline]
     pub fn any_present(&self, range: &std::ops::Range<AreaOffset>) -> bool {
         assert!(self.core.geometry.contains(range), "the range lies inside the area");
         self.core.states.any_present(self.core.geometry.covering(range))

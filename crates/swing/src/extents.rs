@@ -217,6 +217,7 @@ impl States {
     }
 
     /// Whether any of a range of extents has memory.
+    #[inline]
     pub(crate) fn any_present(&self, extents: std::ops::Range<u32>) -> bool {
         assert!(extents.start <= extents.end && extents.end <= self.len(), "extents of the area");
         let mut at = extents.start;

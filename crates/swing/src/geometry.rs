@@ -101,7 +101,9 @@ impl Geometry {
         if offset.0 < self.small_zone {
             ExtentId((offset.0 / SMALL_EXTENT.0) as u32)
         } else {
-            ExtentId((self.small_count() + (offset.0 - self.small_zone) / self.data_extent) as u32)
+            // A power of two: a shift takes a tenth of the time of a division.
+            let data = (offset.0 - self.small_zone) >> self.data_extent.trailing_zeros();
+            ExtentId((self.small_count() + data) as u32)
         }
     }
 
@@ -143,6 +145,7 @@ impl Geometry {
 
     /// The extents that overlap `range` (which must lie inside the reserve); empty for an empty
     /// range.
+    #[inline]
     pub fn covering(&self, range: &Range<AreaOffset>) -> Range<u32> {
         if range.start >= range.end {
             return 0..0;
@@ -171,6 +174,7 @@ impl Geometry {
     }
 
     /// Whether `range` is ordered and lies inside the reserve.
+    #[inline]
     pub fn contains(&self, range: &Range<AreaOffset>) -> bool {
         range.start <= range.end && range.end.0 <= self.reserve
     }

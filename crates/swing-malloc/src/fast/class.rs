@@ -76,9 +76,19 @@ pub(crate) const fn slab_blocks(class: usize) -> u64 {
     slab_bytes(class) / size_of(class)
 }
 
+/// How many classes are of blocks up to 1 KiB.
+const UP_TO_1_KIB: usize = {
+    let mut class = 0;
+    while size_of(class) <= 1024 {
+        class += 1;
+    }
+    class
+};
+
 /// Blocks of a class that one thread keeps at most.
+#[inline(always)]
 pub(crate) const fn cached(class: usize) -> usize {
-    if size_of(class) <= 1024 { 128 } else { 32 }
+    if class < UP_TO_1_KIB { 128 } else { 32 }
 }
 
 /// As [`cached`], of blocks that have memory: none of what fills extents by itself is kept.
