@@ -97,8 +97,7 @@ def main() -> None:
     figures, scaling = {}, {}
     for job, (figure, words) in JOBS.items():
         for threads in (1, 8):
-            repeats = arguments.repeats if threads == 1 else max(1, arguments.repeats // 2)
-            raw = turns(program, peers, words, threads, repeats)
+            raw = turns(program, peers, words, threads, arguments.repeats)
             key = "ns" if threads == 1 else "per_second"
             result = {"figure": figure, "threads": threads, **compared(raw, key)}
             figures[f"{job}-{threads}"] = result
@@ -107,7 +106,7 @@ def main() -> None:
             print(f"Fig. {figure}, {job}, {threads} threads, {key}: {shown}; {best}", flush=True)
     for job, words in SCALING.items():
         for threads in THREADS:
-            raw = turns(program, peers, words, threads, 3)
+            raw = turns(program, peers, words, threads, arguments.repeats)
             scaling[f"{job}-{threads}"] = {"threads": threads, **compared(raw, "per_second")}
     common.write("malloc", {"figures": figures, "scaling": scaling})
 
