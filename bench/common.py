@@ -63,6 +63,12 @@ def has_huge_pages(mount_point: str) -> bool:
     return any("huge=" in mount[3] for mount in mounts if mount[1] == mount_point)
 
 
+def refuse_huge_pages() -> None:
+    """Ends the program where a namespace cannot have pages of 4 KiB."""
+    if has_huge_pages("/dev/shm"):
+        raise SystemExit("/dev/shm has huge pages: mount -o remount,huge=never /dev/shm")
+
+
 @contextmanager
 def namespace(huge_pages: bool = False) -> Iterator[Path | None]:
     """A namespace of the benchmark's own; `SWINGDB_HOME` names it. With `huge_pages` it lies on a

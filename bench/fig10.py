@@ -274,6 +274,8 @@ def quiet_point(workload: str, server: Server, arguments: argparse.Namespace, ou
 @contextmanager
 def servers(arguments: argparse.Namespace, out: Path) -> Iterator[list[Server]]:
     """One of each way, loaded. Areas have huge pages where root can mount a place for them."""
+    if "hook4k" in arguments.ways.split(","):
+        common.refuse_huge_pages()
     with ExitStack() as stack:
         small = stack.enter_context(common.namespace())
         huge = stack.enter_context(common.namespace(huge_pages=True)) or small

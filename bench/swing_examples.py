@@ -22,8 +22,8 @@ def build() -> None:
 
 def run(pages: str, example: str, *words: str) -> Iterator[dict]:
     """The lines of JSON of an example, as they come; none when there are no such pages."""
-    if pages == "small" and common.has_huge_pages("/dev/shm"):
-        raise SystemExit("/dev/shm has huge pages: mount -o remount,huge=never /dev/shm")
+    if pages == "small":
+        common.refuse_huge_pages()
     target = os.environ.get("CARGO_TARGET_DIR", str(common.ROOT / "target"))
     with common.namespace(huge_pages=pages == "huge") as home:
         if home is None:
