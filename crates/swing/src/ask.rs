@@ -174,6 +174,9 @@ mod tests {
     use super::*;
     use crate::error::Fault;
 
+    /// Held by each test: connections are kept for the whole process, and not too many of them.
+    static ALONE: Mutex<()> = Mutex::new(());
+
     fn folder() -> (tempfile::TempDir, Folder) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("area")).unwrap();
@@ -200,6 +203,7 @@ mod tests {
 
     #[test]
     fn a_path_without_a_listener_is_no_answer() {
+        let _alone = ALONE.lock();
         let (dir, folder) = folder();
         assert_eq!(ask(&dir), Answer::None);
         let gone = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
@@ -209,6 +213,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_known_or_none() {
+        let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let server = std::thread::spawn(move || {
@@ -225,6 +230,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_takes_its_time_is_waited_for() {
+        let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let server = std::thread::spawn(move || {
@@ -246,6 +252,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_kept_until_the_owner_closes_it() {
+        let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let server = std::thread::spawn(move || {
@@ -264,6 +271,7 @@ mod tests {
 
     #[test]
     fn more_areas_than_connections_are_kept() {
+        let _alone = ALONE.lock();
         let homes: Vec<_> = (0..2 * MAX_KEPT).map(|_| folder()).collect();
         std::thread::scope(|scope| {
             for (dir, folder) in &homes {
@@ -277,6 +285,7 @@ mod tests {
 
     #[test]
     fn another_folder_of_the_same_name_is_another_area() {
+        let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let parent = Folder::open_path(dir.path()).unwrap();
         assert!(matches!(super::ask(&parent, "none"), Err(Fault::NotFound)));
