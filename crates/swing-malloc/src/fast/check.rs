@@ -78,7 +78,7 @@ impl<M: Memory + 'static> Malloc<M> {
             own(*chunk, CHUNK_BYTES)?;
         }
         for slot in 0..central.gates.len() as u32 {
-            own(words.get64(central.directory + dir_cache(slot)), CACHE_BYTES)?;
+            own(Self::place_of_cache(&central, &words, slot)?, CACHE_BYTES)?;
         }
         let mut used: HashMap<u64, u64> = HashMap::new();
         let mut with_room: HashMap<u32, usize> = HashMap::new();
@@ -195,6 +195,19 @@ impl<M: Memory + 'static> Malloc<M> {
             return Err(broken("INV-MALLOC-3", central.record(*index), 0, 1));
         }
         Ok(())
+    }
+
+    /// Where a cache lies, if it may be read: a damaged place may be that of a large block in use,
+    /// which is long enough.
+    fn place_of_cache(
+        central: &Central,
+        words: &Words<'_, M>,
+        slot: u32,
+    ) -> Result<u64, CheckError> {
+        let at = central.directory + dir_cache(slot);
+        let cache = words.get64(at);
+        let sound = words.sound(cache, CACHE_BYTES) && cache.is_multiple_of(CACHE_BYTES);
+        if sound { Ok(cache) } else { Err(broken("INV-MALLOC-1", at, cache, 0)) }
     }
 
     /// Every cached block, each allocated, of its class, and once.
