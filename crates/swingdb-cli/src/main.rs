@@ -33,7 +33,7 @@ use std::io::Write;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Huge pages where the system lets a program ask for them: queries make large tables anew all the
-/// time, and first stores to pages of 4 KiB were a quarter of the time of TPC-H.
+/// time, and first stores to pages of 4 KiB are a good part of their time.
 // Nothing but a name that the allocator looks for.
 #[allow(unsafe_code)]
 #[unsafe(export_name = "_rjem_malloc_conf")]

@@ -40,7 +40,7 @@ use swing_capi as _;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Huge pages where the system lets a program ask for them: queries make large tables anew all the
-/// time, and first stores to pages of 4 KiB were a quarter of the time of TPC-H.
+/// time, and first stores to pages of 4 KiB are a good part of their time.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static ALLOCATOR_OPTIONS: Option<&[u8; 11]> = Some(b"thp:always\0");
 
