@@ -130,6 +130,11 @@ impl<'a, M: Memory> Cache<'a, M> {
         Cache { words, at }
     }
 
+    /// Whether a cache may lie at a stored place, and be read there.
+    pub(crate) fn fits(words: &Words<'_, M>, at: u64) -> bool {
+        words.sound(at, CACHE_BYTES) && at.is_multiple_of(CACHE_BYTES)
+    }
+
     /// Passes the write barrier.
     pub(crate) fn open(&self) -> Result<(), WriteError> {
         self.words.open(self.at..self.at + CACHE_BYTES)

@@ -1,7 +1,7 @@
 //! The central part: slabs, their records, and the way between them and the caches of threads.
 //! Everything here runs under the central lock.
 
-use super::cache::{CACHE_BYTES, Cache};
+use super::cache::Cache;
 use super::class::{SLAB_CLASSES, large_class, size_of, slab_blocks, slab_bytes};
 use super::gate::Gate;
 use super::map::Map;
@@ -82,7 +82,7 @@ impl Central {
         }
         for slot in 0..caches {
             let cache = words.get64(root + dir_cache(slot));
-            if !words.sound(cache, CACHE_BYTES) || !cache.is_multiple_of(CACHE_BYTES) {
+            if !Cache::fits(words, cache) {
                 return Err(corrupt(cache, cache, "a cache is in the small zone").into());
             }
         }

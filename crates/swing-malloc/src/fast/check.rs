@@ -1,7 +1,7 @@
 //! The checker of the fast part (INV-MALLOC-1..4, 6), on top of the heap's.
 
 use super::Malloc;
-use super::cache::CACHE_BYTES;
+use super::cache::{CACHE_BYTES, Cache};
 use super::central::Central;
 use super::class::{CLASSES, SLAB_CLASSES, size_of, slab_blocks, slab_bytes};
 use super::gate::Gate;
@@ -206,8 +206,11 @@ impl<M: Memory + 'static> Malloc<M> {
     ) -> Result<u64, CheckError> {
         let at = central.directory + dir_cache(slot);
         let cache = words.get64(at);
-        let sound = words.sound(cache, CACHE_BYTES) && cache.is_multiple_of(CACHE_BYTES);
-        if sound { Ok(cache) } else { Err(broken("INV-MALLOC-1", at, cache, 0)) }
+        if Cache::fits(words, cache) {
+            Ok(cache)
+        } else {
+            Err(broken("INV-MALLOC-1", at, cache, 0))
+        }
     }
 
     /// Every cached block, each allocated, of its class, and once.
