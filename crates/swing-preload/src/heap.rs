@@ -155,14 +155,11 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     })));
     area.allow_live_hooks(true)?;
     area.copy_ahead(std::env::var("SWING_PRELOAD_AHEAD").map_or(true, |value| value != "0"));
-    // SAFETY: the handlers are functions of this library, which is never unloaded. Registered after
-    // those of `swing`, so the heap is paused before the area freezes.
-    let refused =
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
-    if refused != 0 {
+    if !handle_forks() {
         return Err("no fork handler".into());
     }
-    // SAFETY: as above. Without it such an end is as one by `_exit`.
+    // SAFETY: a function of this library, which is never unloaded. Without it such an end is as one
+    // by `_exit`.
     unsafe { __cxa_at_quick_exit(end_quickly, null_mut()) };
     LEAVING.store(std::process::id(), Ordering::SeqCst);
     let home = std::path::absolute(namespace.path())?;
@@ -202,6 +199,19 @@ extern "C" fn end() {
         }
     };
     outside(|| if on_heap() { calls::on_other_stack(leave) } else { leave() });
+}
+
+/// Registers the handlers of forks: before a fork the program's run, then the heap is paused, the
+/// area frozen, and jemalloc locked; and after it the other way round. So jemalloc's come first.
+pub(crate) fn handle_forks() -> bool {
+    static DONE: OnceLock<bool> = OnceLock::new();
+    let register = || {
+        drop(std::hint::black_box(Box::new(0_u8)));
+        swing::handle_forks();
+        // SAFETY: functions of this library, which is never unloaded.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) == 0 }
+    };
+    *DONE.get_or_init(|| outside(register))
 }
 
 extern "C" fn before_fork() {

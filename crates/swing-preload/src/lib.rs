@@ -18,9 +18,9 @@
 //! # Fork
 //! The heap is paused while the process forks, so the child has a whole heap: private memory at the
 //! same addresses, which it reads and writes. New blocks of the child come from jemalloc, whose
-//! locks nobody holds there; blocks of the parent that it frees stay as they are. Jemalloc begins
-//! with the process, so its handlers of forks are the last before a fork and the first after it:
-//! those of `swing` and of the heap may allocate.
+//! locks nobody holds there; blocks of the parent that it frees stay as they are. The handlers
+//! of forks of jemalloc, `swing` and the heap are registered, in this order, before any of the
+//! program's: those of `swing` and of the heap may allocate, and the program's use the heap.
 //!
 //! # System calls
 //! Those that write into the heap are made to work: [`swing_calls`], and [`calls`].

@@ -257,3 +257,12 @@ fn children_end_whatever_other_threads_were_about() {
     assert_eq!(said, ("all have ended\n".to_owned(), Some(0)));
     assert_eq!(left(home.path()), [""; 0]);
 }
+
+#[test]
+fn handlers_of_forks_that_were_there_before_the_heap_use_it() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let programs = tempfile::tempdir().unwrap();
+    let Some(program) = common::built_with_library("handlers.c", programs.path()) else { return };
+    let said = ended(common::start(home.path(), program.to_str().unwrap()));
+    assert_eq!(said, ("50 50 0\n".to_owned(), Some(0)));
+}

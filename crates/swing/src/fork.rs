@@ -80,7 +80,12 @@ struct Held {
     core: Arc<Core>,
 }
 
-pub(crate) fn register(core: &Arc<Core>) {
+/// Registers this library's handlers of forks; otherwise the first area does it.
+///
+/// They hold areas and what they are made of while the process forks. What was registered before
+/// them runs in that time, where it must not make, close or publish an area, nor wait for a thread
+/// that does: whoever calls this at the very start of a program is free of that.
+pub fn handle_forks() {
     HANDLERS.call_once(|| {
         // SAFETY: the handlers are functions of this library, which is never unloaded while areas
         // are open.
@@ -88,6 +93,10 @@ pub(crate) fn register(core: &Arc<Core>) {
             unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
         assert_eq!(failed, 0, "no memory for a fork handler");
     });
+}
+
+pub(crate) fn register(core: &Arc<Core>) {
+    handle_forks();
     OPEN.lock().push(Arc::downgrade(core));
 }
 

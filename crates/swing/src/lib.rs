@@ -97,6 +97,7 @@ pub use error::{
     PublishError, RemoveError, TrackError, WriteError,
 };
 pub use extents::ExtentState;
+pub use fork::handle_forks;
 pub use geometry::Geometry;
 pub use hook::{HookAt, HookOptions};
 pub use list::{AreaInfo, ParentInfo};

@@ -1,10 +1,11 @@
 //! Functions of the C library that the heap's being in an area changes.
 //!
-//! Those whose buffers may lie in frozen memory are in [`swing_calls`]. Here are five more kinds:
+//! Those whose buffers may lie in frozen memory are in [`swing_calls`]. Here are six more kinds:
 //!
 //! * **What the C library allocates for itself** and fills by system calls that nobody can
 //!   intercept (streams, directories, name services) is taken from outside the heap ([`inner`]).
 //! * **Closing** what is this library's own ([`descriptors`]).
+//! * **Handlers of forks** ([`forks`]): the program's may use the heap.
 //! * **Handlers and masks of signals** ([`signals`]), so that the heap's handler is not blocked,
 //!   nor replaced.
 //! * **Starts of threads** ([`threads`]): each has a stack for that handler, and one of its own;
@@ -15,6 +16,7 @@
 //! with its result in frozen memory.
 
 mod descriptors;
+mod forks;
 mod inner;
 mod last;
 mod signals;

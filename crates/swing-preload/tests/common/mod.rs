@@ -39,12 +39,27 @@ pub fn built(source: &str, folder: &Path) -> Option<PathBuf> {
     if !installed("gcc") {
         return None;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
-    let program = folder.join(source.file_stem().unwrap());
-    let options = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"];
-    let done = Command::new("gcc").args(options).arg(&program).arg(source).status();
-    assert!(done.unwrap().success(), "gcc");
+    let program = folder.join(Path::new(source).file_stem().unwrap());
+    compile(source, &program, &[]);
     Some(program)
+}
+
+/// A program of this folder that is linked with a library of its own, of the same source.
+pub fn built_with_library(source: &str, folder: &Path) -> Option<PathBuf> {
+    if !installed("gcc") {
+        return None;
+    }
+    let (library, program) = (folder.join("library.so"), folder.join("program"));
+    compile(source, &library, &["-DLIBRARY", "-shared", "-fPIC"]);
+    compile(source, &program, &[library.to_str().unwrap()]);
+    Some(program)
+}
+
+fn compile(source: &str, made: &Path, more: &[&str]) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
+    let options = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"];
+    let done = Command::new("gcc").args(options).arg(made).arg(source).args(more).status();
+    assert!(done.unwrap().success(), "gcc");
 }
 
 /// The program with its heap in an area `program` of the namespace.
