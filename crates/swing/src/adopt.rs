@@ -55,12 +55,7 @@ impl Namespace {
             other => other?,
         };
         inventory.sweep(&folder)?;
-        let path = folder.path().to_owned();
-        let mut lock = Some(lock);
-        adopt(self, name, folder, &mut lock, inventory).inspect_err(|_| {
-            // Nobody is to be told that this process is the owner.
-            lock.into_iter().for_each(|lock| lock.give_up(&path));
-        })
+        adopt(self, name, folder, lock, inventory)
     }
 
     /// Opens a named folder and takes its owner lock.
@@ -95,7 +90,7 @@ fn adopt(
     ns: &Namespace,
     name: &AreaName,
     folder: Folder,
-    lock: &mut Option<OwnerLock>,
+    lock: OwnerLock,
     inventory: Inventory,
 ) -> Result<Area> {
     let manifest = &inventory.committed;
@@ -136,7 +131,6 @@ fn adopt(
         let file = file.ok_or_else(missing)?;
         mapping.map_run(run, file, false).map_err(|e| mapping_fault(e, folder.path()))?;
     }
-    let lock = lock.take().ok_or(Fault::Closed)?;
     let area = Area::start(Start {
         ns: ns.clone(),
         folder,

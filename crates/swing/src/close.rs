@@ -55,7 +55,6 @@ impl Core {
         let stays = self.name.is_some() && state.committed.is_some();
         if stays {
             crate::memory::retain(&self.folder, self.id, &state);
-            lock.give_up(self.folder.path());
             return Ok(());
         }
         let name = Namespace::folder_name(self.name.as_ref(), self.id);

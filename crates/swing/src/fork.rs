@@ -172,8 +172,10 @@ extern "C" fn in_child() {
             None => held.core.protect_in_child(&held.state),
         }
         held.core.abandon_live_in_child();
-        // Closes the inherited descriptor only; the lock stays with the parent's.
-        held.state.lock = None;
+        // Closes the inherited descriptor only.
+        if let Some(lock) = held.state.lock.take() {
+            lock.leave_to_parent();
+        }
         // Views of the parent's memory that its keeper would have dropped.
         held.state.lifted.clear();
         // As long as this process lives: nobody can tell when its last address into the area is

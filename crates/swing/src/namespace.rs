@@ -46,10 +46,13 @@ pub struct Namespace {
     backing: Backing,
 }
 
-/// The held lock of an area's owner; given up when dropped.
+/// The held lock of an area's owner. Given up when dropped: nobody is named as the owner any more,
+/// and a program that this process is just starting does not hold it on.
 #[derive(Debug)]
 pub(crate) struct OwnerLock {
-    pub(crate) file: File,
+    file: File,
+    /// The process that took it; 0: it is somebody else's to give up.
+    pid: u32,
 }
 
 /// A new folder, locked.
@@ -270,7 +273,6 @@ impl Namespace {
             // Memory that went with its last holder is no reason to refuse the name.
             let lost = || crate::memory::is_lost(&folder, &Inventory::take(&folder, &lock)?);
             if !crate::memory::has_links(&folder) || !lost().unwrap_or(false) {
-                lock.give_up(folder.path());
                 return Err(Fault::AlreadyExists);
             }
         }
@@ -300,12 +302,23 @@ impl OwnerLock {
         file::set_len(&file, 0, &path)?;
         // On a full file system the lock stands without a description.
         let _ = file::write_all(&file, text.as_bytes(), &path);
-        Ok(Self { file })
+        Ok(Self { file, pid: std::process::id() })
     }
 
-    /// Gives the area up in an orderly way: nobody is named as its owner any more.
-    pub(crate) fn give_up(self, path: &Path) {
-        let _ = file::set_len(&self.file, 0, path);
+    /// In a forked child: the lock stays with the parent.
+    pub(crate) fn leave_to_parent(mut self) {
+        assert!(self.pid != 0, "a lock is left once");
+        self.pid = 0;
+    }
+}
+
+impl Drop for OwnerLock {
+    fn drop(&mut self) {
+        // Also where a child has come into being without a handler of forks.
+        if self.pid == std::process::id() {
+            let _ = file::set_len(&self.file, 0, std::path::Path::new(OWNER_LOCK));
+            file::unlock(&self.file);
+        }
     }
 }
 
@@ -347,4 +360,29 @@ pub(crate) fn read_owner(file: &File) -> Option<Owner> {
     let alive = process::start_time(pid) == Some(start);
     let command = rest.lines().next().unwrap_or_default().trim_end();
     alive.then(|| Owner { pid, command: command.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_given_up_although_a_program_that_is_being_started_has_it() {
+        let home = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(home.path()).unwrap();
+        ns.folder().make_folder("area").unwrap();
+        let folder = ns.folder().open_folder("area").unwrap();
+        drop(folder.create_new(OWNER_LOCK).unwrap());
+        let lock = OwnerLock::take(&folder).unwrap();
+        let inherited = lock.file.try_clone().unwrap();
+        assert!(matches!(
+            OwnerLock::take(&folder),
+            Err(Fault::Owned { pid, .. }) if pid == std::process::id()
+        ));
+        drop(lock);
+        let lock = OwnerLock::take(&folder).unwrap();
+        assert!(read_owner(&inherited).is_some(), "its copy is of the same file");
+        lock.leave_to_parent();
+        assert!(read_owner(&inherited).is_some(), "a child takes nothing from its parent");
+    }
 }

@@ -138,7 +138,6 @@ impl Namespace {
         }
         report.freed = report.freed + inventory.sweep(&folder)?;
         report.swept += 1;
-        lock.give_up(folder.path());
         Ok(())
     }
 

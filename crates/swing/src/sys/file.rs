@@ -300,6 +300,12 @@ pub(crate) fn try_lock(file: &File, exclusive: bool, path: &Path) -> Result<bool
     }
 }
 
+/// Gives a lock up, also for copies of the descriptor that other processes have.
+pub(crate) fn unlock(file: &File) {
+    let done = fs::flock(file, FlockOperation::Unlock);
+    debug_assert!(done.is_ok(), "a lock that is held");
+}
+
 /// Whether this process may make a file reach so far. Beyond its limit on lengths of files the
 /// kernel ends a process by SIGXFSZ, also where it writes into what a file has already.
 pub(crate) fn may_reach(end: u64) -> bool {
