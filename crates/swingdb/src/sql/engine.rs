@@ -19,7 +19,7 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
-use crate::sql::functions::{BoundedFunctions, MemoryLeft, json};
+use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
     AboveAggregates, FirstRows, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
@@ -147,19 +147,20 @@ fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
 
 /// The engine's functions, and our own.
 fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
-    let mut functions = SessionStateDefaults::default_scalar_functions();
-    functions.push(Arc::new(subqueries::only_element()));
-    functions.push(Arc::new(type_names::type_of()));
-    functions.extend(json::functions().map(Arc::new));
-    functions
+    let mut all = SessionStateDefaults::default_scalar_functions();
+    all.push(Arc::new(subqueries::only_element()));
+    all.push(Arc::new(type_names::type_of()));
+    all.extend(functions::of_rows(&aggregate_functions()).map(Arc::new));
+    all
 }
 
 /// The engine's functions, with a sum that does not wrap around, and extremes that know NaN.
 fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
-    let mut functions = SessionStateDefaults::default_aggregate_functions();
-    functions.retain(|function| !matches!(function.name(), "sum" | "min" | "max"));
-    functions.extend([checked_sum(), least_of_groups(), greatest_of_groups()].map(Arc::new));
-    functions
+    let mut all = SessionStateDefaults::default_aggregate_functions();
+    all.retain(|function| !matches!(function.name(), "sum" | "min" | "max"));
+    all.extend([checked_sum(), least_of_groups(), greatest_of_groups()].map(Arc::new));
+    all.extend(functions::of_groups().map(Arc::new));
+    all
 }
 
 /// The configuration of a new session.

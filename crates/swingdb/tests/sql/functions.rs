@@ -160,3 +160,141 @@ fn dates_and_hours() {
     let limited = "SELECT d FROM (SELECT * FROM t LIMIT 2) WHERE d - DATE '2024-01-01' = 30";
     assert_eq!(f.value(limited), "2024-01-31");
 }
+
+/// Written as text, which both write alike.
+const LACKING: &[(&str, &str)] = &[
+    ("bit_count(7)", "3"),
+    ("bit_count(-1::INT)", "32"),
+    ("bit_count(-1::BIGINT)", "64"),
+    ("bit_count(255::UTINYINT)", "8"),
+    ("hex('abc')", "616263"),
+    ("hex(255)", "FF"),
+    ("hex(-1)", "FFFFFFFFFFFFFFFF"),
+    ("bin(5)", "101"),
+    ("bin('a')", "01100001"),
+    ("to_base(255, 16)", "FF"),
+    ("to_base(5, 2, 8)", "00000101"),
+    ("format_bytes(1)", "1 byte"),
+    ("format_bytes(1023)", "1023 bytes"),
+    ("format_bytes(123456)", "120.5 KiB"),
+    ("format_bytes(-2048)", "-2.0 KiB"),
+    ("formatReadableDecimalSize(123456)", "123.4 kB"),
+    ("xor(5, 3)", "6"),
+    ("xor(-1, 3)", "-4"),
+    ("printf('%5d|%-5d|%05d|%+d', 1, 2, 3, 4)", "    1|2    |00003|+4"),
+    ("printf('%,d', 1234567)", "1,234,567"),
+    ("printf('%.2f %e %g', 3.14159, 12345.678, 0.0001)", "3.14 1.234568e+04 0.0001"),
+    ("printf('%x %X %o %c %%', 255, 255, 8, 65)", "ff FF 10 A %"),
+    ("printf('%10s|%-10s|%.3s', 'ab', 'cd', 'abcdef')", "        ab|cd        |abc"),
+    ("format('{} {}', 1, 'x')", "1 x"),
+    ("format('{1} {0}', 1, 'x')", "x 1"),
+    ("format('{:.2f} {:e}', 3.14159, 1234.5)", "3.14 1.234500e+03"),
+    (
+        "format('{:5}|{:<5}|{:>5}|{:^5}|{:*^9}', 1, 2, 3, 4, 'mid')",
+        "    1|2    |    3|  4  |***mid***",
+    ),
+    ("format('{:,} {:05} {:+} {:#x} {:b}', 1234567, 42, 5, 255, 5)", "1,234,567 00042 +5 0xff 101"),
+    ("format('{{}} {:.3}', 'abcdef')", "{} abc"),
+    ("format('{} {} {}', 1.5, 1e20::DOUBLE, DATE '2024-01-01')", "1.5 1e+20 2024-01-01"),
+    ("regexp_extract_all('a1b22c333', '[0-9]+')", "[1, 22, 333]"),
+    ("regexp_extract_all('a1b22', '([a-z])([0-9]+)', 2)", "[1, 22]"),
+    ("regexp_extract_all('abc', 'x')", "[]"),
+    ("regexp_split_to_array('a1b22c', '[0-9]+')", "[a, b, c]"),
+    ("hamming('abc', 'abd')", "1"),
+    ("jaccard('duck', 'luck')", "0.6"),
+    ("damerau_levenshtein('abcd', 'acbd')", "1"),
+    ("round(jaro_winkler_similarity('duck', 'duckdb'), 6)", "0.933333"),
+    ("editdist3('duck', 'db')", "3"),
+    ("url_encode('a b&c=ä/')", "a%20b%26c%3D%C3%A4%2F"),
+    ("url_decode('a%20b%26c+d')", "a b&c+d"),
+    ("encode('ab')", "ab"),
+    ("parse_filename('/a/b.csv')", "b.csv"),
+    ("century(DATE '2000-12-31')", "20"),
+    ("century(DATE '2001-01-01')", "21"),
+    ("decade(DATE '2024-01-01')", "202"),
+    ("isoyear(DATE '2024-12-30')", "2025"),
+    ("yearweek(DATE '2024-12-30')", "202501"),
+    ("era(DATE '2024-01-01')", "1"),
+    ("date_sub('month', DATE '2024-01-31', DATE '2024-03-01')", "1"),
+    ("date_sub('day', TIMESTAMP '2024-01-01 12:00', TIMESTAMP '2024-01-03 11:00')", "1"),
+    ("date_sub('year', DATE '2020-02-29', DATE '2024-02-28')", "3"),
+    ("date_sub('hour', TIMESTAMP '2024-01-01 12:30', TIMESTAMP '2024-01-01 10:00')", "-2"),
+    ("date_sub('quarter', DATE '2024-01-15', DATE '2024-07-14')", "1"),
+    (
+        "age(TIMESTAMP '2024-03-31 10:00:00', TIMESTAMP '2024-02-29 12:00:00') \
+         = INTERVAL '1 month 1 day 22 hours'",
+        "true",
+    ),
+    ("age(DATE '2024-03-01', DATE '2024-01-31') = INTERVAL '1 month 1 day'", "true"),
+    ("age(TIMESTAMP '2024-05-31', TIMESTAMP '2024-06-30') = INTERVAL '-30 days'", "true"),
+    ("list_value(1, 2, 3)", "[1, 2, 3]"),
+    ("list_sum([1, 2, 3])", "6"),
+    ("list_sum([1.5, NULL])", "1.5"),
+    ("list_mode([1, 2, 2])", "2"),
+    ("list_median([1, 3, 9])", "3.0"),
+    ("list_aggregate([1, 2, 3], 'max')", "3"),
+    ("list_aggr([TRUE, FALSE], 'bool_and')", "false"),
+    ("list_first([1, 2])", "1"),
+    ("list_any_value([NULL, 2])", "2"),
+    ("list_histogram([1, 2, 1])", "{1=2, 2=1}"),
+    ("list_dot_product([1.0, 2.0], [2.0, 1.0])", "4.0"),
+    ("hash(1) = hash(1)", "true"),
+    ("hash('a', 1) = hash(1, 'a')", "false"),
+    (r#"json('{"a" : [1, 2] }')"#, r#"{"a":[1,2]}"#),
+    ("even(-2.1)", "-4.0"),
+];
+
+#[test]
+fn functions_that_the_engine_lacks() {
+    let f = fixture();
+    for (sql, expected) in LACKING {
+        assert_eq!(f.value(&format!("SELECT CAST({sql} AS VARCHAR)")), *expected, "{sql}");
+    }
+    let missing = [
+        "bit_count(NULL::INT)",
+        "hex(NULL)",
+        "format('{}', NULL)",
+        "printf(NULL, 1)",
+        "glob(NULL, '*')",
+        "list_sum([])",
+        "list_mode(NULL)",
+        "regexp_extract_all(NULL, 'x')",
+        "age(NULL, DATE '2024-01-01')",
+        "mode(NULL::INT)",
+        "histogram(NULL::INT)",
+        "skewness(1.0)",
+        "kurtosis(1.0)",
+        "product(NULL::INT)",
+        "mad(NULL::INT)",
+    ];
+    for sql in missing {
+        assert_eq!(f.value(&format!("SELECT {sql} IS NULL")), "true", "{sql}");
+    }
+}
+
+#[test]
+fn what_functions_cannot_take_is_said() {
+    let f = fixture();
+    let cases = [
+        ("format('{} {}', 1)", "no value 2"),
+        ("format('{', 1)", "does not end"),
+        ("format('{:d}', 1.5)", "whole numbers"),
+        ("format('{:999999999}', 1)", "more than"),
+        ("printf('%d', 'x')", "for numbers"),
+        ("printf('%', 1)", "without a type"),
+        ("hamming('a', 'ab')", "same length"),
+        ("to_base(5, 1)", "a base from 2 to 36"),
+        ("glob('a', '[')", "is no pattern"),
+        ("regexp_extract_all('a', '(')", "is no pattern"),
+        ("regexp_extract_all('a', 'a', 1)", "no group 1"),
+        ("url_decode('%FF')", "no UTF-8"),
+        ("age('x', 'y')", "age takes"),
+        ("list_sum(5)", "takes a list"),
+        ("list_sum(['a'])", "sum"),
+        ("bit_count('a')", "takes a whole number"),
+    ];
+    for (sql, expected) in cases {
+        let error = f.error(&format!("SELECT {sql}")).to_string();
+        assert!(error.contains(expected), "{sql}: {error}");
+    }
+}

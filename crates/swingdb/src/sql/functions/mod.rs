@@ -4,14 +4,23 @@
 //! tree: each is a template in which `$1`, `$2` ... stand for the arguments. A function the engine
 //! has under that name is never rewritten.
 
+mod age;
 mod bounded;
-pub(crate) mod json;
+mod counted;
+mod format;
+mod json;
+mod lists;
+mod moments;
+mod numbers;
 mod operator;
 mod replaced;
 mod size;
+mod texts;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value, ValueWithSpan,
     VisitMut, VisitorMut,
@@ -25,12 +34,41 @@ use crate::sql::dialect::DIALECT;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 
+/// Functions of single rows that the engine lacks; some are aggregates of lists.
+pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
+    let of_values = numbers::functions().chain(format::functions());
+    let all = json::functions().chain(texts::functions()).chain(of_values);
+    all.chain([age::function()]).chain(lists::functions(aggregates))
+}
+
+/// Aggregates that the engine lacks.
+pub(crate) fn of_groups() -> impl Iterator<Item = AggregateUDF> {
+    counted::functions().chain(moments::functions())
+}
+
 /// Name, number of arguments, what it is the same as.
 const TEMPLATES: &[(&str, usize, &str)] = &[
     ("arg_max", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
     ("arg_min", 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
     ("max_by", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
     ("min_by", 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
+    ("max", 2, "array_slice(array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL), 1, $2)"),
+    ("min", 2, "array_slice(array_agg($1 ORDER BY $1 ASC) FILTER (WHERE $1 IS NOT NULL), 1, $2)"),
+    ("arg_max", 3, MOST_BY),
+    ("max_by", 3, MOST_BY),
+    ("arg_min", 3, LEAST_BY),
+    ("min_by", 3, LEAST_BY),
+    ("geomean", 1, "exp(avg(ln($1)))"),
+    ("geometric_mean", 1, "exp(avg(ln($1)))"),
+    ("favg", 1, "avg(CAST($1 AS DOUBLE))"),
+    ("fsum", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("kahan_sum", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("sumkahan", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("sum_no_overflow", 1, "sum($1)"),
+    ("sem", 1, "stddev_pop($1) / sqrt(count($1))"),
+    ("weighted_avg", 2, WEIGHTED),
+    ("wavg", 2, WEIGHTED),
+    ("arbitrary", 1, "first_value($1)"),
     ("any_value", 1, "first_value($1) FILTER (WHERE $1 IS NOT NULL)"),
     ("first", 1, "first_value($1)"),
     ("last", 1, "last_value($1)"),
@@ -63,6 +101,15 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("epoch", 1, "date_part('epoch', $1)"),
     ("epoch_ms", 1, "CAST(floor(date_part('epoch', $1) * 1000.0) AS BIGINT)"),
     ("epoch_us", 1, "CAST(floor(date_part('epoch', $1) * 1000000.0) AS BIGINT)"),
+    ("isoyear", 1, "date_part('isoyear', $1)"),
+    ("yearweek", 1, "date_part('isoyear', $1) * 100 + date_part('week', $1)"),
+    ("decade", 1, "CAST(floor(date_part('year', $1) / 10.0) AS BIGINT)"),
+    ("century", 1, "CAST(floor((date_part('year', $1) - 1) / 100.0) AS BIGINT) + 1"),
+    ("millennium", 1, "CAST(floor((date_part('year', $1) - 1) / 1000.0) AS BIGINT) + 1"),
+    ("era", 1, "CASE WHEN date_part('year', $1) > 0 THEN 1 ELSE 0 END"),
+    ("millisecond", 1, "date_part('millisecond', $1)"),
+    ("microsecond", 1, "date_part('microsecond', $1)"),
+    ("age", 1, "age(CAST(current_date() AS TIMESTAMP), $1)"),
     ("monthname", 1, "to_char($1, '%B')"),
     ("dayname", 1, "to_char($1, '%A')"),
     ("strftime", 2, STRFTIME),
@@ -85,6 +132,11 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("lpad", 3, "lpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END, $3)"),
     ("rpad", 2, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END)"),
     ("rpad", 3, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END, $3)"),
+    ("editdist3", 2, "levenshtein($1, $2)"),
+    ("encode", 1, "CAST($1 AS BYTEA)"),
+    ("decode", 1, "CAST($1 AS VARCHAR)"),
+    ("parse_filename", 1, "regexp_replace($1, '^.*[/\\\\]', '')"),
+    ("json", 1, "json_extract($1, '$')"),
     ("prefix", 2, "starts_with($1, $2)"),
     ("suffix", 2, "ends_with($1, $2)"),
     ("string_split", 2, SPLIT),
@@ -138,6 +190,20 @@ const TEMPLATES: &[(&str, usize, &str)] = &[
     ("gen_random_uuid", 0, "uuid()"),
     ("current_schema", 0, "'main'"),
     ("current_database", 0, "'swingdb'"),
+    ("list_max", 1, "array_max($1)"),
+    ("list_first", 1, "array_element($1, 1)"),
+    ("list_last", 1, "array_element($1, -1)"),
+    ("list_any_value", 1, "array_element(array_filter($1, x -> x IS NOT NULL), 1)"),
+    ("list_dot_product", 2, "inner_product($1, $2)"),
+    ("list_inner_product", 2, "inner_product($1, $2)"),
+    ("list_cosine_similarity", 2, "1 - cosine_distance($1, $2)"),
+    ("list_cosine_distance", 2, "cosine_distance($1, $2)"),
+    ("array_dot_product", 2, "inner_product($1, $2)"),
+    ("array_inner_product", 2, "inner_product($1, $2)"),
+    ("array_cosine_similarity", 2, "1 - cosine_distance($1, $2)"),
+    ("array_cosine_distance", 2, "cosine_distance($1, $2)"),
+    ("even", 1, EVEN),
+    ("xor", 2, "($1 | $2) - ($1 & $2)"),
     ("list_min", 1, "array_min($1)"),
     ("list_avg", 1, "array_avg($1)"),
     ("sha256", 1, "encode(sha256($1), 'hex')"),
@@ -157,10 +223,20 @@ const OURS: &[&str] = &[
     "list_distinct",
     "array_distinct",
     "sha256",
+    "max",
+    "min",
+    "age",
+    "encode",
+    "decode",
+    "list_first",
+    "list_last",
 ];
 
 /// Names that only stand for another, whatever the call looks like.
 const RENAMES: &[(&str, &str)] = &[
+    ("list_value", "make_array"),
+    ("list_pack", "make_array"),
+    ("array_value", "make_array"),
     ("list", "array_agg"),
     ("first", "first_value"),
     ("last", "last_value"),
@@ -173,6 +249,17 @@ const WEEKLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')";
 const MONTHLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')";
 const STRFTIME: &str = "to_char($1, $2)";
 const STRPTIME: &str = "to_timestamp($1, $2)";
+
+const MOST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) \
+     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+const LEAST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 ASC) \
+     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+/// To the next even number away from zero.
+const EVEN: &str = "CASE WHEN $1 < 0 THEN floor(CAST($1 AS DOUBLE) / 2) * 2 \
+     ELSE ceil(CAST($1 AS DOUBLE) / 2) * 2 END";
+/// A row counts when both are there.
+const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * $2) \
+     / sum(CASE WHEN $1 IS NOT NULL THEN CAST($2 AS DOUBLE) END)";
 
 /// NULL comes last, as it does in ORDER BY.
 const SORT: &str = "array_sort($1, 'ASC', 'NULLS LAST')";
@@ -230,6 +317,25 @@ const DIFFERENCES: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// The whole units between two points in time, as `date_sub` counts them.
+const WHOLE_UNITS: &[(&[&str], &str)] = &[
+    (&["year", "years"], "date_part('year', age($2, $1))"),
+    (
+        &["quarter", "quarters"],
+        "trunc((date_part('year', age($2, $1)) * 12 + date_part('month', age($2, $1))) / 3.0)",
+    ),
+    (&["month", "months"], "date_part('year', age($2, $1)) * 12 + date_part('month', age($2, $1))"),
+    (&["week", "weeks"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 604800.0)"),
+    (&["day", "days"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 86400.0)"),
+    (&["hour", "hours"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 3600.0)"),
+    (&["minute", "minutes"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 60.0)"),
+    (&["second", "seconds"], "trunc(date_part('epoch', $2) - date_part('epoch', $1))"),
+    (
+        &["millisecond", "milliseconds", "ms"],
+        "round((date_part('epoch', $2) - date_part('epoch', $1)) * 1000.0)",
+    ),
+];
+
 /// Rewrites the functions of a statement that the engine knows under another name; `known` tells
 /// which names it has.
 pub(crate) fn rewrite<T: VisitMut>(tree: &mut T, known: &dyn Fn(&str) -> bool) -> Result<()> {
@@ -268,18 +374,21 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
         return Ok(struct_pack(function));
     }
     let Some(args) = plain_arguments(function) else {
-        let rename = RENAMES.iter().find(|(from, _)| *from == name && !known(&name));
-        return Ok(rename.map(|(_, to)| {
-            let mut call = function.clone();
-            call.name = vec![Ident::new(*to)].into();
-            Expr::Function(call)
-        }));
+        return Ok(renamed(&name, function, known));
     };
     if !OURS.contains(&name.as_str()) && known(&name) {
         return Ok(None);
     }
-    if matches!(name.as_str(), "date_diff" | "datediff") && args.len() == 3 {
-        return date_diff(&args);
+    let units = match name.as_str() {
+        "date_diff" | "datediff" => Some(DIFFERENCES),
+        "date_sub" | "datesub" => Some(WHOLE_UNITS),
+        _ => None,
+    };
+    if let Some(units) = units.filter(|_| args.len() == 3) {
+        return between(&args, units);
+    }
+    if matches!(name.as_str(), "list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr") {
+        return Ok(list_aggregate(function, &args));
     }
     let template = TEMPLATES.iter().find(|(n, count, _)| *n == name && *count == args.len());
     let mut args = args;
@@ -306,8 +415,15 @@ fn rewritten(expr: &Expr, known: &dyn Fn(&str) -> bool) -> Result<Option<Expr>> 
             Ok(Some(instantiate(template, &args, Some(&call))?))
         }
         Some((_, _, template)) => Ok(Some(instantiate(template, &args, Some(function))?)),
-        None => Ok(None),
+        None => Ok(renamed(&name, function, known)),
     }
+}
+
+fn renamed(name: &str, function: &Function, known: &dyn Fn(&str) -> bool) -> Option<Expr> {
+    let (_, to) = RENAMES.iter().find(|(from, _)| *from == name && !known(name))?;
+    let mut call = function.clone();
+    call.name = vec![Ident::new(*to)].into();
+    Some(Expr::Function(call))
 }
 
 /// Whether an interval is one of months, as far as its text says.
@@ -407,12 +523,23 @@ fn instantiate(template: &str, args: &[Expr], call: Option<&Function>) -> Result
     Ok(expr)
 }
 
-/// `date_diff('day', a, b)`.
-fn date_diff(args: &[Expr]) -> Result<Option<Expr>> {
+/// `list_aggregate(l, 'min')` is `list_min(l)`.
+fn list_aggregate(function: &Function, args: &[Expr]) -> Option<Expr> {
+    let [list, Expr::Value(aggregate)] = args else { return None };
+    let Value::SingleQuotedString(aggregate) = &aggregate.value else { return None };
+    let mut call = function.clone();
+    call.name = vec![Ident::new(format!("list_{}", aggregate.to_ascii_lowercase()))].into();
+    let FunctionArguments::List(arguments) = &mut call.args else { return None };
+    arguments.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(list.clone()))];
+    rewritten(&Expr::Function(call.clone()), &|_| false).ok()?.or(Some(Expr::Function(call)))
+}
+
+/// `date_diff('day', a, b)` and `date_sub('day', a, b)`.
+fn between(args: &[Expr], units: &[(&[&str], &str)]) -> Result<Option<Expr>> {
     let Expr::Value(unit) = &args[0] else { return Ok(None) };
     let Value::SingleQuotedString(unit) = &unit.value else { return Ok(None) };
     let unit = unit.to_ascii_lowercase();
-    let difference = DIFFERENCES.iter().find(|(names, _)| names.contains(&unit.as_str()));
+    let difference = units.iter().find(|(names, _)| names.contains(&unit.as_str()));
     let Some((_, template)) = difference else { return Ok(None) };
     let template = format!("CAST({template} AS BIGINT)");
     instantiate(&template, &args[1..], None).map(Some)
@@ -476,7 +603,8 @@ mod tests {
         for (name, count, template) in TEMPLATES {
             let args = (0..*count).map(|i| Expr::Identifier(Ident::new(format!("a{i}"))));
             let text = instantiate(template, &args.collect::<Vec<_>>(), None).unwrap().to_string();
-            assert!(!text.contains('$'), "{name}: {text}");
+            let left = (1..=9).any(|place| text.contains(&format!("${place}")));
+            assert!(!left, "{name}: {text}");
         }
     }
 }

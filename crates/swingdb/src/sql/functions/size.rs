@@ -68,6 +68,10 @@ pub(super) enum Growth {
     Separated,
     /// `concat(a, b)`: all arguments.
     Joined,
+    /// `hex(text)`: so many bytes for each of the argument.
+    Multiple(u64),
+    /// `format(text, a, b)`: arguments in the places of a text, with widths that this tells.
+    Formatted,
     /// Functions of lists, which copy a list that is the same for all rows for each row.
     Spread,
 }
@@ -85,6 +89,15 @@ impl Growth {
             "replace" => Self::Replaced,
             "regexp_replace" => Self::Matched,
             "array_to_string" => Self::Separated,
+            "hex" => Self::Multiple(2),
+            "url_encode" => Self::Multiple(3),
+            "bin" | "to_binary" => Self::Multiple(8),
+            // A piece between two characters takes an entry of its own.
+            "regexp_extract_all"
+            | "regexp_split_to_array"
+            | "string_split_regex"
+            | "str_split_regex" => Self::Multiple(2 * INDEX_BYTES + 1),
+            "format" | "printf" => Self::Formatted,
             "concat" | "concat_ws" | CONCAT_OPERATOR => Self::Joined,
             "make_array" | "array_append" | "array_prepend" | "array_concat" | "array_except"
             | "array_union" | "array_intersect" | "array_slice" | "array_position"
@@ -114,6 +127,7 @@ impl Growth {
             (Self::Times, [text, n]) if n.same => {
                 return Ok(text.total(rows).times(n.numbers()?(0)));
             }
+            (Self::Multiple(times), [text, ..]) => return Ok(text.total(rows).times(times)),
             (Self::Replaced, [text, from, to]) => return replaced(text, from, to, rows),
             (Self::Matched, [text, pattern, to, flags @ ..]) => {
                 return matched(text, pattern, to, flags.first(), rows);
@@ -158,6 +172,14 @@ impl Growth {
                     Size { bytes: width, items: 1 }.times(count)
                 })
             }
+            (Self::Formatted, [format, values @ ..]) => {
+                let (format, f) = format.texts()?;
+                let values: Vec<_> = values.iter().map(Column::bytes).collect();
+                Box::new(move |row| {
+                    let largest = values.iter().map(|bytes| bytes(row)).max().unwrap_or(0);
+                    formatted(format.value(f(row)), largest)
+                })
+            }
             (Self::Separated, [list, separator, ..]) => {
                 let (count, bytes) = (list.counts(), separator.bytes());
                 Box::new(move |row| Size::of_text(bytes(row).saturating_add(1)).times(count(row)))
@@ -165,6 +187,19 @@ impl Growth {
             _ => return Ok(None),
         }))
     }
+}
+
+/// A text whose places are filled with values of up to so many bytes.
+fn formatted(format: &str, largest: u64) -> Size {
+    /// Digits of any number, and a sign.
+    const NUMBER: u64 = 330;
+    let places = format.bytes().filter(|byte| matches!(byte, b'{' | b'%')).count() as u64;
+    let digits = format.split(|char: char| !char.is_ascii_digit());
+    let widths: u64 =
+        digits.filter_map(|digits| digits.parse::<u64>().ok()).fold(0, u64::saturating_add);
+    let filled = Size::of_text(largest.saturating_add(NUMBER)).times(places);
+    // A character to fill with may have four bytes.
+    filled.plus(Size::of_text(widths.saturating_mul(4))).plus(Size::of_text(format.len() as u64))
 }
 
 /// How many steps lead from here to there, the last included.
@@ -363,6 +398,10 @@ mod tests {
         assert_eq!(size("concat", &[texts.clone(), text("12345")]).bytes, 4 + 15);
         let long = "x".repeat(1 << 20);
         assert_eq!(size("replace", &[texts, text("b"), text(&long)]).items, 4 + (1 << 20));
+        assert_eq!(size("bin", &[text("abc")]).bytes, 24);
+        let places = text("{:100000}{}");
+        assert!(size("format", &[places.clone(), text(&long), text(&long)]).bytes > 2 << 20);
+        assert!(size("format", &[places, number(1), number(2)]).bytes > 400_000);
         let squared = size("replace", &[text(&long), text("x"), text(&long)]);
         assert!(squared.bytes >= 1 << 40, "{squared:?}");
         let matched = |pattern: &str, to: &str, flags: &str| {

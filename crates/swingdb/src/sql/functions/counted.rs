@@ -1,0 +1,241 @@
+//! Aggregates that count how often each value occurs: `mode`, `histogram`, `entropy`.
+//!
+//! Values are told apart, and put in order, by the engine's row format; of floats all NaN are one
+//! value, and both zeros. NULL is not counted. Where two values are the most frequent, `mode` is
+//! the smaller one, however the rows come.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, MapArray, StructArray, UInt64Array};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float32Type, Float64Type, UInt64Type};
+use arrow::row::{RowConverter, SortField};
+use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+};
+use hashbrown::HashMap;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    /// The value that occurs most often.
+    Mode,
+    /// How often each value occurs, as a map in the order of the values.
+    Histogram,
+    /// Bits of information in a value.
+    Entropy,
+}
+
+/// All functions of this module.
+pub(crate) fn functions() -> impl Iterator<Item = AggregateUDF> {
+    let all = [("mode", Kind::Mode), ("histogram", Kind::Histogram), ("entropy", Kind::Entropy)];
+    all.into_iter().map(|(name, kind)| {
+        let signature = Signature::any(1, Volatility::Immutable);
+        AggregateUDF::new_from_impl(Counted { name, kind, signature })
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Counted {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+}
+
+fn entry_fields(values: &DataType) -> Fields {
+    let key = Field::new("key", values.clone(), false);
+    vec![key, Field::new("value", DataType::UInt64, true)].into()
+}
+
+impl AggregateUDFImpl for Counted {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let [of] = types else { return exec_err!("{} takes one value", self.name) };
+        Ok(match self.kind {
+            Kind::Mode => of.clone(),
+            Kind::Entropy => DataType::Float64,
+            Kind::Histogram => {
+                let entries = DataType::Struct(entry_fields(of));
+                DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
+            }
+        })
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let [field] = args.expr_fields else { return exec_err!("{} takes one value", self.name) };
+        let values = field.data_type().clone();
+        Ok(Box::new(Counts {
+            kind: self.kind,
+            converter: RowConverter::new(vec![SortField::new(values.clone())])?,
+            values,
+            once: args.is_distinct,
+            counts: HashMap::new(),
+            key_bytes: 0,
+        }))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        let [field] = args.input_fields else { return exec_err!("{} takes one value", self.name) };
+        let list = |name: &str, item: &DataType| {
+            let item = Field::new_list_field(item.clone(), true);
+            let name = format!("{}[{name}]", args.name);
+            Arc::new(Field::new(name, DataType::List(Arc::new(item)), true))
+        };
+        Ok(vec![list("values", field.data_type()), list("counts", &DataType::UInt64)])
+    }
+}
+
+struct Counts {
+    kind: Kind,
+    values: DataType,
+    /// Each value counts once.
+    once: bool,
+    converter: RowConverter,
+    /// By the value in the row format.
+    counts: HashMap<Box<[u8]>, u64>,
+    key_bytes: usize,
+}
+
+impl std::fmt::Debug for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Counts").field("values", &self.counts.len()).finish_non_exhaustive()
+    }
+}
+
+/// One NaN, and one zero.
+fn one_of_each(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float32 => Arc::new(
+            values
+                .as_primitive::<Float32Type>()
+                .unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v + 0.0 }),
+        ),
+        DataType::Float64 => Arc::new(
+            values
+                .as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }),
+        ),
+        _ => Arc::clone(values),
+    }
+}
+
+impl Counts {
+    fn add(&mut self, values: &ArrayRef, count: impl Fn(usize) -> u64) -> Result<()> {
+        let values = one_of_each(values);
+        let rows = self.converter.convert_columns(std::slice::from_ref(&values))?;
+        for (row, key) in rows.iter().enumerate() {
+            if values.is_null(row) {
+                continue;
+            }
+            let key = key.as_ref();
+            match self.counts.get_mut(key) {
+                Some(known) => *known += count(row),
+                None => {
+                    self.key_bytes += key.len();
+                    self.counts.insert(key.into(), count(row));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How often a value counts that was found so often.
+    fn weight(&self, count: u64) -> u64 {
+        if self.once { 1 } else { count }
+    }
+
+    fn decoded<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<ArrayRef> {
+        let parser = self.converter.parser();
+        let columns = self.converter.convert_rows(keys.into_iter().map(|key| parser.parse(key)))?;
+        match columns.as_slice() {
+            [column] => Ok(cast(column, &self.values)?),
+            _ => exec_err!("a row of values has one column"),
+        }
+    }
+
+    fn mode(&self) -> Result<ScalarValue> {
+        let all = self.counts.iter().map(|(key, count)| (&**key, self.weight(*count)));
+        match all.max_by(|(a, most), (b, count)| most.cmp(count).then_with(|| b.cmp(a))) {
+            Some((key, _)) => ScalarValue::try_from_array(&self.decoded([key])?, 0),
+            None => ScalarValue::try_new_null(&self.values),
+        }
+    }
+
+    fn entropy(&self) -> f64 {
+        let total: u64 = self.counts.values().map(|count| self.weight(*count)).sum();
+        let bits = |count: &u64| {
+            let share = self.weight(*count) as f64 / total as f64;
+            -share * share.log2()
+        };
+        self.counts.values().map(bits).sum::<f64>() + 0.0
+    }
+
+    fn histogram(&self) -> Result<ScalarValue> {
+        let mut entries: Vec<_> = self.counts.iter().collect();
+        entries.sort_unstable();
+        let counts = entries.iter().map(|(_, count)| self.weight(**count));
+        let counts: ArrayRef = Arc::new(UInt64Array::from_iter_values(counts));
+        let keys = self.decoded(entries.iter().map(|(key, _)| &***key))?;
+        let fields = entry_fields(&self.values);
+        let data_type = DataType::Struct(fields.clone());
+        let len = entries.len();
+        let entries = StructArray::try_new(fields, vec![keys, counts], None)?;
+        let field = Arc::new(Field::new("entries", data_type, false));
+        let offsets = OffsetBuffer::from_lengths([len]);
+        let map = MapArray::try_new(field, offsets, entries, None, false)?;
+        Ok(ScalarValue::Map(Arc::new(map)))
+    }
+}
+
+impl Accumulator for Counts {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.add(&values[0], |_| 1)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let (values, counts) = (states[0].as_list::<i32>(), states[1].as_list::<i32>());
+        for (values, counts) in values.iter().zip(counts.iter()) {
+            if let (Some(values), Some(counts)) = (values, counts) {
+                let counts = counts.as_primitive::<UInt64Type>();
+                self.add(&values, |row| counts.value(row))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let values = self.decoded(self.counts.keys().map(|key| &**key))?;
+        let counts: ArrayRef =
+            Arc::new(UInt64Array::from_iter_values(self.counts.values().copied()));
+        let list = |array| SingleRowListArrayBuilder::new(array).build_list_scalar();
+        Ok(vec![list(values), list(counts)])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        match self.kind {
+            Kind::Mode => self.mode(),
+            Kind::Entropy => Ok(ScalarValue::Float64(Some(self.entropy()))),
+            Kind::Histogram if self.counts.is_empty() => {
+                let entries = DataType::Struct(entry_fields(&self.values));
+                let field = Arc::new(Field::new("entries", entries, false));
+                ScalarValue::try_new_null(&DataType::Map(field, false))
+            }
+            Kind::Histogram => self.histogram(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        let entry = size_of::<(Box<[u8]>, u64)>() + 1;
+        size_of_val(self) + self.counts.capacity() * entry + self.key_bytes
+    }
+}
