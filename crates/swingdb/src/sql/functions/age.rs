@@ -1,30 +1,42 @@
-//! `age(a, b)`: how much later `a` is, in years, months and days of the calendar.
+//! `age(a, b)`: how much later `a` is, in years, months and days of the calendar; and the whole
+//! months of that, as `date_sub` counts them.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoBuilder};
+use arrow::array::{ArrayRef, AsArray, Int64Builder, IntervalMonthDayNanoBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime};
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// The function.
-pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::new_from_impl(Age { signature: Signature::any(2, Volatility::Immutable) })
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Age,
+    Months,
+}
+
+/// Both functions.
+pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
+    [("age", Kind::Age), ("whole_months", Kind::Months)].into_iter().map(|(name, kind)| {
+        let signature = Signature::any(2, Volatility::Immutable);
+        ScalarUDF::new_from_impl(Between { name, kind, signature })
+    })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Age {
+struct Between {
+    name: &'static str,
+    kind: Kind,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Age {
+impl ScalarUDFImpl for Between {
     fn name(&self) -> &str {
-        "age"
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -37,41 +49,63 @@ impl ScalarUDFImpl for Age {
             date || given.is_null() || matches!(given, DataType::Timestamp(..))
         };
         if !types.iter().all(fits) {
-            return plan_err!("age takes two timestamps or dates");
+            return plan_err!("{} takes two timestamps or dates", self.name);
         }
-        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
+        Ok(match self.kind {
+            Kind::Age => DataType::Interval(IntervalUnit::MonthDayNano),
+            Kind::Months => DataType::Int64,
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let whole = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if whole { 1 } else { args.number_rows };
-        let moments = DataType::Timestamp(TimeUnit::Microsecond, None);
-        let column = |arg: &ColumnarValue| -> Result<ArrayRef> {
-            Ok(cast(&cast(&arg.to_array(rows)?, &moments)?, &moments)?)
-        };
         let [later, earlier] = args.args.as_slice() else {
-            return exec_err!("age takes two timestamps");
+            return exec_err!("{} takes two timestamps", self.name);
         };
-        let (later, earlier) = (column(later)?, column(earlier)?);
-        let later = later.as_primitive::<TimestampMicrosecondType>();
-        let earlier = earlier.as_primitive::<TimestampMicrosecondType>();
-        let mut made = IntervalMonthDayNanoBuilder::with_capacity(rows);
-        for pair in later.iter().zip(earlier.iter()) {
-            let time = |micros: i64| DateTime::from_timestamp_micros(micros).map(|t| t.naive_utc());
-            match pair {
-                (Some(later), Some(earlier)) => match (time(later), time(earlier)) {
-                    (Some(later), Some(earlier)) => made.append_value(between(later, earlier)),
-                    _ => return exec_err!("age of a timestamp beyond the calendar"),
-                },
-                _ => made.append_null(),
+        let (later, earlier) = (moments(later, rows)?, moments(earlier, rows)?);
+        let pairs = later.iter().zip(&earlier).map(|(later, earlier)| later.zip(*earlier));
+        let made: ArrayRef = match self.kind {
+            Kind::Age => {
+                let mut made = IntervalMonthDayNanoBuilder::with_capacity(rows);
+                pairs.for_each(|pair| made.append_option(pair.map(|(a, b)| between(a, b))));
+                Arc::new(made.finish())
             }
-        }
-        let made: ArrayRef = Arc::new(made.finish());
+            Kind::Months => {
+                let mut made = Int64Builder::with_capacity(rows);
+                pairs.for_each(|pair| made.append_option(pair.map(|(a, b)| whole_months(a, b))));
+                Arc::new(made.finish())
+            }
+        };
         Ok(match whole {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
             false => ColumnarValue::Array(made),
         })
     }
+}
+
+fn moments(values: &ColumnarValue, rows: usize) -> Result<Vec<Option<NaiveDateTime>>> {
+    let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+    let values = cast(&values.to_array(rows)?, &micros)?;
+    let moment = |micros: i64| {
+        let moment = DateTime::from_timestamp_micros(micros).map(|moment| moment.naive_utc());
+        moment.ok_or_else(|| exec_datafusion_err!("a timestamp beyond the calendar"))
+    };
+    let values = values.as_primitive::<TimestampMicrosecondType>();
+    values.iter().map(|micros| micros.map(moment).transpose()).collect()
+}
+
+/// As from the last day of a month to that of another, although one is shorter.
+fn whole_months(later: NaiveDateTime, earlier: NaiveDateTime) -> i64 {
+    let (late, early, sign) = match later < earlier {
+        true => (earlier, later, -1),
+        false => (later, earlier, 1),
+    };
+    let last = late.day();
+    let at_end = last == u32::from(late.num_days_in_month());
+    let beyond = at_end && early.day() > last;
+    let early = early.with_day(last).filter(|_| beyond).unwrap_or(early);
+    sign * i64::from(between(late, early).months)
 }
 
 /// Whole months, then whole days, then the rest of a day; all negative when `later` is earlier.

@@ -38,7 +38,7 @@ use crate::sql::write::ast;
 pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
     let of_values = numbers::functions().chain(format::functions());
     let all = json::functions().chain(texts::functions()).chain(of_values);
-    all.chain([age::function()]).chain(lists::functions(aggregates))
+    all.chain(age::functions()).chain(lists::functions(aggregates))
 }
 
 /// Aggregates that the engine lacks.
@@ -319,12 +319,9 @@ const DIFFERENCES: &[(&[&str], &str)] = &[
 
 /// The whole units between two points in time, as `date_sub` counts them.
 const WHOLE_UNITS: &[(&[&str], &str)] = &[
-    (&["year", "years"], "date_part('year', age($2, $1))"),
-    (
-        &["quarter", "quarters"],
-        "trunc((date_part('year', age($2, $1)) * 12 + date_part('month', age($2, $1))) / 3.0)",
-    ),
-    (&["month", "months"], "date_part('year', age($2, $1)) * 12 + date_part('month', age($2, $1))"),
+    (&["year", "years"], "trunc(whole_months($2, $1) / 12.0)"),
+    (&["quarter", "quarters"], "trunc(whole_months($2, $1) / 3.0)"),
+    (&["month", "months"], "whole_months($2, $1)"),
     (&["week", "weeks"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 604800.0)"),
     (&["day", "days"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 86400.0)"),
     (&["hour", "hours"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 3600.0)"),
