@@ -8,6 +8,8 @@ mod casts;
 mod common;
 #[path = "sql/duckdb_forms.rs"]
 mod duckdb_forms;
+#[path = "sql/duckdb_queries.rs"]
+mod duckdb_queries;
 #[path = "sql/equality.rs"]
 mod equality;
 #[path = "sql/forms.rs"]

@@ -5,7 +5,7 @@
 use std::any::TypeId;
 
 use datafusion::sql::sqlparser::ast::Expr;
-use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -43,6 +43,15 @@ const POWER: u8 = 45;
 /// compares.
 const MEMBER: u8 = 42;
 
+/// The operator of `a ISNULL`.
+const ISNULL: &str = "isnull";
+
+/// Whether an unquoted word comes next.
+fn is_word(parser: &Parser<'_>, text: &str) -> bool {
+    matches!(&parser.peek_token_ref().token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
+}
+
 impl Dialect for SwingDialect {
     fn dialect(&self) -> TypeId {
         TypeId::of::<GenericDialect>()
@@ -64,10 +73,13 @@ impl Dialect for SwingDialect {
         match parser.peek_token_ref().token {
             Token::Caret => Some(Ok(POWER)),
             Token::HashArrow | Token::LongArrow => Some(Ok(MEMBER)),
+            _ if is_word(parser, ISNULL) => Some(Ok(self.prec_value(Precedence::Is))),
             _ => None,
         }
     }
 
+    /// `a ISNULL` is `a IS NULL`, and no name for `a`.
+    ///
     /// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser would take all
     /// that follows for what is compared.
     fn parse_infix(
@@ -77,6 +89,10 @@ impl Dialect for SwingDialect {
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
+        if is_word(parser, ISNULL) {
+            parser.advance_token();
+            return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
+        }
         let negated = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
         if !negated && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
             return None;
@@ -182,7 +198,7 @@ mod tests {
             "ALTER TABLE t ALTER COLUMN a TYPE INT USING a + 1",
             "SELECT list_transform([1], x -> x + 1), list_filter([1], lambda x: x > 0)",
             "SELECT 1_000 FROM t ORDER BY ALL DESC",
-            "SELECT a NOTNULL FROM t",
+            "SELECT a NOTNULL, a + 1 ISNULL AND b, a AS isnull FROM t",
         ] {
             assert!(Parser::parse_sql(&DIALECT, sql).is_ok(), "{sql}");
         }
