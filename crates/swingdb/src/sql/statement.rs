@@ -27,7 +27,7 @@ use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
-use crate::sql::{foreign, idents, prepared, settings, show, temporary, write};
+use crate::sql::{foreign, forms, idents, prepared, settings, show, temporary, write};
 
 /// One statement of a text.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ fn parser(sql: &str) -> Result<DFParser<'static>> {
         column: Some(error.location.column),
     })?;
     foreign::refuse_asof(&tokens)?;
-    let tokens = write::tokens::rewrite(tokens);
+    let tokens = forms::rewrite_tokens(write::tokens::rewrite(tokens));
     let builder = DFParserBuilder::new(tokens).with_dialect(&DIALECT);
     Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)
 }

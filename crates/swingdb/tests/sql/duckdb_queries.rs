@@ -36,3 +36,39 @@ fn isnull_is_an_operator() {
         ],
     );
 }
+
+#[test]
+fn from_first_with_other_clauses() {
+    let f = tables();
+    f.run("CREATE TABLE c AS FROM t WHERE i = 1");
+    f.run("CREATE VIEW v AS FROM t WHERE i > 1");
+    f.run("PREPARE p AS FROM t WHERE i = ? LIMIT 1");
+    check(
+        &f,
+        &[
+            ("FROM t WHERE i = 3", "3|a"),
+            ("FROM t ORDER BY i LIMIT 2", "1|a 2|b"),
+            ("FROM t ORDER BY i OFFSET 2", "3|a -|-"),
+            ("FROM t SELECT s, count(*) GROUP BY s ORDER BY s", "a|2 b|1 -|1"),
+            ("FROM t GROUP BY ALL ORDER BY ALL", "1|a 2|b 3|a -|-"),
+            ("FROM t QUALIFY row_number() OVER (ORDER BY i) = 1", "1|a"),
+            ("FROM t WHERE i = 1 UNION ALL FROM t WHERE i = 2 ORDER BY i", "1|a 2|b"),
+            ("(FROM t WHERE i = 3)", "3|a"),
+            ("SELECT x.s FROM (FROM t WHERE i = 3) x", "a"),
+            ("WITH c AS (FROM t WHERE i = 3) FROM c WHERE i IS NOT NULL", "3|a"),
+            ("FROM t x, c WHERE x.i = c.i", "1|a|1|a"),
+            ("FROM t WHERE EXISTS (FROM t u WHERE u.i = t.i + 1) ORDER BY i", "1|a 2|b"),
+            ("FROM t WHERE i IN (FROM c SELECT i)", "1|a"),
+            ("FROM v WHERE s = 'b'", "2|b"),
+            ("FROM c", "1|a"),
+            ("EXECUTE p(3)", "3|a"),
+            ("FROM t WHERE i < 3 AND s IS DISTINCT FROM 'a'", "2|b"),
+            ("FROM t WHERE i > 5", ""),
+        ],
+    );
+    f.run("INSERT INTO c FROM t WHERE i = 3");
+    f.run("INSERT INTO c (i, s) FROM t WHERE i = 2");
+    assert_eq!(f.value("SELECT sum(i) FROM c"), "6");
+    // SELECT comes right behind the tables, as in DuckDB.
+    f.error("FROM t WHERE i > 1 SELECT i");
+}

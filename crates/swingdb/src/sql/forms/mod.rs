@@ -3,6 +3,7 @@
 //!
 //! | this | becomes |
 //! |---|---|
+//! | `FROM t WHERE i = 3` | [`from_first`]: `SELECT * FROM t WHERE i = 3` |
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
@@ -21,6 +22,7 @@
 //!
 //! What is refused here is what the engine would otherwise take for something else without a word.
 
+mod from_first;
 mod joins;
 mod quantified;
 mod sample;
@@ -34,16 +36,25 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
     Subscript, TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
 };
+use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
 use crate::error::{Error, Result};
 use crate::sql::columns::{Withs, names_of};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
+use crate::sql::write::tokens::Pass;
 
 pub(crate) use series::name_series;
 
 const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
+
+/// Rewrites what the parser does not know into what it does, token by token.
+pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut pass = Pass::new(tokens);
+    from_first::rewrite(&mut pass);
+    pass.finish()
+}
 
 /// Applies all rewrites of the [module documentation](self). Names must be resolved.
 pub(crate) fn rewrite(planner: Option<&Planner<'_>>, statement: &mut Statement) -> Result<()> {
@@ -370,6 +381,14 @@ mod tests {
 
     use super::*;
     use crate::sql::dialect::DIALECT;
+
+    /// A statement as it is parsed, its tokens rewritten.
+    pub(super) fn parsed(sql: &str) -> String {
+        match crate::sql::statement::parse(sql).unwrap().pop_front() {
+            Some(crate::sql::statement::Parsed::Sql(statement)) => statement.to_string(),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
 
     pub(super) fn rewritten(sql: &str) -> Result<String> {
         let mut statements = Parser::parse_sql(&DIALECT, sql).unwrap();

@@ -48,31 +48,60 @@ pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     pass.tokens
 }
 
-struct Pass {
+/// The tokens of a text, by the words that count.
+pub(crate) struct Pass {
     tokens: Vec<TokenWithSpan>,
     /// Indices of the tokens that are not white space or comments.
     words: Vec<usize>,
 }
 
 impl Pass {
-    fn new(tokens: Vec<TokenWithSpan>) -> Self {
+    pub(crate) fn new(tokens: Vec<TokenWithSpan>) -> Self {
         let words = significant(&tokens);
         Self { tokens, words }
     }
 
-    fn token(&self, word: usize) -> Option<&Token> {
+    pub(crate) fn finish(self) -> Vec<TokenWithSpan> {
+        self.tokens
+    }
+
+    /// The number of words.
+    pub(crate) fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Puts `tokens` before each of the words `at`, which are in ascending order.
+    pub(crate) fn insert_before(&mut self, at: &[usize], tokens: &[Token]) {
+        let mut at = at.iter().filter_map(|word| self.words.get(*word)).peekable();
+        if at.peek().is_none() {
+            return;
+        }
+        let mut all = Vec::with_capacity(self.tokens.len() + tokens.len());
+        for (index, token) in std::mem::take(&mut self.tokens).into_iter().enumerate() {
+            if at.next_if_eq(&&index).is_some() {
+                let span = token.span;
+                let given = tokens.iter().cloned();
+                all.extend(given.map(|token| TokenWithSpan { token, span }));
+            }
+            all.push(token);
+        }
+        self.words = significant(&all);
+        self.tokens = all;
+    }
+
+    pub(crate) fn token(&self, word: usize) -> Option<&Token> {
         self.words.get(word).map(|index| &self.tokens[*index].token)
     }
 
     /// The keyword at a place; quoted identifiers are none.
-    fn keyword(&self, word: usize) -> Option<Keyword> {
+    pub(crate) fn keyword(&self, word: usize) -> Option<Keyword> {
         match self.token(word)? {
             Token::Word(w) if w.quote_style.is_none() => Some(w.keyword),
             _ => None,
         }
     }
 
-    fn is_word(&self, word: usize, text: &str) -> bool {
+    pub(crate) fn is_word(&self, word: usize, text: &str) -> bool {
         matches!(self.token(word), Some(Token::Word(w))
             if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(text))
     }
@@ -83,7 +112,7 @@ impl Pass {
     }
 
     /// Replaces `count` significant tokens from `word` on (and what lies between them).
-    fn replace(&mut self, word: usize, count: usize, with: Vec<Token>) {
+    pub(crate) fn replace(&mut self, word: usize, count: usize, with: Vec<Token>) {
         let (first, last) = (self.words[word], self.words[word + count - 1]);
         let span = self.tokens[first].span;
         let with: Vec<TokenWithSpan> =
@@ -194,7 +223,7 @@ impl Pass {
         is_name && is_type
     }
 
-    fn closing(&self, open: usize) -> Option<usize> {
+    pub(crate) fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0usize;
         for word in open..self.words.len() {
             match self.token(word)? {

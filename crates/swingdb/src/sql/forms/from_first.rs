@@ -1,0 +1,164 @@
+//! `FROM t WHERE i = 3`: a query that begins with FROM and has no SELECT, but other clauses.
+//!
+//! The parser ends such a query behind its tables, so `SELECT *` is put before the FROM, which is
+//! what DuckDB means by it. `FROM t SELECT i WHERE i < 3` and `FROM t` are the parser's own.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::sql::write::tokens::Pass;
+
+/// What is known of the query at one depth of brackets.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    /// After a SELECT whose FROM is still to come.
+    selecting: bool,
+    /// After WITH or INSERT, whose query is still to come.
+    awaiting: bool,
+}
+
+/// Puts `SELECT *` before each FROM that needs it.
+pub(super) fn rewrite(pass: &mut Pass) {
+    let mut levels = vec![Level::default()];
+    let mut found = Vec::new();
+    for word in 0..pass.len() {
+        match pass.token(word) {
+            Some(Token::LParen) => levels.push(Level::default()),
+            Some(Token::RParen) if levels.len() > 1 => {
+                levels.pop();
+            }
+            Some(Token::SemiColon) => levels = vec![Level::default()],
+            _ => {
+                if let Some(level) = levels.last_mut()
+                    && begins(pass, word, level)
+                    && has_clauses(pass, word)
+                {
+                    found.push(word);
+                }
+            }
+        }
+    }
+    pass.insert_before(&found, &[Token::make_keyword("SELECT"), Token::Mul]);
+}
+
+/// Whether a query begins with this FROM.
+fn begins(pass: &Pass, word: usize, level: &mut Level) -> bool {
+    use Keyword::{DELETE, EXCEPT, FROM, INSERT, INTERSECT, MERGE, SELECT, UNION, UPDATE, WITH};
+    match pass.keyword(word) {
+        Some(SELECT) => *level = Level { selecting: true, awaiting: false },
+        Some(UNION | EXCEPT | INTERSECT) => level.selecting = false,
+        Some(WITH | INSERT) if !level.selecting => level.awaiting = true,
+        Some(UPDATE | DELETE | MERGE) => level.awaiting = false,
+        Some(FROM) if is_comparison(pass, word) => {}
+        Some(FROM) => {
+            let begins = !level.selecting && (stands_first(pass, word) || level.awaiting);
+            *level = Level::default();
+            return begins;
+        }
+        _ => {}
+    }
+    false
+}
+
+/// `IS [NOT] DISTINCT FROM`.
+fn is_comparison(pass: &Pass, from: usize) -> bool {
+    let before = |count| from.checked_sub(count).and_then(|word| pass.keyword(word));
+    let is = match before(2) {
+        Some(Keyword::NOT) => before(3),
+        other => other,
+    };
+    before(1) == Some(Keyword::DISTINCT) && is == Some(Keyword::IS)
+}
+
+/// Whether what is before a FROM is what a query follows.
+fn stands_first(pass: &Pass, from: usize) -> bool {
+    use Keyword::{
+        ALL, ANALYZE, AS, DESC, DESCRIBE, DISTINCT, EXCEPT, EXPLAIN, INTERSECT, NAME, UNION,
+        VERBOSE,
+    };
+    let Some(before) = from.checked_sub(1) else { return true };
+    match pass.token(before) {
+        Some(Token::SemiColon) => true,
+        Some(Token::LParen) => !(before > 0 && pass.is_word(before - 1, "trim")),
+        _ => {
+            let first = [
+                ALL, ANALYZE, AS, DESC, DESCRIBE, DISTINCT, EXCEPT, EXPLAIN, INTERSECT, NAME,
+                UNION, VERBOSE,
+            ];
+            pass.is_word(before, "summarize")
+                || pass.keyword(before).is_some_and(|keyword| first.contains(&keyword))
+        }
+    }
+}
+
+/// Whether clauses other than SELECT follow the tables of a FROM.
+fn has_clauses(pass: &Pass, from: usize) -> bool {
+    use Keyword::{
+        EXCEPT, FETCH, GROUP, HAVING, INTERSECT, LIMIT, OFFSET, ORDER, QUALIFY, SELECT, UNION,
+        WHERE, WINDOW,
+    };
+    let (mut depth, mut found) = (0_usize, false);
+    for word in from + 1..pass.len() {
+        match pass.token(word) {
+            Some(Token::LParen | Token::LBracket | Token::LBrace) => depth += 1,
+            Some(Token::RParen | Token::RBracket | Token::RBrace) => match depth.checked_sub(1) {
+                Some(outer) => depth = outer,
+                None => return found,
+            },
+            Some(Token::SemiColon | Token::VerticalBarRightAngleBracket) => return found,
+            _ if depth > 0 => {}
+            _ => match pass.keyword(word) {
+                Some(SELECT) => return false,
+                Some(UNION | EXCEPT | INTERSECT) => return found,
+                Some(
+                    WHERE | GROUP | HAVING | QUALIFY | WINDOW | ORDER | LIMIT | OFFSET | FETCH,
+                ) => found = true,
+                _ => {}
+            },
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::parsed;
+
+    #[test]
+    fn the_select_is_put_before() {
+        for (given, expected) in [
+            ("FROM t WHERE i = 3", "SELECT * FROM t WHERE i = 3"),
+            ("FROM t ORDER BY i LIMIT 2", "SELECT * FROM t ORDER BY i LIMIT 2"),
+            ("FROM a, b JOIN c USING (k) WHERE x", "SELECT * FROM a, b JOIN c USING(k) WHERE x"),
+            (
+                "WITH c AS (FROM t WHERE i) FROM c WHERE j UNION FROM d LIMIT 1",
+                "WITH c AS (SELECT * FROM t WHERE i) SELECT * FROM c WHERE j \
+                 UNION SELECT * FROM d LIMIT 1",
+            ),
+            ("INSERT INTO t FROM u WHERE i", "INSERT INTO t SELECT * FROM u WHERE i"),
+            ("INSERT INTO t (a) FROM u LIMIT 1", "INSERT INTO t (a) SELECT * FROM u LIMIT 1"),
+            (
+                "SELECT x FROM (FROM t GROUP BY ALL) WHERE i IN (FROM u WHERE k)",
+                "SELECT x FROM (SELECT * FROM t GROUP BY ALL) \
+                 WHERE i IN (SELECT * FROM u WHERE k)",
+            ),
+        ] {
+            assert_eq!(parsed(given), expected);
+        }
+    }
+
+    #[test]
+    fn others_stay() {
+        for same in [
+            "FROM t",
+            "FROM t SELECT i WHERE i < 3 LIMIT 1",
+            "SELECT a IS DISTINCT FROM b FROM t WHERE a IS NOT DISTINCT FROM b",
+            "SELECT EXTRACT(YEAR FROM d), TRIM(BOTH ' ' FROM s) FROM t",
+            "SELECT a FROM t WHERE SUBSTRING(s FROM 2) = ''",
+            "DELETE FROM t WHERE a = 1",
+            "WITH a AS (SELECT 1) UPDATE t SET x = (1) FROM u WHERE u.i = 1",
+        ] {
+            assert_eq!(parsed(same), same);
+        }
+    }
+}
