@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 
 use arrow::array::StringArray;
 use arrow::compute::regexp_is_match_scalar;
+use arrow::datatypes::DataType;
 use datafusion::common::{Column, TableReference};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
@@ -186,7 +187,8 @@ impl Expander<'_> {
     }
 
     fn columns(&self, item: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {
-        columns_of(self.planner, &self.around, item, from)
+        let columns = columns_of(self.planner, &self.around, item, from)?;
+        Ok(columns.into_iter().map(|(column, _)| column).collect())
     }
 }
 
@@ -266,13 +268,26 @@ impl Visitor for Relations {
     }
 }
 
+/// Columns and their types.
+pub(crate) type Columns = Vec<(Column, DataType)>;
+
+/// All columns of a FROM clause.
+pub(crate) fn all_of(
+    planner: &Planner<'_>,
+    around: &Withs,
+    from: &[TableWithJoins],
+) -> Result<Columns> {
+    let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+    columns_of(planner, around, everything, from)
+}
+
 /// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses.
 fn columns_of(
     planner: &Planner<'_>,
     around: &Withs,
     item: SelectItem,
     from: &[TableWithJoins],
-) -> Result<Vec<Column>> {
+) -> Result<Columns> {
     let mut query = ast::select(vec![item], from.to_vec(), None)?;
     query.with = around.needed_by(from);
     let mut statement = ast::statement(query, None);
@@ -284,7 +299,10 @@ fn columns_of(
     let columns = planner
         .prepare(&mut statement)
         .and_then(|()| planner.plan(statement, &Params::default()))
-        .map(|plan| plan.schema().columns());
+        .map(|plan| {
+            let fields = plan.schema().fields().iter().map(|field| field.data_type().clone());
+            plan.schema().columns().into_iter().zip(fields).collect()
+        });
     planner.note_columns(text, columns.as_ref().ok());
     columns
 }
@@ -295,9 +313,8 @@ pub(crate) fn names_of(
     around: &Withs,
     factor: &TableFactor,
 ) -> Option<Vec<String>> {
-    let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
-    let columns = columns_of(planner, around, everything, &[ast::from(factor.clone())]).ok()?;
-    Some(columns.into_iter().map(|column| column.name).collect())
+    let columns = all_of(planner, around, &[ast::from(factor.clone())]).ok()?;
+    Some(columns.into_iter().map(|(column, _)| column.name).collect())
 }
 
 /// The columns in whose names the regular expression is found.
@@ -325,7 +342,8 @@ fn text(expr: &Expr) -> Option<&str> {
     }
 }
 
-fn reference(column: &Column) -> Expr {
+/// The name of a column, with its relation's before it.
+pub(crate) fn reference(column: &Column) -> Expr {
     let mut parts: Vec<Ident> = Vec::new();
     match &column.relation {
         None => return Expr::Identifier(quoted(&column.name)),

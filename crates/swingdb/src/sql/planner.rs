@@ -10,7 +10,7 @@ use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, SchemaProvider, TableFunctionArgs, TableProvider,
 };
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{Column, DFSchema, TableReference, plan_datafusion_err};
+use datafusion::common::{DFSchema, TableReference, plan_datafusion_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result as DfResult};
@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::checked_expr;
+use crate::sql::columns::Columns;
 use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
@@ -44,7 +45,7 @@ pub(crate) struct Planner<'a> {
     depth: usize,
     /// The columns of queries that rewrites have asked for, by their text; `None` of those that
     /// cannot be planned.
-    columns: Mutex<HashMap<String, Option<Vec<Column>>>>,
+    columns: Mutex<HashMap<String, Option<Columns>>>,
 }
 
 impl<'a> Planner<'a> {
@@ -52,11 +53,11 @@ impl<'a> Planner<'a> {
         Self { view, state, depth: 0, columns: Mutex::default() }
     }
 
-    pub(crate) fn known_columns(&self, query: &str) -> Option<Option<Vec<Column>>> {
+    pub(crate) fn known_columns(&self, query: &str) -> Option<Option<Columns>> {
         self.columns.lock().get(query).cloned()
     }
 
-    pub(crate) fn note_columns(&self, query: String, columns: Option<&Vec<Column>>) {
+    pub(crate) fn note_columns(&self, query: String, columns: Option<&Columns>) {
         self.columns.lock().insert(query, columns.cloned());
     }
 
@@ -64,6 +65,7 @@ impl<'a> Planner<'a> {
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         forms::name_series(statement);
+        forms::expand_structs(self, statement)?;
         columns::expand(self, statement)?;
         idents::resolve(self, statement)?;
         rewrites::show_hidden(self, statement);

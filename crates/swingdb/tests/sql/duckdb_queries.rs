@@ -72,3 +72,34 @@ fn from_first_with_other_clauses() {
     // SELECT comes right behind the tables, as in DuckDB.
     f.error("FROM t WHERE i > 1 SELECT i");
 }
+
+#[test]
+fn fields_of_structs() {
+    let f = fixture();
+    f.run("CREATE TABLE u (id INT, st STRUCT(a INT, b VARCHAR, \"In\" STRUCT(z INT)))");
+    f.run("INSERT INTO u VALUES (1, {'a': 1, 'b': 'x', 'In': {'z': 5}}), (2, NULL)");
+    f.run("CREATE VIEW v AS SELECT st.* EXCLUDE (In) FROM u");
+    f.run("CREATE TABLE flat AS SELECT id, ST.* FROM U");
+    check(
+        &f,
+        &[
+            ("SELECT st.* FROM u ORDER BY id", "1|x|{z: 5} -|-|-"),
+            ("SELECT u.st.* EXCLUDE (b, \"In\"), id + 1 FROM u ORDER BY id", "1|2 -|3"),
+            ("SELECT x.st.in.* FROM u x ORDER BY id", "5 -"),
+            ("FROM v WHERE b = 'x'", "1|x"),
+            ("SELECT id, a, b FROM flat ORDER BY id", "1|1|x 2|-|-"),
+            ("WITH c AS (SELECT st AS zz FROM u WHERE id = 1) SELECT zz.* FROM c", "1|x|{z: 5}"),
+            ("SELECT k.* FROM (SELECT {'n': 7} AS k)", "7"),
+            ("SELECT u.* FROM u JOIN flat ON u.id = flat.id WHERE st ISNULL", "2|-"),
+            ("SELECT st.* FROM u WHERE false", ""),
+        ],
+    );
+    f.run("CREATE TABLE st (q INT)");
+    f.run("INSERT INTO st VALUES (9)");
+    assert_eq!(f.rows("SELECT st.* FROM u, st"), ["9", "9"]);
+    let schema = f.run("SELECT st.* FROM u").schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["a", "b", "In"]);
+    assert!(f.error("SELECT id.* FROM u").to_string().contains("STRUCT"));
+    f.error("SELECT nothing.* FROM u");
+}

@@ -7,6 +7,7 @@
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
+//! | `SELECT st.*` of a STRUCT | [`struct_star`]: `SELECT st.a AS a, st.b AS b` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
@@ -27,6 +28,7 @@ mod joins;
 mod quantified;
 mod sample;
 mod series;
+mod struct_star;
 
 use std::ops::ControlFlow;
 
@@ -46,6 +48,7 @@ use crate::sql::write::ast;
 use crate::sql::write::tokens::Pass;
 
 pub(crate) use series::name_series;
+pub(crate) use struct_star::expand_structs;
 
 const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 
