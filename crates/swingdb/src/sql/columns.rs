@@ -236,7 +236,7 @@ impl Withs {
     }
 
     /// A WITH clause of what a FROM clause needs.
-    fn needed_by(&self, from: &[TableWithJoins]) -> Option<With> {
+    pub(crate) fn needed_by(&self, from: &[TableWithJoins]) -> Option<With> {
         let mut wanted = Relations::default();
         let _ = Visit::visit(&from.to_vec(), &mut wanted);
         let mut needed = Vec::new();

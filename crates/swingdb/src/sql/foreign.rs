@@ -30,11 +30,11 @@ const HINTS: &[(&str, &str)] = &[
     ("install", "there are no extensions"),
     ("load", "there are no extensions"),
     ("lock", "a statement never waits for readers; BEGIN IMMEDIATE takes the write transaction"),
-    ("pivot", "write sum(x) FILTER (WHERE k = 'a') AS a, ... GROUP BY the other columns"),
+    ("pivot", "write PIVOT t ON column USING sum(x) GROUP BY others"),
     ("pragma", "write DESCRIBE t, SHOW TABLES, SHOW ALL or SET name = value"),
     ("reindex", "there are no indexes to rebuild"),
     ("revoke", "files of the namespace belong to one user; there are no rights inside"),
-    ("unpivot", "write a UNION ALL of the columns"),
+    ("unpivot", "write UNPIVOT t ON a, b INTO NAME k VALUE v"),
     ("use", "name tables schema.table, or ATTACH another database"),
     ("vacuum", "memory of deleted rows is given back by itself: there is nothing to do"),
 ];

@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use arrow::array::AsArray;
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::view::ViewTable;
@@ -31,6 +33,7 @@ use crate::sql::arithmetic::checked_expr;
 use crate::sql::columns::Columns;
 use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
+use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
 use crate::sql::{columns, forms, functions, idents, information, rewrites, statement, subqueries};
@@ -46,11 +49,58 @@ pub(crate) struct Planner<'a> {
     /// The columns of queries that rewrites have asked for, by their text; `None` of those that
     /// cannot be planned.
     columns: Mutex<HashMap<String, Option<Columns>>>,
+    /// Runs queries that have to be answered before a statement can be planned; none in views,
+    /// whose columns must not depend on rows.
+    session: Option<&'a Session>,
+    /// What such queries gave, by their text.
+    answers: Mutex<HashMap<String, Vec<String>>>,
 }
+
+/// Values that a PIVOT may ask for.
+const MAX_ANSWERS: usize = 10_000;
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(view: &'a View, state: &'a SessionState) -> Self {
-        Self { view, state, depth: 0, columns: Mutex::default() }
+        let (columns, answers) = (Mutex::default(), Mutex::default());
+        Self { view, state, depth: 0, columns, session: None, answers }
+    }
+
+    /// A planner of statements whose columns may depend on the rows that there are.
+    pub(crate) fn of_session(
+        session: &'a Session,
+        view: &'a View,
+        state: &'a SessionState,
+    ) -> Self {
+        Self { session: Some(session), ..Self::new(view, state) }
+    }
+
+    /// The texts in the only column of a query, which is answered now, from the same view of the
+    /// data; `None` where nothing can be asked. NULLs are left out.
+    pub(crate) fn ask(&self, query: ast::Query) -> Result<Option<Vec<String>>> {
+        let Some(session) = self.session else { return Ok(None) };
+        let text = query.to_string();
+        if let Some(known) = self.answers.lock().get(&text) {
+            return Ok(Some(known.clone()));
+        }
+        let mut statement = ast::Statement::Query(Box::new(query));
+        self.prepare(&mut statement)?;
+        let mut found = Vec::new();
+        for batch in session.run(self.plan(statement, &Params::default())?)? {
+            let texts = cast(batch?.column(0), &DataType::Utf8)?;
+            found.extend(texts.as_string::<i32>().iter().flatten().map(str::to_string));
+            if found.len() > MAX_ANSWERS {
+                return Err(Error::unsupported(format!(
+                    "PIVOT on more than {MAX_ANSWERS} values; name them: ON column IN (...)"
+                )));
+            }
+        }
+        self.answers.lock().insert(text, found.clone());
+        Ok(Some(found))
+    }
+
+    /// Whether the engine has an aggregate function so named.
+    pub(crate) fn is_aggregate(&self, name: &str) -> bool {
+        self.state.aggregate_functions().contains_key(name)
     }
 
     pub(crate) fn known_columns(&self, query: &str) -> Option<Option<Columns>> {
@@ -64,6 +114,7 @@ impl<'a> Planner<'a> {
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
+        forms::turn_tables(self, statement)?;
         forms::name_series(statement);
         forms::expand_structs(self, statement)?;
         columns::expand(self, statement)?;

@@ -247,7 +247,7 @@ fn describe_query(session: &Session, query: &Statement) -> Result<QueryResult> {
     let mut query = query.clone();
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::new(&view, &engine);
+    let planner = Planner::of_session(session, &view, &engine);
     planner.prepare(&mut query)?;
     let plan = planner.plan(query, &Params::default())?;
     let schema = engine.optimize(&plan)?.schema().as_arrow().clone();

@@ -289,7 +289,7 @@ pub(crate) fn execute_sql(
     }
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::new(&view, &engine);
+    let planner = Planner::of_session(session, &view, &engine);
     planner.prepare(&mut statement)?;
     if write::handles(&statement) {
         let outcome = temporary::execute(session, &mut statement, params)?;
@@ -329,7 +329,7 @@ fn execute_explain(
     };
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::new(&view, &engine);
+    let planner = Planner::of_session(session, &view, &engine);
     planner.prepare(&mut statement)?;
     if write::handles(&statement) {
         // The query that finds the rows is explained; nothing is changed.
@@ -419,7 +419,7 @@ pub(crate) fn plan_text(session: &Session, sql: &str, params: &Params) -> Result
     let mut statement = parse_query(sql)?;
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::new(&view, &engine);
+    let planner = Planner::of_session(session, &view, &engine);
     planner.prepare(&mut statement)?;
     planner.plan(statement, params)
 }

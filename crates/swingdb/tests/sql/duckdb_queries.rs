@@ -103,3 +103,197 @@ fn fields_of_structs() {
     assert!(f.error("SELECT id.* FROM u").to_string().contains("STRUCT"));
     f.error("SELECT nothing.* FROM u");
 }
+
+fn names(f: &Fixture, sql: &str) -> String {
+    let schema = f.run(sql).schema();
+    schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn sales() -> Fixture {
+    let f = fixture();
+    f.run("CREATE TABLE p (g INT, s VARCHAR, x INT)");
+    f.run(
+        "INSERT INTO p VALUES (1, 'b', 10), (1, 'a', 20), (2, 'a', 5), (2, NULL, 7), (3, NULL, 1),
+         (NULL, 'a', 2), (1, 'a', 1)",
+    );
+    f.run("CREATE TABLE m (id INT, a INT, b INT, c BIGINT, s VARCHAR)");
+    f.run("INSERT INTO m VALUES (1, 10, 20, 30, 'x'), (2, NULL, 21, 31, 'y')");
+    f.run("INSERT INTO m VALUES (3, NULL, NULL, NULL, NULL)");
+    f
+}
+
+#[test]
+fn pivot_asks_for_values() {
+    let f = sales();
+    for (sql, columns, expected) in [
+        ("PIVOT p ON s USING sum(x)", "g a b", "1|21|10 2|5|- 3|-|- -|2|-"),
+        ("PIVOT p ON S USING SUM(X) GROUP BY G", "g a b", "1|21|10 2|5|- 3|-|- -|2|-"),
+        ("PIVOT p ON s USING sum(x) AS t GROUP BY g", "g a_t b_t", "1|21|10 2|5|- 3|-|- -|2|-"),
+        ("PIVOT p ON s GROUP BY g", "g a b", "1|2|1 2|1|0 3|0|0 -|1|0"),
+        ("PIVOT p ON g USING sum(x)", "s 1 2 3", "a|21|5|- b|10|-|- -|-|7|1"),
+        ("PIVOT p ON g, s USING sum(x)", "1_a 1_b 2_a 2_b 3_a 3_b", "21|10|5|-|-|-"),
+        (
+            "PIVOT p ON s USING sum(x), max(x) m GROUP BY g",
+            "g a_sum(x) a_m b_sum(x) b_m",
+            "1|21|20|10|10 2|5|5|-|- 3|-|-|-|- -|2|2|-|-",
+        ),
+        ("PIVOT p ON g || '_' || s USING sum(x)", "1_a 1_b 2_a", "21|10|5"),
+        ("PIVOT p ON x > 5 USING count(*) GROUP BY g", "g false true", "1|1|2 2|1|1 3|1|0 -|1|0"),
+        ("PIVOT p ON s USING coalesce(sum(x), 0) GROUP BY g", "g a b", "1|21|10 2|5|0 3|0|0 -|2|0"),
+        ("PIVOT p ON s USING count(DISTINCT x) GROUP BY g", "g a b", "1|2|1 2|1|0 3|0|0 -|1|0"),
+        ("PIVOT (SELECT s, x FROM p) ON s USING sum(x)", "a b", "28|10"),
+        ("WITH c AS (FROM p WHERE g = 1) PIVOT c ON s USING sum(x)", "g a b", "1|21|10"),
+        ("WITH c AS (PIVOT p ON s USING sum(x) GROUP BY g) SELECT b FROM c WHERE g = 1", "b", "10"),
+        (
+            "PIVOT p JOIN (SELECT 1 AS k, 'w' AS w) u ON p.g = u.k ON s USING sum(x) GROUP BY w",
+            "w a b",
+            "w|21|10",
+        ),
+        (
+            "PIVOT (SELECT range % 12 AS k FROM range(20)) ON k",
+            "0 1 10 11 2 3 4 5 6 7 8 9",
+            "2|2|1|1|2|2|2|2|2|2|1|1",
+        ),
+        ("PIVOT (FROM p WHERE false) ON s USING sum(x) GROUP BY g", "g", ""),
+        ("PIVOT p USING sum(x) GROUP BY g", "g sum(x)", "1|31 2|12 3|1 -|2"),
+        ("SELECT s.a + 1 AS n FROM (PIVOT p ON s USING sum(x) GROUP BY g) s WHERE g = 2", "n", "6"),
+    ] {
+        assert_eq!(names(&f, sql), columns, "{sql}");
+        assert_eq!(f.rows(&format!("FROM ({sql}) ORDER BY ALL")).join(" "), expected, "{sql}");
+    }
+    check(
+        &f,
+        &[
+            (
+                "PIVOT p ON s USING sum(x) GROUP BY g ORDER BY g DESC NULLS LAST LIMIT 2",
+                "3|-|- 2|5|-",
+            ),
+            (
+                "PIVOT p ON s USING sum(x) GROUP BY g UNION ALL SELECT 1, 2, 3 ORDER BY 1, 2",
+                "1|2|3 1|21|10 2|5|- 3|-|- -|2|-",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn pivot_with_named_values() {
+    let f = sales();
+    for (sql, columns, expected) in [
+        (
+            "PIVOT p ON s IN ('b', 'a') USING sum(x) GROUP BY g",
+            "g b a",
+            "1|10|21 2|-|5 3|-|- -|-|2",
+        ),
+        ("PIVOT p ON s IN ('b' AS bb, z) USING sum(x)", "g bb z", "1|10|- 2|-|- 3|-|- -|-|-"),
+        ("PIVOT p ON s IN ('a', NULL) USING sum(x)", "g a NULL", "1|21|- 2|5|7 3|-|1 -|2|-"),
+        ("PIVOT p ON s IN ('a'), g IN (1, 2) USING sum(x)", "a_1 a_2", "21|5"),
+        ("PIVOT p ON s IN (SELECT 'a') USING sum(x) + 1", "g a", "1|22 2|6 3|- -|3"),
+        ("PIVOT p ON g IN (1 + 1) USING sum(x) GROUP BY s", "s 2", "a|5 b|- -|7"),
+        ("PIVOT (FROM p WHERE false) ON s IN ('a') USING sum(x)", "g a", ""),
+        ("PIVOT (SELECT s, x FROM p WHERE false) ON s IN ('a') USING sum(x)", "a", "-"),
+        (
+            "FROM p PIVOT (sum(x) FOR s IN ('a', 'b') GROUP BY g)",
+            "g a b",
+            "1|21|10 2|5|- 3|-|- -|2|-",
+        ),
+        ("FROM p PIVOT (sum(x) AS q FOR s IN ('a' AS aa) g IN (1, 2))", "aa_1_q aa_2_q", "21|5"),
+        (
+            "SELECT q.l FROM p PIVOT (sum(x) FOR s IN ('a', 'b')) AS q(k, l, m) WHERE k = 1",
+            "l",
+            "21",
+        ),
+    ] {
+        assert_eq!(names(&f, sql), columns, "{sql}");
+        assert_eq!(f.rows(&format!("FROM ({sql}) ORDER BY ALL")).join(" "), expected, "{sql}");
+    }
+}
+
+#[test]
+fn pivot_in_statements() {
+    let f = sales();
+    f.run("CREATE TABLE made AS PIVOT p ON s USING sum(x) GROUP BY g");
+    f.run("INSERT INTO made PIVOT p ON s USING sum(x) GROUP BY g");
+    assert_eq!(f.value("SELECT count(*), sum(a) FROM made"), "8|56");
+    f.run("CREATE VIEW v AS PIVOT p ON s IN ('a') USING sum(x) GROUP BY g");
+    assert_eq!(f.value("SELECT sum(a) FROM v"), "28");
+    f.run("PREPARE q AS PIVOT p ON s USING sum(x) GROUP BY g");
+    // Values are asked for at each execution, within the transaction.
+    f.run("BEGIN; INSERT INTO p VALUES (1, 'c', 100)");
+    assert_eq!(names(&f, "EXECUTE q"), "g a b c");
+    f.run("ROLLBACK");
+    assert_eq!(names(&f, "EXECUTE q"), "g a b");
+    f.run("PREPARE r AS PIVOT p ON s IN ('a') USING sum(x + ?)");
+    assert_eq!(f.rows("EXECUTE r(3)").len(), 4);
+    f.run("EXPLAIN PIVOT p ON s USING sum(x)");
+    for (sql, expected) in [
+        ("CREATE VIEW w AS PIVOT p ON s USING sum(x)", "names its values"),
+        ("CREATE VIEW w AS WITH c AS (PIVOT p ON s) FROM c", "names its values"),
+        ("PREPARE y AS PIVOT (FROM p WHERE x > ?) ON s; EXECUTE y(1)", "parameters"),
+        ("PIVOT p ON s IN ('a', 'a') USING sum(x)", "twice"),
+        ("PIVOT p ON zz USING sum(x)", "\"zz\""),
+        ("PIVOT p ON s USING sum(x) GROUP BY zz", "\"zz\""),
+        ("PIVOT p ON s USING x", "no aggregate"),
+        ("PIVOT p ON s USING sum(x) OVER ()", "window"),
+        ("PIVOT p ON 'a' USING sum(x)", "no column"),
+        ("PIVOT (SELECT s, x FROM p WHERE false) ON s USING sum(x)", "no values"),
+    ] {
+        let error = f.error(sql).to_string();
+        assert!(error.contains(expected), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn unpivot_makes_rows() {
+    let f = sales();
+    f.run("CREATE VIEW v AS UNPIVOT m ON a, b INTO NAME k VALUE v");
+    let both = "1|30|x|a|10 1|30|x|b|20 2|31|y|b|21";
+    for (sql, columns, expected) in [
+        ("UNPIVOT m ON a, b INTO NAME k VALUE v", "id c s k v", both),
+        ("UNPIVOT m ON A, m.b", "id c s name value", both),
+        ("FROM m UNPIVOT (v FOR k IN (a, b))", "id c s k v", both),
+        ("FROM v", "id c s k v", both),
+        (
+            "FROM m UNPIVOT INCLUDE NULLS (v FOR k IN (a, b)) WHERE id > 1",
+            "id c s k v",
+            "2|31|y|a|- 2|31|y|b|21 3|-|-|a|- 3|-|-|b|-",
+        ),
+        (
+            "UNPIVOT m ON COLUMNS(* EXCLUDE (id, s)) INTO NAME k VALUE v",
+            "id s k v",
+            "1|x|a|10 1|x|b|20 1|x|c|30 2|y|b|21 2|y|c|31",
+        ),
+        ("UNPIVOT (SELECT a, b FROM m) ON *", "name value", "a|10 b|20 b|21"),
+        (
+            "UNPIVOT m ON a + 1 AS more, b INTO NAME k VALUE v LIMIT 1",
+            "id c s k v",
+            "1|30|x|more|11",
+        ),
+        (
+            "UNPIVOT m ON (a, b) AS p, (b, c) INTO NAME k VALUE v, w",
+            "id s k v w",
+            "1|x|p|10|20 1|x|b_c|20|30 2|y|b_c|21|31",
+        ),
+        ("UNPIVOT m ON a INTO NAME id VALUE v", "id b c s id_1 v", "1|20|30|x|a|10"),
+        ("UNPIVOT (PIVOT m ON s USING sum(a)) ON x, y", "id b c name value", "1|20|30|x|10"),
+        ("UNPIVOT (FROM m WHERE false) ON a, b", "id c s name value", ""),
+        (
+            "SELECT k, sum(v) AS t FROM m UNPIVOT (v FOR k IN (a, b)) GROUP BY k ORDER BY k",
+            "k t",
+            "a|10 b|41",
+        ),
+    ] {
+        assert_eq!(names(&f, sql), columns, "{sql}");
+        assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
+    }
+    for (sql, expected) in [
+        ("UNPIVOT m ON a, s", "cast"),
+        ("UNPIVOT m ON *", "cast"),
+        ("UNPIVOT m ON zz", "\"zz\""),
+        ("UNPIVOT m ON (a, b) INTO NAME k VALUE v", "1 columns of values"),
+        ("UNPIVOT m ON 'a'", "not one column"),
+    ] {
+        let error = f.error(sql).to_string();
+        assert!(error.contains(expected), "{sql}: {error}");
+    }
+}

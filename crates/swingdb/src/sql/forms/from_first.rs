@@ -6,89 +6,16 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::starts;
 use crate::sql::write::tokens::Pass;
-
-/// What is known of the query at one depth of brackets.
-#[derive(Clone, Copy, Default)]
-struct Level {
-    /// After a SELECT whose FROM is still to come.
-    selecting: bool,
-    /// After WITH or INSERT, whose query is still to come.
-    awaiting: bool,
-}
 
 /// Puts `SELECT *` before each FROM that needs it.
 pub(super) fn rewrite(pass: &mut Pass) {
-    let mut levels = vec![Level::default()];
-    let mut found = Vec::new();
-    for word in 0..pass.len() {
-        match pass.token(word) {
-            Some(Token::LParen) => levels.push(Level::default()),
-            Some(Token::RParen) if levels.len() > 1 => {
-                levels.pop();
-            }
-            Some(Token::SemiColon) => levels = vec![Level::default()],
-            _ => {
-                if let Some(level) = levels.last_mut()
-                    && begins(pass, word, level)
-                    && has_clauses(pass, word)
-                {
-                    found.push(word);
-                }
-            }
-        }
-    }
+    let starts = starts::of_queries(pass);
+    let is_bare =
+        |word: &usize| pass.keyword(*word) == Some(Keyword::FROM) && has_clauses(pass, *word);
+    let found: Vec<usize> = starts.into_iter().filter(is_bare).collect();
     pass.insert_before(&found, &[Token::make_keyword("SELECT"), Token::Mul]);
-}
-
-/// Whether a query begins with this FROM.
-fn begins(pass: &Pass, word: usize, level: &mut Level) -> bool {
-    use Keyword::{DELETE, EXCEPT, FROM, INSERT, INTERSECT, MERGE, SELECT, UNION, UPDATE, WITH};
-    match pass.keyword(word) {
-        Some(SELECT) => *level = Level { selecting: true, awaiting: false },
-        Some(UNION | EXCEPT | INTERSECT) => level.selecting = false,
-        Some(WITH | INSERT) if !level.selecting => level.awaiting = true,
-        Some(UPDATE | DELETE | MERGE) => level.awaiting = false,
-        Some(FROM) if is_comparison(pass, word) => {}
-        Some(FROM) => {
-            let begins = !level.selecting && (stands_first(pass, word) || level.awaiting);
-            *level = Level::default();
-            return begins;
-        }
-        _ => {}
-    }
-    false
-}
-
-/// `IS [NOT] DISTINCT FROM`.
-fn is_comparison(pass: &Pass, from: usize) -> bool {
-    let before = |count| from.checked_sub(count).and_then(|word| pass.keyword(word));
-    let is = match before(2) {
-        Some(Keyword::NOT) => before(3),
-        other => other,
-    };
-    before(1) == Some(Keyword::DISTINCT) && is == Some(Keyword::IS)
-}
-
-/// Whether what is before a FROM is what a query follows.
-fn stands_first(pass: &Pass, from: usize) -> bool {
-    use Keyword::{
-        ALL, ANALYZE, AS, DESC, DESCRIBE, DISTINCT, EXCEPT, EXPLAIN, INTERSECT, NAME, UNION,
-        VERBOSE,
-    };
-    let Some(before) = from.checked_sub(1) else { return true };
-    match pass.token(before) {
-        Some(Token::SemiColon) => true,
-        Some(Token::LParen) => !(before > 0 && pass.is_word(before - 1, "trim")),
-        _ => {
-            let first = [
-                ALL, ANALYZE, AS, DESC, DESCRIBE, DISTINCT, EXCEPT, EXPLAIN, INTERSECT, NAME,
-                UNION, VERBOSE,
-            ];
-            pass.is_word(before, "summarize")
-                || pass.keyword(before).is_some_and(|keyword| first.contains(&keyword))
-        }
-    }
 }
 
 /// Whether clauses other than SELECT follow the tables of a FROM.

@@ -7,6 +7,8 @@
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
+//! | `PIVOT t ON s USING sum(x)` | [`pivot`]: `sum(x) FILTER (WHERE s = 'a') AS a` for each value |
+//! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
 //! | `SELECT st.*` of a STRUCT | [`struct_star`]: `SELECT st.a AS a, st.b AS b` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
@@ -25,10 +27,15 @@
 
 mod from_first;
 mod joins;
+mod pivot;
+mod pivot_tokens;
 mod quantified;
 mod sample;
 mod series;
+mod starts;
 mod struct_star;
+mod turned;
+mod unpivot;
 
 use std::ops::ControlFlow;
 
@@ -49,12 +56,14 @@ use crate::sql::write::tokens::Pass;
 
 pub(crate) use series::name_series;
 pub(crate) use struct_star::expand_structs;
+pub(crate) use turned::turn_tables;
 
 const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 
 /// Rewrites what the parser does not know into what it does, token by token.
 pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
+    pivot_tokens::rewrite(&mut pass);
     from_first::rewrite(&mut pass);
     pass.finish()
 }
@@ -116,8 +125,6 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let refused = match factor {
-            TableFactor::Pivot { .. } => "PIVOT; write sum(x) FILTER (WHERE ...) for each column",
-            TableFactor::Unpivot { .. } => "UNPIVOT; write a UNION ALL of the columns",
             TableFactor::Table { alias: Some(alias), .. } if is_word(alias, "positional") => {
                 "POSITIONAL JOIN; join on row_number() OVER ()"
             }

@@ -22,6 +22,8 @@
 //! the patterns exactly is left alone, so its errors are the parser's, with the user's own
 //! positions.
 
+use std::ops::Range;
+
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
@@ -87,6 +89,23 @@ impl Pass {
         }
         self.words = significant(&all);
         self.tokens = all;
+    }
+
+    /// Puts other tokens in the place of some words and what lies between them.
+    pub(crate) fn splice(&mut self, words: Range<usize>, tokens: Vec<TokenWithSpan>) {
+        let (Some(first), Some(last)) =
+            (self.words.get(words.start), words.end.checked_sub(1).and_then(|w| self.words.get(w)))
+        else {
+            return;
+        };
+        if first <= last {
+            self.tokens.splice(*first..=*last, tokens);
+            self.words = significant(&self.tokens);
+        }
+    }
+
+    pub(crate) fn with_span(&self, word: usize) -> Option<&TokenWithSpan> {
+        self.words.get(word).map(|index| &self.tokens[*index])
     }
 
     pub(crate) fn token(&self, word: usize) -> Option<&Token> {
