@@ -62,8 +62,9 @@ impl ExprPlanner for Operators {
         access: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        if !access.expr.get_type(schema).is_ok_and(|given| given.is_string()) {
-            return Ok(PlannerResult::Original(access));
+        let given = access.expr.get_type(schema).ok();
+        if !given.as_ref().is_some_and(DataType::is_string) {
+            return Ok(PlannerResult::Original(member(access, given.as_ref())));
         }
         let text = access.expr;
         Ok(PlannerResult::Planned(match access.field_access {
@@ -85,6 +86,21 @@ impl ExprPlanner for Operators {
             }
         }))
     }
+}
+
+/// A field of a STRUCT is found without regard to case.
+fn member(mut access: RawFieldAccessExpr, given: Option<&DataType>) -> RawFieldAccessExpr {
+    if let GetFieldAccess::NamedStructField { name } = &mut access.field_access
+        && let Some(DataType::Struct(fields)) = given
+        && let ScalarValue::Utf8(Some(wanted)) = name
+        && fields.find(wanted).is_none()
+    {
+        let mut alike = fields.iter().filter(|field| field.name().eq_ignore_ascii_case(wanted));
+        if let (Some(field), None) = (alike.next(), alike.next()) {
+            wanted.clone_from(field.name());
+        }
+    }
+    access
 }
 
 fn is_number(given: &DataType) -> bool {

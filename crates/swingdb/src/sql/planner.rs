@@ -116,6 +116,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         forms::turn_tables(self, statement)?;
         forms::name_series(statement);
+        forms::name_members(statement);
         forms::expand_structs(self, statement)?;
         columns::expand(self, statement)?;
         idents::resolve(self, statement)?;

@@ -297,3 +297,26 @@ fn unpivot_makes_rows() {
         assert!(error.contains(expected), "{sql}: {error}");
     }
 }
+
+#[test]
+fn members_of_expressions() {
+    let f = fixture();
+    f.run("CREATE TABLE u (id INT, st STRUCT(a INT, b VARCHAR, inn STRUCT(z INT)))");
+    f.run("INSERT INTO u VALUES (1, {'a': 1, 'b': 'x', 'inn': {'z': 5}}), (2, NULL)");
+    check(
+        &f,
+        &[
+            ("SELECT {'a': 1, 'b': 'x'}.a, ({'a': 1, 'b': 'x'}).b", "1|x"),
+            ("SELECT {'a': {'c': 7}}.a.c, [{'a': 4}][1].a", "7|4"),
+            ("SELECT (st).a, (st).Inn.Z + 1 FROM u ORDER BY id", "1|6 -|-"),
+            ("SELECT (SELECT st FROM u WHERE id = 1).b", "x"),
+            ("SELECT 5 AS a, (st).a FROM u WHERE (st).B = 'x'", "5|1"),
+            ("SELECT (CASE WHEN true THEN st END).A FROM u ORDER BY id", "1 -"),
+            ("SELECT st['A'], max((st).a) FROM u GROUP BY st ORDER BY 1", "1|1 -|-"),
+            ("SELECT id FROM u ORDER BY (st).b NULLS FIRST", "2 1"),
+        ],
+    );
+    assert_eq!(f.run("SELECT (st).a FROM u").schema().field(0).name(), "(st).a");
+    f.error("SELECT (st).nope FROM u");
+    f.error("SELECT (1).a");
+}

@@ -10,6 +10,7 @@
 //! | `PIVOT t ON s USING sum(x)` | [`pivot`]: `sum(x) FILTER (WHERE s = 'a') AS a` for each value |
 //! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
 //! | `SELECT st.*` of a STRUCT | [`struct_star`]: `SELECT st.a AS a, st.b AS b` |
+//! | `(expr).field` | [`members`]: `(expr)['field']` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
@@ -27,6 +28,7 @@
 
 mod from_first;
 mod joins;
+mod members;
 mod pivot;
 mod pivot_tokens;
 mod quantified;
@@ -54,6 +56,7 @@ use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 use crate::sql::write::tokens::Pass;
 
+pub(crate) use members::name_members;
 pub(crate) use series::name_series;
 pub(crate) use struct_star::expand_structs;
 pub(crate) use turned::turn_tables;
