@@ -98,6 +98,11 @@ impl<'a> Planner<'a> {
         Ok(Some(found))
     }
 
+    /// Whether the engine has a function of single rows so named.
+    pub(crate) fn is_scalar(&self, name: &str) -> bool {
+        self.state.scalar_functions().contains_key(name)
+    }
+
     /// Whether the engine has an aggregate function so named.
     pub(crate) fn is_aggregate(&self, name: &str) -> bool {
         self.state.aggregate_functions().contains_key(name)
@@ -117,6 +122,7 @@ impl<'a> Planner<'a> {
         forms::turn_tables(self, statement)?;
         forms::name_series(statement);
         forms::name_members(statement);
+        forms::collect_arrays(self, statement)?;
         forms::expand_structs(self, statement)?;
         columns::expand(self, statement)?;
         idents::resolve(self, statement)?;

@@ -299,6 +299,43 @@ fn unpivot_makes_rows() {
 }
 
 #[test]
+fn queries_as_lists() {
+    let f = tables();
+    f.run("CREATE VIEW v AS SELECT array(SELECT i FROM t ORDER BY i) AS x");
+    f.run("CREATE TABLE c AS SELECT array(SELECT i FROM t WHERE i > 1 ORDER BY i) AS x");
+    f.run("PREPARE p AS SELECT array(SELECT i FROM t WHERE i > ? ORDER BY i)");
+    check(
+        &f,
+        &[
+            ("SELECT array(SELECT i FROM t WHERE i > 0 ORDER BY i DESC)", "[3, 2, 1]"),
+            ("SELECT array(SELECT i FROM t WHERE false)", "[]"),
+            ("SELECT array(SELECT i FROM t ORDER BY i DESC NULLS LAST LIMIT 2)", "[3, 2]"),
+            ("SELECT array(SELECT s FROM t WHERE i > 0 ORDER BY -i)", "[a, b, a]"),
+            ("SELECT array(SELECT s FROM t WHERE i > 0 ORDER BY -i LIMIT 2)", "[a, b]"),
+            ("SELECT array(SELECT DISTINCT s FROM t WHERE i > 0 ORDER BY 1)", "[a, b]"),
+            ("SELECT array(SELECT i AS k FROM t WHERE i > 0 ORDER BY k DESC)", "[3, 2, 1]"),
+            ("SELECT array(SELECT 1 UNION ALL SELECT 2 ORDER BY 1 DESC)", "[2, 1]"),
+            ("SELECT array(SELECT max(i) FROM t)", "[3]"),
+            ("SELECT array(SELECT count(*) FROM t GROUP BY s ORDER BY s)", "[2, 1, 1]"),
+            ("SELECT array(FROM range(3))", "[0, 1, 2]"),
+            ("SELECT array(VALUES (1), (2))", "[1, 2]"),
+            ("SELECT array(SELECT lower(s) FROM t WHERE i = 1)", "[a]"),
+            ("SELECT array(WITH c AS (SELECT 1 AS k) SELECT k FROM c)", "[1]"),
+            ("SELECT array(SELECT array(SELECT 1))", "[[1]]"),
+            (
+                "SELECT i, array(SELECT u.s FROM t u WHERE u.i = t.i + 1) FROM t ORDER BY i",
+                "1|[b] 2|[a] 3|[] -|[]",
+            ),
+            ("SELECT i FROM t WHERE i IN (SELECT unnest(array(SELECT 2)))", "2"),
+            ("SELECT x[2] FROM v", "2"),
+            ("FROM c", "[2, 3]"),
+            ("EXECUTE p(2)", "[3]"),
+        ],
+    );
+    f.error("SELECT array(SELECT i, s FROM t)");
+}
+
+#[test]
 fn members_of_expressions() {
     let f = fixture();
     f.run("CREATE TABLE u (id INT, st STRUCT(a INT, b VARCHAR, inn STRUCT(z INT)))");

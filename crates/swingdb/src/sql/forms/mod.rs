@@ -10,6 +10,7 @@
 //! | `PIVOT t ON s USING sum(x)` | [`pivot`]: `sum(x) FILTER (WHERE s = 'a') AS a` for each value |
 //! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
 //! | `SELECT st.*` of a STRUCT | [`struct_star`]: `SELECT st.a AS a, st.b AS b` |
+//! | `array(SELECT i FROM u)` | [`array_query`]: a subquery of `array_agg(i)` |
 //! | `(expr).field` | [`members`]: `(expr)['field']` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
@@ -26,6 +27,7 @@
 //!
 //! What is refused here is what the engine would otherwise take for something else without a word.
 
+mod array_query;
 mod from_first;
 mod joins;
 mod members;
@@ -56,6 +58,7 @@ use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 use crate::sql::write::tokens::Pass;
 
+pub(crate) use array_query::collect_arrays;
 pub(crate) use members::name_members;
 pub(crate) use series::name_series;
 pub(crate) use struct_star::expand_structs;
