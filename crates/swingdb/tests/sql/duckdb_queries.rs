@@ -336,6 +336,24 @@ fn queries_as_lists() {
 }
 
 #[test]
+fn one_group_of_all_rows() {
+    let f = tables();
+    check(
+        &f,
+        &[
+            ("SELECT count(*) FROM t GROUP BY ()", "4"),
+            ("SELECT 1 FROM t GROUP BY ()", "1"),
+            ("SELECT 1, count(*) FROM t WHERE false GROUP BY ()", "1|0"),
+            ("SELECT sum(i) FROM t GROUP BY () HAVING count(*) > 5", ""),
+            ("SELECT sum(i) FROM t GROUP BY () HAVING count(*) > 3", "6"),
+            ("SELECT s, count(*) FROM t GROUP BY s, () ORDER BY s", "a|2 b|1 -|1"),
+            ("SELECT n FROM (FROM t SELECT max(i) AS n GROUP BY ()) WHERE n > 2", "3"),
+        ],
+    );
+    f.error("SELECT i FROM t GROUP BY ()");
+}
+
+#[test]
 fn members_of_expressions() {
     let f = fixture();
     f.run("CREATE TABLE u (id INT, st STRUCT(a INT, b VARCHAR, inn STRUCT(z INT)))");

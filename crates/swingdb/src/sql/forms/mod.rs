@@ -23,6 +23,7 @@
 //! | `INTERVAL (n) DAY` | the interval that the text `n days` means |
 //! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
 //! | `ORDER BY ALL` | `ORDER BY 1, 2` |
+//! | `GROUP BY ()` | `HAVING count(1) >= 0`: one group, also of no rows |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //!
 //! What is refused here is what the engine would otherwise take for something else without a word.
@@ -45,9 +46,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, LimitClause,
-    ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    Subscript, TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Interval,
+    LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Statement, Subscript, TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
@@ -115,6 +116,11 @@ impl VisitorMut for Rewriter<'_> {
         let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
         let result = fetch(query).and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
         self.keep(result)
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        one_group(select);
+        ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -364,6 +370,21 @@ fn order_by_all(query: &mut Query) {
         let options = *options;
         let by = |column| OrderByExpr { expr: ast::integer(column), options, with_fill: None };
         *kind = OrderByKind::Expressions((1..=columns).map(by).collect());
+    }
+}
+
+/// `GROUP BY ()` is one group, also of no rows, and so a condition on an aggregate is.
+fn one_group(select: &mut Select) {
+    let GroupByExpr::Expressions(by, modifiers) = &mut select.group_by else { return };
+    let before = by.len();
+    by.retain(|expr| !matches!(expr, Expr::Tuple(parts) if parts.is_empty()));
+    if by.len() < before && by.is_empty() && modifiers.is_empty() {
+        let mut count =
+            ast::binary(call("count", [ast::integer(1)]), BinaryOperator::GtEq, ast::integer(0));
+        if let Some(having) = select.having.take() {
+            count = ast::all([count, having]);
+        }
+        select.having = Some(count);
     }
 }
 
