@@ -375,3 +375,29 @@ fn members_of_expressions() {
     f.error("SELECT (st).nope FROM u");
     f.error("SELECT (1).a");
 }
+
+#[test]
+fn lists_made_from_lists() {
+    let f = fixture();
+    f.run("CREATE TABLE l (i INT, l INT[])");
+    f.run("INSERT INTO l VALUES (1, [1, 2, NULL, 3]), (2, []), (3, NULL)");
+    f.run("CREATE VIEW v AS SELECT i, [x * 10 FOR x IN l] AS z FROM l");
+    check(
+        &f,
+        &[
+            ("SELECT [x * 2 FOR x IN [1, 2, 3] IF x > 1]", "[4, 6]"),
+            ("SELECT [x FOR x IN l IF x IS NOT NULL] FROM l ORDER BY i", "[1, 2, 3] [] -"),
+            ("SELECT [x + i FOR x IN l IF x > i] FROM l WHERE i = 1", "[3, 4]"),
+            ("SELECT [[y + 1 FOR y IN x] FOR x IN [[1, 2], [3]]]", "[[2, 3], [4]]"),
+            ("SELECT [x FOR x IN NULL], [x FOR x IN []]", "-|[]"),
+            ("SELECT [upper(x) FOR x IN ['a', 'b'] IF x = 'b'][1]", "B"),
+            (
+                "SELECT [x IN (1, 2) FOR x IN [1, 3]], [x FOR x IN range(3)]",
+                "[true, false]|[0, 1, 2]",
+            ),
+            ("SELECT [(x).k FOR x IN [{'k': 1}, {'k': 2}]]", "[1, 2]"),
+            ("SELECT i FROM l WHERE len([x FOR x IN l IF x > 1]) = 2", "1"),
+            ("FROM v ORDER BY i", "1|[10, 20, -, 30] 2|[] 3|-"),
+        ],
+    );
+}

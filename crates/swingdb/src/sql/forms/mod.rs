@@ -11,6 +11,7 @@
 //! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
 //! | `SELECT st.*` of a STRUCT | [`struct_star`]: `SELECT st.a AS a, st.b AS b` |
 //! | `array(SELECT i FROM u)` | [`array_query`]: a subquery of `array_agg(i)` |
+//! | `[x * 2 FOR x IN l IF x > 1]` | [`comprehension`]: `list_transform(list_filter(...), ...)` |
 //! | `(expr).field` | [`members`]: `(expr)['field']` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
@@ -29,6 +30,7 @@
 //! What is refused here is what the engine would otherwise take for something else without a word.
 
 mod array_query;
+mod comprehension;
 mod from_first;
 mod joins;
 mod members;
@@ -70,6 +72,7 @@ const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 /// Rewrites what the parser does not know into what it does, token by token.
 pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
+    comprehension::rewrite(&mut pass);
     pivot_tokens::rewrite(&mut pass);
     from_first::rewrite(&mut pass);
     pass.finish()
