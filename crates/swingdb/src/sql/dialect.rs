@@ -4,11 +4,13 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::sql::forms::call;
 
 /// The dialect of all statements.
 pub(crate) const DIALECT: SwingDialect = SwingDialect;
@@ -43,13 +45,35 @@ const POWER: u8 = 45;
 /// compares.
 const MEMBER: u8 = 42;
 
+/// The operator of `s GLOB 'a*'`, and the function that it calls.
+const GLOB: &str = "glob";
+
 /// The operator of `a ISNULL`.
 const ISNULL: &str = "isnull";
 
 /// Whether an unquoted word comes next.
 fn is_word(parser: &Parser<'_>, text: &str) -> bool {
-    matches!(&parser.peek_token_ref().token, Token::Word(word)
+    is_unquoted(&parser.peek_token_ref().token, text)
+}
+
+fn is_unquoted(token: &Token, text: &str) -> bool {
+    matches!(token, Token::Word(word)
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
+}
+
+/// Whether the operator GLOB comes next, and NOT before it. Nothing follows a name for a column.
+fn glob(parser: &Parser<'_>) -> Option<bool> {
+    let negated = is_word(parser, "not");
+    let word = usize::from(negated);
+    if !negated && !is_word(parser, GLOB)
+        || negated && !is_unquoted(&parser.peek_nth_token_ref(1).token, GLOB)
+    {
+        return None;
+    }
+    let behind = &parser.peek_nth_token_ref(word + 1).token;
+    let ends = matches!(behind, Token::Comma | Token::RParen | Token::SemiColon | Token::EOF)
+        || is_unquoted(behind, "from");
+    (!ends).then_some(negated)
 }
 
 impl Dialect for SwingDialect {
@@ -73,6 +97,7 @@ impl Dialect for SwingDialect {
         match parser.peek_token_ref().token {
             Token::Caret => Some(Ok(POWER)),
             Token::HashArrow | Token::LongArrow => Some(Ok(MEMBER)),
+            _ if glob(parser).is_some() => Some(Ok(self.prec_value(Precedence::Like))),
             _ if is_word(parser, ISNULL) => Some(Ok(self.prec_value(Precedence::Is))),
             _ => None,
         }
@@ -92,6 +117,16 @@ impl Dialect for SwingDialect {
         if is_word(parser, ISNULL) {
             parser.advance_token();
             return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
+        }
+        if let Some(negated) = glob(parser) {
+            (0..=usize::from(negated)).for_each(|_| parser.advance_token());
+            return Some(parser.parse_subexpr(precedence).map(|pattern| {
+                let found = call(GLOB, [left.clone(), pattern]);
+                match negated {
+                    true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
+                    false => found,
+                }
+            }));
         }
         let negated = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
         if !negated && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
@@ -198,6 +233,7 @@ mod tests {
             "ALTER TABLE t ALTER COLUMN a TYPE INT USING a + 1",
             "SELECT list_transform([1], x -> x + 1), list_filter([1], lambda x: x > 0)",
             "SELECT 1_000 FROM t ORDER BY ALL DESC",
+            "SELECT s GLOB 'a*' AND s NOT GLOB 'b', s glob, glob FROM t",
             "SELECT a NOTNULL, a + 1 ISNULL AND b, a AS isnull FROM t",
         ] {
             assert!(Parser::parse_sql(&DIALECT, sql).is_ok(), "{sql}");

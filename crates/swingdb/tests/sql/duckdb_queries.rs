@@ -401,3 +401,20 @@ fn lists_made_from_lists() {
         ],
     );
 }
+
+#[test]
+fn glob_is_an_operator() {
+    let f = tables();
+    check(
+        &f,
+        &[
+            ("SELECT 'name1' GLOB 'name*', 'xname' GLOB 'name*', NULL GLOB 'a'", "true|false|-"),
+            ("SELECT 'ab' GLOB 'a[bc]', 'ab' GLOB 'a[!b]', 'AB' GLOB 'a?'", "true|false|false"),
+            ("SELECT 'a.b' GLOB 'a.b', 'axb' GLOB 'a.b', ']' GLOB '[]]'", "true|false|true"),
+            ("SELECT 'a' GLOB '', '' GLOB '*'", "false|true"),
+            ("SELECT 'a' || 'b' GLOB 'a*' AND true, NOT 'a' GLOB 'a'", "true|false"),
+            ("SELECT i FROM t WHERE s NOT GLOB 'a*' OR s GLOB '[c-z]'", "2"),
+            ("SELECT i glob FROM t WHERE i = 1", "1"),
+        ],
+    );
+}

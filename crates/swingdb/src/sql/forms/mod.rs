@@ -339,7 +339,7 @@ fn cast(expr: Expr, data_type: DataType) -> Expr {
 }
 
 /// `name(args)`.
-fn call(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
+pub(crate) fn call(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
     let arg = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),
