@@ -9,8 +9,8 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::common::TableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    DescribeAlias, Ident, ObjectName, ShowCreateObject, ShowStatementIn, ShowStatementOptions,
-    Statement,
+    DescribeAlias, Ident, ObjectName, Query, ShowCreateObject, ShowStatementIn,
+    ShowStatementOptions, Statement,
 };
 
 use swing::AreaInfo;
@@ -22,7 +22,7 @@ use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::type_names::sql_name;
 use crate::sql::view::{Found, View};
-use crate::sql::{settings, show_create, statement};
+use crate::sql::{forms, settings, show_create, statement};
 use crate::store::Constraint;
 
 /// Runs `statement` when it is one of those that tell what is there.
@@ -293,6 +293,23 @@ pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<Que
     let engine = session.engine()?;
     let reference = object_name_to_table_reference(name.clone(), false)?;
     let schema = Planner::new(&view, &engine).provider(&reference)?.schema();
+    summarize_columns(session, &schema, &name.to_string())
+}
+
+/// The same of the columns of a query, which is run for each of them.
+pub(crate) fn summarize_query(session: &Arc<Session>, query: Query) -> Result<QueryResult> {
+    let mut statement = Statement::Query(Box::new(query));
+    let view = session.view()?;
+    let engine = session.engine()?;
+    let planner = Planner::of_session(session, &view, &engine);
+    forms::turn_tables(&planner, &mut statement)?;
+    let relation = format!("({statement})");
+    planner.prepare(&mut statement)?;
+    let schema = engine.optimize(&planner.plan(statement, &Params::default())?)?;
+    summarize_columns(session, schema.schema().as_arrow(), &relation)
+}
+
+fn summarize_columns(session: &Session, schema: &Schema, relation: &str) -> Result<QueryResult> {
     let mut parts = Vec::new();
     for (position, field) in schema.fields().iter().enumerate() {
         let column = format!("\"{}\"", field.name().replace('"', "\"\""));
@@ -316,7 +333,7 @@ pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<Que
             "SELECT {position} AS position, '{text}' AS column_name, '{kind}' AS column_type, \
              {} AS \"min\", {} AS \"max\", \
              {distinct} AS approx_unique, {average} AS \"avg\", count(*) AS \"count\", \
-             count(*) - count({column}) AS \"nulls\" FROM {name}",
+             count(*) - count({column}) AS \"nulls\" FROM {relation}",
             bound("min"),
             bound("max"),
         ));

@@ -15,7 +15,7 @@ use datafusion::sql::parser::{
     Statement as DfStatement,
 };
 use datafusion::sql::resolve::resolve_table_references;
-use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
+use datafusion::sql::sqlparser::ast::{ObjectName, Query, Statement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::database::Database;
@@ -61,6 +61,8 @@ pub(crate) enum Own {
     ShowSnapshots,
     /// `SUMMARIZE table`.
     Summarize { name: ObjectName },
+    /// `SUMMARIZE SELECT ...`.
+    SummarizeQuery { query: Box<Query> },
 }
 
 /// Runs all statements of `sql`; the result of the last.
@@ -212,6 +214,12 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     }
     if next_word(parser, 0, "summarize") {
         skip(parser, 1);
+        let begins = ["select", "with", "from", "values"];
+        let bracket = parser.parser.peek_token_ref().token == Token::LParen;
+        if bracket || begins.iter().any(|word| next_word(parser, 0, word)) {
+            let query = parser.parser.parse_query().map_err(parser_error)?;
+            return Ok(Some(Own::SummarizeQuery { query }));
+        }
         let name = parser.parser.parse_object_name(true).map_err(parser_error)?;
         return Ok(Some(Own::Summarize { name }));
     }
@@ -377,6 +385,7 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
         }
         Own::ShowSnapshots => show::snapshots(session),
         Own::Summarize { name } => show::summarize(session, &name),
+        Own::SummarizeQuery { query } => show::summarize_query(session, *query),
     }
 }
 

@@ -403,6 +403,23 @@ fn lists_made_from_lists() {
 }
 
 #[test]
+fn queries_are_summarized() {
+    let f = tables();
+    for sql in [
+        "SUMMARIZE SELECT i, s FROM t WHERE i > 1",
+        "SUMMARIZE FROM t WHERE i > 1",
+        "SUMMARIZE (FROM t WHERE i > 1)",
+        "SUMMARIZE WITH c AS (FROM t WHERE i > 1) SELECT * FROM c",
+    ] {
+        let expected = ["i|INTEGER|2|3|2|2.5|2|0", "s|VARCHAR|a|b|2|-|2|0"];
+        assert_eq!(f.rows(sql), expected, "{sql}");
+    }
+    let turned = f.rows("SUMMARIZE PIVOT t ON s USING sum(i) GROUP BY i");
+    assert_eq!(turned.len(), 3);
+    f.error("SUMMARIZE SELECT nothing FROM t");
+}
+
+#[test]
 fn glob_is_an_operator() {
     let f = tables();
     check(
