@@ -167,7 +167,7 @@ impl OfTexts {
                 Ok::<_, DataFusionError>(strsim::jaro_winkler(a, b))
             }),
             Kind::Glob => each!(a, b, BooleanBuilder::new(), |a: &str, b: &str| {
-                patterns.of(name, b, of_shell).map(|pattern| pattern.is_match(a))
+                patterns.of(name, b, shell_pattern).map(|pattern| pattern.is_match(a))
             }),
             Kind::UrlEncode => each!(a, b, StringViewBuilder::new(), |a: &str, _: &str| {
                 Ok::<_, DataFusionError>(url_encoded(a))
@@ -198,7 +198,7 @@ impl OfTexts {
                 made.append_null();
                 continue;
             }
-            let pattern = patterns.of(self.name, pattern, str::to_owned)?;
+            let pattern = patterns.of(self.name, pattern, Regex::new)?;
             if self.kind == Kind::Split {
                 pattern.split(text).for_each(|piece| made.values().append_value(piece));
             } else {
@@ -229,9 +229,14 @@ struct Patterns {
 }
 
 impl Patterns {
-    fn of(&mut self, name: &str, text: &str, written: fn(&str) -> String) -> Result<&Regex> {
+    fn of(
+        &mut self,
+        name: &str,
+        text: &str,
+        compile: fn(&str) -> std::result::Result<Regex, regex::Error>,
+    ) -> Result<&Regex> {
         if self.last.as_ref().is_none_or(|(known, _)| known != text) {
-            let pattern = Regex::new(&written(text))
+            let pattern = compile(text)
                 .map_err(|error| exec_datafusion_err!("{name}: {text:?} is no pattern: {error}"))?;
             self.last = Some((text.to_owned(), pattern));
         }
@@ -240,6 +245,12 @@ impl Patterns {
             None => exec_err!("{name}: no pattern"),
         }
     }
+}
+
+/// What matches as a pattern of the shell does: nothing, where a bracket is not closed.
+fn shell_pattern(pattern: &str) -> std::result::Result<Regex, regex::Error> {
+    const NOTHING: &str = r"[^\s\S]";
+    Regex::new(&of_shell(pattern)).or_else(|_| Regex::new(NOTHING))
 }
 
 /// A regular expression for a pattern of the shell: `*`, `?`, `[a-z]`, `[!a-z]`, `\*`.
