@@ -37,8 +37,9 @@ impl VisitorMut for Namer {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
-            for access in access_chain {
+        if let Expr::CompoundFieldAccess { root, access_chain } = expr {
+            let names = names_before(root, access_chain);
+            for access in access_chain.iter_mut().skip(names) {
                 if let AccessExpr::Dot(Expr::Identifier(name)) = access {
                     let index = text(&name.value);
                     *access = AccessExpr::Subscript(Subscript::Index { index });
@@ -49,10 +50,22 @@ impl VisitorMut for Namer {
     }
 }
 
+/// How many names after the first may be those of a table and its column, as in `t.l[1]`.
+fn names_before(root: &Expr, chain: &[AccessExpr]) -> usize {
+    match root {
+        Expr::Identifier(_) => chain.iter().take_while(|access| is_name(access)).count(),
+        _ => 0,
+    }
+}
+
+fn is_name(access: &AccessExpr) -> bool {
+    matches!(access, AccessExpr::Dot(Expr::Identifier(_)))
+}
+
 fn is_member(expr: &Expr) -> bool {
     match expr {
-        Expr::CompoundFieldAccess { access_chain, .. } => {
-            access_chain.iter().any(|access| matches!(access, AccessExpr::Dot(Expr::Identifier(_))))
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            access_chain.iter().skip(names_before(root, access_chain)).any(is_name)
         }
         _ => false,
     }
@@ -71,6 +84,7 @@ mod tests {
             ("SELECT (s).a.b FROM t", "SELECT (s)['a']['b'] AS \"(s).a.b\" FROM t"),
             ("SELECT f(x).a + 1, l[1].b AS b", "SELECT f(x)['a'] + 1, l[1]['b'] AS b"),
             ("SELECT s.a FROM t", "SELECT s.a FROM t"),
+            ("SELECT t.l[1], t.b['c'].d AS d", "SELECT t.l[1], t.b['c']['d'] AS d"),
         ] {
             let mut statements = Parser::parse_sql(&DIALECT, given).unwrap();
             name_members(&mut statements[0]);
