@@ -37,13 +37,18 @@ pub(crate) fn expand(planner: &Planner<'_>, statement: &mut Statement) -> Result
     if !found {
         return Ok(());
     }
-    let mut expander = Expander { planner, around: Withs::default(), failed: None };
-    // Breaks only with an error, which the expander keeps.
-    let _ = walk_mut(statement, &mut expander);
-    match expander.failed {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    each_select(statement, &mut |around, select| Expander { planner, around }.expand(select))
+}
+
+/// Calls `work` for each SELECT of a statement, outer ones first, with the WITH clauses around it.
+pub(crate) fn each_select(
+    statement: &mut Statement,
+    work: &mut dyn FnMut(&Withs, &mut Select) -> Result<()>,
+) -> Result<()> {
+    let mut selects = Selects { work, around: Withs::default(), failed: None };
+    // Breaks only with an error, which the walk keeps.
+    let _ = walk_mut(statement, &mut selects);
+    selects.failed.map_or(Ok(()), Err)
 }
 
 /// The argument of a COLUMNS.
@@ -60,13 +65,13 @@ fn argument(expr: &Expr) -> Option<&Function> {
     }
 }
 
-struct Expander<'a> {
-    planner: &'a Planner<'a>,
+struct Selects<'a> {
+    work: &'a mut dyn FnMut(&Withs, &mut Select) -> Result<()>,
     around: Withs,
     failed: Option<Error>,
 }
 
-impl VisitorMut for Expander<'_> {
+impl VisitorMut for Selects<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -80,7 +85,7 @@ impl VisitorMut for Expander<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        match self.expand(select) {
+        match (self.work)(&self.around, select) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 self.failed = Some(error);
@@ -88,6 +93,11 @@ impl VisitorMut for Expander<'_> {
             }
         }
     }
+}
+
+struct Expander<'a> {
+    planner: &'a Planner<'a>,
+    around: &'a Withs,
 }
 
 impl Expander<'_> {
@@ -187,7 +197,7 @@ impl Expander<'_> {
     }
 
     fn columns(&self, item: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {
-        let columns = columns_of(self.planner, &self.around, item, from)?;
+        let columns = columns_of(self.planner, self.around, item, from)?;
         Ok(columns.into_iter().map(|(column, _)| column).collect())
     }
 }

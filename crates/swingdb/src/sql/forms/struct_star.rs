@@ -7,84 +7,45 @@ use std::ops::ControlFlow;
 use arrow::datatypes::{DataType, Fields};
 use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, ObjectName, Query, Select, SelectItem,
+    ExcludeSelectItem, Expr, Ident, ObjectName, Select, SelectItem,
     SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Visit, Visitor,
-    VisitorMut, WildcardAdditionalOptions,
+    WildcardAdditionalOptions,
 };
 
 use crate::error::{Error, Result};
-use crate::sql::columns::{Columns, Withs, all_of, reference};
+use crate::sql::columns::{Columns, Withs, all_of, each_select, reference};
 use crate::sql::planner::Planner;
-use crate::sql::visit::walk_mut;
+use crate::sql::rewrites::name_of;
 use crate::sql::write::ast;
 
 /// Puts the fields for every `column.*` of a statement.
 pub(crate) fn expand_structs(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
-    let mut expander = Expander { planner, around: Withs::default(), failed: None };
-    // Breaks only with an error, which the expander keeps.
-    let _ = walk_mut(statement, &mut expander);
-    expander.failed.map_or(Ok(()), Err)
+    each_select(statement, &mut |around, select| expand(planner, around, select))
 }
 
-struct Expander<'a> {
-    planner: &'a Planner<'a>,
-    around: Withs,
-    failed: Option<Error>,
-}
-
-impl VisitorMut for Expander<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.around.enter(query);
-        ControlFlow::Continue(())
+fn expand(planner: &Planner<'_>, around: &Withs, select: &mut Select) -> Result<()> {
+    if !select.projection.iter().any(|item| star(item).is_some()) {
+        return Ok(());
     }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.around.leave();
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        match self.expand(select) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.failed = Some(error);
-                ControlFlow::Break(())
+    let relations = names(&select.from);
+    let mut columns: Option<Columns> = None;
+    let mut projection = Vec::with_capacity(select.projection.len());
+    for item in std::mem::take(&mut select.projection) {
+        let fields = match star(&item) {
+            Some((path, options)) if !is_relation(&path, &relations) => {
+                // What cannot be planned is an error of the whole statement.
+                let all = || all_of(planner, around, &select.from).unwrap_or_default();
+                fields(&path, options, columns.get_or_insert_with(all))?
             }
+            _ => None,
+        };
+        match fields {
+            Some(fields) => projection.extend(fields),
+            None => projection.push(item),
         }
     }
-}
-
-impl Expander<'_> {
-    fn expand(&self, select: &mut Select) -> Result<()> {
-        let is_open = |item: &SelectItem| star(item).is_some();
-        if !select.projection.iter().any(is_open) {
-            return Ok(());
-        }
-        let relations = names(&select.from);
-        let mut columns: Option<Columns> = None;
-        let mut projection = Vec::with_capacity(select.projection.len());
-        for item in std::mem::take(&mut select.projection) {
-            let fields = match star(&item) {
-                Some((path, options)) if !is_relation(&path, &relations) => {
-                    if columns.is_none() {
-                        // What cannot be planned is an error of the whole statement.
-                        let all = all_of(self.planner, &self.around, &select.from);
-                        columns = Some(all.unwrap_or_default());
-                    }
-                    fields(&path, options, columns.get_or_insert_default())?
-                }
-                _ => None,
-            };
-            match fields {
-                Some(fields) => projection.extend(fields),
-                None => projection.push(item),
-            }
-        }
-        select.projection = projection;
-        Ok(())
-    }
+    select.projection = projection;
+    Ok(())
 }
 
 /// The path before the star of `a.b.*`.
@@ -107,20 +68,7 @@ fn names(from: &[TableWithJoins]) -> Vec<String> {
     impl Visitor for Names {
         type Break = ();
         fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-            let alias = match factor {
-                TableFactor::Table { alias, name, .. } if alias.is_none() => {
-                    self.0.extend(name.0.last().and_then(|part| part.as_ident()).map(lower));
-                    &None
-                }
-                TableFactor::Table { alias, .. }
-                | TableFactor::Derived { alias, .. }
-                | TableFactor::TableFunction { alias, .. }
-                | TableFactor::Function { alias, .. }
-                | TableFactor::UNNEST { alias, .. }
-                | TableFactor::NestedJoin { alias, .. } => alias,
-                _ => &None,
-            };
-            self.0.extend(alias.as_ref().map(|alias| lower(&alias.name)));
+            self.0.extend(name_of(factor).map(lower));
             ControlFlow::Continue(())
         }
     }

@@ -8,7 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime};
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -58,8 +58,7 @@ impl ScalarUDFImpl for Between {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let whole = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if whole { 1 } else { args.number_rows };
+        let rows = super::rows_of(&args);
         let [later, earlier] = args.args.as_slice() else {
             return exec_err!("{} takes two timestamps", self.name);
         };
@@ -77,10 +76,7 @@ impl ScalarUDFImpl for Between {
                 Arc::new(made.finish())
             }
         };
-        Ok(match whole {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
-            false => ColumnarValue::Array(made),
-        })
+        super::as_given(&args, made)
     }
 }
 

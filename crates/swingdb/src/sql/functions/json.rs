@@ -98,20 +98,16 @@ impl ScalarUDFImpl for Json {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let whole = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let path = match args.args.get(1) {
             None => Paths::One(Some(Vec::new())),
             Some(ColumnarValue::Scalar(value)) => Paths::One(constant_path(value)?),
             Some(ColumnarValue::Array(array)) => Paths::Each(path_texts(array)?),
         };
-        let rows = if whole { 1 } else { args.number_rows };
+        let rows = super::rows_of(&args);
         let Some(json) = args.args.first() else { return plan_err!("{} takes JSON", self.name) };
         let json = cast(&json.to_array(rows)?, &DataType::Utf8View)?;
         let found = self.rows(json.as_string_view(), &path)?;
-        Ok(match whole {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?),
-            false => ColumnarValue::Array(found),
-        })
+        super::as_given(&args, found)
     }
 }
 

@@ -109,11 +109,9 @@ impl ScalarUDFImpl for OfElements {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [list] = args.args.as_slice() else { return plan_err!("{} takes a list", self.name) };
-        let whole = matches!(list, ColumnarValue::Scalar(_));
-        let rows = if whole { 1 } else { args.number_rows };
         let taken = self.taken(&list.data_type())?;
         let of = DataType::List(Arc::new(Field::new_list_field(taken.data_type().clone(), true)));
-        let lists: ArrayRef = cast(&list.to_array(rows)?, &of)?;
+        let lists: ArrayRef = cast(&list.to_array(super::rows_of(&args))?, &of)?;
         let expression = self.expression(&taken)?;
         let nothing = ScalarValue::try_new_null(args.return_type())?;
         let one = |list: Option<ArrayRef>| match list {
@@ -125,13 +123,10 @@ impl ScalarUDFImpl for OfElements {
             _ => Ok(nothing.clone()),
         };
         let found = lists.as_list::<i32>().iter().map(one).collect::<Result<Vec<_>>>()?;
-        match <[ScalarValue; 1]>::try_from(found) {
-            Ok([one]) if whole => Ok(ColumnarValue::Scalar(one)),
-            Ok(one) => Ok(ColumnarValue::Array(ScalarValue::iter_to_array(one)?)),
-            Err(all) if all.is_empty() => {
-                Ok(ColumnarValue::Array(arrow::array::new_empty_array(args.return_type())))
-            }
-            Err(all) => Ok(ColumnarValue::Array(ScalarValue::iter_to_array(all)?)),
-        }
+        let found = match found.is_empty() {
+            true => arrow::array::new_empty_array(args.return_type()),
+            false => ScalarValue::iter_to_array(found)?,
+        };
+        super::as_given(&args, found)
     }
 }

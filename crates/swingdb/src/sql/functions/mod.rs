@@ -20,7 +20,9 @@ mod texts;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use arrow::array::ArrayRef;
+use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::logical_expr::{AggregateUDF, ColumnarValue, ScalarFunctionArgs, ScalarUDF};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value, ValueWithSpan,
     VisitMut, VisitorMut,
@@ -39,6 +41,23 @@ pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = 
     let of_values = numbers::functions().chain(format::functions());
     let all = json::functions().chain(texts::functions()).chain(of_values);
     all.chain(age::functions()).chain(lists::functions(aggregates))
+}
+
+/// For how many rows a function computes: one, where all arguments are constants.
+fn rows_of(args: &ScalarFunctionArgs) -> usize {
+    if is_constant(args) { 1 } else { args.number_rows }
+}
+
+fn is_constant(args: &ScalarFunctionArgs) -> bool {
+    args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
+}
+
+/// What a function has [computed](rows_of): a constant of constants, else a column.
+fn as_given(args: &ScalarFunctionArgs, found: ArrayRef) -> DfResult<ColumnarValue> {
+    Ok(match is_constant(args) {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?),
+        false => ColumnarValue::Array(found),
+    })
 }
 
 /// Aggregates that the engine lacks.

@@ -102,8 +102,7 @@ impl ScalarUDFImpl for OfTexts {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let whole = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if whole { 1 } else { args.number_rows };
+        let rows = super::rows_of(&args);
         let column = |at: usize, of: &DataType| -> Result<ArrayRef> {
             match args.args.get(at) {
                 Some(arg) => Ok(cast(&arg.to_array(rows)?, of)?),
@@ -114,10 +113,7 @@ impl ScalarUDFImpl for OfTexts {
         let (first, second) = (first.as_string_view(), second.as_string_view());
         let groups = column(2, &DataType::Int64)?;
         let found = self.rows(first, second, &groups)?;
-        Ok(match whole {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?),
-            false => ColumnarValue::Array(found),
-        })
+        super::as_given(&args, found)
     }
 }
 

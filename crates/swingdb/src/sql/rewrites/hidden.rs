@@ -236,7 +236,7 @@ fn factor(relation: &mut TableFactor, found: &mut dyn FnMut(&mut TableFactor)) {
 }
 
 /// The name that qualifies the columns of a relation.
-fn name_of(factor: &TableFactor) -> Option<&Ident> {
+pub(crate) fn name_of(factor: &TableFactor) -> Option<&Ident> {
     match factor {
         TableFactor::Table { alias: Some(alias), .. }
         | TableFactor::Derived { alias: Some(alias), .. }

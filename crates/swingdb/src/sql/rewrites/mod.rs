@@ -19,7 +19,7 @@ pub(crate) use casts::tell_apart;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-pub(crate) use hidden::show_hidden;
+pub(crate) use hidden::{name_of, show_hidden};
 
 use crate::sql::plans::rewrite_parts;
 pub(crate) use order_all::order_by_all;
