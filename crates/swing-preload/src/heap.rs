@@ -202,7 +202,8 @@ extern "C" fn end() {
 }
 
 /// Registers the handlers of forks: before a fork the program's run, then the heap is paused, the
-/// area frozen, and jemalloc locked; and after it the other way round. So jemalloc's come first.
+/// area frozen and closed to stores, and jemalloc locked; and after it the other way round. So
+/// jemalloc's come first.
 pub(crate) fn handle_forks() -> bool {
     static DONE: OnceLock<bool> = OnceLock::new();
     let register = || {
@@ -218,6 +219,7 @@ extern "C" fn before_fork() {
     outside(|| {
         // SAFETY: as in `with`.
         if let Some(heap) = unsafe { HEAP.load(Ordering::SeqCst).as_ref() } {
+            calls::lock_files();
             let pause = Box::into_raw(Box::new(heap.pause()));
             let before = PAUSE.swap(pause, Ordering::SeqCst);
             strict_assert!(before.is_null(), "one thread forks at a time");
@@ -232,7 +234,12 @@ fn take_pause() -> Option<Box<MallocPause<'static>>> {
 }
 
 extern "C" fn in_parent() {
-    outside(|| drop(take_pause()));
+    outside(|| {
+        if let Some(pause) = take_pause() {
+            drop(pause);
+            calls::unlock_files();
+        }
+    });
 }
 
 extern "C" fn in_child() {
@@ -241,6 +248,9 @@ extern "C" fn in_child() {
     strict_assert!(heap.is_null() == pause.is_none(), "the child's heap is whole, if it has one");
     strict_assert!(heap.is_null() || heap == ANY.load(Ordering::SeqCst), "there is one heap");
     calls::in_child();
+    if pause.is_some() {
+        calls::unlock_files_in_child();
+    }
     // Nobody waits for it here; its locks stay as they are.
     std::mem::forget(pause);
 }

@@ -248,14 +248,24 @@ fn a_child_that_is_forked_at_once_allocates() {
     });
 }
 
-#[test]
-fn children_end_whatever_other_threads_were_about() {
+fn its_children_end(source: &str) {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let programs = tempfile::tempdir().unwrap();
-    let Some(program) = common::built("forking.c", programs.path()) else { return };
+    let Some(program) = common::built(source, programs.path()) else { return };
     let said = ended(common::start(home.path(), program.to_str().unwrap()));
     assert_eq!(said, ("all have ended\n".to_owned(), Some(0)));
     assert_eq!(left(home.path()), [""; 0]);
+}
+
+#[test]
+fn children_end_whatever_other_threads_were_about() {
+    its_children_end("forking.c");
+}
+
+/// The C library allocates under the locks of files, which a fork waits for.
+#[test]
+fn a_process_forks_while_threads_use_its_files() {
+    its_children_end("lines.c");
 }
 
 #[test]

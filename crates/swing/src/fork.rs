@@ -16,7 +16,9 @@
 //!   their lease is shared by both.
 //!
 //! A *tracked* area ([`crate::tracked`]) can always be frozen, whoever is storing: its children
-//! read and write the state of the fork as private memory of their own.
+//! read and write the state of the fork as private memory of their own. Other threads' stores wait
+//! from then until there is a child (the area's gate), so that what it gets of the area
+//! and of all other memory is one moment.
 //!
 //! **Handlers of the program** that were registered before ours run in the child before them. When
 //! one stores into a tracked area, the trap does first what is done in a child ([`enter_child`]).
@@ -84,7 +86,8 @@ struct Held {
 ///
 /// They hold areas and what they are made of while the process forks. What was registered before
 /// them runs in that time, where it must not make, close or publish an area, nor wait for a thread
-/// that does: whoever calls this at the very start of a program is free of that.
+/// that does (for one that stores into a tracked area it waits a tenth of a second): whoever calls
+/// this at the very start of a program is free of that.
 pub fn handle_forks() {
     HANDLERS.call_once(|| {
         // SAFETY: the handlers are functions of this library, which is never unloaded while areas
@@ -139,6 +142,9 @@ extern "C" fn in_parent() {
     let fork = unsafe { (*IN_FORK.0.get()).take() };
     for held in fork.iter().flat_map(|f| &f.areas) {
         held.core.sessions.freezing.store(false, Ordering::SeqCst);
+        if let Some(tracked) = held.core.tracked.get() {
+            tracked.gate.end_fork();
+        }
     }
     // Closes this process's descriptors of the leases, and unlocks.
     drop(fork);
@@ -268,6 +274,10 @@ pub(crate) fn look_after_views() -> bool {
 impl Core {
     /// A lease on what the child will see, as far as it can be had.
     fn lease_for_child(&self, state: &mut State) -> Option<Lease> {
+        if let Some(tracked) = self.tracked.get() {
+            tracked.gate.begin_fork();
+            self.absorb(state);
+        }
         if state.runs.count() == 0 {
             return None;
         }

@@ -3,6 +3,7 @@
 #[macro_use]
 mod common;
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -187,13 +188,13 @@ fn forks_from_a_busy_process_do_not_hang() {
     let _alone = alone();
     let h = home();
     let area = h.ns.create_unnamed(&options()).unwrap();
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for t in 0..2u64 {
             let (area, stop) = (&area, &stop);
             scope.spawn(move || {
                 let mut i = 0;
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     let at = data_at(t * 16 + i % 16);
                     area.make_writable(range(at, DATA), WriteIntent::Overwrite).unwrap();
                     area.discard(AreaOffset(at)..AreaOffset(at + DATA)).unwrap();
@@ -205,7 +206,7 @@ fn forks_from_a_busy_process_do_not_hang() {
             let finish = in_child(|| i32::from(!all_refused(&area)));
             assert_eq!(finish(), 0);
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -217,13 +218,13 @@ fn announced_stores_are_never_trapped_by_a_fork() {
     let area = h.ns.create_unnamed(&options()).unwrap();
     fill(&area, 0, 4 * SMALL, 1);
     drop(area.write_session());
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for t in 0..2u64 {
             let (area, stop) = (&area, &stop);
             scope.spawn(move || {
                 let mut n = 0;
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     let _storing = area.storing();
                     fill(area, t * SMALL, 64, n);
                     n = n.wrapping_add(1);
@@ -239,7 +240,53 @@ fn announced_stores_are_never_trapped_by_a_fork() {
             });
             assert_eq!(finish(), 0);
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A child's memory is one moment, the area's and all other: a thread stores into the area and then
+/// says so elsewhere, so what the child is told of is there, and at most one store more.
+fn a_fork_is_one_moment() {
+    const SLOTS: u64 = 12;
+    let _alone = alone();
+    let h = home();
+    let area = h.ns.create_unnamed(&options()).unwrap();
+    area.track().unwrap();
+    let stop = AtomicBool::new(false);
+    let done = [const { AtomicU64::new(0) }; 2];
+    let at = |thread: usize, n: u64| {
+        let (slot, byte) = (n % SLOTS, thread as u64 * 8);
+        if slot.is_multiple_of(2) { data_at(slot / 2) + byte } else { slot / 2 * SMALL + byte }
+    };
+    let newest = |thread: usize| {
+        // Touched by nobody before its first store.
+        let slots = 1..=SLOTS.min(done[thread].load(Ordering::SeqCst) + 1);
+        slots.map(|n| load(&area, at(thread, n))).max().unwrap_or(0)
+    };
+    std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
+        for thread in 0..2 {
+            let (area, stop, done) = (&area, &stop, &done[thread]);
+            scope.spawn(move || {
+                for n in 1.. {
+                    store(area, at(thread, n), n);
+                    done.store(n, Ordering::SeqCst);
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                }
+            });
+        }
+        for round in 0..300 {
+            let finish = in_child(|| {
+                let is_one = |thread: usize| {
+                    let told = done[thread].load(Ordering::SeqCst);
+                    (told..=told + 1).contains(&newest(thread))
+                };
+                i32::from(!is_one(0)) + 2 * i32::from(!is_one(1))
+            });
+            assert_eq!(finish(), 0, "round {round}");
+        }
     });
 }
 
@@ -273,5 +320,6 @@ over_both_back_ends! {
     a_child_may_use_snapshots_and_derive_its_own_area,
     forks_from_a_busy_process_do_not_hang,
     announced_stores_are_never_trapped_by_a_fork,
+    a_fork_is_one_moment,
     spawning_another_program_leaves_no_locks_in_it,
 }

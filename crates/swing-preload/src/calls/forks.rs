@@ -1,6 +1,12 @@
-//! Handlers of forks that the program registers: the heap's are to come first, so that before a
-//! fork the program's run while there is a heap, and after it when there is one again. Libraries of
-//! the program may begin before this one does.
+//! What forks need of the C library.
+//!
+//! **Handlers** that the program registers: the heap's are to come first, so that before a fork the
+//! program's run while there is a heap, and after it when there is one again. Libraries of the
+//! program may begin before this one does.
+//!
+//! **The list of open files**, which lie in the heap: a fork locks it after all handlers have run.
+//! Whoever has it then and stores into a file would wait for the fork, which waits for the list. So
+//! it is locked before the heap is; the lock may be taken again by the thread that has it.
 
 use libc::{c_int, c_void};
 
@@ -32,4 +38,28 @@ pub unsafe extern "C-unwind" fn __register_atfork(
     }
     // SAFETY: the caller's promise.
     unsafe { next(before, in_parent, in_child, library) }
+}
+
+unsafe extern "C" {
+    fn _IO_list_lock();
+    fn _IO_list_unlock();
+    fn _IO_list_resetlock();
+}
+
+/// Nobody opens or closes a file from here on.
+pub(crate) fn lock_files() {
+    // SAFETY: to be ended by one of the two below, in the same thread.
+    unsafe { _IO_list_lock() };
+}
+
+/// After a fork, in the parent.
+pub(crate) fn unlock_files() {
+    // SAFETY: `lock_files` came before.
+    unsafe { _IO_list_unlock() };
+}
+
+/// After a fork, in the child, which has one thread only.
+pub(crate) fn unlock_files_in_child() {
+    // SAFETY: nobody else is there to have it.
+    unsafe { _IO_list_resetlock() };
 }

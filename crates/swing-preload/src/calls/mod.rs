@@ -23,6 +23,7 @@ mod signals;
 mod threads;
 mod waits;
 
+pub(crate) use forks::{lock_files, unlock_files, unlock_files_in_child};
 pub(crate) use threads::{in_child, on_other_stack};
 
 /// When the heap is there.

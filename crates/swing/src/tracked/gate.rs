@@ -7,21 +7,33 @@
 //!
 //! Threads inside wait for nothing, so closing always ends. Whoever closes runs no handler of the
 //! program meanwhile, which might want to get inside. Only futex calls: usable in a signal handler.
+//!
+//! **Fork.** From the moment that the child shall see until there is a child the gate lets only the
+//! forking thread in: no thread can do anything else that shows, in other memory, that it has
+//! stored since. In this time the C library and older handlers of forks run, and take locks; a
+//! thread that is kept outside may hold one. So those that wait look whether the forking thread
+//! gets on, and open the gate if it does not.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::sys::futex;
 use crate::sys::quiet::Quiet;
+use crate::sys::{futex, process};
 
 /// Bit of [`Gate::word`]: a [`crate::HoldGuard`] lives.
 const HELD: u32 = 1;
+/// Bit of [`Gate::word`]: the process forks.
+const FORKING: u32 = 2;
 /// Added to [`Gate::word`] by each who freezes.
-const CLOSER: u32 = 2;
+const CLOSER: u32 = 4;
 /// Looks before sleeping, while others leave.
 const SPINS: u32 = 200;
 /// The longest sleep between two looks.
 const NAP: Duration = Duration::from_millis(1);
+/// How often a thread that waits for a fork looks at the forking thread, and how long it sleeps in
+/// between; after so many looks at which that had used no processor it waits for somebody.
+const FORK_LOOKS: u32 = 10;
+const FORK_NAP: Duration = Duration::from_millis(10);
 
 /// See the module documentation.
 #[derive(Debug, Default)]
@@ -32,6 +44,8 @@ pub(crate) struct Gate {
     holder: AtomicI32,
     /// 1 while somebody holds or is about to: holders come one after the other.
     holding: AtomicU32,
+    /// The thread that forks; its own stores go on.
+    forker: AtomicI32,
     /// Threads that sleep, or are about to, until the word changes.
     outside: AtomicU32,
 }
@@ -62,12 +76,21 @@ impl Gate {
     fn try_enter(&self) -> Result<(), u32> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         let word = self.word.load(Ordering::SeqCst);
-        let mine = word == HELD && self.holder.load(Ordering::SeqCst) == thread_id();
-        if word == 0 || mine {
+        if word == 0 || (word < CLOSER && self.is_mine(word)) {
             return Ok(());
         }
         self.leave();
         Err(word)
+    }
+
+    /// Whether nobody but the calling thread holds stores off.
+    fn is_mine(&self, word: u32) -> bool {
+        if word & (HELD | FORKING) == 0 {
+            return true;
+        }
+        let me = thread_id();
+        (word & HELD == 0 || self.holder.load(Ordering::SeqCst) == me)
+            && (word & FORKING == 0 || self.forker.load(Ordering::SeqCst) == me)
     }
 
     /// Sleeps until the word is no longer what was seen, or for some time.
@@ -89,7 +112,10 @@ impl Gate {
     /// Gets inside, however long that takes.
     pub(crate) fn enter(&self) {
         while let Err(seen) = self.try_enter() {
-            self.stay_outside(seen, None);
+            match seen & FORKING {
+                0 => self.stay_outside(seen, None),
+                _ => self.wait_for_fork(),
+            }
         }
     }
 
@@ -97,7 +123,7 @@ impl Gate {
     /// first, since the holder may want it.
     pub(crate) fn enter_unless_held(&self) -> bool {
         while let Err(seen) = self.try_enter() {
-            if seen & HELD != 0 {
+            if seen & (HELD | FORKING) != 0 {
                 return false;
             }
             self.stay_outside(seen, None);
@@ -130,7 +156,41 @@ impl Gate {
 
     /// Whether somebody is freezing just now.
     pub(crate) fn is_closed(&self) -> bool {
-        self.word.load(Ordering::SeqCst) & !HELD != 0
+        self.word.load(Ordering::SeqCst) >= CLOSER
+    }
+
+    /// From here on, until `end_fork`, no thread but the calling one gets inside.
+    pub(crate) fn begin_fork(&self) {
+        let _closed = self.close();
+        self.forker.store(thread_id(), Ordering::SeqCst);
+        let before = self.word.fetch_or(FORKING, Ordering::SeqCst);
+        assert!(before & FORKING == 0, "one thread forks at a time");
+    }
+
+    /// The gate may be open already.
+    pub(crate) fn end_fork(&self) {
+        self.word.fetch_and(!FORKING, Ordering::SeqCst);
+        self.call_in();
+    }
+
+    /// Waits until the fork is over. When the forking thread waits itself, perhaps for the calling
+    /// one, the gate is opened: the child may not have one moment then, but there will be a child.
+    fn wait_for_fork(&self) {
+        let used = || process::time_of_thread(self.forker.load(Ordering::SeqCst));
+        let (mut before, mut looks) = (used(), 0);
+        loop {
+            let word = self.word.load(Ordering::SeqCst);
+            if word & FORKING == 0 {
+                return;
+            }
+            self.stay_outside(word, Some(FORK_NAP));
+            let now = used();
+            looks = if now == before { looks + 1 } else { 0 };
+            if looks == FORK_LOOKS {
+                return self.end_fork();
+            }
+            before = now;
+        }
     }
 
     /// Becomes the one who may hold; waits for others who do.
@@ -159,7 +219,7 @@ impl Gate {
     /// Waits while another thread holds stores off; `true` when it had to.
     pub(crate) fn wait_for_holder(&self) -> bool {
         let word = self.word.load(Ordering::SeqCst);
-        if word & HELD == 0 || self.holder.load(Ordering::SeqCst) == thread_id() {
+        if self.is_mine(word) {
             return false;
         }
         self.stay_outside(word, Some(NAP));
@@ -168,8 +228,7 @@ impl Gate {
 
     /// Whether somebody else holds stores off.
     pub(crate) fn held_by_other(&self) -> bool {
-        self.word.load(Ordering::SeqCst) & HELD != 0
-            && self.holder.load(Ordering::SeqCst) != thread_id()
+        !self.is_mine(self.word.load(Ordering::SeqCst))
     }
 }
 
@@ -177,6 +236,7 @@ impl Gate {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
 
     /// While the gate is closed, nobody is inside.
     #[test]
@@ -221,5 +281,50 @@ mod tests {
                 gate.leave();
             });
         });
+    }
+
+    /// A fork lets the forking thread in, and others if it does not get on.
+    #[test]
+    fn a_fork_keeps_others_outside_while_it_goes_on() {
+        // The machine may have other work for that long.
+        let kept = (0..10).any(|_| {
+            let gate = Gate::default();
+            gate.begin_fork();
+            gate.enter();
+            gate.leave();
+            assert!(!gate.held_by_other() && !gate.is_closed());
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    assert!(!gate.enter_unless_held() && gate.held_by_other());
+                    gate.enter();
+                    gate.leave();
+                });
+                let end = Instant::now() + 3 * FORK_LOOKS * FORK_NAP;
+                let goes_on = || Instant::now() < end && !waiting.is_finished();
+                while goes_on() {
+                    std::hint::spin_loop();
+                }
+                let kept = !waiting.is_finished();
+                // This thread waits for the other one.
+                waiting.join().unwrap();
+                kept
+            })
+        });
+        assert!(kept, "others get inside while the forking thread works");
+    }
+
+    #[test]
+    fn others_get_inside_after_a_fork() {
+        let gate = Gate::default();
+        for _ in 0..100 {
+            gate.begin_fork();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    gate.enter();
+                    gate.leave();
+                });
+                gate.end_fork();
+            });
+        }
     }
 }

@@ -47,6 +47,7 @@
 //! store that finds no memory says so on standard error and dies by SIGSEGV, unless
 //! [`on_shortage`] finds a way; it is never a SIGBUS. A forked child gets the state of the fork as
 //! ordinary private memory at the same addresses: it may read and write it, and cannot publish it.
+//! No other thread's store gets through the gate before there is a child.
 
 mod ahead;
 mod alternation;
