@@ -3,10 +3,12 @@
 use crate::{calls, ending};
 use libc::{c_int, c_void};
 use std::cell::Cell;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use swing::geometry::{DATA_EXTENT, MAX_DATA_EXTENT, MAX_RESERVE, MIN_DATA_EXTENT};
 use swing::{AreaName, AreaOptions, ByteLen, Namespace};
 use swing_calls::strict_assert;
 use swing_malloc::{Heap, HeapOptions, Malloc, MallocPause};
@@ -118,13 +120,24 @@ extern "C" fn start() {
     });
 }
 
-/// The address space that the heap shall have.
-fn gib() -> Result<u64, String> {
-    const USUAL: u64 = 64;
-    const MOST: u64 = swing::geometry::MAX_RESERVE.0 >> 30;
-    let Ok(text) = std::env::var("SWING_PRELOAD_GIB") else { return Ok(USUAL) };
-    let given = text.parse().ok().filter(|gib| (1..=MOST).contains(gib));
-    given.ok_or_else(|| format!("SWING_PRELOAD_GIB must be from 1 to {MOST}, not {text:?}"))
+/// The number in a variable of the environment; `usual` if it is not set.
+fn number(name: &str, usual: u64, allowed: RangeInclusive<u64>) -> Result<u64, String> {
+    let Ok(text) = std::env::var(name) else { return Ok(usual) };
+    let given = text.parse().ok().filter(|number| allowed.contains(number));
+    let (least, most) = allowed.into_inner();
+    given.ok_or_else(|| format!("{name} must be from {least} to {most}, not {text:?}"))
+}
+
+/// The heap's address space, and what is copied at once.
+fn options() -> Result<AreaOptions, String> {
+    let gib = number("SWING_PRELOAD_GIB", 64, 1..=MAX_RESERVE.0 >> 30)?;
+    let (least, most) = (MIN_DATA_EXTENT.0 >> 10, MAX_DATA_EXTENT.0 >> 10);
+    let kib = number("SWING_PRELOAD_EXTENT_KIB", DATA_EXTENT.0 >> 10, least..=most)?;
+    if !kib.is_power_of_two() {
+        return Err(format!("SWING_PRELOAD_EXTENT_KIB must be a power of two, not {kib}"));
+    }
+    let usual = AreaOptions::with_reserve(ByteLen::gib(gib));
+    Ok(AreaOptions { extent: ByteLen::kib(kib), ..usual })
 }
 
 fn make() -> Result<(), Box<dyn std::error::Error>> {
@@ -135,7 +148,7 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     let own = ending::anonymous(std::process::id());
     ending::sweep(&namespace);
     let name = std::env::var("SWING_PRELOAD_NAME").unwrap_or_else(|_| own.clone());
-    let options = AreaOptions::with_reserve(ByteLen::gib(gib()?));
+    let options = options()?;
     // What a dead program has left goes; what a live one has stays: a program that this one starts
     // inherits the name.
     let fresh = |name: &str| -> Result<swing::Area, Box<dyn std::error::Error>> {

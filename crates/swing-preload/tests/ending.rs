@@ -207,25 +207,29 @@ fn a_pipeline_of_many_programs_leaves_no_memory() {
 #[test]
 fn names_and_lengths_may_be_odd() {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
-    let run = |name: &str, gib: &str| {
+    let run = |variable: &str, value: &str| {
         // Not sh, which may end by _exit.
         let mut command = common::start(home.path(), "bash");
-        command.env("SWING_PRELOAD_NAME", name).env("SWING_PRELOAD_GIB", gib);
+        command.env(variable, value);
         let done = command.args(["-c", "ls -A \"$SWINGDB_HOME\" | wc -l"]).output().unwrap();
         let (out, err) = (done.stdout, done.stderr);
-        assert_eq!(left(home.path()), [""; 0], "{name:?} {gib:?}");
+        assert_eq!(left(home.path()), [""; 0], "{variable} {value:?}");
         let number = String::from_utf8_lossy(&out).trim().to_owned();
         (number, String::from_utf8_lossy(&err).into_owned())
     };
     for name in ["a/b", "x y", ".hidden", "a%2Fb", "\u{fc}", "", &"n".repeat(300)] {
-        let (heaps, said) = run(name, "2");
+        let (heaps, said) = run("SWING_PRELOAD_NAME", name);
         // The shell's, and that of the program that counts.
         assert!(heaps.parse::<u32>().unwrap() >= 1 && said.is_empty(), "{name:?}: {heaps} {said}");
     }
-    for gib in ["0", "-5", "abc", "999999", "1.5", ""] {
-        let (heaps, said) = run("name", gib);
-        assert!(heaps == "0" && said.contains("SWING_PRELOAD_GIB must be"), "{heaps} {said}");
+    for variable in ["SWING_PRELOAD_GIB", "SWING_PRELOAD_EXTENT_KIB"] {
+        for value in ["0", "-5", "abc", "999999", "1.5", ""] {
+            let (heaps, said) = run(variable, value);
+            assert!(heaps == "0" && said.contains(&format!("{variable} must be")), "{said}");
+        }
     }
+    let (heaps, said) = run("SWING_PRELOAD_EXTENT_KIB", "100");
+    assert!(heaps == "0" && said.contains("must be a power of two"), "{heaps} {said}");
 }
 
 /// The library's own threads, which have just been started, may be allocating then.

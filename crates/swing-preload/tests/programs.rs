@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use swing::{AreaName, Namespace, Snapshot};
+use swing::{AreaName, ByteLen, Namespace, Snapshot};
 use swing_malloc::{Heap, Malloc};
 
 mod common;
@@ -16,7 +16,7 @@ fn whole(snapshot: Snapshot) -> u64 {
     let area = Arc::new(snapshot.derive(None).unwrap());
     let malloc = Malloc::open(Heap::open(area).unwrap()).unwrap();
     let report = malloc.check().unwrap();
-    let grant = malloc.allocate(swing::ByteLen(1000)).unwrap();
+    let grant = malloc.allocate(ByteLen(1000)).unwrap();
     malloc.free(grant.offset).unwrap();
     malloc.check().unwrap();
     report.blocks
@@ -61,6 +61,11 @@ fn fed(mut command: Command, pieces: &[String], mut between: impl FnMut(usize)) 
 
 /// A program prints the same whether its heap is hooked all the time or is an ordinary one.
 fn same_when_hooked(program: &str, arguments: &[&str], pieces: &[String]) {
+    same_with_extents(2048, program, arguments, pieces);
+}
+
+/// The same, with extents of another length.
+fn same_with_extents(kib: u64, program: &str, arguments: &[&str], pieces: &[String]) {
     if !installed(program) {
         return;
     }
@@ -71,7 +76,7 @@ fn same_when_hooked(program: &str, arguments: &[&str], pieces: &[String]) {
     let namespace = Namespace::open(home.path()).unwrap();
     let name = AreaName::new("program").unwrap();
     let mut command = start(home.path(), program);
-    command.args(arguments);
+    command.args(arguments).env("SWING_PRELOAD_EXTENT_KIB", kib.to_string());
     let (mut hooks, mut blocks) = (0, 0);
     let got = fed(command, pieces, |i| {
         let begun = Instant::now();
@@ -82,7 +87,10 @@ fn same_when_hooked(program: &str, arguments: &[&str], pieces: &[String]) {
         let last = i + 1 == pieces.len();
         loop {
             match namespace.hook_live(&name) {
-                Ok(snapshot) if last || i % 8 == 7 => blocks = whole(snapshot),
+                Ok(snapshot) if last || i % 8 == 7 => {
+                    assert_eq!(snapshot.geometry().data_extent(), ByteLen::kib(kib));
+                    blocks = whole(snapshot);
+                }
                 Ok(_) => {}
                 // At first the program may not have come to its heap.
                 Err(e) => {
@@ -113,6 +121,14 @@ fn numbers(pieces: u32, lines: u32, show: impl Fn(u32) -> String) -> Vec<String>
 fn sort_sorts() {
     let lines = numbers(16, 4000, |n| format!("{n} {}\n", n % 77));
     same_when_hooked("sort", &["-n", "-S", "4M"], &lines);
+}
+
+#[test]
+fn sort_sorts_whatever_is_copied_at_once() {
+    let lines = numbers(16, 4000, |n| format!("{n} {}\n", n % 77));
+    for kib in [64, 512, 32768] {
+        same_with_extents(kib, "sort", &["-n", "-S", "4M"], &lines);
+    }
 }
 
 #[test]
