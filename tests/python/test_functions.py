@@ -23,6 +23,7 @@ QUERIES = [
     "SELECT g, max(x, 3), min(z, 2) FROM r GROUP BY g ORDER BY g",
     "SELECT arg_max(y, n, 3), min_by(x, n, 2) FROM r",
     "SELECT n, bit_count(x), hex(x), bin(x), to_base(x, 7), xor(x, n), even(z) FROM r ORDER BY n",
+    "SELECT n, ~x + 1, ~n * 2, x ** 2 FROM r ORDER BY n",
     "SELECT n, format_bytes(big), formatReadableDecimalSize(big) FROM r ORDER BY n",
     "SELECT n, printf('%5d|%-6s|%08.3f', x, y, z), printf('%,d %e', big, z) FROM r ORDER BY n",
     "SELECT n, format('{:>6}|{:,}|{:.2f}|{:+e}', x, big, z, z) FROM r ORDER BY n",

@@ -38,6 +38,39 @@ fn isnull_is_an_operator() {
 }
 
 #[test]
+fn operators_of_numbers() {
+    let f = tables();
+    check(
+        &f,
+        &[
+            ("SELECT ~i FROM t ORDER BY i", "-2 -3 -4 -"),
+            ("SELECT ~5::UTINYINT, ~(~7), ~NULL, -(~1)", "250|7|-|2"),
+            ("SELECT ~(-1) + 1, (~2) + 1, ~2 * 3, ~2 + 1 - 4, ~2 = -3", "-1|-2|-7|0|true"),
+            ("SELECT 2 ** 3, 2**3 * 2, 2 ** -1, i**2 FROM t WHERE i = 3", "8.0|16.0|0.5|9.0"),
+            ("SELECT count(*), 2 * 3 FROM t", "4|6"),
+            ("SELECT max(i ORDER BY s), min(i ORDER BY i DESC) FROM t", "3|1"),
+        ],
+    );
+    assert!(f.error("SELECT ~'a'").to_string().contains("whole number"));
+}
+
+#[test]
+fn intervals_as_a_clock_shows_them() {
+    let f = tables();
+    check(
+        &f,
+        &[
+            (
+                "SELECT TIMESTAMP '2020-01-01' + INTERVAL '1 day 02:03:04.5'",
+                "2020-01-02T02:03:04.500",
+            ),
+            ("SELECT TIMESTAMP '2020-01-01' - '-02:03'::INTERVAL", "2020-01-01T02:03:00"),
+            ("SELECT INTERVAL '100:00' = INTERVAL 100 HOUR", "true"),
+        ],
+    );
+}
+
+#[test]
 fn from_first_with_other_clauses() {
     let f = tables();
     f.run("CREATE TABLE c AS FROM t WHERE i = 1");

@@ -20,8 +20,11 @@
 //! | `list[2:]`, `list[:2]` | `list[2:2147483647]`, `list[1:2]` |
 //! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
 //! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
-//! | `2 ^ 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
+//! | `2 ^ 3`, `2 ** 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
+//! | `~x + 1` | `bitwise_not(x + 1)` |
+//! | `max(x ORDER BY y)`, `min` | `max(x)`, whose order does not matter; the engine fails |
 //! | `INTERVAL (n) DAY` | the interval that the text `n days` means |
+//! | `INTERVAL '1 day 02:03'` | [`clock`]: `INTERVAL '1 day 2 hours 3 minutes'` |
 //! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
 //! | `ORDER BY ALL` | `ORDER BY 1, 2` |
 //! | `GROUP BY ()` | `HAVING count(1) >= 0`: one group, also of no rows |
@@ -30,6 +33,7 @@
 //! What is refused here is what the engine would otherwise take for something else without a word.
 
 mod array_query;
+mod clock;
 mod comprehension;
 mod from_first;
 mod joins;
@@ -47,12 +51,13 @@ mod unpivot;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Interval,
-    LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement, Subscript, TableAlias, TableFactor, UnaryOperator, Value, VisitorMut,
+    AccessExpr, BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
+    GroupByExpr, Ident, Interval, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor,
+    UnaryOperator, Value, VisitorMut,
 };
-use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Error, Result};
 use crate::sql::columns::{Withs, names_of};
@@ -75,7 +80,22 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     comprehension::rewrite(&mut pass);
     pivot_tokens::rewrite(&mut pass);
     from_first::rewrite(&mut pass);
+    powers(&mut pass);
     pass.finish()
+}
+
+/// `2 ** 3`: two stars without anything between them.
+fn powers(pass: &mut Pass) {
+    let mut word = 0;
+    while word + 1 < pass.len() {
+        let star = |at| pass.with_span(at).filter(|t: &&TokenWithSpan| t.token == Token::Mul);
+        if let (Some(first), Some(second)) = (star(word), star(word + 1))
+            && first.span.end == second.span.start
+        {
+            pass.replace(word, 2, vec![Token::Caret]);
+        }
+        word += 1;
+    }
 }
 
 /// Applies all rewrites of the [module documentation](self). Names must be resolved.
@@ -163,6 +183,7 @@ impl VisitorMut for Rewriter<'_> {
                 right: right.clone(),
             };
         }
+        complement_of_sum(expr);
         ControlFlow::Continue(())
     }
 
@@ -172,6 +193,8 @@ impl VisitorMut for Rewriter<'_> {
         }
         escapes(expr);
         open_slices(expr);
+        unordered(expr);
+        clock::rewrite(expr);
         let result = match expression(expr) {
             Ok(Some(new)) => {
                 *expr = new;
@@ -221,6 +244,9 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
         Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => {
             Some(call("power", [left.as_ref().clone(), right.as_ref().clone()]))
         }
+        Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
+            Some(call("bitwise_not", [expr.as_ref().clone()]))
+        }
         Expr::SimilarTo { negated, expr, pattern, escape_char: None } => {
             let (open, close) = (text("^(?:"), text(")\\z"));
             let whole = ast::binary(open, BinaryOperator::StringConcat, pattern.as_ref().clone());
@@ -259,30 +285,34 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
             _ => None,
         },
         Expr::Interval(Interval { value, leading_field: Some(field), .. }) => {
-            match value.as_ref() {
-                // Bounds of window frames are understood as text only.
-                Expr::Value(number) => match &number.value {
-                    Value::Number(digits, _) => Some(Expr::Interval(Interval {
-                        value: Box::new(text(digits)),
-                        leading_field: Some(field.clone()),
-                        leading_precision: None,
-                        last_field: None,
-                        fractional_seconds_precision: None,
-                    })),
-                    _ => None,
-                },
-                Expr::Nested(number) => {
-                    let unit = text(&format!(" {}", field.to_string().to_lowercase()));
-                    let number = cast(number.as_ref().clone(), DataType::Varchar(None));
-                    let words = ast::binary(number, BinaryOperator::StringConcat, unit);
-                    let interval = DataType::Interval { fields: None, precision: None };
-                    Some(cast(words, interval))
-                }
-                _ => None,
-            }
+            interval(value, field)
         }
         _ => None,
     })
+}
+
+/// `INTERVAL 2 DAY`, `INTERVAL (n) DAY`.
+fn interval(value: &Expr, field: &DateTimeField) -> Option<Expr> {
+    match value {
+        // Bounds of window frames are understood as text only.
+        Expr::Value(number) => match &number.value {
+            Value::Number(digits, _) => Some(Expr::Interval(Interval {
+                value: Box::new(text(digits)),
+                leading_field: Some(field.clone()),
+                leading_precision: None,
+                last_field: None,
+                fractional_seconds_precision: None,
+            })),
+            _ => None,
+        },
+        Expr::Nested(number) => {
+            let unit = text(&format!(" {}", field.to_string().to_lowercase()));
+            let number = cast(number.as_ref().clone(), DataType::Varchar(None));
+            let words = ast::binary(number, BinaryOperator::StringConcat, unit);
+            Some(cast(words, DataType::Interval { fields: None, precision: None }))
+        }
+        _ => None,
+    }
 }
 
 /// A pattern whose escape character is another becomes one with backslashes.
@@ -317,6 +347,32 @@ fn escapes(expr: &mut Expr) {
     }
     *pattern = plain;
     *escape_char = None;
+}
+
+/// `~2 + 1` is `~(2 + 1)`, though the parser reads the sum last.
+fn complement_of_sum(expr: &mut Expr) {
+    let mut first = &mut *expr;
+    while let Expr::BinaryOp { left, op: BinaryOperator::Plus | BinaryOperator::Minus, .. } = first
+    {
+        first = left;
+    }
+    let Expr::UnaryOp { op: op @ UnaryOperator::BitwiseNot, expr: operand } = first else { return };
+    let op = *op;
+    *first = std::mem::replace(operand, ast::null());
+    let sum = Box::new(std::mem::replace(expr, ast::null()));
+    *expr = Expr::UnaryOp { op, expr: sum };
+}
+
+/// The greatest and the least value are the same in any order.
+fn unordered(expr: &mut Expr) {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
+        return;
+    };
+    let [part] = name.0.as_slice() else { return };
+    let is = |name| part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(name));
+    if is("max") || is("min") {
+        list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_)));
+    }
 }
 
 /// `list[2:]`: what is behind the end does not matter.

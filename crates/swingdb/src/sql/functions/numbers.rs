@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Builder, StringViewBuilder, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Builder, StringViewBuilder, UInt64Array, downcast_integer,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use arrow::row::{RowConverter, SortField};
@@ -16,6 +18,8 @@ use xxhash_rust::xxh3::xxh3_64;
 enum Kind {
     /// How many bits are set.
     BitCount,
+    /// Each bit the other way, of a number of any length.
+    BitNot,
     /// Digits of base 16, of a number or of bytes.
     Hex,
     /// The same of base 2.
@@ -30,6 +34,7 @@ enum Kind {
 
 const FUNCTIONS: &[(&str, Kind)] = &[
     ("bit_count", Kind::BitCount),
+    ("bitwise_not", Kind::BitNot),
     ("hex", Kind::Hex),
     ("bin", Kind::Bin),
     ("to_binary", Kind::Bin),
@@ -71,7 +76,9 @@ impl ScalarUDFImpl for OfNumbers {
             (Kind::Hash, types) => (!types.is_empty(), "values"),
             (Kind::Hex | Kind::Bin, [one]) => (whole(one) || text(one), "a whole number or text"),
             (Kind::ToBase, [_, _] | [_, _, _]) => (types.iter().all(whole), "whole numbers"),
-            (Kind::BitCount | Kind::Bytes { .. }, [one]) => (whole(one), "a whole number"),
+            (Kind::BitCount | Kind::BitNot | Kind::Bytes { .. }, [one]) => {
+                (whole(one), "a whole number")
+            }
             (Kind::ToBase, _) => (false, "a number, a base and perhaps a length"),
             _ => (false, "one value"),
         };
@@ -80,6 +87,8 @@ impl ScalarUDFImpl for OfNumbers {
         }
         Ok(match self.kind {
             Kind::BitCount => DataType::Int64,
+            Kind::BitNot if types[0].is_null() => DataType::Int64,
+            Kind::BitNot => types[0].clone(),
             Kind::Hash => DataType::UInt64,
             _ => DataType::Utf8View,
         })
@@ -108,6 +117,7 @@ impl OfNumbers {
                 }
                 Ok(Arc::new(made.finish()))
             }
+            Kind::BitNot => inverted(first),
             Kind::Hex if !first.data_type().is_integer() => bytes_as(first, |b| format!("{b:02X}")),
             Kind::Bin if !first.data_type().is_integer() => bytes_as(first, |b| format!("{b:08b}")),
             Kind::Hex => numbers_as(first, |number| format!("{number:X}")),
@@ -144,6 +154,19 @@ impl OfNumbers {
         }
         Ok(Arc::new(made.finish()))
     }
+}
+
+fn inverted(values: &ArrayRef) -> Result<ArrayRef> {
+    macro_rules! of {
+        ($kind:ty) => {
+            Arc::new(values.as_primitive::<$kind>().unary::<_, $kind>(|value| !value))
+        };
+    }
+    Ok(downcast_integer! {
+        values.data_type() => (of),
+        // NULL of no type.
+        _ => cast(values, &DataType::Int64)?,
+    })
 }
 
 fn digits(mut value: u64, base: u64, length: usize) -> String {
