@@ -17,8 +17,8 @@
 //!
 //! A *tracked* area ([`crate::tracked`]) can always be frozen, whoever is storing: its children
 //! read and write the state of the fork as private memory of their own. Other threads' stores wait
-//! from then until there is a child (the area's gate), so that what it gets of the area
-//! and of all other memory is one moment.
+//! from then until there is a child (the area's gate), so that what it gets of the area and of all
+//! other memory is one moment.
 //!
 //! **Handlers of the program** that were registered before ours run in the child before them. When
 //! one stores into a tracked area, the trap does first what is done in a child ([`enter_child`]).

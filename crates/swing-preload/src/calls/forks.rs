@@ -4,9 +4,10 @@
 //! program's run while there is a heap, and after it when there is one again. Libraries of the
 //! program may begin before this one does.
 //!
-//! **The list of open files**, which lie in the heap: a fork locks it after all handlers have run.
-//! Whoever has it then and stores into a file would wait for the fork, which waits for the list. So
-//! it is locked before the heap is; the lock may be taken again by the thread that has it.
+//! **The list of open files**: a fork locks it after all handlers have run. Whoever has it then may
+//! wait for a file that another thread has locked, and that thread for the paused heap: a line that
+//! is read is allocated meanwhile. So the list is locked before the heap is paused; who has it may
+//! lock it again.
 
 use libc::{c_int, c_void};
 

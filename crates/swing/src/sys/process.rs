@@ -60,19 +60,19 @@ pub(crate) fn wake_promptly() {
 
 /// The time of the processor that the calling thread has used. Async-signal-safe.
 pub(crate) fn thread_time_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes a valid structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// The time of the processor that a thread of this process has used; 0 when it has ended.
 /// Async-signal-safe.
-pub(crate) fn time_of_thread(thread: i32) -> u64 {
+pub(crate) fn time_of_thread_ns(thread: i32) -> u64 {
     // Linux's clock of a thread (4) that counts what the scheduler does (2).
-    let clock = !thread << 3 | 4 | 2;
+    clock_ns(!thread << 3 | 4 | 2)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes a valid structure, or nothing.
+    // SAFETY: writes a valid structure, or nothing where there is no such clock.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -170,10 +170,10 @@ mod tests {
     fn the_time_of_a_thread_is_what_it_has_used() {
         // SAFETY: asks only.
         let me = unsafe { libc::gettid() };
-        let (before, own) = (time_of_thread(me), thread_time_ns());
+        let (before, own) = (time_of_thread_ns(me), thread_time_ns());
         assert!(before > 0 && before <= own);
-        assert!(time_of_thread(me) > before);
-        assert_eq!(time_of_thread(i32::MAX - 8), 0);
+        assert!(time_of_thread_ns(me) > before);
+        assert_eq!(time_of_thread_ns(i32::MAX - 8), 0);
     }
 
     #[test]

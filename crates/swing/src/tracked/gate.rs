@@ -176,7 +176,7 @@ impl Gate {
     /// Waits until the fork is over. When the forking thread waits itself, perhaps for the calling
     /// one, the gate is opened: the child may not have one moment then, but there will be a child.
     fn wait_for_fork(&self) {
-        let used = || process::time_of_thread(self.forker.load(Ordering::SeqCst));
+        let used = || process::time_of_thread_ns(self.forker.load(Ordering::SeqCst));
         let (mut before, mut looks) = (used(), 0);
         loop {
             let word = self.word.load(Ordering::SeqCst);
