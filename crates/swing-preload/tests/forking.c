@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "children.h"
 
 enum { THREADS = 8, FORKS = 400, SECONDS = 20 };
 
@@ -32,22 +33,17 @@ static void *start_many(void *arg) {
     return arg;
 }
 
+static int in_child(void) {
+    start_one();
+    return 0;
+}
+
 int main(void) {
     pthread_t thread;
     for (int i = 0; i < THREADS; i++)
         pthread_create(&thread, NULL, start_many, NULL);
-    for (int i = 0; i < FORKS; i++) {
-        int status = -1;
-        if (fork() == 0) {
-            alarm(SECONDS);
-            start_one();
-            _exit(0);
-        }
-        if (wait(&status) < 0 || status != 0) {
-            printf("child %d: %d\n", i, status);
-            return 1;
-        }
-    }
+    if (!all_end(FORKS, SECONDS, in_child))
+        return 1;
     puts("all have ended");
     return 0;
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BEFORE, IN_PARENT, IN_CHILD, BLOCKS = 64, FORKS = 50, SECONDS = 20 };
@@ -35,31 +34,29 @@ __attribute__((constructor)) static void begin(void) {
     pthread_atfork(before, in_parent, in_child);
 }
 #else
+#include "children.h"
+
 static void *churn(void *arg) {
     for (unsigned i = 0;; i++)
         free(malloc(i % 5000));
     return arg;
 }
 
+static int allocate(void) {
+    char *block = malloc(100000);
+    block[99999] = 1;
+    free(block);
+    return calls[IN_CHILD] == 1 ? 0 : 1;
+}
+
 int main(void) {
     pthread_t thread;
     alarm(SECONDS);
-    for (int i = 0; i < FORKS; i++) {
-        int status = -1;
-        if (i == FORKS / 2)
-            pthread_create(&thread, NULL, churn, NULL);
-        if (fork() == 0) {
-            alarm(SECONDS);
-            char *block = malloc(100000);
-            block[99999] = 1;
-            free(block);
-            _exit(calls[IN_CHILD] == 1 ? 0 : 1);
-        }
-        if (wait(&status) < 0 || status != 0) {
-            printf("child %d: %d\n", i, status);
-            return 1;
-        }
-    }
+    if (!all_end(FORKS / 2, SECONDS, allocate))
+        return 1;
+    pthread_create(&thread, NULL, churn, NULL);
+    if (!all_end(FORKS / 2, SECONDS, allocate))
+        return 1;
     printf("%d %d %d\n", calls[BEFORE], calls[IN_PARENT], calls[IN_CHILD]);
     return 0;
 }

@@ -2,9 +2,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "children.h"
 
 enum { READERS = 3, FLUSHERS = 2, FORKS = 300, SECONDS = 20 };
 
@@ -27,6 +26,12 @@ static void *flush_all(void *arg) {
     return arg;
 }
 
+static int in_child(void) {
+    free(malloc(1000));
+    fflush(NULL);
+    return 0;
+}
+
 int main(void) {
     pthread_t thread;
     shared = tmpfile();
@@ -37,19 +42,8 @@ int main(void) {
     for (int i = 0; i < FLUSHERS; i++)
         pthread_create(&thread, NULL, flush_all, NULL);
     alarm(SECONDS);
-    for (int i = 0; i < FORKS; i++) {
-        int status = -1;
-        if (fork() == 0) {
-            alarm(SECONDS);
-            free(malloc(1000));
-            fflush(NULL);
-            _exit(0);
-        }
-        if (wait(&status) < 0 || status != 0) {
-            printf("child %d: %d\n", i, status);
-            return 1;
-        }
-    }
+    if (!all_end(FORKS, SECONDS, in_child))
+        return 1;
     puts("all have ended");
     return 0;
 }
