@@ -102,6 +102,60 @@ fn columns_against_wider_arithmetic() {
     }
 }
 
+/// Operators one behind the other, more than one function takes, against wider arithmetic.
+#[test]
+fn long_chains_against_wider_arithmetic() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let f = fixture();
+    f.run("CREATE TABLE t (n INT, a INT, b INT, c INT)");
+    f.run("INSERT INTO t VALUES (0, 5, -3, 1), (1, 900000000, 2, 7), (2, NULL, 1, 1)");
+    let values: [Option<[i128; 3]>; 3] = [Some([5, -3, 1]), Some([900_000_000, 2, 7]), None];
+    for length in [1, 2, 3, 10, 62, 63, 64, 65, 130, 200] {
+        for (n, values) in values.iter().enumerate() {
+            let mut text = "a".to_string();
+            let mut wide = values.map(|values| values[0]);
+            let mut fits = true;
+            for _ in 0..length {
+                let column = random.usize(..3);
+                let sign =
+                    ["+", "-", "+", "-", "*"][random.usize(..if column > 0 { 5 } else { 4 })];
+                let name = ["a", "b", "c"][column];
+                text = match sign {
+                    "*" => format!("({text}) * {name}"),
+                    _ => format!("{text} {sign} {name}"),
+                };
+                wide = wide.zip(*values).map(|(wide, values)| match sign {
+                    "+" => wide + values[column],
+                    "-" => wide - values[column],
+                    _ => wide * values[column],
+                });
+                if wide.is_some_and(|wide| i32::try_from(wide).is_err()) {
+                    fits = false;
+                    break;
+                }
+            }
+            let expected = wide.map_or("-".to_string(), |wide| wide.to_string());
+            let sql = format!("SELECT {text} FROM t WHERE n = {n}");
+            check(&f, &sql, fits.then_some(&expected));
+        }
+    }
+}
+
+/// Planning a sum took time by the cube of its terms: over a minute for this one.
+#[test]
+fn sums_of_a_thousand_terms() {
+    let f = fixture();
+    let sum = vec!["1"; 1000].join(" + ");
+    let started = std::time::Instant::now();
+    assert_eq!(f.value(&format!("SELECT {sum}")), "1000");
+    f.run("CREATE TABLE t AS SELECT 2 AS a, 3 AS b");
+    let products = vec!["a * b - a"; 500].join(" + ");
+    assert_eq!(f.value(&format!("SELECT {products} FROM t")), "2000");
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
 /// One row whose `a + 1` overflows, in each place of a plan that computes something.
 #[test]
 fn every_part_of_a_plan() {

@@ -1,8 +1,13 @@
 //! The arithmetic operators on whole numbers as functions that fail on overflow.
+//!
+//! `a + b - c` is one function of three operands, not two of two: the engine asks a function for
+//! its name and its type again and again, and answers from its arguments, so that planning a sum
+//! of nested calls took time by the cube of their number.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::array::{Array, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     DataType, Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
@@ -61,54 +66,101 @@ impl Operation {
     }
 }
 
-/// An [`Operation`] as a function; both arguments have the same type.
+/// [`Operation`]s from left to right as a function; all operands have the same type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Checked {
-    operation: Operation,
+    /// One less than there are operands; [`Operation::Negate`] stands alone and has one.
+    operations: Vec<Operation>,
+    name: String,
     signature: Signature,
 }
 
 impl Checked {
-    pub(super) fn new(operation: Operation) -> Self {
-        let arguments = if operation == Operation::Negate { 1 } else { 2 };
-        Self { operation, signature: Signature::any(arguments, Volatility::Immutable) }
+    /// How many operations one function has at most: all its operands are in memory at once.
+    const LONGEST: usize = 63;
+
+    pub(super) fn new(operations: Vec<Operation>) -> Self {
+        let first = operations[0];
+        let operands = if first == Operation::Negate { 1 } else { operations.len() + 1 };
+        let name = match operations.iter().all(|operation| *operation == first) {
+            true => first.function_name().to_string(),
+            false => {
+                let signs = operations.iter().map(|operation| operation.words().0);
+                format!("checked[{}]", signs.collect::<Vec<_>>().join(" "))
+            }
+        };
+        Self { operations, name, signature: Signature::any(operands, Volatility::Immutable) }
+    }
+
+    /// This function and one more operation behind it, if it can have one.
+    pub(super) fn followed_by(&self, operation: Operation) -> Option<Self> {
+        let full = self.operations.len() == Self::LONGEST;
+        if full || self.operations[0] == Operation::Negate || operation == Operation::Negate {
+            return None;
+        }
+        Some(Self::new([self.operations.as_slice(), &[operation]].concat()))
     }
 
     fn run<T: ArrowPrimitiveType>(&self, args: &ScalarFunctionArgs) -> Result<ColumnarValue>
     where
         T::Native: Integer,
     {
-        let zero = Operand::<T>::Constant(Some(T::Native::default()));
-        let (left, right) = match (self.operation, args.args.as_slice()) {
-            (Operation::Negate, [operand]) => (zero, Operand::<T>::of(operand)?),
-            (_, [left, right]) => (Operand::<T>::of(left)?, Operand::<T>::of(right)?),
-            _ => return internal_err!("{} arguments", args.args.len()),
+        let (mut result, operands) = match (self.operations[0], args.args.as_slice()) {
+            (Operation::Negate, operands) => {
+                (Operand::<T>::Constant(Some(T::Native::default())), operands)
+            }
+            (_, [first, operands @ ..]) => (Operand::<T>::of(first)?, operands),
+            (_, []) => return internal_err!("{} without arguments", self.name),
         };
+        if operands.len() != self.operations.len() {
+            return internal_err!("{} arguments of {}", args.args.len(), self.name);
+        }
+        for (operation, operand) in self.operations.iter().zip(operands) {
+            result = operation.run(result, Operand::of(operand)?, args.number_rows)?;
+        }
+        Ok(match result {
+            Operand::Column(array) => ColumnarValue::Array(Arc::new(array)),
+            Operand::Constant(value) => {
+                ColumnarValue::Scalar(ScalarValue::new_primitive::<T>(value, &T::DATA_TYPE)?)
+            }
+        })
+    }
+}
+
+impl Operation {
+    fn run<T: ArrowPrimitiveType>(
+        self,
+        left: Operand<T>,
+        right: Operand<T>,
+        rows: usize,
+    ) -> Result<Operand<T>>
+    where
+        T::Native: Integer,
+    {
         let constant = matches!((&left, &right), (Operand::Constant(_), Operand::Constant(_)));
-        let rows = if constant { 1 } else { args.number_rows };
+        let rows = if constant { 1 } else { rows };
         let (Some(a), Some(b)) = (left.side(), right.side()) else {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_new_null(&T::DATA_TYPE)?));
+            return Ok(Operand::Constant(None));
         };
-        let (values, overflowed) = match self.operation {
-            Operation::Add => compute(a, b, rows, Integer::add),
-            Operation::Subtract | Operation::Negate => compute(a, b, rows, Integer::sub),
-            Operation::Multiply => compute(a, b, rows, Integer::mul),
-            Operation::ShiftLeft => compute(a, b, rows, Integer::shl),
+        let (values, overflowed) = match self {
+            Self::Add => compute(a, b, rows, Integer::add),
+            Self::Subtract | Self::Negate => compute(a, b, rows, Integer::sub),
+            Self::Multiply => compute(a, b, rows, Integer::mul),
+            Self::ShiftLeft => compute(a, b, rows, Integer::shl),
         };
         let nulls = NullBuffer::union(left.nulls(), right.nulls());
         if overflowed {
             self.report::<T>(a, b, rows, nulls.as_ref())?;
         }
-        let array: ArrayRef = Arc::new(PrimitiveArray::<T>::new(values.into(), nulls));
-        match constant {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)),
-            false => Ok(ColumnarValue::Array(array)),
-        }
+        Ok(match constant {
+            true => Operand::Constant(values.first().copied()),
+            false => Operand::Column(PrimitiveArray::new(values.into(), nulls)),
+        })
     }
 
     /// An error with the first row that is not NULL and overflows, if there is one.
     fn report<T: ArrowPrimitiveType>(
-        &self,
+        self,
         left: Side<'_, T::Native>,
         right: Side<'_, T::Native>,
         rows: usize,
@@ -119,17 +171,17 @@ impl Checked {
     {
         for row in (0..rows).filter(|row| nulls.is_none_or(|nulls| nulls.is_valid(*row))) {
             let (a, b) = (left.value(row), right.value(row));
-            let (_, flag) = match self.operation {
-                Operation::Add => a.add(b),
-                Operation::Subtract | Operation::Negate => a.sub(b),
-                Operation::Multiply => a.mul(b),
-                Operation::ShiftLeft => a.shl(b),
+            let (_, flag) = match self {
+                Self::Add => a.add(b),
+                Self::Subtract | Self::Negate => a.sub(b),
+                Self::Multiply => a.mul(b),
+                Self::ShiftLeft => a.shl(b),
             };
             if flag.is_set() {
-                let (sign, what) = self.operation.words();
+                let (sign, what) = self.words();
                 let sql = sql_name(&T::DATA_TYPE);
-                return match self.operation {
-                    Operation::Negate => exec_err!("overflow in {what} of {sql}: -({b:?})"),
+                return match self {
+                    Self::Negate => exec_err!("overflow in {what} of {sql}: -({b:?})"),
                     _ => exec_err!("overflow in {what} of {sql}: {a:?} {sign} {b:?}"),
                 };
             }
@@ -181,17 +233,23 @@ where
 
 impl ScalarUDFImpl for Checked {
     fn name(&self) -> &str {
-        self.operation.function_name()
+        &self.name
     }
 
     /// The name the operator has: columns keep theirs.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        let (sign, _) = self.operation.words();
-        match args {
-            [operand] => Ok(format!("(- {})", operand.schema_name())),
-            [left, right] => Ok(format!("{} {sign} {}", left.schema_name(), right.schema_name())),
-            _ => internal_err!("{} arguments", args.len()),
+        let Some((first, operands)) = args.split_first() else {
+            return internal_err!("{} without arguments", self.name);
+        };
+        if self.operations[0] == Operation::Negate {
+            return Ok(format!("(- {})", first.schema_name()));
         }
+        let mut name = first.schema_name().to_string();
+        for (operation, operand) in self.operations.iter().zip(operands) {
+            let (sign, _) = operation.words();
+            write!(name, " {sign} {}", operand.schema_name())?;
+        }
+        Ok(name)
     }
 
     fn signature(&self) -> &Signature {
@@ -227,12 +285,16 @@ impl ScalarUDFImpl for Checked {
 
     /// Results that do not wrap around are in the order of the operands.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        let orders = inputs.iter().map(|input| input.sort_properties).collect::<Vec<_>>();
-        Ok(match (self.operation, orders.as_slice()) {
-            (Operation::Add, [left, right]) => left.add(right),
-            (Operation::Subtract, [left, right]) => left.sub(right),
-            (Operation::Negate, [operand]) => -*operand,
+        let mut orders = inputs.iter().map(|input| input.sort_properties);
+        let first = orders.next().unwrap_or(SortProperties::Unordered);
+        if self.operations[0] == Operation::Negate {
+            return Ok(-first);
+        }
+        let both = self.operations.iter().zip(orders);
+        Ok(both.fold(first, |left, (operation, right)| match operation {
+            Operation::Add => left.add(&right),
+            Operation::Subtract => left.sub(&right),
             _ => SortProperties::Unordered,
-        })
+        }))
     }
 }

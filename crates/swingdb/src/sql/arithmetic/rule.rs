@@ -1,8 +1,10 @@
 //! Puts [`checked`](super::checked) functions where a plan computes with whole numbers, prepares
 //! what is cast, and compares [`zeros`](super::zeros) by `=`.
 
+use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::config::ConfigOptions;
@@ -55,30 +57,63 @@ fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         return zeros::rewrite(expr, schema);
     }
     let Some(operation) = operation(&expr) else { return Ok(Transformed::no(expr)) };
-    let whole = |e: &Expr| e.get_type(schema).is_ok_and(|t| t.is_integer());
-    let args = match expr {
+    let whole = |data_type: &DataType| data_type.is_integer();
+    match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            if !whole(&left) || left.get_type(schema)? != right.get_type(schema)? {
+            let settled = settled_type(&left, schema).ok().filter(whole);
+            if settled.is_none() || settled != Some(settled_type(&right, schema)?) {
                 return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
             }
-            vec![*left, *right]
+            Ok(Transformed::yes(joined(*left, operation, *right)))
         }
-        Expr::Negative(operand) if whole(&operand) => vec![*operand],
-        other => return Ok(Transformed::no(other)),
-    };
-    let call = ScalarFunction::new_udf(function(operation), args);
-    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        Expr::Negative(operand) if settled_type(&operand, schema).is_ok_and(|t| whole(&t)) => {
+            Ok(Transformed::yes(call(function(operation), vec![*operand])))
+        }
+        other => Ok(Transformed::no(other)),
+    }
 }
 
-fn function(operation: Operation) -> Arc<ScalarUDF> {
-    static FUNCTIONS: LazyLock<Vec<(Operation, Arc<ScalarUDF>)>> = LazyLock::new(|| {
-        use Operation::{Add, Multiply, Negate, ShiftLeft, Subtract};
-        let all = [Add, Subtract, Multiply, ShiftLeft, Negate];
-        all.map(|op| (op, Arc::new(ScalarUDF::new_from_impl(Checked::new(op))))).to_vec()
-    });
-    let known = FUNCTIONS.iter().find(|(op, _)| *op == operation);
-    match known {
-        Some((_, function)) => Arc::clone(function),
-        None => Arc::new(ScalarUDF::new_from_impl(Checked::new(operation))),
+/// The type of an expression; that of a checked function without a look at all its operands.
+fn settled_type(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
+    let mut first = expr;
+    while let Some((_, [operand, ..])) = checked_call(first) {
+        first = operand;
     }
+    first.get_type(schema)
+}
+
+/// The function and the operands, if this is a call of a [`Checked`].
+fn checked_call(expr: &Expr) -> Option<(&Checked, &[Expr])> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
+    let function: &dyn Any = func.inner().as_ref();
+    Some((function.downcast_ref::<Checked>()?, args))
+}
+
+/// `left operation right`, where `left` may be one function already.
+fn joined(left: Expr, operation: Operation, right: Expr) -> Expr {
+    let longer = checked_call(&left).and_then(|(function, _)| function.followed_by(operation));
+    match (longer, left) {
+        (Some(longer), Expr::ScalarFunction(ScalarFunction { mut args, .. })) => {
+            args.push(right);
+            call(Arc::new(ScalarUDF::new_from_impl(longer)), args)
+        }
+        (_, left) => call(function(operation), vec![left, right]),
+    }
+}
+
+fn call(function: Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, args))
+}
+
+/// The function of one operation.
+fn function(operation: Operation) -> Arc<ScalarUDF> {
+    use Operation::{Add, Multiply, Negate, ShiftLeft, Subtract};
+    static FUNCTIONS: LazyLock<[(Operation, Arc<ScalarUDF>); 5]> =
+        LazyLock::new(|| [Add, Subtract, Multiply, ShiftLeft, Negate].map(|op| (op, new(op))));
+    let known = FUNCTIONS.iter().find(|(op, _)| *op == operation);
+    known.map_or_else(|| new(operation), |(_, function)| Arc::clone(function))
+}
+
+fn new(operation: Operation) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(Checked::new(vec![operation])))
 }
