@@ -108,6 +108,17 @@ class Generator:
         picked = self.rng.sample(choices, self.rng.randint(1, 4))
         return ", ".join(f"{sql} AS a{n}" for n, sql in enumerate(picked))
 
+    def nearest(self, condition: str) -> str:
+        """Of rows with the same time it is any one, so only what they have in common is shown."""
+        kind = self.rng.choice(["ASOF JOIN", "ASOF LEFT JOIN"])
+        operator = self.rng.choice(["<", "<=", ">", ">="])
+        keys = self.rng.choice(["", "a.k = b.k AND ", "a.s = b.s AND b.k = a.k AND "])
+        shown = "b.ts, b.k" if keys else "b.ts"
+        return (
+            f"SELECT a.id, {shown} FROM t AS a {kind} (SELECT * FROM t WHERE {condition}) AS b "
+            f"ON {keys}a.ts {operator} b.ts"
+        )
+
     def query(self) -> str:
         condition = self.condition()
         return self.rng.choice(
@@ -132,6 +143,7 @@ class Generator:
                     f"{self.rng.choice(['JOIN', 'LEFT JOIN'])} t AS b ON a.k = b.k AND b.id < 60 "
                     f"WHERE a.id < {self.rng.randint(10, 200)}"
                 ),
+                lambda: self.nearest(condition),
                 lambda: (
                     "SELECT id, row_number() OVER (PARTITION BY k ORDER BY id) AS r, "
                     f"sum(x) OVER (PARTITION BY s ORDER BY id) AS running FROM t WHERE {condition}"

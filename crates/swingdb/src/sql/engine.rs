@@ -18,13 +18,14 @@ use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
+use crate::sql::asof::{AsofJoins, PlannerWithAsof};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
 use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
     AboveAggregates, FirstRows, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
 };
-use crate::sql::{subqueries, type_names};
+use crate::sql::{asof, subqueries, type_names};
 
 /// The name of the database's own catalog in fully qualified names.
 pub(crate) const CATALOG: &str = "swingdb";
@@ -91,7 +92,9 @@ fn build_state() -> Result<SessionState> {
     // Behind the engine's own rules: types must be settled.
     let builder = builder.with_analyzer_rule(Arc::new(CheckedArithmetic));
     let builder = builder.with_analyzer_rule(Arc::new(BoundedFunctions));
-    let mut state = builder.with_analyzer_rule(Arc::new(Equality)).build();
+    let builder = builder.with_analyzer_rule(Arc::new(Equality));
+    let builder = builder.with_analyzer_rule(Arc::new(AsofJoins));
+    let mut state = builder.with_query_planner(Arc::new(PlannerWithAsof)).build();
     for (name, function) in crate::io::functions() {
         state.register_udtf(name, function);
     }
@@ -148,6 +151,7 @@ fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
 /// The engine's functions, and our own.
 fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut all = SessionStateDefaults::default_scalar_functions();
+    all.push(asof::mark());
     all.push(Arc::new(subqueries::only_element()));
     all.push(Arc::new(type_names::type_of()));
     all.extend(functions::of_rows(&aggregate_functions()).map(Arc::new));

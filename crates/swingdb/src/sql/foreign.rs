@@ -5,13 +5,9 @@
 
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
-use crate::error::{Error, Result};
-
-/// What joins by the nearest value can be written as.
-pub(crate) const ASOF: &str = "ASOF JOIN; write last_value(x) IGNORE NULLS OVER (ORDER BY time) \
-     over a UNION ALL of both tables";
+use crate::error::Error;
 
 /// First word of a statement, and what to do instead.
 const HINTS: &[(&str, &str)] = &[
@@ -64,25 +60,6 @@ pub(crate) fn refused(statement: &Statement) -> Error {
     })
 }
 
-/// Refuses DuckDB's ASOF JOIN, which the parser takes for another database's.
-pub(crate) fn refuse_asof(tokens: &[TokenWithSpan]) -> Result<()> {
-    let word = |token: &Token, names: &[&str]| match token {
-        Token::Word(w) if w.quote_style.is_none() => {
-            names.iter().any(|name| w.value.eq_ignore_ascii_case(name))
-        }
-        _ => false,
-    };
-    let tokens: Vec<&Token> = tokens.iter().map(|token| &token.token).collect();
-    let tokens: Vec<&Token> =
-        tokens.into_iter().filter(|t| !matches!(t, Token::Whitespace(_))).collect();
-    let found = tokens.windows(3).any(|window| {
-        let [before, asof, after] = window else { return false };
-        let kinds = ["join", "left", "right", "inner", "full"];
-        !word(before, &["as"]) && word(asof, &["asof"]) && word(after, &kinds)
-    });
-    if found { Err(Error::unsupported(ASOF)) } else { Ok(()) }
-}
-
 /// The error for a statement whose first word the parser does not know.
 pub(crate) fn unknown(parser: &DFParser<'_>) -> Option<Error> {
     let Token::Word(word) = parser.parser.peek_token().token else { return None };
@@ -113,14 +90,6 @@ mod tests {
         assert!(message("CREATE TYPE mood AS ENUM ('a')").contains("CHECK"));
         assert!(message("VACUUM t").contains("by itself"));
         assert!(message("KILL 5").ends_with("KILL 5 ..."));
-    }
-
-    #[test]
-    fn asof_joins() {
-        let refused = |sql: &str| crate::sql::statement::parse(sql).is_err();
-        assert!(refused("SELECT * FROM t ASOF JOIN s ON t.a >= s.a"));
-        assert!(refused("SELECT * FROM t ASOF LEFT JOIN s ON t.a >= s.a"));
-        assert!(!refused("SELECT * FROM t AS asof JOIN s ON true"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod aliases;
 pub(crate) mod append;
 pub(crate) mod appender;
 pub(crate) mod arithmetic;
+mod asof;
 mod columns;
 pub(crate) mod dialect;
 pub(crate) mod engine;

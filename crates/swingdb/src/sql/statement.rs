@@ -121,7 +121,6 @@ fn parser(sql: &str) -> Result<DFParser<'static>> {
         line: Some(error.location.line),
         column: Some(error.location.column),
     })?;
-    foreign::refuse_asof(&tokens)?;
     let tokens = forms::rewrite_tokens(write::tokens::rewrite(tokens));
     let builder = DFParserBuilder::new(tokens).with_dialect(&DIALECT);
     Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)

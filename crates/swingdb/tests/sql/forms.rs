@@ -407,7 +407,6 @@ fn statements_of_others_say_what_to_do() {
         ("CREATE SEQUENCE q", "row_number()"),
         ("CHECKPOINT", "nothing to do"),
         ("VACUUM", "nothing to do"),
-        ("SELECT * FROM t ASOF JOIN u ON t.id >= u.id", "last_value"),
         ("SELECT * FROM t POSITIONAL JOIN u", "row_number()"),
         ("CREATE TABLE x (id INT REFERENCES t (id))", "REFERENCES"),
         ("CREATE INDEX i ON t (a)", "UNIQUE"),

@@ -12,13 +12,13 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
-    RenameSelectItem, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
+    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind,
+    Query, RenameSelectItem, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitMut, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, OrderBy};
 
-use super::call;
+use super::{asof, call};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::idents::constraint_mut;
 use crate::sql::visit::replace_names;
@@ -57,12 +57,17 @@ fn rewrite_select(
     columns: &ColumnsOf<'_>,
     unnamed: &mut usize,
 ) -> Result<()> {
+    select.from.iter_mut().try_for_each(asof::mark)?;
     for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
         let operator = &mut join.join_operator;
         match operator {
             JoinOperator::Semi(on) => *operator = JoinOperator::LeftSemi(on.clone()),
             JoinOperator::Anti(on) => *operator = JoinOperator::LeftAnti(on.clone()),
-            JoinOperator::AsOf { .. } => return Err(Error::unsupported(crate::sql::foreign::ASOF)),
+            JoinOperator::AsOf { .. } => {
+                return Err(Error::unsupported(
+                    "MATCH_CONDITION; write ON a.k = b.k AND a.t >= b.t",
+                ));
+            }
             _ => {}
         }
     }
@@ -72,7 +77,7 @@ fn rewrite_select(
             constraint(&join.join_operator)
         {
             merging = true;
-            needed |= !matches!(value, Value::Left);
+            needed |= !matches!(value, Value::Left) || asof::is_open(join);
         }
     }
     if !merging {
@@ -83,8 +88,8 @@ fn rewrite_select(
         Some(merged) => merged.apply(select, order_by),
         None if !needed => Ok(()),
         None => Err(Error::unsupported(
-            "RIGHT or FULL JOIN with USING or NATURAL where it cannot be told whose the columns \
-             are; write ON",
+            "RIGHT, FULL or ASOF JOIN with USING or NATURAL where it cannot be told whose the \
+             columns are; write ON",
         )),
     }
 }
@@ -217,7 +222,7 @@ impl<'a> Merged<'a> {
                 let Some(right) = Relation::of(&join.relation, chain, columns_of) else {
                     return Ok(None);
                 };
-                if !merged.add(right, &join.join_operator)? {
+                if !merged.add(right, join)? {
                     return Ok(None);
                 }
             }
@@ -227,8 +232,8 @@ impl<'a> Merged<'a> {
 
     /// Adds a relation that is joined to those before it; false where it cannot be told whose the
     /// columns are.
-    fn add(&mut self, mut right: Relation<'a>, operator: &JoinOperator) -> Result<bool> {
-        let Some((on, value)) = constraint(operator) else { return Ok(false) };
+    fn add(&mut self, mut right: Relation<'a>, join: &Join) -> Result<bool> {
+        let Some((on, value)) = constraint(&join.join_operator) else { return Ok(false) };
         let names = match on {
             JoinConstraint::On(_) | JoinConstraint::None => Vec::new(),
             JoinConstraint::Using(names) => names.iter().map(plain).collect::<Result<_>>()?,
@@ -245,10 +250,11 @@ impl<'a> Merged<'a> {
         let mut condition = None;
         if !names.is_empty() {
             let Some(equal) = self.join(&names, &mut right, value) else { return Ok(false) };
-            condition = Some(equal);
+            condition =
+                Some(if asof::is_open(join) { asof::nearest(equal) } else { ast::all(equal) });
         }
         self.conditions.push(condition);
-        if !matches!(operator, JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_)) {
+        if !matches!(join.join_operator, JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_)) {
             self.shown.push(right);
         }
         Ok(true)
@@ -274,9 +280,14 @@ impl<'a> Merged<'a> {
         right.columns().map(|_| shared)
     }
 
-    /// The condition of a join by columns that relations so far are joined by, or that just one of
-    /// them has.
-    fn join(&mut self, names: &[Ident], right: &mut Relation<'_>, value: Value) -> Option<Expr> {
+    /// The conditions of a join by columns that relations so far are joined by, or that just one
+    /// of them has.
+    fn join(
+        &mut self,
+        names: &[Ident],
+        right: &mut Relation<'_>,
+        value: Value,
+    ) -> Option<Vec<Expr>> {
         let mut equal = Vec::with_capacity(names.len());
         for name in names {
             let other = right.own(name);
@@ -300,7 +311,7 @@ impl<'a> Merged<'a> {
             column.others.push(other.clone());
             right.hidden.push(other);
         }
-        Some(ast::all(equal))
+        Some(equal)
     }
 
     /// The column of this name of the relations before another, if just one of them has it.
@@ -389,6 +400,7 @@ impl<'a> Merged<'a> {
                 (constraint_mut(&mut join.join_operator), condition)
             {
                 *on = JoinConstraint::On(condition.clone());
+                asof::close(join);
             }
         }
         select.from = from;

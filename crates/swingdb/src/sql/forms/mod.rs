@@ -6,6 +6,7 @@
 //! | `FROM t WHERE i = 3` | [`from_first`]: `SELECT * FROM t WHERE i = 3` |
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
+//! | `a ASOF JOIN b ON a.t >= b.t` | [`asof`]: `a JOIN b ON asof_join(a.t >= b.t)` |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
 //! | `PIVOT t ON s USING sum(x)` | [`pivot`]: `sum(x) FILTER (WHERE s = 'a') AS a` for each value |
 //! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
@@ -33,6 +34,7 @@
 //! What is refused here is what the engine would otherwise take for something else without a word.
 
 mod array_query;
+mod asof;
 mod clock;
 mod comprehension;
 mod from_first;
@@ -67,6 +69,7 @@ use crate::sql::write::ast;
 use crate::sql::write::tokens::Pass;
 
 pub(crate) use array_query::collect_arrays;
+pub(crate) use asof::written;
 pub(crate) use members::name_members;
 pub(crate) use series::name_series;
 pub(crate) use struct_star::expand_structs;
@@ -81,6 +84,7 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     pivot_tokens::rewrite(&mut pass);
     from_first::rewrite(&mut pass);
     powers(&mut pass);
+    asof::rewrite_tokens(&mut pass);
     pass.finish()
 }
 
@@ -160,6 +164,10 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let refused = match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => {
+                let result = asof::mark_nested(table_with_joins);
+                return self.keep(result);
+            }
             TableFactor::Table { alias: Some(alias), .. } if is_word(alias, "positional") => {
                 "POSITIONAL JOIN; join on row_number() OVER ()"
             }

@@ -15,6 +15,7 @@ use super::tokens::UNTYPED_MARK;
 use super::types::arrow_type;
 use super::{Outcome, ast, defaults, with_txn};
 use crate::error::{Error, ObjectKind, Result};
+use crate::sql::forms::written;
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::sql::view::Found;
@@ -363,7 +364,7 @@ pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
         }
         let Place { schema, name } = place;
         let columns = (!names.is_empty()).then_some(names);
-        let view = View { name, sql: create.query.to_string(), columns };
+        let view = View { name, sql: written(&create.query), columns };
         txn.create_view(&schema, view, if_exists)?;
         Ok(Outcome::done("CREATE VIEW"))
     })
