@@ -120,7 +120,7 @@ extern "C" fn prepare() {
         let mut state = unsafe {
             std::mem::transmute::<MutexGuard<'_, State>, MutexGuard<'static, State>>(guard)
         };
-        let lease = core.lease_for_child(&mut state);
+        let lease = core.freeze_for_child(&mut state);
         areas.push(Held { state, lease, core });
     }
     // After the areas' locks, as when one is closed.
@@ -272,8 +272,8 @@ pub(crate) fn look_after_views() -> bool {
 }
 
 impl Core {
-    /// A lease on what the child will see, as far as it can be had.
-    fn lease_for_child(&self, state: &mut State) -> Option<Lease> {
+    /// Holds off stores, and takes a lease on what the child will see, as far as it can be had.
+    fn freeze_for_child(&self, state: &mut State) -> Option<Lease> {
         if let Some(tracked) = self.tracked.get() {
             tracked.gate.begin_fork();
             self.absorb(state);
