@@ -18,7 +18,7 @@ use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
-use crate::sql::asof::{AsofJoins, PlannerWithAsof};
+use crate::sql::asof::{AsofFilters, AsofJoins, PlannerWithAsof};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
 use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::operators::Operators;
@@ -107,6 +107,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     for rule in Optimizer::new().rules {
         match rule.name() {
             AboveAggregates::NAME => {
+                rules.push(Arc::new(AsofFilters) as _);
                 rules.push(Arc::new(AboveAggregates::default()) as _);
                 // Conditions must be at their relations already, and projections not yet between
                 // the joins.

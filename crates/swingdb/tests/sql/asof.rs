@@ -67,6 +67,14 @@ fn the_nearest_of_random_rows() {
                 let mut found = f.rows(&sql);
                 found.sort();
                 assert_eq!(found, expected, "seed {seed}: {sql}");
+                // Conditions on the left side, on keys too, may be looked at first.
+                let condition = |(k, _, n): &Row| k.is_some_and(|k| k <= 3) && n % 2 == 0;
+                let some = left.iter().copied().filter(condition).collect::<Vec<_>>();
+                let sql = format!("{sql} WHERE a.k <= 3 AND a.n % 2 = 0 AND coalesce(b.n, 0) >= 0");
+                let mut found = f.rows(&sql);
+                found.sort();
+                let expected = naive(&some, &right, operator, keyed, outer);
+                assert_eq!(found, expected, "seed {seed}: {sql}");
             }
         }
     }
@@ -121,6 +129,17 @@ fn it_is_a_join_like_others() {
                 ASOF JOIN trades u ON p.sym = u.sym AND p.\"when\" >= u.\"when\" \
                 WHERE u.shares = t.shares) ORDER BY 1";
     assert_eq!(f.rows(more), ["1", "3"]);
+    // Conditions on the left side, and on keys of both, are looked at by the scans.
+    let sql = "EXPLAIN SELECT price FROM trades t ASOF JOIN prices p ON t.sym = p.sym \
+               AND t.\"when\" >= p.\"when\" WHERE t.sym = 'A' AND shares > 1 AND price > 2";
+    let plan = f.rows(sql).join("\n");
+    for (table, condition) in
+        [("trades", "sym@0 = A"), ("trades", "shares@2 > 1"), ("prices", "sym@0 = A")]
+    {
+        let scan = plan.lines().find(|line| line.contains(&format!("table=main.{table}")));
+        assert!(scan.is_some_and(|scan| scan.contains(condition)), "{plan}");
+    }
+    assert!(plan.contains("FilterExec: price@0 > 2"), "{plan}");
     // Of all columns only those asked for are read.
     let plan = f
         .rows(

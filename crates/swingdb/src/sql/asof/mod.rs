@@ -9,14 +9,16 @@
 //! which `sql::forms` puts), with all that names and types need; when types are settled, [`rule`]
 //! makes a [`node`] of it, and [`planner`] an operator ([`exec`]): the right side is collected in
 //! the order of keys and time ([`index`]), and the left side, unordered and in parallel, looks for
-//! its rows there.
+//! its rows there. [`filters`] puts conditions on the left side below it.
 
 mod condition;
 mod exec;
+mod filters;
 mod index;
 mod node;
 mod planner;
 mod rule;
 
+pub(crate) use filters::AsofFilters;
 pub(crate) use planner::PlannerWithAsof;
 pub(crate) use rule::{AsofJoins, MARK, mark};

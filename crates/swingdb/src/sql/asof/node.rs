@@ -12,8 +12,8 @@ use super::condition::Condition;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AsofJoin {
-    left: Arc<LogicalPlan>,
-    right: Arc<LogicalPlan>,
+    pub left: Arc<LogicalPlan>,
+    pub right: Arc<LogicalPlan>,
     pub condition: Condition<Expr>,
     /// Whether rows of the left side stay that find none.
     pub outer: bool,
