@@ -152,7 +152,7 @@ fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
 /// The engine's functions, and our own.
 fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut all = SessionStateDefaults::default_scalar_functions();
-    all.push(asof::mark());
+    all.push(Arc::new(asof::mark()));
     all.push(Arc::new(subqueries::only_element()));
     all.push(Arc::new(type_names::type_of()));
     all.extend(functions::of_rows(&aggregate_functions()).map(Arc::new));

@@ -1,6 +1,6 @@
 //! ASOF JOIN against a naive search, in all its forms.
 
-use super::common::{Fixture, fixture};
+use super::common::{Fixture, fixture, seeded};
 
 /// A row of either side: key, time, number.
 type Row = (Option<i64>, Option<i64>, i64);
@@ -50,9 +50,7 @@ fn naive(left: &[Row], right: &[Row], operator: &str, keyed: bool, outer: bool) 
 
 #[test]
 fn the_nearest_of_random_rows() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut random, seed) = seeded();
     let f = fixture();
     for round in 0..24 {
         let sizes = [[0, 5], [5, 0], [1, 1], [40, 12], [12, 40], [300, 300]][round % 6];

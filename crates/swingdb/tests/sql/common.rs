@@ -45,6 +45,13 @@ impl Fixture {
     }
 }
 
+/// A generator, and its seed, which is printed.
+pub fn seeded() -> (fastrand::Rng, u64) {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    (fastrand::Rng::with_seed(seed), seed)
+}
+
 pub fn rows(result: QueryResult) -> swingdb::Result<Vec<String>> {
     let batches = result.collect()?;
     Ok(batches.iter().flat_map(batch_rows).collect())

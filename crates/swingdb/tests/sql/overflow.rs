@@ -2,7 +2,7 @@
 
 use swingdb::Error;
 
-use super::common::{Fixture, fixture, rows};
+use super::common::{Fixture, fixture, rows, seeded};
 
 /// Expressions on constants and what they give; `None` for an overflow. What DuckDB 2.0 gives,
 /// except that literals are BIGINT here.
@@ -68,9 +68,7 @@ fn constants() {
 /// Random operands of all types near their bounds, against wider arithmetic.
 #[test]
 fn columns_against_wider_arithmetic() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut random, _) = seeded();
     let f = fixture();
     let bits = [("TINYINT", 8), ("SMALLINT", 16), ("INTEGER", 32), ("BIGINT", 64)];
     for round in 0..40 {
@@ -105,9 +103,7 @@ fn columns_against_wider_arithmetic() {
 /// Operators one behind the other, more than one function takes, against wider arithmetic.
 #[test]
 fn long_chains_against_wider_arithmetic() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut random, _) = seeded();
     let f = fixture();
     f.run("CREATE TABLE t (n INT, a INT, b INT, c INT)");
     f.run("INSERT INTO t VALUES (0, 5, -3, 1), (1, 900000000, 2, 7), (2, NULL, 1, 1)");
@@ -257,9 +253,7 @@ fn sums() {
 
 #[test]
 fn sums_against_wider_arithmetic() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut random, seed) = seeded();
     let f = fixture();
     for _ in 0..5 {
         let groups = random.i64(1..2000);

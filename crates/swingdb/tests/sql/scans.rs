@@ -1,6 +1,6 @@
 //! Scans of random tables against a naive filter, with deleted rows, NULLs and pruning on and off.
 
-use super::common::{Fixture, analyzed, fixture};
+use super::common::{Fixture, analyzed, fixture, seeded};
 
 /// Rows of the model: what the table should hold.
 #[derive(Clone, Debug)]
@@ -83,9 +83,7 @@ fn condition(random: &mut fastrand::Rng, span: i64) -> (String, Meaning) {
 
 #[test]
 fn scans_equal_a_naive_filter() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut random, seed) = seeded();
     let f = fixture();
     let mut rows = random_rows(&mut random, 400_000);
     load(&f, &rows);

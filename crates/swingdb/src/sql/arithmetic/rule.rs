@@ -57,16 +57,15 @@ fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         return zeros::rewrite(expr, schema);
     }
     let Some(operation) = operation(&expr) else { return Ok(Transformed::no(expr)) };
-    let whole = |data_type: &DataType| data_type.is_integer();
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let settled = settled_type(&left, schema).ok().filter(whole);
+            let settled = settled_type(&left, schema).ok().filter(DataType::is_integer);
             if settled.is_none() || settled != Some(settled_type(&right, schema)?) {
                 return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
             }
             Ok(Transformed::yes(joined(*left, operation, *right)))
         }
-        Expr::Negative(operand) if settled_type(&operand, schema).is_ok_and(|t| whole(&t)) => {
+        Expr::Negative(operand) if settled_type(&operand, schema).is_ok_and(|t| t.is_integer()) => {
             Ok(Transformed::yes(call(function(operation), vec![*operand])))
         }
         other => Ok(Transformed::no(other)),

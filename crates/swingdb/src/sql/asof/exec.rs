@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
-use arrow::compute::{SortOptions, filter, filter_record_batch, is_not_null, take_record_batch};
+use arrow::array::{Array, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::compute::{SortOptions, filter_record_batch, is_not_null, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_err};
@@ -192,12 +192,12 @@ impl Joined {
         if !self.outer && found.null_count() > 0 {
             let kept = is_not_null(&found)?;
             left = filter_record_batch(&left, &kept)?;
-            found = filter(&found, &kept)?.to_data().into();
+            found = UInt64Array::from_iter_values(found.iter().flatten());
         }
         let right = take_record_batch(&search.index.rows, &found)?;
         let columns = [left.columns(), right.columns()].concat();
         self.metrics.output_rows().add(left.num_rows());
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
+        let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 }

@@ -3,7 +3,6 @@
 //! The engine pushes them through its own joins only. What is said of keys holds for the right side
 //! as well, whose rows with other keys find nobody.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -53,8 +52,7 @@ impl OptimizerRule for AsofFilters {
 
 fn asof_join(plan: &LogicalPlan) -> Option<&AsofJoin> {
     let LogicalPlan::Extension(extension) = plan else { return None };
-    let node: &dyn Any = extension.node.as_any();
-    node.downcast_ref()
+    AsofJoin::of(extension.node.as_ref())
 }
 
 fn is_of_left(part: &Expr, join: &AsofJoin) -> bool {

@@ -1,12 +1,15 @@
 //! An ASOF JOIN in a logical plan.
 
+use std::any::Any;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::builder::build_join_schema;
-use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{
+    Expr, JoinType, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
 
 use super::condition::Condition;
 
@@ -31,20 +34,23 @@ impl AsofJoin {
         let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &join_type)?);
         Ok(Self { left, right, condition, outer, schema })
     }
+
+    /// The node as what it is, if it is one.
+    pub fn of(node: &dyn UserDefinedLogicalNode) -> Option<&Self> {
+        let node: &dyn Any = node.as_any();
+        node.downcast_ref()
+    }
+
+    /// All that the schema follows from.
+    fn parts(&self) -> (&LogicalPlan, &LogicalPlan, &Condition<Expr>, bool) {
+        (&self.left, &self.right, &self.condition, self.outer)
+    }
 }
 
 impl PartialOrd for AsofJoin {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        if self == other {
-            return Some(Ordering::Equal);
-        }
-        let parts = |join: &Self| (Arc::clone(&join.left), Arc::clone(&join.right), join.outer);
-        let order = parts(self).partial_cmp(&parts(other))?;
-        let order = match order {
-            Ordering::Equal => self.condition.partial_cmp(&other.condition)?,
-            order => order,
-        };
-        Some(order).filter(|order| order.is_ne())
+        // Plans that differ may be equal in order.
+        self.parts().partial_cmp(&other.parts()).filter(|order| order.is_ne() || self == other)
     }
 }
 

@@ -1,6 +1,5 @@
 //! From the node to the operator.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -43,8 +42,7 @@ impl ExtensionPlanner for PlannerWithAsof {
         context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let schema = Arc::clone(node.schema().inner());
-        let node: &dyn Any = node.as_any();
-        let (Some(join), [left, right]) = (node.downcast_ref::<AsofJoin>(), physical) else {
+        let (Some(join), [left, right]) = (AsofJoin::of(node), physical) else {
             return Ok(None);
         };
         let condition = join.condition.try_map(|side, expr| {

@@ -1,6 +1,6 @@
 //! Finds the joins that are marked as ASOF JOIN, and takes their conditions apart.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
@@ -21,13 +21,10 @@ use super::node::AsofJoin;
 /// The name of [`mark`] in SQL.
 pub(crate) const MARK: &str = "asof_join";
 
-/// The function around the condition of an ASOF JOIN.
-pub(crate) fn mark() -> Arc<ScalarUDF> {
-    static MARKED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::exact(vec![DataType::Boolean], Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Mark { signature }))
-    });
-    Arc::clone(&MARKED)
+/// The function around the condition of an ASOF JOIN, to be registered with the engine.
+pub(crate) fn mark() -> ScalarUDF {
+    let signature = Signature::exact(vec![DataType::Boolean], Volatility::Immutable);
+    ScalarUDF::from(Mark { signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -109,9 +106,9 @@ fn condition(whole: &Expr, join: &Join) -> Result<Condition<Expr>> {
         if types[0] != types[1] || !comparable {
             return plan_err!("ASOF JOIN cannot compare {} with {}: {part}", types[0], types[1]);
         }
-        match op.map(|op| (op, Nearest::of(op))) {
-            Some((Operator::Eq, _)) => keys.push(both),
-            Some((_, Some(nearest))) => times.push((both, nearest)),
+        match (op, op.and_then(Nearest::of)) {
+            (Some(Operator::Eq), _) => keys.push(both),
+            (_, Some(nearest)) => times.push((both, nearest)),
             _ => return refused(part),
         }
     }

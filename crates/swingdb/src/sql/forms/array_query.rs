@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     Select, SelectFlavor, SelectItem, SetExpr, Statement, TableAliasColumnDef, Value, VisitorMut,
 };
 
-use super::call;
 use super::pivot::{column, derived};
+use super::{call, is_named};
 use crate::error::{Error, Result};
 use crate::sql::planner::Planner;
 use crate::sql::visit::{rewrite_own_exprs, walk_mut};
@@ -69,8 +69,7 @@ impl VisitorMut for Collector<'_> {
 fn query_of(expr: &Expr) -> Option<&Query> {
     match expr {
         Expr::Function(Function { name, args: FunctionArguments::Subquery(query), .. }) => {
-            let [name] = name.0.as_slice() else { return None };
-            name.as_ident()?.value.eq_ignore_ascii_case("array").then_some(query)
+            is_named(name, "array").then_some(query)
         }
         _ => None,
     }

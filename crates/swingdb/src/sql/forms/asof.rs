@@ -7,12 +7,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Join,
-    JoinConstraint, JoinOperator, Query, Select, TableFactor, TableWithJoins, VisitorMut,
+    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, Query, Select, TableFactor,
+    TableWithJoins, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::call;
+use super::{call, only_argument};
 use crate::error::{Error, Result};
 use crate::sql::asof::MARK;
 use crate::sql::dialect::DIALECT;
@@ -54,9 +54,9 @@ impl Unmark {
     fn joins<'a>(from: impl IntoIterator<Item = &'a mut TableWithJoins>) -> ControlFlow<()> {
         for join in from.into_iter().flat_map(|from| &mut from.joins) {
             if let Some(JoinConstraint::On(condition)) = constraint_mut(&mut join.join_operator)
-                && let Some(inner) = marked_condition(condition)
+                && let Some(inner) = only_argument(condition, MARK)
             {
-                *condition = inner;
+                *condition = inner.clone();
                 join.global = true;
             }
         }
@@ -78,22 +78,6 @@ impl VisitorMut for Unmark {
             }
             _ => ControlFlow::Continue(()),
         }
-    }
-}
-
-fn marked_condition(condition: &Expr) -> Option<Expr> {
-    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = condition
-    else {
-        return None;
-    };
-    let [part] = name.0.as_slice() else { return None };
-    match list.args.as_slice() {
-        [FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))]
-            if part.as_ident().is_some_and(|name| name.value == MARK) =>
-        {
-            Some(inner.clone())
-        }
-        _ => None,
     }
 }
 

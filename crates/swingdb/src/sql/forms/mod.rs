@@ -376,9 +376,7 @@ fn unordered(expr: &mut Expr) {
     let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
         return;
     };
-    let [part] = name.0.as_slice() else { return };
-    let is = |name| part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(name));
-    if is("max") || is("min") {
+    if is_named(name, "max") || is_named(name, "min") {
         list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_)));
     }
 }
@@ -400,6 +398,26 @@ fn text(value: &str) -> Expr {
 
 fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// The argument of `name(argument)`.
+fn only_argument<'a>(expr: &'a Expr, name: &str) -> Option<&'a Expr> {
+    let Expr::Function(Function { name: called, args: FunctionArguments::List(list), .. }) = expr
+    else {
+        return None;
+    };
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] if is_named(called, name) => {
+            Some(argument)
+        }
+        _ => None,
+    }
+}
+
+/// Whether this is the plain name, in capitals or not.
+fn is_named(name: &ObjectName, plain: &str) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(plain))
 }
 
 /// `name(args)`.

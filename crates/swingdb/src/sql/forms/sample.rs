@@ -4,12 +4,12 @@
 //! neighbours together, gets the same. A number of rows is that many in random order.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LimitClause,
-    OrderBy, OrderByExpr, OrderByKind, OrderByOptions, SelectItem, TableFactor, TableSample,
-    TableSampleKind, TableSampleUnit, Value, WildcardAdditionalOptions,
+    BinaryOperator, Expr, LimitClause, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
+    SelectItem, TableFactor, TableSample, TableSampleKind, TableSampleUnit, Value,
+    WildcardAdditionalOptions,
 };
 
-use super::call;
+use super::{call, only_argument};
 use crate::error::{Error, Result};
 use crate::sql::write::ast;
 
@@ -71,8 +71,9 @@ fn amount(sample: TableSample) -> Result<Amount> {
     let Some(quantity) = sample.quantity else {
         return Err(Error::plan("TABLESAMPLE needs a number of rows or a percentage"));
     };
-    if let Some(rows) = reservoir(&quantity.value) {
-        return Ok(Amount::Rows(rows));
+    // The parser takes `RESERVOIR(n)` for a function.
+    if let Some(rows) = only_argument(&quantity.value, "reservoir") {
+        return Ok(Amount::Rows(rows.clone()));
     }
     if !matches!(quantity.value, Expr::Value(_)) {
         let given = quantity.value;
@@ -82,20 +83,6 @@ fn amount(sample: TableSample) -> Result<Amount> {
         (Some(TableSampleUnit::Percent), _) | (None, Some(_)) => Amount::Percent(quantity.value),
         (Some(TableSampleUnit::Rows) | None, _) => Amount::Rows(quantity.value),
     })
-}
-
-/// `RESERVOIR(n)`, which the parser takes for a function.
-fn reservoir(value: &Expr) -> Option<Expr> {
-    let Expr::Function(function) = value else { return None };
-    let [name] = function.name.0.as_slice() else { return None };
-    let is = |ident: &Ident| ident.value.eq_ignore_ascii_case("reservoir");
-    let FunctionArguments::List(list) = &function.args else { return None };
-    match list.args.as_slice() {
-        [FunctionArg::Unnamed(FunctionArgExpr::Expr(rows))] if name.as_ident().is_some_and(is) => {
-            Some(rows.clone())
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]
