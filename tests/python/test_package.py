@@ -88,12 +88,16 @@ def test_import_needs_no_other_package():
 
 
 def test_import_is_fast():
-    # Computing time: what others do on the machine is not the package's.
-    source = (
-        "import time; a = time.process_time(); import swingdb; "
-        "print((time.process_time() - a) * 1000)"
-    )
-    assert min(float(python(source)) for _ in range(5)) < 50
+    # Computing time, against that of the standard library's modules it needs: machines differ.
+    source = """
+import time
+started = time.process_time()
+import contextlib, datetime, re, threading, typing, weakref
+known = time.process_time()
+import swingdb
+print((time.process_time() - known) / (known - started))
+"""
+    assert min(float(python(source)) for _ in range(5)) < 3
 
 
 def test_without_optional_packages():
