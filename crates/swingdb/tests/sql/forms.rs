@@ -281,7 +281,18 @@ fn samples_are_samples() {
     assert_eq!(count("SELECT count(m.i) FROM n AS m TABLESAMPLE (7 ROWS)"), 7);
     assert_eq!(count("SELECT count(*) FROM n TABLESAMPLE BERNOULLI (0)"), 0);
     assert_eq!(count("SELECT count(*) FROM n TABLESAMPLE (5 ROWS)"), 5);
+    let tenth = count("SELECT count(*) FROM n TABLESAMPLE 10%");
+    assert!((8_000..12_000).contains(&tenth), "{tenth}");
+    // The sample is of the table: WHERE sees nothing else.
+    assert_eq!(count("SELECT count(*) FROM n AS m WHERE m.i >= 0 USING SAMPLE 7"), 7);
+    assert_eq!(count("SELECT count(*) FROM n WHERE i < 0 USING SAMPLE reservoir(7 ROWS)"), 0);
+    assert_eq!(count("FROM (FROM n USING SAMPLE 9) AS x SELECT count(*) WHERE i >= 0"), 9);
+    assert_eq!(
+        count("SELECT count(*) FROM n USING SAMPLE 100% (bernoulli)"),
+        count("SELECT count(*) FROM n")
+    );
     f.error("SELECT * FROM n TABLESAMPLE 10 PERCENT REPEATABLE (1)");
+    f.error("SELECT a.i FROM n AS a, n AS b USING SAMPLE 10%");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
 //! | `a ASOF JOIN b ON a.t >= b.t` | [`asof`]: `a JOIN b ON asof_join(a.t >= b.t)` |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
+//! | `FROM t WHERE a USING SAMPLE 5` | [`using_sample`]: `FROM t TABLESAMPLE (5) WHERE a` |
 //! | `PIVOT t ON s USING sum(x)` | [`pivot`]: `sum(x) FILTER (WHERE s = 'a') AS a` for each value |
 //! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
 //! | `SELECT st.*` of a STRUCT | [`struct_star`]: `SELECT st.a AS a, st.b AS b` |
@@ -49,6 +50,7 @@ mod starts;
 mod struct_star;
 mod turned;
 mod unpivot;
+mod using_sample;
 
 use std::ops::ControlFlow;
 
@@ -81,6 +83,7 @@ const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
     comprehension::rewrite(&mut pass);
+    using_sample::rewrite(&mut pass);
     pivot_tokens::rewrite(&mut pass);
     from_first::rewrite(&mut pass);
     powers(&mut pass);

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use super::{call, only_argument};
+use super::call;
 use crate::error::{Error, Result};
 use crate::sql::write::ast;
 
@@ -71,10 +71,6 @@ fn amount(sample: TableSample) -> Result<Amount> {
     let Some(quantity) = sample.quantity else {
         return Err(Error::plan("TABLESAMPLE needs a number of rows or a percentage"));
     };
-    // The parser takes `RESERVOIR(n)` for a function.
-    if let Some(rows) = only_argument(&quantity.value, "reservoir") {
-        return Ok(Amount::Rows(rows.clone()));
-    }
     if !matches!(quantity.value, Expr::Value(_)) {
         let given = quantity.value;
         return Err(Error::plan(format!("TABLESAMPLE needs a number, and has {given}")));
@@ -98,10 +94,6 @@ mod tests {
         assert_eq!(
             rewritten("SELECT t.a FROM main.t TABLESAMPLE 5 ROWS").unwrap(),
             "SELECT t.a FROM (SELECT * FROM main.t ORDER BY random() LIMIT 5) AS t"
-        );
-        assert_eq!(
-            rewritten("SELECT a FROM t TABLESAMPLE RESERVOIR(5)").unwrap(),
-            rewritten("SELECT a FROM t TABLESAMPLE 5").unwrap()
         );
         assert!(rewritten("SELECT a FROM t TABLESAMPLE 5 PERCENT REPEATABLE (1)").is_err());
         for same in ["SELECT a FROM t", "SELECT a FROM main.t", "SELECT a FROM t AS x"] {
