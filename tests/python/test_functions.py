@@ -35,6 +35,20 @@ QUERIES = [
     "SELECT n, date_sub('month', d, e), date_sub('year', d, e), date_sub('week', d, e), "
     "date_sub('day', d, e), date_sub('hour', d, e) FROM r ORDER BY n",
     "SELECT n, century(d), decade(d), millennium(e), isoyear(d), yearweek(e) FROM r ORDER BY n",
+    "SELECT n, to_json({'x': x, 'y': y, 'z': z, 'd': d, 'l': l}), json_array(n, y, l, [d]) "
+    "FROM r ORDER BY n",
+    "SELECT n, json_object('a', y, 'b', json_object(y || '\"', x + 0.25, 'l', l)) FROM r "
+    "WHERE y IS NOT NULL ORDER BY n",
+    "SELECT g, json_group_array(n), json_group_object(n, y) FROM (SELECT * FROM r ORDER BY n) "
+    "GROUP BY g ORDER BY g",
+    "SELECT n, json_keys(to_json({'x': l, 'y': {'z': n}})), "
+    "json_pretty(json_array(l, y, {'k': []})) FROM r ORDER BY n",
+    "SELECT g, sem(z) FILTER (WHERE x > 50), max(x, 3) FILTER (WHERE x < 50), "
+    "max_by(y, n, 2) FILTER (WHERE n > 100 AND y IS NOT NULL), favg(x) FILTER (WHERE g > 0), "
+    "count_if(x > 3) FILTER (WHERE n < 1000) FROM r GROUP BY g ORDER BY g",
+    "SELECT n, sem(z) OVER (PARTITION BY g ORDER BY n), favg(x) OVER (ORDER BY n), "
+    "geomean(x + 1) OVER (PARTITION BY g) FROM r ORDER BY n",
+    "SELECT favg(DISTINCT x), fsum(DISTINCT x), string_agg(y ORDER BY n) FROM r",
     "SELECT n, list_sum(l), list_median(l), list_mode([x, x, n]), list_var_pop(l), list_bit_or(l) "
     "FROM r ORDER BY n",
 ]

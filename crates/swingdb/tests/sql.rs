@@ -24,6 +24,8 @@ mod identifiers;
 mod interrupts;
 #[path = "sql/isolation.rs"]
 mod isolation;
+#[path = "sql/json.rs"]
+mod json;
 #[path = "sql/meaning.rs"]
 mod meaning;
 #[path = "sql/memory.rs"]

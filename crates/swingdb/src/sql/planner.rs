@@ -131,12 +131,14 @@ impl<'a> Planner<'a> {
         rewrites::order_by_all(statement)?;
         rewrites::tell_apart(statement);
         let state = self.state;
-        functions::rewrite(statement, &|name| {
-            state.scalar_functions().contains_key(name)
-                || state.aggregate_functions().contains_key(name)
+        let any = |name: &str| {
+            self.is_scalar(name)
+                || self.is_aggregate(name)
                 || state.window_functions().contains_key(name)
                 || state.higher_order_functions().contains_key(name)
-        })
+        };
+        let aggregates = |name: &str| self.is_aggregate(name);
+        functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.

@@ -8,13 +8,15 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanBuilder, Int64Builder, StringViewArray, StringViewBuilder,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringViewArray,
+    StringViewBuilder,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
 };
 use serde::de::IgnoredAny;
 
@@ -35,6 +37,10 @@ enum Kind {
     Length,
     /// What kind of value is there.
     Type,
+    /// The names of the members of the object there.
+    Keys,
+    /// All of it, in lines.
+    Pretty,
     /// Whether text is JSON.
     Valid,
 }
@@ -48,6 +54,8 @@ const FUNCTIONS: &[(&str, Kind)] = &[
     ("json_exists", Kind::Exists),
     ("json_array_length", Kind::Length),
     ("json_type", Kind::Type),
+    ("json_keys", Kind::Keys),
+    ("json_pretty", Kind::Pretty),
     ("json_valid", Kind::Valid),
 ];
 
@@ -56,11 +64,20 @@ pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     FUNCTIONS.iter().map(|(name, kind)| {
         let signature = match kind {
             Kind::Extract | Kind::Text | Kind::Exists => Signature::any(2, Volatility::Immutable),
-            Kind::Valid => Signature::any(1, Volatility::Immutable),
-            Kind::Length | Kind::Type => Signature::variadic_any(Volatility::Immutable),
+            Kind::Valid | Kind::Pretty => Signature::any(1, Volatility::Immutable),
+            Kind::Length | Kind::Type | Kind::Keys => {
+                Signature::variadic_any(Volatility::Immutable)
+            }
         };
         ScalarUDF::new_from_impl(Json { name, kind: *kind, signature })
     })
+}
+
+/// The text, checked to be JSON.
+pub(super) fn whole(text: Expr) -> Expr {
+    let signature = Signature::any(2, Volatility::Immutable);
+    let extract = Json { name: "json_extract", kind: Kind::Extract, signature };
+    ScalarUDF::new_from_impl(extract).call(vec![text, lit("$")])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -91,9 +108,20 @@ impl ScalarUDFImpl for Json {
             return plan_err!("the path of {} is text or a whole number", self.name);
         }
         Ok(match self.kind {
-            Kind::Extract | Kind::Text | Kind::Type => DataType::Utf8View,
+            Kind::Extract | Kind::Text | Kind::Type | Kind::Pretty => DataType::Utf8View,
             Kind::Exists | Kind::Valid => DataType::Boolean,
             Kind::Length => DataType::Int64,
+            Kind::Keys => DataType::new_list(DataType::Utf8View, true),
+        })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
+        let returned = self.return_type(&types.collect::<Vec<_>>())?;
+        let field = Field::new(self.name, returned, true);
+        Ok(match self.kind {
+            Kind::Extract | Kind::Pretty => super::to_json::mark(field),
+            _ => Arc::new(field),
         })
     }
 
@@ -113,45 +141,81 @@ impl ScalarUDFImpl for Json {
 
 impl Json {
     fn rows(&self, json: &StringViewArray, paths: &Paths) -> Result<ArrayRef> {
-        let mut texts = StringViewBuilder::new();
-        let mut flags = BooleanBuilder::new();
-        let mut counts = Int64Builder::new();
-        for (row, text) in json.iter().enumerate() {
-            let path = paths.of(row)?;
-            let (Some(text), Some(path)) = (text, path.as_deref()) else {
-                match self.kind {
-                    Kind::Extract | Kind::Text | Kind::Type => texts.append_null(),
-                    Kind::Exists | Kind::Valid => flags.append_null(),
-                    Kind::Length => counts.append_null(),
-                }
-                continue;
-            };
-            let checked = serde_json::from_str::<IgnoredAny>(text);
-            if self.kind == Kind::Valid {
-                flags.append_value(checked.is_ok());
-                continue;
-            }
-            checked.map_err(|error| {
-                let message = format!("{} of {text:?}, which is no JSON: {error}", self.name);
-                outside(Error::Conversion { message, column: None })
-            })?;
-            let found = part(text.trim_ascii(), path);
-            match self.kind {
-                Kind::Extract => texts.append_option(found.map(compact)),
-                Kind::Text => texts.append_option(found.and_then(as_text)),
-                Kind::Type => texts.append_option(found.map(type_name)),
-                Kind::Exists | Kind::Valid => flags.append_value(found.is_some()),
-                Kind::Length => {
-                    counts.append_option(found.map(|array| elements(array).count() as i64))
-                }
-            }
+        if self.kind == Kind::Valid {
+            let valid = |text| check(text).is_ok();
+            return Ok(Arc::new(json.iter().map(|t| t.map(valid)).collect::<BooleanArray>()));
+        }
+        let parts = (0..json.len()).map(|row| self.part_of(json, paths, row));
+        fn texts<T: AsRef<str>>(all: impl Iterator<Item = Result<Option<T>>>) -> Result<ArrayRef> {
+            Ok(Arc::new(all.collect::<Result<StringViewArray>>()?))
         }
         Ok(match self.kind {
-            Kind::Extract | Kind::Text | Kind::Type => Arc::new(texts.finish()),
-            Kind::Exists | Kind::Valid => Arc::new(flags.finish()),
-            Kind::Length => Arc::new(counts.finish()),
+            Kind::Extract => texts(parts.map(|part| Ok(part?.there().map(compact))))?,
+            Kind::Text => texts(parts.map(|part| Ok(part?.there().and_then(as_text))))?,
+            Kind::Type => texts(parts.map(|part| Ok(part?.there().map(type_name))))?,
+            Kind::Pretty => texts(parts.map(|part| Ok(part?.there().map(in_lines))))?,
+            Kind::Exists | Kind::Valid => {
+                let exists = |part: Part<'_>| match part {
+                    Part::Unknown => None,
+                    known => Some(known.there().is_some()),
+                };
+                Arc::new(parts.map(|part| part.map(exists)).collect::<Result<BooleanArray>>()?)
+            }
+            Kind::Length => {
+                let length = |array| elements(array).count() as i64;
+                let lengths = parts.map(|part| Ok(part?.there().map(length)));
+                Arc::new(lengths.collect::<Result<Int64Array>>()?)
+            }
+            Kind::Keys => {
+                let mut lists = ListBuilder::new(StringViewBuilder::new());
+                for part in parts {
+                    let object = part?.there();
+                    for (key, _) in object.into_iter().flat_map(members) {
+                        lists.values().append_option(as_text(key));
+                    }
+                    lists.append(object.is_some());
+                }
+                Arc::new(lists.finish())
+            }
         })
     }
+
+    fn part_of<'a>(
+        &self,
+        json: &'a StringViewArray,
+        paths: &Paths,
+        row: usize,
+    ) -> Result<Part<'a>> {
+        let path = paths.of(row)?;
+        let Some(path) = path.filter(|_| json.is_valid(row)) else { return Ok(Part::Unknown) };
+        let text = json.value(row);
+        check(text).map_err(|error| {
+            let message = format!("{} of {text:?}, which is no JSON: {error}", self.name);
+            outside(Error::Conversion { message, column: None })
+        })?;
+        Ok(part(text.trim_ascii(), &path).map_or(Part::Missing, Part::There))
+    }
+}
+
+/// What a path leads to.
+enum Part<'a> {
+    /// Where the JSON or the path is NULL.
+    Unknown,
+    Missing,
+    There(&'a str),
+}
+
+impl<'a> Part<'a> {
+    fn there(self) -> Option<&'a str> {
+        match self {
+            Self::There(json) => Some(json),
+            Self::Unknown | Self::Missing => None,
+        }
+    }
+}
+
+fn check(text: &str) -> serde_json::Result<IgnoredAny> {
+    serde_json::from_str(text)
 }
 
 fn outside(error: Error) -> DataFusionError {
@@ -347,6 +411,45 @@ fn compact(json: &str) -> String {
         out.push(c);
     }
     out
+}
+
+/// With each element and member in a line of its own, indented by four spaces a level.
+fn in_lines(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() * 2);
+    write_lines(json, 0, &mut out);
+    out
+}
+
+fn write_lines(json: &str, depth: usize, out: &mut String) {
+    let line = |depth: usize, out: &mut String| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("    ", depth));
+    };
+    let brackets = match json.as_bytes().first() {
+        Some(b'{') => ['{', '}'],
+        Some(b'[') => ['[', ']'],
+        _ => return out.push_str(json),
+    };
+    let keys = members(json).map(|(key, value)| (Some(key), value));
+    let all = keys.chain(elements(json).map(|value| (None, value)));
+    out.push(brackets[0]);
+    let mut count = 0;
+    for (key, value) in all {
+        if count > 0 {
+            out.push(',');
+        }
+        line(depth + 1, out);
+        if let Some(key) = key {
+            out.push_str(key);
+            out.push_str(": ");
+        }
+        write_lines(value, depth + 1, out);
+        count += 1;
+    }
+    if count > 0 {
+        line(depth, out);
+    }
+    out.push(brackets[1]);
 }
 
 /// As text: strings without quotes; nothing for null.

@@ -12,6 +12,7 @@ mod frames;
 mod hidden;
 mod lengths;
 mod order_all;
+mod recursion;
 mod scalars;
 mod set_operations;
 
@@ -37,6 +38,7 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             LogicalPlan::Union(union) => floats::rewrite_union(union),
             LogicalPlan::Window(window) => frames::rewrite(window),
+            LogicalPlan::RecursiveQuery(query) => recursion::rewrite(query),
             other => Ok(Transformed::no(other)),
         })
     });

@@ -1,0 +1,139 @@
+//! What a function stands for, with the arguments of a call in it.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Value,
+    VisitorMut,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::Known;
+use crate::error::{Error, Result};
+use crate::sql::dialect::DIALECT;
+use crate::sql::visit::walk_mut;
+use crate::sql::write::ast;
+
+/// The template with the arguments in it, for `$1`, `$2` ... FILTER, OVER, IGNORE NULLS, DISTINCT
+/// and ORDER BY of the call it replaces go to the aggregates of the template; those that no
+/// aggregate takes are an error.
+pub(super) fn instantiate(
+    template: &str,
+    args: &[Expr],
+    call: &Function,
+    known: Known<'_>,
+) -> Result<Expr> {
+    let parsed = Parser::new(&DIALECT).try_with_sql(template).and_then(|mut p| p.parse_expr());
+    let mut expr = parsed.map_err(|e| Error::internal(format!("{template}: {e}")))?;
+    let mut filler = Filler { args, call, known, aggregates: 0, ordered: false };
+    // Never breaks.
+    let _ = walk_mut(&mut expr, &mut filler);
+    let refuse = |what| Err(Error::plan(format!("{} takes no {what}", call.name)));
+    if filler.aggregates == 0 && call.filter.is_some() {
+        return refuse("FILTER");
+    }
+    if filler.aggregates == 0 && call.over.is_some() {
+        return refuse("OVER");
+    }
+    let inside = inside(&call.args);
+    if inside.is_some_and(|list| !list.clauses.is_empty())
+        && (filler.aggregates == 0 || filler.ordered)
+    {
+        return refuse("ORDER BY");
+    }
+    if inside.is_some_and(|list| list.duplicate_treatment.is_some())
+        && (filler.aggregates == 0 || args.len() != 1)
+    {
+        return refuse("DISTINCT");
+    }
+    Ok(match expr {
+        Expr::Function(_) | Expr::Cast { .. } => expr,
+        _ => Expr::Nested(Box::new(expr)),
+    })
+}
+
+/// Visits the template alone: what it puts in is not visited.
+struct Filler<'a> {
+    args: &'a [Expr],
+    call: &'a Function,
+    known: Known<'a>,
+    /// How many the template has.
+    aggregates: usize,
+    /// Whether one of them has an ORDER BY of its own.
+    ordered: bool,
+}
+
+fn inside(args: &FunctionArguments) -> Option<&FunctionArgumentList> {
+    match args {
+        FunctionArguments::List(list) => Some(list),
+        _ => None,
+    }
+}
+
+impl VisitorMut for Filler<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if self.is_aggregate(function) => self.restrict(function),
+            Expr::Value(value) => {
+                if let Value::Placeholder(text) = &value.value
+                    && let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok())
+                    && let Some(argument) = usize::checked_sub(number, 1)
+                    && let Some(argument) = self.args.get(argument)
+                {
+                    *expr = operand(argument);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Filler<'_> {
+    fn is_aggregate(&self, function: &Function) -> bool {
+        (self.known.aggregates)(&function.name.to_string().to_ascii_lowercase())
+    }
+
+    fn restrict(&mut self, function: &mut Function) {
+        self.aggregates += 1;
+        if let FunctionArguments::List(own) = &mut function.args
+            && let Some(list) = inside(&self.call.args)
+        {
+            for clause in &mut own.clauses {
+                self.ordered = true;
+                if let FunctionArgumentClause::OrderBy(order) = clause {
+                    order.iter_mut().for_each(|by| never_a_place(&mut by.expr));
+                }
+            }
+            own.duplicate_treatment = list.duplicate_treatment.or(own.duplicate_treatment);
+            own.clauses.extend_from_slice(&list.clauses);
+        }
+        function.over.clone_from(&self.call.over);
+        function.null_treatment = self.call.null_treatment;
+        if let Some(condition) = &self.call.filter {
+            let own = function.filter.take().map(|own| *own);
+            let both = own.into_iter().chain([Expr::Nested(condition.clone())]);
+            function.filter = Some(Box::new(ast::all(both)));
+        }
+    }
+}
+
+/// The engine takes a number in ORDER BY for the place of a column.
+fn never_a_place(expr: &mut Expr) {
+    if let Expr::Value(_) = expr {
+        *expr = Expr::Nested(Box::new(expr.clone()));
+    }
+}
+
+/// The argument as a part of an expression.
+fn operand(argument: &Expr) -> Expr {
+    match argument {
+        simple @ (Expr::Identifier(_)
+        | Expr::CompoundIdentifier(_)
+        | Expr::Value(_)
+        | Expr::Function(_)) => simple.clone(),
+        other => Expr::Nested(Box::new(other.clone())),
+    }
+}

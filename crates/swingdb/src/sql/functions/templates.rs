@@ -1,0 +1,338 @@
+//! What functions under the names that DuckDB's users know are the same as.
+
+/// Name, number of arguments, what it is the same as.
+pub(super) const TEMPLATES: &[(&str, usize, &str)] = &[
+    ("arg_max", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
+    ("arg_min", 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
+    ("max_by", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
+    ("min_by", 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
+    ("max", 2, "array_slice(array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL), 1, $2)"),
+    ("min", 2, "array_slice(array_agg($1 ORDER BY $1 ASC) FILTER (WHERE $1 IS NOT NULL), 1, $2)"),
+    ("arg_max", 3, MOST_BY),
+    ("max_by", 3, MOST_BY),
+    ("arg_min", 3, LEAST_BY),
+    ("min_by", 3, LEAST_BY),
+    ("argmax", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
+    ("argmin", 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
+    ("argmax", 3, MOST_BY),
+    ("argmin", 3, LEAST_BY),
+    ("geomean", 1, "exp(avg(ln($1)))"),
+    ("geometric_mean", 1, "exp(avg(ln($1)))"),
+    ("favg", 1, "avg(CAST($1 AS DOUBLE))"),
+    ("fsum", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("kahan_sum", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("sumkahan", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("sum_no_overflow", 1, "sum($1)"),
+    ("sem", 1, "stddev_pop($1) / sqrt(count($1))"),
+    ("weighted_avg", 2, WEIGHTED),
+    ("wavg", 2, WEIGHTED),
+    ("arbitrary", 1, "first_value($1)"),
+    ("any_value", 1, "first_value($1) FILTER (WHERE $1 IS NOT NULL)"),
+    ("first", 1, "first_value($1)"),
+    ("last", 1, "last_value($1)"),
+    ("list", 1, "array_agg($1)"),
+    ("count_if", 1, "count(CASE WHEN $1 THEN 1 END)"),
+    ("countif", 1, "count(CASE WHEN $1 THEN 1 END)"),
+    ("group_concat", 1, "string_agg($1, ',')"),
+    ("group_concat", 2, "string_agg($1, $2)"),
+    ("listagg", 1, "string_agg($1, ',')"),
+    ("listagg", 2, "string_agg($1, $2)"),
+    ("string_agg", 1, "string_agg($1, ',')"),
+    ("approx_quantile", 2, "approx_percentile_cont($1, $2)"),
+    ("quantile_cont", 2, "percentile_cont($1, $2)"),
+    ("quantile", 2, QUANTILE),
+    ("quantile_disc", 2, QUANTILE),
+    ("reservoir_quantile", 2, QUANTILE),
+    ("year", 1, "date_part('year', $1)"),
+    ("quarter", 1, "date_part('quarter', $1)"),
+    ("month", 1, "date_part('month', $1)"),
+    ("week", 1, "date_part('week', $1)"),
+    ("weekofyear", 1, "date_part('week', $1)"),
+    ("day", 1, "date_part('day', $1)"),
+    ("dayofmonth", 1, "date_part('day', $1)"),
+    ("dayofweek", 1, "date_part('dow', $1)"),
+    ("weekday", 1, "date_part('dow', $1)"),
+    ("isodow", 1, "date_part('isodow', $1)"),
+    ("dayofyear", 1, "date_part('doy', $1)"),
+    ("hour", 1, "date_part('hour', $1)"),
+    ("minute", 1, "date_part('minute', $1)"),
+    ("second", 1, "date_part('second', $1)"),
+    ("epoch", 1, "date_part('epoch', $1)"),
+    ("epoch_ms", 1, "CAST(floor(date_part('epoch', $1) * 1000.0) AS BIGINT)"),
+    ("epoch_us", 1, "CAST(floor(date_part('epoch', $1) * 1000000.0) AS BIGINT)"),
+    ("epoch_ns", 1, "CAST(arrow_cast($1, 'Timestamp(Nanosecond, None)') AS BIGINT)"),
+    ("julian", 1, "date_part('epoch', $1) / 86400.0 + 2440588.0"),
+    ("days_in_month", 1, DAYS_IN_MONTH),
+    ("isoyear", 1, "date_part('isoyear', $1)"),
+    ("yearweek", 1, "date_part('isoyear', $1) * 100 + date_part('week', $1)"),
+    ("decade", 1, "CAST(floor(date_part('year', $1) / 10.0) AS BIGINT)"),
+    ("century", 1, "CAST(floor((date_part('year', $1) - 1) / 100.0) AS BIGINT) + 1"),
+    ("millennium", 1, "CAST(floor((date_part('year', $1) - 1) / 1000.0) AS BIGINT) + 1"),
+    ("era", 1, "CASE WHEN date_part('year', $1) > 0 THEN 1 ELSE 0 END"),
+    ("millisecond", 1, "date_part('millisecond', $1)"),
+    ("microsecond", 1, "date_part('microsecond', $1)"),
+    ("age", 1, "age(CAST(current_date() AS TIMESTAMP), $1)"),
+    ("monthname", 1, "to_char($1, '%B')"),
+    ("dayname", 1, "to_char($1, '%A')"),
+    ("strftime", 2, STRFTIME),
+    ("strptime", 2, STRPTIME),
+    ("last_day", 1, LAST_DAY),
+    ("date_add", 2, "$1 + $2"),
+    ("make_timestamp", 6, MAKE_TIMESTAMP),
+    ("make_timestamp", 1, "arrow_cast(CAST($1 AS BIGINT), 'Timestamp(Microsecond, None)')"),
+    (
+        "make_timestamp_ms",
+        1,
+        "arrow_cast(CAST($1 AS BIGINT) * 1000, 'Timestamp(Microsecond, None)')",
+    ),
+    ("make_timestamp_ns", 1, "arrow_cast(CAST($1 AS BIGINT), 'Timestamp(Nanosecond, None)')"),
+    ("timezone", 2, "$2 AT TIME ZONE $1"),
+    ("to_millennia", 1, "CAST(CAST($1 * 1000 AS VARCHAR) || ' years' AS INTERVAL)"),
+    ("to_centuries", 1, "CAST(CAST($1 * 100 AS VARCHAR) || ' years' AS INTERVAL)"),
+    ("to_decades", 1, "CAST(CAST($1 * 10 AS VARCHAR) || ' years' AS INTERVAL)"),
+    ("to_years", 1, "CAST(CAST($1 AS VARCHAR) || ' years' AS INTERVAL)"),
+    ("to_quarters", 1, "CAST(CAST($1 * 3 AS VARCHAR) || ' months' AS INTERVAL)"),
+    ("to_months", 1, "CAST(CAST($1 AS VARCHAR) || ' months' AS INTERVAL)"),
+    ("to_weeks", 1, "CAST(CAST($1 AS VARCHAR) || ' weeks' AS INTERVAL)"),
+    ("to_days", 1, "CAST(CAST($1 AS VARCHAR) || ' days' AS INTERVAL)"),
+    ("to_hours", 1, "CAST(CAST($1 AS VARCHAR) || ' hours' AS INTERVAL)"),
+    ("to_minutes", 1, "CAST(CAST($1 AS VARCHAR) || ' minutes' AS INTERVAL)"),
+    ("to_seconds", 1, "CAST(CAST($1 AS VARCHAR) || ' seconds' AS INTERVAL)"),
+    ("to_milliseconds", 1, "CAST(CAST($1 AS VARCHAR) || ' milliseconds' AS INTERVAL)"),
+    ("to_microseconds", 1, "CAST(CAST($1 AS VARCHAR) || ' microseconds' AS INTERVAL)"),
+    ("time_bucket", 2, WEEKLY),
+    ("time_bucket", 3, "date_bin($1, $2, $3)"),
+    ("len", 1, "length($1)"),
+    // The engine's own take a negative length of a column for a very large one.
+    ("lpad", 2, "lpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END)"),
+    ("lpad", 3, "lpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END, $3)"),
+    ("rpad", 2, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END)"),
+    ("rpad", 3, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END, $3)"),
+    ("editdist3", 2, "levenshtein($1, $2)"),
+    ("encode", 1, "CAST($1 AS BYTEA)"),
+    ("decode", 1, "CAST($1 AS VARCHAR)"),
+    ("parse_filename", 1, "regexp_replace($1, '^.*[/\\\\]', '')"),
+    ("json", 1, "json_extract($1, '$')"),
+    ("json_group_array", 1, JSON_ARRAY),
+    ("json_group_object", 2, JSON_OBJECT),
+    ("prefix", 2, "starts_with($1, $2)"),
+    ("suffix", 2, "ends_with($1, $2)"),
+    ("string_split", 2, SPLIT),
+    ("str_split", 2, SPLIT),
+    ("split", 2, SPLIT),
+    ("strlen", 1, "octet_length($1)"),
+    ("unicode", 1, "ascii($1)"),
+    ("ord", 1, "ascii($1)"),
+    ("from_hex", 1, "decode($1, 'hex')"),
+    ("unhex", 1, "decode($1, 'hex')"),
+    ("base64", 1, "encode($1, 'base64pad')"),
+    ("to_base64", 1, "encode($1, 'base64pad')"),
+    ("from_base64", 1, "decode($1, 'base64pad')"),
+    ("regexp_matches", 2, "regexp_like($1, $2)"),
+    ("regexp_matches", 3, "regexp_like($1, $2, $3)"),
+    ("struct_extract", 2, "get_field($1, $2)"),
+    ("fdiv", 2, "CAST($1 AS DOUBLE) / $2"),
+    ("list_count", 1, "array_length(array_filter($1, x -> x IS NOT NULL))"),
+    ("regexp_full_match", 2, "regexp_like($1, '^(?:' || $2 || ')\\z')"),
+    (
+        "regexp_extract",
+        2,
+        "CASE WHEN $1 IS NOT NULL THEN \
+         coalesce(array_element(regexp_match($1, '(' || $2 || ')'), 1), '') END",
+    ),
+    (
+        "regexp_extract",
+        3,
+        "CASE WHEN $1 IS NOT NULL THEN \
+         coalesce(array_element(regexp_match($1, '(' || $2 || ')'), $3 + 1), '') END",
+    ),
+    ("list_unique", 1, "array_length(array_distinct(array_filter($1, x -> x IS NOT NULL)))"),
+    ("array_unique", 1, "array_length(array_distinct(array_filter($1, x -> x IS NOT NULL)))"),
+    ("list_string_agg", 1, "array_to_string($1, ',')"),
+    ("regexp_split_to_table", 2, "unnest(regexp_split_to_array($1, $2))"),
+    ("map_contains", 2, "array_has(map_keys($1), $2)"),
+    ("map_extract_value", 2, "array_element(map_extract($1, $2), 1)"),
+    ("list_sort", 1, SORT),
+    ("list_sort", 2, SORT_IN),
+    ("array_sort", 1, SORT),
+    ("array_sort", 2, SORT_IN),
+    ("list_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS LAST')"),
+    ("array_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS LAST')"),
+    ("list_distinct", 1, "array_distinct(array_filter($1, x -> x IS NOT NULL))"),
+    ("array_distinct", 1, "array_distinct(array_filter($1, x -> x IS NOT NULL))"),
+    ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    ("iif", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    ("ifnull", 2, "coalesce($1, $2)"),
+    ("add", 2, "$1 + $2"),
+    ("subtract", 2, "$1 - $2"),
+    ("multiply", 2, "$1 * $2"),
+    ("mod", 2, "$1 % $2"),
+    ("sign", 1, "CASE WHEN $1 > 0 THEN 1 WHEN $1 < 0 THEN -1 WHEN $1 = 0 THEN 0 END"),
+    ("variance", 1, "var_samp($1)"),
+    ("approx_count_distinct", 1, "approx_distinct($1)"),
+    ("isfinite", 1, "NOT (isnan($1) OR abs($1) = CAST('Infinity' AS DOUBLE))"),
+    ("fmod", 2, "$1 % $2"),
+    ("isinf", 1, "abs($1) = CAST('Infinity' AS DOUBLE)"),
+    ("gen_random_uuid", 0, "uuid()"),
+    ("current_schema", 0, "'main'"),
+    ("current_database", 0, "'swingdb'"),
+    ("list_max", 1, "array_max($1)"),
+    ("list_first", 1, "array_element($1, 1)"),
+    ("list_last", 1, "array_element($1, -1)"),
+    ("list_any_value", 1, "array_element(array_filter($1, x -> x IS NOT NULL), 1)"),
+    ("list_dot_product", 2, "inner_product($1, $2)"),
+    ("list_inner_product", 2, "inner_product($1, $2)"),
+    ("list_cosine_similarity", 2, "1 - cosine_distance($1, $2)"),
+    ("list_cosine_distance", 2, "cosine_distance($1, $2)"),
+    ("array_dot_product", 2, "inner_product($1, $2)"),
+    ("array_inner_product", 2, "inner_product($1, $2)"),
+    ("array_cosine_similarity", 2, "1 - cosine_distance($1, $2)"),
+    ("array_cosine_distance", 2, "cosine_distance($1, $2)"),
+    ("even", 1, EVEN),
+    ("xor", 2, "($1 | $2) - ($1 & $2)"),
+    ("list_min", 1, "array_min($1)"),
+    ("list_avg", 1, "array_avg($1)"),
+    ("sha256", 1, "encode(sha256($1), 'hex')"),
+    ("version", 0, VERSION),
+];
+
+/// Templates for functions that the engine has under that name, and that are to be others.
+pub(super) const OURS: &[&str] = &[
+    "string_agg",
+    "week",
+    "day",
+    "version",
+    "lpad",
+    "rpad",
+    "list_sort",
+    "array_sort",
+    "list_distinct",
+    "array_distinct",
+    "sha256",
+    "max",
+    "min",
+    "age",
+    "encode",
+    "decode",
+    "list_first",
+    "list_last",
+];
+
+/// Names that only stand for another, whatever the call looks like.
+pub(super) const RENAMES: &[(&str, &str)] = &[
+    ("list_value", "make_array"),
+    ("list_pack", "make_array"),
+    ("array_value", "make_array"),
+    ("list", "array_agg"),
+    ("first", "first_value"),
+    ("last", "last_value"),
+    ("group_concat", "string_agg"),
+    ("listagg", "string_agg"),
+    ("list_apply", "list_transform"),
+    ("array_apply", "list_transform"),
+    ("apply", "list_transform"),
+    ("filter", "list_filter"),
+    ("ceiling", "ceil"),
+    ("lcase", "lower"),
+    ("ucase", "upper"),
+    ("greatest_common_divisor", "gcd"),
+    ("least_common_multiple", "lcm"),
+    ("get_current_timestamp", "now"),
+    ("transaction_timestamp", "now"),
+    ("uuidv4", "uuid"),
+];
+
+/// Buckets of whole weeks begin on Mondays.
+pub(super) const WEEKLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')";
+pub(super) const MONTHLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')";
+pub(super) const STRFTIME: &str = "to_char($1, $2)";
+pub(super) const STRPTIME: &str = "to_timestamp($1, $2)";
+
+const MOST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) \
+     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+const LEAST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 ASC) \
+     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+/// To the next even number away from zero.
+const EVEN: &str = "CASE WHEN $1 < 0 THEN floor(CAST($1 AS DOUBLE) / 2) * 2 \
+     ELSE ceil(CAST($1 AS DOUBLE) / 2) * 2 END";
+/// A row counts when both are there.
+const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * $2) \
+     / sum(CASE WHEN $1 IS NOT NULL THEN CAST($2 AS DOUBLE) END)";
+
+/// NULL comes last, as it does in ORDER BY.
+const SORT: &str = "array_sort($1, 'ASC', 'NULLS LAST')";
+const SORT_IN: &str = "array_sort($1, $2, 'NULLS LAST')";
+
+const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
+     CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
+/// The engine's own makes no piece of the empty text, and takes NULL for what is between two
+/// characters.
+const SPLIT: &str = "CASE WHEN $1 = '' THEN make_array('') \
+     WHEN $2 = '' THEN string_to_array($1, CAST(NULL AS VARCHAR)) \
+     WHEN $2 IS NULL AND $1 IS NOT NULL THEN make_array($1) ELSE string_to_array($1, $2) END";
+const JSON_ARRAY: &str =
+    "json_extract('[' || string_agg(coalesce(to_json($1), 'null'), ',') || ']', '$')";
+const JSON_OBJECT: &str = "json_extract('{' || string_agg(to_json(CAST($1 AS VARCHAR)) || ':' \
+     || coalesce(to_json($2), 'null'), ',') || '}', '$')";
+/// Ours, not the query engine's.
+const VERSION: &str = concat!("'SwingDB ", env!("CARGO_PKG_VERSION"), "'");
+const MAKE_TIMESTAMP: &str = "CAST(make_date($1, $2, $3) AS TIMESTAMP) \
+     + CAST(CAST($4 AS VARCHAR) || ' hours ' || CAST($5 AS VARCHAR) || ' minutes ' \
+     || CAST($6 AS VARCHAR) || ' seconds' AS INTERVAL)";
+const DAYS_IN_MONTH: &str =
+    "date_part('day', date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day')";
+const LAST_DAY: &str =
+    "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)";
+
+/// The boundaries of a unit between two points in time, as `date_diff` counts them.
+pub(super) const DIFFERENCES: &[(&[&str], &str)] = &[
+    (&["year", "years"], "date_part('year', $2) - date_part('year', $1)"),
+    (
+        &["quarter", "quarters"],
+        "date_part('year', $2) * 4 + date_part('quarter', $2) \
+         - date_part('year', $1) * 4 - date_part('quarter', $1)",
+    ),
+    (
+        &["month", "months"],
+        "date_part('year', $2) * 12 + date_part('month', $2) \
+         - date_part('year', $1) * 12 - date_part('month', $1)",
+    ),
+    (
+        &["week", "weeks"],
+        "floor((floor(date_part('epoch', $2) / 86400.0) + 3) / 7.0) \
+         - floor((floor(date_part('epoch', $1) / 86400.0) + 3) / 7.0)",
+    ),
+    (
+        &["day", "days"],
+        "floor(date_part('epoch', $2) / 86400.0) - floor(date_part('epoch', $1) / 86400.0)",
+    ),
+    (
+        &["hour", "hours"],
+        "floor(date_part('epoch', $2) / 3600.0) - floor(date_part('epoch', $1) / 3600.0)",
+    ),
+    (
+        &["minute", "minutes"],
+        "floor(date_part('epoch', $2) / 60.0) - floor(date_part('epoch', $1) / 60.0)",
+    ),
+    (&["second", "seconds"], "floor(date_part('epoch', $2)) - floor(date_part('epoch', $1))"),
+    (
+        &["millisecond", "milliseconds", "ms"],
+        "floor(date_part('epoch', $2) * 1000.0) - floor(date_part('epoch', $1) * 1000.0)",
+    ),
+];
+
+/// The whole units between two points in time, as `date_sub` counts them.
+pub(super) const WHOLE_UNITS: &[(&[&str], &str)] = &[
+    (&["year", "years"], "trunc(whole_months($2, $1) / 12.0)"),
+    (&["quarter", "quarters"], "trunc(whole_months($2, $1) / 3.0)"),
+    (&["month", "months"], "whole_months($2, $1)"),
+    (&["week", "weeks"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 604800.0)"),
+    (&["day", "days"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 86400.0)"),
+    (&["hour", "hours"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 3600.0)"),
+    (&["minute", "minutes"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 60.0)"),
+    (&["second", "seconds"], "trunc(date_part('epoch', $2) - date_part('epoch', $1))"),
+    (
+        &["millisecond", "milliseconds", "ms"],
+        "round((date_part('epoch', $2) - date_part('epoch', $1)) * 1000.0)",
+    ),
+];
