@@ -15,6 +15,7 @@
 static volatile int *volatile nowhere = (int *)8;
 static sigjmp_buf back;
 static char *heap;
+static char *page;
 
 static void say(const char *text) {
     if (write(1, text, strlen(text)) < 0) {
@@ -34,6 +35,11 @@ static void stores(int number) {
 static void returns(int number) {
     (void)number;
     say("once\n");
+}
+/* What is then stored elsewhere is no fault of the program. */
+static void mends(int number) {
+    gives_up(number);
+    mprotect(page, 4096, PROT_READ | PROT_WRITE);
 }
 static void raises(int number) {
     say("raised\n");
@@ -181,6 +187,13 @@ int main(int argc, char **argv) {
     } else if (IS("sent")) {
         install(gives_up, 0);
         kill(getpid(), SIGSEGV);
+        heap[7]++;
+        say("goes on\n");
+    } else if (IS("mends")) {
+        page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        install(mends, 0);
+        *page = 1;
+        heap[7]++;
         say("goes on\n");
     } else if (IS("thread")) {
         pthread_t thread;

@@ -69,6 +69,7 @@ fn crashes_end_as_they_do_elsewhere() {
         "leaves",
         "ignored",
         "sent",
+        "mends",
         "thread",
         "signal",
         "sysv_signal",

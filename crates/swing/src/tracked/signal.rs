@@ -19,6 +19,9 @@
 //! found for all others. Behind this one it would call back: so a call with the context of the
 //! fault that a chained handler is just looking at goes one further down, too.
 //!
+//! **Handlers that install another**, or `SIG_DFL`, have that at once, so that a signal which they
+//! raise then ends the process. When they return this handler comes first again.
+//!
 //! **Handlers for one time** (`SA_RESETHAND`) are called once; then the default action is taken, as
 //! if the kernel had called them.
 //!
@@ -88,6 +91,15 @@ pub fn rearm() -> bool {
     }
     let _install = INSTALL.lock();
     install()
+}
+
+/// As [`rearm`], for a chained handler that has returned: what it has installed meanwhile, as
+/// `SIG_DFL`, comes behind this handler, too, because the program may go on. Whoever is installing
+/// just now does it otherwise, be it the call that the signal has interrupted.
+fn rearm_now() {
+    if let Some(_install) = INSTALL.try_lock() {
+        install();
+    }
 }
 
 fn handler_address() -> usize {
@@ -239,6 +251,7 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, frame: usize
         call(&action, signal, info, context);
         if !consume_raised() {
             release(slot);
+            rearm_now();
             return;
         }
         // It raised the signal for the one before it, and had it blocked.
