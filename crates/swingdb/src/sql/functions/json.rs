@@ -214,7 +214,8 @@ impl<'a> Part<'a> {
     }
 }
 
-fn check(text: &str) -> serde_json::Result<IgnoredAny> {
+/// Whether text is JSON.
+pub(super) fn check(text: &str) -> serde_json::Result<IgnoredAny> {
     serde_json::from_str(text)
 }
 

@@ -170,8 +170,11 @@ impl ToJson {
         fields: &[FieldRef],
         rows: usize,
     ) -> Result<StringViewArray> {
-        let given = fields.iter().zip(columns);
-        let encoders = given.map(|(field, column)| make_encoder(field, column, &OPTIONS));
+        let encoders = fields.iter().zip(columns).enumerate().map(|(place, (field, column))| {
+            // A key is a string, also where it is JSON.
+            let is_key = self.kind == Kind::Object && place % 2 == 0;
+            make_encoder(field, column, if is_key { &PLAIN } else { &OPTIONS })
+        });
         let mut encoders = encoders.collect::<Result<Vec<_>, ArrowError>>()?;
         let (mut made, mut text) = (StringViewBuilder::with_capacity(rows), Vec::new());
         for row in 0..rows {
@@ -290,13 +293,23 @@ fn texts(array: &dyn Array) -> Result<StringViewArray, ArrowError> {
     Ok(cast(array, &DataType::Utf8View)?.as_string_view().clone())
 }
 
-/// Texts that are JSON.
+/// Texts that are JSON. Where the engine has mixed them with others, as a UNION does, those are
+/// strings.
 struct Json(StringViewArray);
 
 impl Encoder for Json {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.0.value(row).as_bytes());
+        let text = self.0.value(row);
+        match super::json::check(text) {
+            Ok(_) => out.extend_from_slice(text.as_bytes()),
+            Err(_) => write_string(text, out),
+        }
     }
+}
+
+fn write_string(text: &str, out: &mut Vec<u8>) {
+    // A text cannot fail to be written into memory.
+    let _ = serde_json::to_writer(out, text);
 }
 
 /// Texts that need nothing but quotes.
@@ -358,8 +371,7 @@ impl Encoder for Map<'_> {
             if place > 0 {
                 out.push(b',');
             }
-            // A text cannot fail to be written into memory.
-            let _ = serde_json::to_writer(&mut *out, self.keys.value(entry));
+            write_string(self.keys.value(entry), out);
             out.push(b':');
             or_null(&mut self.values, entry, out);
         }
