@@ -24,24 +24,15 @@ fn has_clauses(pass: &Pass, from: usize) -> bool {
         EXCEPT, FETCH, GROUP, HAVING, INTERSECT, LIMIT, OFFSET, ORDER, QUALIFY, SELECT, UNION,
         WHERE, WINDOW,
     };
-    let (mut depth, mut found) = (0_usize, false);
-    for word in from + 1..pass.len() {
-        match pass.token(word) {
-            Some(Token::LParen | Token::LBracket | Token::LBrace) => depth += 1,
-            Some(Token::RParen | Token::RBracket | Token::RBrace) => match depth.checked_sub(1) {
-                Some(outer) => depth = outer,
-                None => return found,
-            },
-            Some(Token::SemiColon | Token::VerticalBarRightAngleBracket) => return found,
-            _ if depth > 0 => {}
-            _ => match pass.keyword(word) {
-                Some(SELECT) => return false,
-                Some(UNION | EXCEPT | INTERSECT) => return found,
-                Some(
-                    WHERE | GROUP | HAVING | QUALIFY | WINDOW | ORDER | LIMIT | OFFSET | FETCH,
-                ) => found = true,
-                _ => {}
-            },
+    let mut found = false;
+    for word in pass.words_after(from) {
+        match pass.keyword(word) {
+            Some(SELECT) => return false,
+            Some(UNION | EXCEPT | INTERSECT) => return found,
+            Some(WHERE | GROUP | HAVING | QUALIFY | WINDOW | ORDER | LIMIT | OFFSET | FETCH) => {
+                found = true;
+            }
+            _ => {}
         }
     }
     found

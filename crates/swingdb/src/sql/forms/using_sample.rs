@@ -109,11 +109,11 @@ impl Sample {
 /// The word behind the one relation of the query that a clause belongs to.
 fn end_of_relation(pass: &Pass, clause: usize) -> Option<usize> {
     use Keyword::{FROM, GROUP, HAVING, JOIN, QUALIFY, SELECT, USING, WHERE, WINDOW};
-    let from = own_words(pass, (0..clause).rev(), Token::RParen).find(|word| {
+    let from = pass.words_before(clause).find(|word| {
         let comparison = word.checked_sub(1).is_some_and(|before| pass.is_word(before, "DISTINCT"));
         pass.keyword(*word) == Some(FROM) && !comparison
     })?;
-    for word in own_words(pass, from + 1..clause + 1, Token::LParen) {
+    for word in pass.words_after(from) {
         match (pass.keyword(word), pass.token(word)) {
             (Some(JOIN), _) | (_, Some(Token::Comma)) => return None,
             (Some(WHERE | GROUP | HAVING | QUALIFY | WINDOW | SELECT | USING), _) => {
@@ -123,27 +123,6 @@ fn end_of_relation(pass: &Pass, clause: usize) -> Option<usize> {
         }
     }
     None
-}
-
-/// Those of some words that are in no brackets, which `open` begins in this direction, until the
-/// ones around them.
-fn own_words(
-    pass: &Pass,
-    words: impl Iterator<Item = usize>,
-    open: Token,
-) -> impl Iterator<Item = usize> {
-    let mut depth = 0_usize;
-    let own = words.map_while(move |word| {
-        match pass.token(word) {
-            Some(bracket @ (Token::LParen | Token::RParen)) if *bracket == open => depth += 1,
-            Some(Token::LParen | Token::RParen) => depth = depth.checked_sub(1)?,
-            Some(Token::SemiColon) => return None,
-            _ if depth == 0 => return Some(Some(word)),
-            _ => {}
-        }
-        Some(None)
-    });
-    own.flatten()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use arrow::array::{
     StringViewBuilder,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -116,9 +116,7 @@ impl ScalarUDFImpl for Json {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
-        let returned = self.return_type(&types.collect::<Vec<_>>())?;
-        let field = Field::new(self.name, returned, true);
+        let field = super::returned(self, &args)?;
         Ok(match self.kind {
             Kind::Extract | Kind::Pretty => super::to_json::mark(field),
             _ => Arc::new(field),
@@ -141,10 +139,6 @@ impl ScalarUDFImpl for Json {
 
 impl Json {
     fn rows(&self, json: &StringViewArray, paths: &Paths) -> Result<ArrayRef> {
-        if self.kind == Kind::Valid {
-            let valid = |text| check(text).is_ok();
-            return Ok(Arc::new(json.iter().map(|t| t.map(valid)).collect::<BooleanArray>()));
-        }
         let parts = (0..json.len()).map(|row| self.part_of(json, paths, row));
         fn texts<T: AsRef<str>>(all: impl Iterator<Item = Result<Option<T>>>) -> Result<ArrayRef> {
             Ok(Arc::new(all.collect::<Result<StringViewArray>>()?))
@@ -154,7 +148,11 @@ impl Json {
             Kind::Text => texts(parts.map(|part| Ok(part?.there().and_then(as_text))))?,
             Kind::Type => texts(parts.map(|part| Ok(part?.there().map(type_name))))?,
             Kind::Pretty => texts(parts.map(|part| Ok(part?.there().map(in_lines))))?,
-            Kind::Exists | Kind::Valid => {
+            Kind::Valid => {
+                let valid = |text| check(text).is_ok();
+                Arc::new(json.iter().map(|text| text.map(valid)).collect::<BooleanArray>())
+            }
+            Kind::Exists => {
                 let exists = |part: Part<'_>| match part {
                     Part::Unknown => None,
                     known => Some(known.there().is_some()),

@@ -24,8 +24,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::Field;
 use datafusion::common::{Result as DfResult, ScalarValue};
-use datafusion::logical_expr::{AggregateUDF, ColumnarValue, ScalarFunctionArgs, ScalarUDF};
+use datafusion::logical_expr::{
+    AggregateUDF, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value, ValueWithSpan,
     VisitMut, VisitorMut,
@@ -63,6 +66,13 @@ fn as_given(args: &ScalarFunctionArgs, found: ArrayRef) -> DfResult<ColumnarValu
         true => ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?),
         false => ColumnarValue::Array(found),
     })
+}
+
+/// The field of what a function returns, as the engine makes it of its type.
+fn returned(function: &dyn ScalarUDFImpl, args: &ReturnFieldArgs<'_>) -> DfResult<Field> {
+    let types = args.arg_fields.iter().map(|field| field.data_type().clone());
+    let returned = function.return_type(&types.collect::<Vec<_>>())?;
+    Ok(Field::new(function.name(), returned, true))
 }
 
 /// Aggregates that the engine lacks.
@@ -134,7 +144,9 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     if matches!(name.as_str(), "list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr") {
         return Ok(list_aggregate(function, &args, known));
     }
-    let template = TEMPLATES.iter().find(|(n, count, _)| *n == name && *count == args.len());
+    let template = TEMPLATES
+        .iter()
+        .find(|(names, count, _)| names.contains(&name.as_str()) && *count == args.len());
     let Some((_, _, template)) = template else { return Ok(renamed(&name, function, known)) };
     let mut args = args;
     let template = match *template {
@@ -311,7 +323,8 @@ mod tests {
 
     #[test]
     fn every_template_parses() {
-        for (name, count, template) in TEMPLATES {
+        for (names, count, template) in TEMPLATES {
+            let name = names[0];
             let args = (0..*count).map(|i| Expr::Identifier(Ident::new(format!("a{i}"))));
             let args = args.collect::<Vec<_>>();
             let Expr::Function(call) = call(name, args.clone()) else { unreachable!() };

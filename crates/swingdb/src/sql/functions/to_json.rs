@@ -135,7 +135,7 @@ impl ScalarUDFImpl for ToJson {
             (Kind::Row, [given]) if !matches!(given, DataType::Struct(_) | DataType::Null) => {
                 plan_err!("{} takes a STRUCT, not {given}", self.name)
             }
-            (Kind::List, [given]) if !is_list(given) && !given.is_null() => {
+            (Kind::List, [given]) if !given.is_list() && !given.is_null() => {
                 plan_err!("{} takes a list, not {given}", self.name)
             }
             (Kind::Object, types) if !types.len().is_multiple_of(2) => {
@@ -150,9 +150,7 @@ impl ScalarUDFImpl for ToJson {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
-        let returned = self.return_type(&types.collect::<Vec<_>>())?;
-        Ok(mark(Field::new(self.name, returned, true)))
+        Ok(mark(super::returned(self, &args)?))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -234,11 +232,6 @@ fn or_null(value: &mut NullableEncoder<'_>, row: usize, out: &mut Vec<u8>) {
         true => out.extend_from_slice(b"null"),
         false => value.encode(row, out),
     }
-}
-
-fn is_list(given: &DataType) -> bool {
-    use DataType as D;
-    matches!(given, D::List(_) | D::LargeList(_) | D::FixedSizeList(..) | D::ListView(_))
 }
 
 // ---- values -------------------------------------------------------------------------------------

@@ -242,6 +242,35 @@ impl Pass {
         is_name && is_type
     }
 
+    /// The words behind one that are in no brackets, to the end of the query it is in.
+    pub(crate) fn words_after(&self, word: usize) -> impl Iterator<Item = usize> {
+        self.outside_brackets(word + 1..self.len(), true)
+    }
+
+    /// The words before one that are in no brackets, back to where the brackets around it begin.
+    pub(crate) fn words_before(&self, word: usize) -> impl Iterator<Item = usize> {
+        self.outside_brackets((0..word).rev(), false)
+    }
+
+    fn outside_brackets(
+        &self,
+        words: impl Iterator<Item = usize>,
+        forwards: bool,
+    ) -> impl Iterator<Item = usize> {
+        let mut depth = 0_usize;
+        let outside = words.map_while(move |word| {
+            let opens = match self.token(word)? {
+                Token::LParen | Token::LBracket | Token::LBrace => true,
+                Token::RParen | Token::RBracket | Token::RBrace => false,
+                Token::SemiColon | Token::VerticalBarRightAngleBracket => return None,
+                _ => return Some((depth == 0).then_some(word)),
+            };
+            depth = if opens == forwards { depth + 1 } else { depth.checked_sub(1)? };
+            Some(None)
+        });
+        outside.flatten()
+    }
+
     pub(crate) fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0usize;
         for word in open..self.words.len() {
