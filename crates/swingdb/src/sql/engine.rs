@@ -18,13 +18,15 @@ use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
-use crate::sql::asof::{AsofFilters, AsofJoins, PlannerWithAsof};
+use crate::sql::asof::{AsofFilters, AsofJoins};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
 use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
+use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
     AboveAggregates, FirstRows, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
 };
+use crate::sql::physical::OwnOperators;
 use crate::sql::{asof, subqueries, type_names};
 
 /// The name of the database's own catalog in fully qualified names.
@@ -94,7 +96,7 @@ fn build_state() -> Result<SessionState> {
     let builder = builder.with_analyzer_rule(Arc::new(BoundedFunctions));
     let builder = builder.with_analyzer_rule(Arc::new(Equality));
     let builder = builder.with_analyzer_rule(Arc::new(AsofJoins));
-    let mut state = builder.with_query_planner(Arc::new(PlannerWithAsof)).build();
+    let mut state = builder.with_query_planner(Arc::new(OwnOperators)).build();
     for (name, function) in crate::io::functions() {
         state.register_udtf(name, function);
     }
@@ -139,6 +141,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             None => rules.push(rule),
         }
     }
+    rules.push(Arc::new(ShareRows));
     rules
 }
 

@@ -36,7 +36,9 @@ use crate::sql::provider::SwingTable;
 use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
-use crate::sql::{columns, forms, functions, idents, information, rewrites, statement, subqueries};
+use crate::sql::{
+    columns, forms, functions, idents, information, materialize, rewrites, statement, subqueries,
+};
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -174,7 +176,7 @@ impl<'a> Planner<'a> {
         let mut context = PlannerContext::new().with_prepare_param_data_types(types.collect());
         let plan =
             SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
-        Ok(rewrites::rewrite(plan)?)
+        Ok(rewrites::rewrite(materialize::of_names(plan)?)?)
     }
 
     /// The table, view, file or registered data a name stands for, as something to scan.

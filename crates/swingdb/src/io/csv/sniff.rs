@@ -65,14 +65,28 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
         None if memchr::memchr(b'\r', sample).is_some() => b'\r',
         _ => b'\n',
     };
-    let (dialect, records) = best_dialect(sample, whole, terminator, hints);
-    let columns = usual_count(&records).0;
-    let mut rows: Vec<&Record<'_>> =
-        records.iter().filter(|record| record.len() == columns).collect();
-    let more: Vec<Record<'_>> =
+    let (dialect, mut records) = best_dialect(sample, whole, terminator, hints);
+    let mut columns = usual_count(&records).0;
+    let mut more: Vec<Record<'_>> =
         further.iter().flat_map(|piece| regular_records(piece, &dialect, columns)).collect();
-    rows.extend(&more);
+    let expected = hints.expected_names.as_ref().is_some_and(|names| names.len() == columns);
+    if !expected && end_in_delimiter(&records) && more.iter().all(ends_in_delimiter) {
+        records.iter_mut().chain(&mut more).for_each(|record| _ = record.pop());
+        columns = usual_count(&records).0;
+    }
+    let of_columns = |record: &&Record<'_>| record.len() == columns;
+    let rows: Vec<&Record<'_>> = records.iter().chain(&more).filter(of_columns).collect();
     decide(dialect, columns, &rows, hints)
+}
+
+/// Whether the last field is nothing, and there are others.
+fn ends_in_delimiter(record: &Record<'_>) -> bool {
+    record.len() > 1 && record.last() == Some(&None)
+}
+
+/// Whether all records end in a delimiter, with no column behind it.
+fn end_in_delimiter(records: &[Record<'_>]) -> bool {
+    records.len() > 1 && records.iter().all(ends_in_delimiter)
 }
 
 /// Header, date style, names and types, once the records are known.
@@ -159,7 +173,8 @@ fn best_dialect<'a>(
                 if !whole && records.len() > 1 {
                     records.pop();
                 }
-                let (columns, agreeing) = usual_count(&records);
+                let (fields, agreeing) = usual_count(&records);
+                let columns = fields - usize::from(end_in_delimiter(&records));
                 let percent = agreeing * 100 / records.len().max(1);
                 // One column always agrees: several that nearly do are better.
                 let score = (usize::from(columns > 1 && percent >= 50), percent, columns);
@@ -197,9 +212,7 @@ fn usual_count(records: &[Record<'_>]) -> (usize, usize) {
     best.copied().unwrap_or((1, 0))
 }
 
-/// The records of `text`, up to the first that cannot be read; without empty lines. The last field
-/// of every record goes when it is empty in all of them and there are others: a delimiter at the
-/// end.
+/// The records of `text`, up to the first that cannot be read; without empty lines.
 fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize) -> Vec<Record<'a>> {
     let mut reader = RecordReader::new(text, dialect, None);
     let mut fields = Fields::default();
@@ -227,12 +240,6 @@ fn records<'a>(text: &'a [u8], dialect: &Dialect, limit: usize) -> Vec<Record<'a
             matches!(&record[..], [None]) && dialect.nulls.iter().any(|null| null.is_empty());
         if !blank {
             out.push(record);
-        }
-    }
-    let trailing = |record: &Record<'_>| record.len() > 1 && record.last() == Some(&None);
-    if out.len() > 1 && out.iter().all(trailing) {
-        for record in &mut out {
-            record.pop();
         }
     }
     out
@@ -479,6 +486,21 @@ mod tests {
         assert_eq!(found("a,b\r1,2\r3,4\r").dialect.terminator, b'\r');
         assert_eq!(types("1|x|\n2|y|\n"), [DataType::Int64, DataType::Utf8View]);
         assert_eq!(types("a,b\r\n1,2\r\n"), [DataType::Int64, DataType::Int64]);
+    }
+
+    #[test]
+    fn a_last_column_that_is_empty_in_the_sample() {
+        let sample = b"1,2,\n3,4,\n5,6,\n7";
+        let columns = |further: &[Vec<u8>], names: Option<&[&str]>| {
+            let names = names.map(|names| names.iter().map(|name| name.to_string()).collect());
+            let hints = Hints { expected_names: names, ..Hints::default() };
+            sniff(sample, false, further, &hints).types.len()
+        };
+        assert_eq!(columns(&[], None), 2, "a delimiter at the end");
+        assert_eq!(columns(&[b"8,9,\n10,11,\n12".to_vec()], None), 2);
+        assert_eq!(columns(&[b"8,9,\n10,11,x\n12".to_vec()], None), 3, "seen further on");
+        assert_eq!(columns(&[], Some(&["a", "b", "c"])), 3, "as the table has it");
+        assert_eq!(columns(&[], Some(&["a", "b"])), 2);
     }
 
     #[test]

@@ -26,7 +26,8 @@ use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
 use super::condition::Condition;
-use super::index::{Held, Index, Search, values};
+use super::index::{Index, Search, values};
+use crate::sql::held::Held;
 
 /// Collects the right side once, in order, and streams the left side by it.
 #[derive(Debug)]

@@ -1,11 +1,10 @@
 //! The right side of an ASOF JOIN, in the order of keys and time.
 
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{concat_batches, filter, filter_record_batch};
 use arrow::datatypes::SchemaRef;
@@ -13,9 +12,10 @@ use arrow::row::{Row, RowConverter, Rows, SortField};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::condition::{Condition, Nearest};
+use crate::sql::held::Held;
 
 /// See the [module documentation](self).
 pub(super) struct Index {
@@ -99,26 +99,6 @@ impl Index {
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Index of {} rows", self.rows.num_rows())
-    }
-}
-
-/// The buffers of some batches, each of which may be in several: texts of many batches are views of
-/// the same.
-#[derive(Default)]
-pub(super) struct Held(HashSet<NonZeroUsize>);
-
-impl Held {
-    /// Bytes that a batch holds and no other before.
-    pub fn add(&mut self, batch: &RecordBatch) -> usize {
-        batch.columns().iter().map(|column| self.add_data(&column.to_data())).sum()
-    }
-
-    fn add_data(&mut self, data: &ArrayData) -> usize {
-        let nulls = data.nulls().map(|nulls| nulls.buffer());
-        let buffers = data.buffers().iter().chain(nulls);
-        let new = buffers.filter(|buffer| self.0.insert(buffer.data_ptr().addr()));
-        let own = new.map(|buffer| buffer.capacity()).sum::<usize>();
-        own + data.child_data().iter().map(|child| self.add_data(child)).sum::<usize>()
     }
 }
 

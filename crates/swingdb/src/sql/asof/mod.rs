@@ -20,5 +20,5 @@ mod planner;
 mod rule;
 
 pub(crate) use filters::AsofFilters;
-pub(crate) use planner::PlannerWithAsof;
+pub(crate) use planner::AsofPlanner;
 pub(crate) use rule::{AsofJoins, MARK, mark};

@@ -5,33 +5,20 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::exec::AsofJoinExec;
 use super::node::AsofJoin;
 
-/// The engine's planner, which also plans ASOF JOIN.
+/// Plans ASOF JOIN.
 #[derive(Debug)]
-pub(crate) struct PlannerWithAsof;
+pub(crate) struct AsofPlanner;
 
 #[async_trait]
-impl QueryPlanner for PlannerWithAsof {
-    async fn create_physical_plan(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Self)]);
-        planner.create_physical_plan(plan, session).await
-    }
-}
-
-#[async_trait]
-impl ExtensionPlanner for PlannerWithAsof {
+impl ExtensionPlanner for AsofPlanner {
     async fn plan_extension(
         &self,
         planner: &dyn PhysicalPlanner,
