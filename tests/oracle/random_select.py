@@ -481,7 +481,10 @@ class Run:
             name = self.fresh()
             scope = Scope((f"{name}.n{i}", kind) for i, kind in enumerate(kinds))
             where = f" WHERE {self.expr('bool', scope)}"
-            outer, kinds = self.pick(self.plain, self.grouped)(name, scope, where)
+            twice = f"(SELECT * FROM {name} UNION ALL SELECT * FROM {name}) AS {name}"
+            within = f"(SELECT * FROM {name} WHERE n0 IN (SELECT n0 FROM {name})) AS {name}"
+            table = self.pick(name, name, twice, within)
+            outer, kinds = self.pick(self.plain, self.grouped)(table, scope, where)
             sql = f"WITH {name}({names}) AS ({sql}) {outer}"
         if rng.random() < 0.5:
             numbers = list(range(1, len(kinds) + 1))

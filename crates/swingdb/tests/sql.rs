@@ -46,3 +46,5 @@ mod sources;
 mod temporary;
 #[path = "sql/tpch.rs"]
 mod tpch;
+#[path = "sql/with.rs"]
+mod with;
