@@ -18,6 +18,8 @@ mod equality;
 mod forms;
 #[path = "sql/functions.rs"]
 mod functions;
+#[path = "sql/grouping_sets.rs"]
+mod grouping_sets;
 #[path = "sql/identifiers.rs"]
 mod identifiers;
 #[path = "sql/interrupts.rs"]

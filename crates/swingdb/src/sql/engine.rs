@@ -24,7 +24,8 @@ use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
-    AboveAggregates, FirstRows, FromStatistics, HandDown, JoinOrder, Membership, WholeOrder,
+    AboveAggregates, FirstRows, FromStatistics, GroupingSets, HandDown, JoinOrder, Membership,
+    WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
 use crate::sql::{asof, subqueries, type_names};
@@ -114,6 +115,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 // Conditions must be at their relations already, and projections not yet between
                 // the joins.
                 rules.push(Arc::new(JoinOrder) as _);
+                rules.push(Arc::new(GroupingSets) as _);
             }
             "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
             // Behind those that make joins of subqueries.

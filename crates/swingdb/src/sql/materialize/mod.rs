@@ -19,6 +19,7 @@ mod planner;
 mod rule;
 mod which;
 
+pub(crate) use node::materialized;
 pub(crate) use planner::MaterializePlanner;
 pub(crate) use rule::ShareRows;
 pub(crate) use which::{of_equals, of_names};

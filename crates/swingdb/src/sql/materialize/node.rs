@@ -41,6 +41,12 @@ impl Materialize {
     }
 }
 
+/// What is materialized, if `plan` is that.
+pub(crate) fn materialized(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+    let LogicalPlan::Extension(Extension { node }) = plan else { return None };
+    Materialize::of(node.as_ref()).map(|node| node.input.as_ref())
+}
+
 impl PartialOrd for Materialize {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         let order = (self.part, &self.input).partial_cmp(&(other.part, &other.input));

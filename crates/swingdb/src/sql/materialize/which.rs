@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::source_as_provider;
@@ -25,7 +25,9 @@ pub(crate) fn of_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     let whole = plan.clone();
     let narrow = |part: &LogicalPlan, input| with_used_columns(&whole, part, input);
-    Ok(parts.replace(plan, &narrow)?.data)
+    let plan = parts.replace(plan, &narrow)?.data;
+    // What is above a part that has become narrower.
+    plan.transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes)).data()
 }
 
 /// An optimized plan with a node around the parts of queries of a `WITH` that are the same

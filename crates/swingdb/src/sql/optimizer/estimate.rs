@@ -18,6 +18,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator, TableScan};
 
 use super::sample;
+use crate::sql::materialize::materialized;
 use crate::sql::provider::SwingTable;
 use crate::store::Table;
 
@@ -270,6 +271,9 @@ fn of_scan(scan: &TableScan) -> Estimate {
 
 /// What can be said about the rows of `plan`.
 pub(super) fn estimate(plan: &LogicalPlan) -> Estimate {
+    if let Some(input) = materialized(plan) {
+        return estimate(input);
+    }
     match plan {
         LogicalPlan::TableScan(scan) => of_scan(scan),
         LogicalPlan::Filter(filter) => {

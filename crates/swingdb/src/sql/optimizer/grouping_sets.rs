@@ -1,0 +1,212 @@
+//! Grouping sets of few groups: [`GroupingSets`].
+//!
+//! For `GROUP BY ROLLUP (a, b, c)` the query engine deals out each row four times. Where there are
+//! far fewer groups by all of `a, b, c` than rows, it is better to group by all of them first, and
+//! to make the sets of what that gives: sums of sums, sums of counts, least of least.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, Result};
+use datafusion::functions::core::expr_fn::coalesce;
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::utils::grouping_set_to_exprlist;
+use datafusion::logical_expr::{
+    Aggregate, AggregateUDF, Expr, ExprSchemable, GroupingSet, LogicalPlan, LogicalPlanBuilder,
+    cast, lit,
+};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::estimate::{Estimate, estimate};
+use crate::sql::arithmetic::checked_sum;
+
+/// Rows that a group must have on average.
+const ROWS_PER_GROUP: f64 = 4.0;
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(crate) struct GroupingSets;
+
+impl OptimizerRule for GroupingSets {
+    fn name(&self) -> &str {
+        "GroupingSets"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
+        Ok(match in_two_steps(aggregate)? {
+            Some(rewritten) => Transformed::yes(rewritten),
+            None => Transformed::no(plan),
+        })
+    }
+}
+
+/// Grouping by everything first; `None`: it is not worth it, or there is an aggregate whose values
+/// cannot be put together from those of parts.
+fn in_two_steps(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice() else { return Ok(None) };
+    let keys: Vec<Expr> =
+        grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
+    for key in &keys {
+        // Those of one length are one in a plain group, and in sets each for itself.
+        if matches!(key.get_type(aggregate.input.schema())?, DataType::Interval(_)) {
+            return Ok(None);
+        }
+    }
+    if is_grouped(&aggregate.input) || !are_few(&estimate(&aggregate.input), &keys) {
+        return Ok(None);
+    }
+    let mut parts = Vec::new();
+    for expr in &aggregate.aggr_expr {
+        let Some(part) = Parts::of(expr, aggregate)? else { return Ok(None) };
+        parts.push(part);
+    }
+    let mut names = (0..).map(|n| format!("__part_{n}"));
+    // What each step computes, and what is made of the second one's.
+    let (mut first, mut second, mut together) = (Vec::new(), Vec::new(), Vec::new());
+    for part in parts {
+        let merged = part.steps.into_iter().zip(names.by_ref()).map(|((step, merge), name)| {
+            first.push(step.alias(&name));
+            let column = Expr::Column(Column::from_name(name));
+            let merged = call(&merge, column.clone(), None);
+            let shown = Expr::Column(Column::from_name(merged.schema_name().to_string()));
+            second.push(merged);
+            shown
+        });
+        together.push((part.together)(merged.collect()));
+    }
+    let groups = LogicalPlanBuilder::from(Arc::clone(&aggregate.input));
+    let groups = groups.aggregate(keys.clone(), first)?.build()?;
+    let columns = keys.into_iter().zip(groups.schema().columns().into_iter().map(Expr::Column));
+    let sets = Expr::GroupingSet(of_columns(sets, &columns.collect()));
+    let outer = Aggregate::try_new(Arc::new(groups), vec![sets], second)?;
+    as_one(aggregate, outer, together).map(Some)
+}
+
+/// The sets, of the columns that the first step has made of their keys.
+fn of_columns(sets: &GroupingSet, columns: &HashMap<Expr, Expr>) -> GroupingSet {
+    let each = |keys: &[Expr]| keys.iter().map(|key| columns[key].clone()).collect();
+    match sets {
+        GroupingSet::Rollup(keys) => GroupingSet::Rollup(each(keys)),
+        GroupingSet::Cube(keys) => GroupingSet::Cube(each(keys)),
+        GroupingSet::GroupingSets(sets) => {
+            GroupingSet::GroupingSets(sets.iter().map(|set| each(set)).collect())
+        }
+    }
+}
+
+/// What the second step gives, with the names and types of the aggregate.
+fn as_one(aggregate: &Aggregate, outer: Aggregate, together: Vec<Expr>) -> Result<LogicalPlan> {
+    let keys = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+    let mut list: Vec<Expr> =
+        outer.schema.columns().into_iter().take(keys).map(Expr::Column).collect();
+    for (expr, (relation, field)) in together.into_iter().zip(aggregate.schema.iter().skip(keys)) {
+        let typed = expr.cast_to(field.data_type(), &outer.schema)?;
+        list.push(typed.alias_qualified(relation.cloned(), field.name()));
+    }
+    LogicalPlanBuilder::from(LogicalPlan::Aggregate(outer)).project(list)?.build()
+}
+
+/// An aggregate, in steps.
+struct Parts {
+    /// What the first step computes, and the aggregate of that in the second.
+    steps: Vec<(Expr, Arc<AggregateUDF>)>,
+    together: fn(Vec<Expr>) -> Expr,
+}
+
+impl Parts {
+    fn of(expr: &Expr, aggregate: &Aggregate) -> Result<Option<Self>> {
+        let expr = expr.clone().unalias();
+        let Expr::AggregateFunction(AggregateFunction { func, params }) = &expr else {
+            return Ok(None);
+        };
+        let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = params;
+        let [arg] = args.as_slice() else { return Ok(None) };
+        if *distinct || !order_by.is_empty() || null_treatment.is_some() {
+            return Ok(None);
+        }
+        let sum = || Arc::new(checked_sum());
+        let counted = || (call(&count_udaf(), arg.clone(), filter.as_deref()), sum());
+        let only: fn(Vec<Expr>) -> Expr = |mut parts| parts.remove(0);
+        Ok(match func.name() {
+            "sum" | "min" | "max" => {
+                Some(Self { steps: vec![(expr.clone(), Arc::clone(func))], together: only })
+            }
+            // No group at all, and yet a row: it has counted nothing.
+            "count" => Some(Self {
+                steps: vec![(expr.clone(), sum())],
+                together: |mut parts| coalesce(vec![parts.remove(0), lit(0_i64)]),
+            }),
+            "avg" if arg.get_type(aggregate.input.schema())? == DataType::Float64 => {
+                let summed = call(&sum(), arg.clone(), filter.as_deref());
+                Some(Self {
+                    steps: vec![(summed, sum()), counted()],
+                    together: |mut parts| {
+                        let count = cast(parts.remove(1), DataType::Float64);
+                        parts.remove(0) / count
+                    },
+                })
+            }
+            _ => None,
+        })
+    }
+}
+
+fn call(function: &Arc<AggregateUDF>, arg: Expr, filter: Option<&Expr>) -> Expr {
+    let filter = filter.cloned().map(Box::new);
+    let function = Arc::clone(function);
+    Expr::AggregateFunction(AggregateFunction::new_udf(
+        function,
+        vec![arg],
+        false,
+        filter,
+        Vec::new(),
+        None,
+    ))
+}
+
+/// Whether the rows are groups already.
+fn is_grouped(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(list) => is_grouped(&list.input),
+        LogicalPlan::SubqueryAlias(alias) => is_grouped(&alias.input),
+        LogicalPlan::Aggregate(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether there are few groups by `keys`. Columns of one table often say the same in different
+/// detail, as countries and cities do: of these only the one with most values counts.
+fn are_few(input: &Estimate, keys: &[Expr]) -> bool {
+    let mut most: HashMap<Option<String>, f64> = HashMap::new();
+    for key in keys {
+        let of = key.column_refs().into_iter().next();
+        let table = of.and_then(|column| column.relation.as_ref()).map(ToString::to_string);
+        let known = most.entry(table).or_insert(1.0);
+        *known = known.max(values(input, key));
+    }
+    most.values().product::<f64>() * ROWS_PER_GROUP <= input.rows
+}
+
+/// How many values a key has: a function of one value no more than that.
+fn values(input: &Estimate, key: &Expr) -> f64 {
+    match key {
+        Expr::Alias(alias) => values(input, &alias.expr),
+        Expr::ScalarFunction(call) => match call.args.as_slice() {
+            [arg] => values(input, arg).min(input.distinct_keys(key)),
+            _ => input.distinct_keys(key),
+        },
+        _ => input.distinct_keys(key),
+    }
+}
