@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
@@ -142,14 +143,15 @@ impl ExecutionPlan for MaterializeExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let (rows, input) = (Arc::clone(&self.rows), Arc::clone(&self.input));
+        let (rows, input, schema) =
+            (Arc::clone(&self.rows), Arc::clone(&self.input), self.schema());
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let spills = SpillMetrics::new(&self.metrics, partition);
         let stream = futures::stream::once(async move {
             // Not before somebody wants rows: what the input needs, such as the results of
             // subqueries, is there then.
             let kept = rows.partition(partition, input, context, spills);
-            kept.await.map_err(DataFusionError::Shared)?.stream()
+            kept.await.map_err(DataFusionError::Shared)?.stream(schema)
         });
         let stream = stream.try_flatten();
         let counted = stream.map(move |batch| batch.map(|batch| batch.record_output(&metrics)));
@@ -166,7 +168,7 @@ pub(super) struct Rows {
 }
 
 /// One partition. A task of its own computes it: whoever waits need not be asked again and again.
-type Computed = Shared<BoxFuture<'static, std::result::Result<Arc<Kept>, Arc<DataFusionError>>>>;
+type Computed = Shared<BoxFuture<'static, std::result::Result<Kept, Arc<DataFusionError>>>>;
 
 impl Rows {
     fn partition(
@@ -190,9 +192,9 @@ impl Rows {
         let start = || {
             let compute = async move {
                 let task = SpawnedTask::spawn(keep(from, partition, context, spills));
-                task.join_unwind()
-                    .await
-                    .map_err(|e| Arc::new(DataFusionError::External(e.into())))?
+                let joined =
+                    task.join_unwind().await.map_err(|e| DataFusionError::External(e.into()));
+                joined.flatten().map_err(Arc::new)
             };
             compute.boxed().shared()
         };
@@ -201,26 +203,24 @@ impl Rows {
 }
 
 /// Rows that are read more than once.
+#[derive(Clone)]
 enum Kept {
-    InMemory(Vec<RecordBatch>, #[expect(dead_code, reason = "held")] MemoryReservation),
+    InMemory(Arc<Batches>),
     OnDisk(SpillManager, Arc<dyn SpillFile>),
 }
 
+struct Batches {
+    batches: Vec<RecordBatch>,
+    _memory: MemoryReservation,
+}
+
 impl Kept {
-    fn stream(self: Arc<Self>) -> Result<SendableRecordBatchStream> {
-        match &*self {
-            Self::OnDisk(spills, file) => spills.read_spill_as_stream(Arc::clone(file), None),
-            Self::InMemory(batches, _) => {
-                let (count, schema) = (batches.len(), batches.first().map(RecordBatch::schema));
-                let schema = schema.unwrap_or_else(|| Arc::new(arrow::datatypes::Schema::empty()));
-                let at = move |at: usize| -> Result<RecordBatch> {
-                    match &*self {
-                        Self::InMemory(batches, _) => Ok(batches[at].clone()),
-                        Self::OnDisk(..) => internal_err!("rows do not move to disk"),
-                    }
-                };
-                let batches = futures::stream::iter((0..count).map(at));
-                let stream = RecordBatchStreamAdapter::new(schema, batches);
+    fn stream(self, schema: SchemaRef) -> Result<SendableRecordBatchStream> {
+        match self {
+            Self::OnDisk(spills, file) => spills.read_spill_as_stream(file, None),
+            Self::InMemory(kept) => {
+                let batches = (0..kept.batches.len()).map(move |at| Ok(kept.batches[at].clone()));
+                let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter(batches));
                 Ok(Box::pin(cooperative(stream)))
             }
         }
@@ -233,33 +233,30 @@ async fn keep(
     partition: usize,
     context: Arc<TaskContext>,
     metrics: SpillMetrics,
-) -> std::result::Result<Arc<Kept>, Arc<DataFusionError>> {
+) -> Result<Kept> {
     let consumer = MemoryConsumer::new(format!("MaterializeExec[{partition}]"));
     let memory = consumer.with_can_spill(true).register(context.memory_pool());
     let spills = SpillManager::new(context.runtime_env(), metrics, input.schema());
-    let compute = async {
-        let mut stream = input.execute(partition, context)?;
-        let (mut batches, mut held, mut file) = (Vec::new(), Held::default(), None);
-        while let Some(batch) = stream.try_next().await? {
-            if batch.num_rows() == 0 {
-                continue;
-            }
-            if file.is_none() && memory.try_grow(held.add(&batch)).is_err() {
-                let mut begun = spills.create_in_progress_file("MaterializeExec")?;
-                batches.drain(..).try_for_each(|kept| begun.append_batch(&kept).map(drop))?;
-                memory.free();
-                file = Some(begun);
-            }
-            match &mut file {
-                Some(file) => drop(file.append_batch(&batch)?),
-                None => batches.push(batch),
-            }
+    let mut stream = input.execute(partition, context)?;
+    let (mut batches, mut held, mut file) = (Vec::new(), Held::default(), None);
+    while let Some(batch) = stream.try_next().await? {
+        if batch.num_rows() == 0 {
+            continue;
         }
-        let finished = file.map(|mut file| file.finish()).transpose()?.flatten();
-        Ok(match finished {
-            Some(file) => Kept::OnDisk(spills, file),
-            None => Kept::InMemory(batches, memory),
-        })
-    };
-    compute.await.map(Arc::new).map_err(Arc::new)
+        if file.is_none() && memory.try_grow(held.add(&batch)).is_err() {
+            let mut begun = spills.create_in_progress_file("MaterializeExec")?;
+            batches.drain(..).try_for_each(|kept| begun.append_batch(&kept).map(drop))?;
+            memory.free();
+            file = Some(begun);
+        }
+        match &mut file {
+            Some(file) => drop(file.append_batch(&batch)?),
+            None => batches.push(batch),
+        }
+    }
+    let finished = file.map(|mut file| file.finish()).transpose()?.flatten();
+    Ok(match finished {
+        Some(file) => Kept::OnDisk(spills, file),
+        None => Kept::InMemory(Arc::new(Batches { batches, _memory: memory })),
+    })
 }

@@ -63,8 +63,8 @@ impl<S: Sameness> Parts<S> {
         alike.iter_mut().find(|part| self.by.same(&part.plan, node))
     }
 
-    /// The plan with a node around each occurrence of each part; `narrow` is what the part gives to
-    /// those who read it.
+    /// The plan with a node around each occurrence of each part. `narrow` gets a part, and what has
+    /// become of it when the parts inside were replaced, and says what of that goes into the node.
     pub fn replace(
         &mut self,
         plan: LogicalPlan,
