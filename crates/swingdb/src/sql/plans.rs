@@ -1,6 +1,6 @@
 //! What rewrites of plans share: the expressions of a node, and how many rows it gives.
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -32,6 +32,18 @@ pub(crate) fn rewrite_parts(
         let changed = rewritten.transformed;
         Ok(rewritten.update_data(|expr| if changed { name.restore(expr) } else { expr }))
     })
+}
+
+/// Whether it is true of a part of a node's expressions.
+pub(crate) fn any_part(node: &LogicalPlan, mut is: impl FnMut(&Expr) -> bool) -> bool {
+    let mut found = false;
+    let looked = node.apply_expressions(|expr| {
+        expr.apply(|part| {
+            found |= is(part);
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    });
+    found && looked.is_ok()
 }
 
 /// Whether this is an aggregate of all rows, and nothing above it that could leave it out.

@@ -36,6 +36,7 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value, VisitorMut,
 };
 
+use crate::sql::plans::any_part;
 use crate::sql::visit::{rewrite_own_exprs, walk_mut};
 use crate::sql::write::ast;
 
@@ -92,12 +93,8 @@ fn holds_not_in(condition: &PlanExpr) -> bool {
 fn any_expr(plan: &LogicalPlan, wanted: impl Fn(&LogicalPlan, &PlanExpr) -> bool) -> bool {
     let mut found = false;
     let walked = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|part| {
-                found |= wanted(node, part);
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
+        found |= any_part(node, |part| wanted(node, part));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     found && walked.is_ok()
 }

@@ -66,6 +66,11 @@ pub fn batch_rows(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(row).collect()
 }
 
+/// The plans of a query as text.
+pub fn planned(fixture: &Fixture, sql: &str) -> String {
+    fixture.rows(&format!("EXPLAIN {sql}")).join("\n")
+}
+
 /// The physical plan of a query as text, after it ran.
 pub fn analyzed(fixture: &Fixture, sql: &str) -> String {
     fixture.rows(&format!("EXPLAIN ANALYZE {sql}")).join("\n")

@@ -1,7 +1,7 @@
 //! Floating point numbers that are equal are one key, whatever their bits: zero has two signs, and
 //! there are many NaNs. What is expected is what DuckDB 2.0 answers.
 
-use super::common::{Fixture, fixture};
+use super::common::{Fixture, fixture, planned};
 
 /// 1: 0.0, 2: -0.0, 3: 1.0, 4: NaN, 5: NaN with a sign; as DOUBLE and as REAL.
 fn numbers() -> Fixture {
@@ -339,13 +339,13 @@ fn plain_comparisons_stay_as_they_are() {
         "SELECT i, max(x) FROM b GROUP BY i HAVING max(x) < 7",
         "SELECT b.i FROM b JOIN b c ON b.i = c.i GROUP BY 1 ORDER BY 1",
     ] {
-        let plan = f.rows(&format!("EXPLAIN {sql}")).join("\n");
+        let plan = planned(&f, sql);
         assert!(!plan.contains("same_bits"), "{sql}: {plan}");
     }
-    let plan = f.rows("EXPLAIN SELECT min(x), max(r) FROM b").join("\n");
+    let plan = planned(&f, "SELECT min(x), max(r) FROM b");
     assert!(plan.contains("PlaceholderRowExec"), "{plan}");
     for sql in ["SELECT a.i FROM a JOIN a b ON a.x = b.x", "SELECT i FROM b WHERE x * 2 > 1"] {
-        let plan = f.rows(&format!("EXPLAIN {sql}")).join("\n");
+        let plan = planned(&f, sql);
         assert!(plan.contains("same_bits"), "{sql}: {plan}");
     }
 }

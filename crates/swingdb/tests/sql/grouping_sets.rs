@@ -1,6 +1,6 @@
 //! ROLLUP, CUBE and GROUPING SETS, which are computed in two steps where there are few groups.
 
-use super::common::{Fixture, fixture, seeded};
+use super::common::{Fixture, fixture, planned, seeded};
 
 /// Aggregates that can be computed in steps.
 const IN_STEPS: [&str; 10] = [
@@ -45,7 +45,7 @@ fn fill(f: &Fixture, random: &mut fastrand::Rng, rows: usize) {
 }
 
 fn steps(f: &Fixture, sql: &str) -> usize {
-    f.rows(&format!("EXPLAIN {sql}")).join("\n").matches("Aggregate: groupBy").count()
+    planned(f, sql).matches("Aggregate: groupBy").count()
 }
 
 #[test]

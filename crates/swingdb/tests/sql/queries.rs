@@ -1,6 +1,6 @@
 //! Results against literals.
 
-use super::common::{analyzed, fixture};
+use super::common::{analyzed, fixture, planned};
 use swingdb::Error;
 
 #[test]
@@ -175,7 +175,7 @@ fn joins_on_computed_keys_know_how_few_there_are() {
                            AND CAST(floor(r.y / 0.5) AS INT) = CAST(round(c.south / 0.5) AS INT) \
                JOIN weather w ON w.id = c.id AND w.hour = r.hour";
     // The many rows are only ever looked up, never put into a hash table.
-    let plan = f.rows(&format!("EXPLAIN {sql}")).join("\n");
+    let plan = planned(&f, sql);
     let places = ["main.cells", "main.weather", "main.reports"].map(|table| plan.find(table));
     assert!(places[2] > places[0] && places[2] > places[1] && places[0].is_some(), "{plan}");
     let (mut rain, mut sum) = (0i64, 0i64);

@@ -70,7 +70,7 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
     let mut more: Vec<Record<'_>> =
         further.iter().flat_map(|piece| regular_records(piece, &dialect, columns)).collect();
     let expected = hints.expected_names.as_ref().is_some_and(|names| names.len() == columns);
-    if !expected && end_in_delimiter(&records) && more.iter().all(ends_in_delimiter) {
+    if !expected && all_end_in_delimiter(&records) && more.iter().all(ends_in_delimiter) {
         records.iter_mut().chain(&mut more).for_each(|record| _ = record.pop());
         columns = usual_count(&records).0;
     }
@@ -85,7 +85,7 @@ fn ends_in_delimiter(record: &Record<'_>) -> bool {
 }
 
 /// Whether all records end in a delimiter, with no column behind it.
-fn end_in_delimiter(records: &[Record<'_>]) -> bool {
+fn all_end_in_delimiter(records: &[Record<'_>]) -> bool {
     records.len() > 1 && records.iter().all(ends_in_delimiter)
 }
 
@@ -174,7 +174,7 @@ fn best_dialect<'a>(
                     records.pop();
                 }
                 let (fields, agreeing) = usual_count(&records);
-                let columns = fields - usize::from(end_in_delimiter(&records));
+                let columns = fields - usize::from(all_end_in_delimiter(&records));
                 let percent = agreeing * 100 / records.len().max(1);
                 // One column always agrees: several that nearly do are better.
                 let score = (usize::from(columns > 1 && percent >= 50), percent, columns);

@@ -45,7 +45,8 @@ pub(super) fn group(aggregate: Aggregate, first: bool) -> Result<Transformed<Log
     }
 }
 
-fn each_key(set: GroupingSet, change: &mut dyn FnMut(Expr) -> Expr) -> GroupingSet {
+/// The set with its keys changed.
+pub(crate) fn each_key(set: GroupingSet, change: &mut dyn FnMut(Expr) -> Expr) -> GroupingSet {
     let mut all = |keys: Vec<Expr>| keys.into_iter().map(&mut *change).collect();
     match set {
         GroupingSet::Rollup(keys) => GroupingSet::Rollup(all(keys)),

@@ -24,4 +24,5 @@ mod rule;
 mod signs;
 
 pub(crate) use extremes::{greatest_of_groups, least_of_groups};
+pub(crate) use groups::each_key;
 pub(crate) use rule::Equality;

@@ -11,6 +11,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
 
 use super::find::{Part, Parts, Sameness};
+use crate::sql::plans::any_part;
 
 /// The plan of a statement, as it was made of its text, with a node around the queries of a `WITH`
 /// that are named more than once and might not give the same rows twice.
@@ -111,7 +112,7 @@ fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
 }
 
 fn draws(node: &LogicalPlan) -> bool {
-    node.expressions().iter().any(Expr::is_volatile)
+    any_part(node, Expr::is_volatile_node)
 }
 
 /// Whether it is true of a node, be it of the query of a view.
@@ -135,7 +136,8 @@ fn stands_alone(plan: &LogicalPlan) -> bool {
     let is_work_table = |source: &Arc<dyn TableSource>| {
         source_as_provider(source).is_ok_and(|provider| provider.is::<CteWorkTable>())
     };
-    let outer = any_node(plan, &|node| node.expressions().iter().any(Expr::contains_outer));
+    let is_outer = |part: &Expr| matches!(part, Expr::OuterReferenceColumn(..));
+    let outer = any_node(plan, &|node| any_part(node, is_outer));
     matches!(outer, Ok(false)) && !sources(plan).iter().any(is_work_table)
 }
 
@@ -191,15 +193,14 @@ impl Used<'_> {
             self.all |= !listed;
             return Ok(());
         }
-        for expr in plan.expressions() {
-            self.names.extend(expr.column_refs().into_iter().map(|column| column.name.clone()));
+        plan.apply_expressions(|expr| {
             expr.apply(|part| {
-                if let Expr::OuterReferenceColumn(_, column) = part {
+                if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = part {
                     self.names.insert(column.name.clone());
                 }
                 Ok(TreeNodeRecursion::Continue)
-            })?;
-        }
+            })
+        })?;
         let listed = match plan {
             LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) => true,
             LogicalPlan::Filter(_)

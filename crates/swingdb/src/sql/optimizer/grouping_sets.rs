@@ -15,13 +15,13 @@ use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
-    Aggregate, AggregateUDF, Expr, ExprSchemable, GroupingSet, LogicalPlan, LogicalPlanBuilder,
-    cast, lit,
+    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, lit,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::estimate::{Estimate, estimate};
 use crate::sql::arithmetic::checked_sum;
+use crate::sql::equality::each_key;
 
 /// Rows that a group must have on average.
 const ROWS_PER_GROUP: f64 = 4.0;
@@ -64,13 +64,13 @@ fn in_two_steps(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
             return Ok(None);
         }
     }
-    if is_grouped(&aggregate.input) || !are_few(&estimate(&aggregate.input), &keys) {
-        return Ok(None);
-    }
     let mut parts = Vec::new();
     for expr in &aggregate.aggr_expr {
         let Some(part) = Parts::of(expr, aggregate)? else { return Ok(None) };
         parts.push(part);
+    }
+    if is_grouped(&aggregate.input) || !are_few(&estimate(&aggregate.input), &keys) {
+        return Ok(None);
     }
     let mut names = (0..).map(|n| format!("__part_{n}"));
     // What each step computes, and what is made of the second one's.
@@ -78,8 +78,7 @@ fn in_two_steps(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     for part in parts {
         let merged = part.steps.into_iter().zip(names.by_ref()).map(|((step, merge), name)| {
             first.push(step.alias(&name));
-            let column = Expr::Column(Column::from_name(name));
-            let merged = call(&merge, column.clone(), None);
+            let merged = merge.call(vec![Expr::Column(Column::from_name(name))]);
             let shown = Expr::Column(Column::from_name(merged.schema_name().to_string()));
             second.push(merged);
             shown
@@ -89,21 +88,10 @@ fn in_two_steps(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let groups = LogicalPlanBuilder::from(Arc::clone(&aggregate.input));
     let groups = groups.aggregate(keys.clone(), first)?.build()?;
     let columns = keys.into_iter().zip(groups.schema().columns().into_iter().map(Expr::Column));
-    let sets = Expr::GroupingSet(of_columns(sets, &columns.collect()));
+    let columns: HashMap<Expr, Expr> = columns.collect();
+    let sets = Expr::GroupingSet(each_key(sets.clone(), &mut |key| columns[&key].clone()));
     let outer = Aggregate::try_new(Arc::new(groups), vec![sets], second)?;
     as_one(aggregate, outer, together).map(Some)
-}
-
-/// The sets, of the columns that the first step has made of their keys.
-fn of_columns(sets: &GroupingSet, columns: &HashMap<Expr, Expr>) -> GroupingSet {
-    let each = |keys: &[Expr]| keys.iter().map(|key| columns[key].clone()).collect();
-    match sets {
-        GroupingSet::Rollup(keys) => GroupingSet::Rollup(each(keys)),
-        GroupingSet::Cube(keys) => GroupingSet::Cube(each(keys)),
-        GroupingSet::GroupingSets(sets) => {
-            GroupingSet::GroupingSets(sets.iter().map(|set| each(set)).collect())
-        }
-    }
 }
 
 /// What the second step gives, with the names and types of the aggregate.
@@ -131,13 +119,14 @@ impl Parts {
         let Expr::AggregateFunction(AggregateFunction { func, params }) = &expr else {
             return Ok(None);
         };
-        let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = params;
+        let AggregateFunctionParams { args, distinct, order_by, null_treatment, .. } = params;
         let [arg] = args.as_slice() else { return Ok(None) };
         if *distinct || !order_by.is_empty() || null_treatment.is_some() {
             return Ok(None);
         }
         let sum = || Arc::new(checked_sum());
-        let counted = || (call(&count_udaf(), arg.clone(), filter.as_deref()), sum());
+        let of_same =
+            |func| Expr::AggregateFunction(AggregateFunction { func, params: params.clone() });
         let only: fn(Vec<Expr>) -> Expr = |mut parts| parts.remove(0);
         Ok(match func.name() {
             "sum" | "min" | "max" => {
@@ -148,32 +137,16 @@ impl Parts {
                 steps: vec![(expr.clone(), sum())],
                 together: |mut parts| coalesce(vec![parts.remove(0), lit(0_i64)]),
             }),
-            "avg" if arg.get_type(aggregate.input.schema())? == DataType::Float64 => {
-                let summed = call(&sum(), arg.clone(), filter.as_deref());
-                Some(Self {
-                    steps: vec![(summed, sum()), counted()],
-                    together: |mut parts| {
-                        let count = cast(parts.remove(1), DataType::Float64);
-                        parts.remove(0) / count
-                    },
-                })
-            }
+            "avg" if arg.get_type(aggregate.input.schema())? == DataType::Float64 => Some(Self {
+                steps: vec![(of_same(sum()), sum()), (of_same(count_udaf()), sum())],
+                together: |mut parts| {
+                    let count = cast(parts.remove(1), DataType::Float64);
+                    parts.remove(0) / count
+                },
+            }),
             _ => None,
         })
     }
-}
-
-fn call(function: &Arc<AggregateUDF>, arg: Expr, filter: Option<&Expr>) -> Expr {
-    let filter = filter.cloned().map(Box::new);
-    let function = Arc::clone(function);
-    Expr::AggregateFunction(AggregateFunction::new_udf(
-        function,
-        vec![arg],
-        false,
-        filter,
-        Vec::new(),
-        None,
-    ))
 }
 
 /// Whether the rows are groups already.
@@ -203,10 +176,9 @@ fn are_few(input: &Estimate, keys: &[Expr]) -> bool {
 fn values(input: &Estimate, key: &Expr) -> f64 {
     match key {
         Expr::Alias(alias) => values(input, &alias.expr),
-        Expr::ScalarFunction(call) => match call.args.as_slice() {
-            [arg] => values(input, arg).min(input.distinct_keys(key)),
-            _ => input.distinct_keys(key),
-        },
+        Expr::ScalarFunction(call) if call.args.len() == 1 => {
+            values(input, &call.args[0]).min(input.distinct_keys(key))
+        }
         _ => input.distinct_keys(key),
     }
 }
