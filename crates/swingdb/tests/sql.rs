@@ -8,6 +8,8 @@ mod asof;
 mod casts;
 #[path = "sql/common.rs"]
 mod common;
+#[path = "sql/dependent.rs"]
+mod dependent;
 #[path = "sql/duckdb_forms.rs"]
 mod duckdb_forms;
 #[path = "sql/duckdb_queries.rs"]

@@ -19,16 +19,17 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
 use crate::sql::asof::{AsofFilters, AsofJoins};
+use crate::sql::dependent::{DependentJoins, only_element};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
 use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
-    AboveAggregates, FirstRows, FromStatistics, GroupingSets, HandDown, JoinOrder, Membership,
-    WholeOrder,
+    AboveAggregates, CrossJoins, Dependencies, FirstRows, FromStatistics, GroupingSets, HandDown,
+    JoinOrder, Membership, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
-use crate::sql::{asof, subqueries, type_names};
+use crate::sql::{asof, type_names};
 
 /// The name of the database's own catalog in fully qualified names.
 pub(crate) const CATALOG: &str = "swingdb";
@@ -93,6 +94,7 @@ fn build_state() -> Result<SessionState> {
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_rules());
     // Behind the engine's own rules: types must be settled.
+    let builder = builder.with_analyzer_rule(Arc::new(DependentJoins));
     let builder = builder.with_analyzer_rule(Arc::new(CheckedArithmetic));
     let builder = builder.with_analyzer_rule(Arc::new(BoundedFunctions));
     let builder = builder.with_analyzer_rule(Arc::new(Equality));
@@ -108,6 +110,9 @@ fn build_state() -> Result<SessionState> {
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Vec::new();
     for rule in Optimizer::new().rules {
+        if Dependencies::matter_to(rule.name()) {
+            rules.push(Arc::new(Dependencies) as _);
+        }
         match rule.name() {
             AboveAggregates::NAME => {
                 rules.push(Arc::new(AsofFilters) as _);
@@ -117,6 +122,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 rules.push(Arc::new(JoinOrder) as _);
                 rules.push(Arc::new(GroupingSets) as _);
             }
+            CrossJoins::NAME => rules.push(Arc::new(CrossJoins(rule)) as _),
             "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
             // Behind those that make joins of subqueries.
             "extract_equijoin_predicate" => rules.extend([Arc::new(Equality) as _, rule]),
@@ -158,7 +164,7 @@ fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
 fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut all = SessionStateDefaults::default_scalar_functions();
     all.push(Arc::new(asof::mark()));
-    all.push(Arc::new(subqueries::only_element()));
+    all.push(Arc::new(only_element()));
     all.push(Arc::new(type_names::type_of()));
     all.extend(functions::of_rows(&aggregate_functions()).map(Arc::new));
     all

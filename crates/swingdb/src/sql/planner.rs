@@ -31,13 +31,14 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::checked_expr;
 use crate::sql::columns::Columns;
+use crate::sql::optimizer::dependencies;
 use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
 use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
 use crate::sql::{
-    columns, forms, functions, idents, information, materialize, rewrites, statement, subqueries,
+    columns, forms, functions, idents, information, materialize, rewrites, statement,
 };
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
@@ -144,23 +145,13 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.
-    pub(crate) fn plan(
-        &self,
-        mut statement: ast::Statement,
-        params: &Params,
-    ) -> Result<LogicalPlan> {
-        let mut plan = self.plan_once(statement.clone(), params)?;
-        if subqueries::needs_rewrite(&plan) {
-            subqueries::rewrite(&mut statement, &|name| {
-                self.state.aggregate_functions().contains_key(name)
-            });
-            plan = self.plan_once(statement, params)?;
-            if subqueries::is_unsound(&plan) {
-                return Err(Error::unsupported(
-                    "NOT IN (SELECT ...) below OR, of a name that does not say which table it is \
-                     of; write table.column NOT IN ...",
-                ));
-            }
+    pub(crate) fn plan(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        let mut marked = statement.clone();
+        let mut plan = self.plan_once(statement, params)?;
+        if dependencies::are_mistaken(&plan)? {
+            dependencies::mark_group_by(&mut marked, &|name| self.is_aggregate(name));
+            let marked = self.plan_once(marked, params).map_err(dependencies::unmarked)?;
+            plan = dependencies::corrected(marked)?;
         }
         if params.values().is_empty() {
             return Ok(plan);

@@ -19,7 +19,7 @@ mod planner;
 mod rule;
 mod which;
 
-pub(crate) use node::materialized;
+pub(crate) use node::{PartId, materialized, part_of};
 pub(crate) use planner::MaterializePlanner;
 pub(crate) use rule::ShareRows;
-pub(crate) use which::{of_equals, of_names};
+pub(crate) use which::{is_volatile, may_vary, of_equals, of_names, shared};

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 
 /// Says which nodes are occurrences of the same part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct PartId(u64);
+pub(crate) struct PartId(u64);
 
 impl PartId {
     pub fn new() -> Self {
@@ -43,8 +43,13 @@ impl Materialize {
 
 /// What is materialized, if `plan` is that.
 pub(crate) fn materialized(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+    part_of(plan).map(|(_, input)| input.as_ref())
+}
+
+/// Which part `plan` is an occurrence of, and what is materialized, if it is one.
+pub(crate) fn part_of(plan: &LogicalPlan) -> Option<(PartId, &Arc<LogicalPlan>)> {
     let LogicalPlan::Extension(Extension { node }) = plan else { return None };
-    Materialize::of(node.as_ref()).map(|node| node.input.as_ref())
+    Materialize::of(node.as_ref()).map(|node| (node.part, &node.input))
 }
 
 impl PartialOrd for Materialize {

@@ -11,6 +11,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
 
 use super::find::{Part, Parts, Sameness};
+use super::node::{Materialize, PartId};
 use crate::sql::plans::any_part;
 
 /// The plan of a statement, as it was made of its text, with a node around the queries of a `WITH`
@@ -29,6 +30,13 @@ pub(crate) fn of_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = parts.replace(plan, &narrow)?.data;
     // What is above a part that has become narrower.
     plan.transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes)).data()
+}
+
+/// A plan to be put in several places, which is computed once; `None` for one that reads the rows
+/// of the last round of a recursive query.
+pub(crate) fn shared(plan: LogicalPlan) -> Option<LogicalPlan> {
+    let is_alone = !sources(&plan).iter().any(is_work_table);
+    is_alone.then(|| Materialize { part: PartId::new(), input: Arc::new(plan) }.into_plan())
 }
 
 /// An optimized plan with a node around the parts of queries of a `WITH` that are the same
@@ -98,7 +106,7 @@ fn is_heavy(plan: &LogicalPlan) -> bool {
 
 /// Whether running this twice may give different rows: random numbers, or a choice among rows whose
 /// order is not said.
-fn may_vary(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn may_vary(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, &|node| match node {
         LogicalPlan::Limit(_) | LogicalPlan::Window(_) => true,
         LogicalPlan::Distinct(Distinct::On(_)) => true,
@@ -107,7 +115,7 @@ fn may_vary(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// Whether an expression in it has another value each time.
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, &draws)
 }
 
@@ -133,12 +141,14 @@ fn any_node(plan: &LogicalPlan, is: &impl Fn(&LogicalPlan) -> bool) -> Result<bo
 /// Whether this can be computed without what is around it: no row of an outer query, no rows of the
 /// last round of a recursive one.
 fn stands_alone(plan: &LogicalPlan) -> bool {
-    let is_work_table = |source: &Arc<dyn TableSource>| {
-        source_as_provider(source).is_ok_and(|provider| provider.is::<CteWorkTable>())
-    };
     let is_outer = |part: &Expr| matches!(part, Expr::OuterReferenceColumn(..));
     let outer = any_node(plan, &|node| any_part(node, is_outer));
     matches!(outer, Ok(false)) && !sources(plan).iter().any(is_work_table)
+}
+
+/// Whether a table is what the last round of a recursive query gave.
+fn is_work_table(source: &Arc<dyn TableSource>) -> bool {
+    source_as_provider(source).is_ok_and(|provider| provider.is::<CteWorkTable>())
 }
 
 /// The tables that a plan reads, in its order.

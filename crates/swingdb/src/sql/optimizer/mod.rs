@@ -2,6 +2,8 @@
 //! and where the engine's rules change what a query means.
 
 mod above_aggregates;
+mod cross_joins;
+pub(crate) mod dependencies;
 mod estimate;
 mod first_rows;
 mod from_statistics;
@@ -14,6 +16,8 @@ pub(crate) mod sample;
 mod whole_order;
 
 pub(crate) use above_aggregates::AboveAggregates;
+pub(crate) use cross_joins::CrossJoins;
+pub(crate) use dependencies::Dependencies;
 pub(crate) use estimate::remembered_distinct;
 pub(crate) use first_rows::FirstRows;
 pub(crate) use from_statistics::FromStatistics;

@@ -1,0 +1,178 @@
+//! What of subqueries the query engine makes joins of itself, and makes them right.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, Result};
+use datafusion::functions_aggregate::expr_fn::{array_agg, count};
+use datafusion::functions_aggregate::first_last::first_value;
+use datafusion::logical_expr::logical_plan::{FetchType, SkipType, check_subquery_expr};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, Limit, LogicalPlan, Operator, SortExpr, Subquery, lit,
+};
+use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
+
+use super::only_element::only_element;
+use super::outer::references;
+use crate::sql::materialize;
+
+/// The subquery of an expression that is one.
+pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
+    match expr {
+        Expr::ScalarSubquery(subquery) => Some(subquery),
+        Expr::InSubquery(membership) => Some(&membership.subquery),
+        Expr::Exists(exists) => Some(&exists.subquery),
+        _ => None,
+    }
+}
+
+/// Where a subquery stands.
+pub(super) struct Place<'a> {
+    pub node: &'a LogicalPlan,
+    /// What the node reads.
+    pub scope: &'a DFSchema,
+    /// The expression of the node, or the one of several conditions, that it is part of.
+    pub whole: &'a Expr,
+}
+
+impl Place<'_> {
+    /// Whether an expression is a subquery that the engine leaves, or would take for something
+    /// else.
+    pub fn is_left(&self, expr: &Expr) -> Result<bool> {
+        let Some(subquery) = subquery_of(expr) else { return Ok(false) };
+        let outer = references(&subquery.subquery)?;
+        let is_value = matches!(expr, Expr::ScalarSubquery(_));
+        let is_placed = match self.node {
+            LogicalPlan::Filter(_) => is_value || is_plain(self.whole) || !holds_not_in(self.whole),
+            LogicalPlan::Projection(_) => is_value,
+            LogicalPlan::Join(_) => outer.is_empty(),
+            LogicalPlan::Aggregate(_) => false,
+            _ => is_value && outer.is_empty(),
+        };
+        if outer.is_empty() || !is_placed {
+            return Ok(!is_placed);
+        }
+        let pull = PullUpCorrelatedExpr::new()
+            .with_exists_sub_query(matches!(expr, Expr::Exists(_)))
+            .with_need_handle_count_bug(is_value);
+        Ok(outer.iter().any(|(_, column)| !self.scope.has_column(column))
+            || check_subquery_expr(self.node, &subquery.subquery, expr).is_err()
+            || !pulls_up(subquery, pull)?)
+    }
+
+    /// An expression in place of one that the engine leaves, which it does not leave.
+    pub fn instead(&self, expr: &Expr) -> Result<Option<Expr>> {
+        if let Expr::ScalarSubquery(subquery) = expr
+            && let Some((value, order, rows)) = first_of(&subquery.subquery)
+        {
+            let first = aggregated(subquery, rows, first_value(value, order.to_vec()))?;
+            return Ok((!self.is_left(&first)?).then_some(first));
+        }
+        let (subquery, aggregate) = match expr {
+            Expr::ScalarSubquery(subquery) if is_one_row(&subquery.subquery) => return Ok(None),
+            Expr::ScalarSubquery(subquery) => {
+                match subquery.subquery.schema().columns().as_slice() {
+                    [value] => (subquery, array_agg(Expr::Column(value.clone()))),
+                    _ => return Ok(None),
+                }
+            }
+            Expr::Exists(exists) => (&exists.subquery, count(lit(1))),
+            _ => return Ok(None),
+        };
+        let all = aggregated(subquery, &subquery.subquery, aggregate)?;
+        if self.is_left(&all)? {
+            return Ok(None);
+        }
+        Ok(Some(match expr {
+            Expr::Exists(exists) if exists.negated => all.eq(lit(0_i64)),
+            Expr::Exists(_) => all.gt(lit(0_i64)),
+            _ => only_element().call(vec![all]),
+        }))
+    }
+}
+
+/// `x IN (...)` or `x NOT IN (...)` alone, which the engine joins as SQL wants it.
+fn is_plain(condition: &Expr) -> bool {
+    match condition {
+        Expr::InSubquery(_) => true,
+        Expr::Not(inner) => matches!(inner.as_ref(), Expr::InSubquery(_)),
+        _ => false,
+    }
+}
+
+/// Whether a membership stands where unknown is not false: anywhere but in conditions of which AND
+/// and OR make the whole. The engine makes a two-valued mark of it.
+fn holds_not_in(condition: &Expr) -> bool {
+    match condition {
+        Expr::BinaryExpr(both) if matches!(both.op, Operator::And | Operator::Or) => {
+            holds_not_in(&both.left) || holds_not_in(&both.right)
+        }
+        Expr::InSubquery(membership) => membership.negated,
+        other => other.exists(|part| Ok(matches!(part, Expr::InSubquery(_)))).unwrap_or(true),
+    }
+}
+
+/// Whether the engine can pull the conditions that tie a subquery to the rows outside out of it.
+pub(super) fn pulls_up(subquery: &Subquery, mut pull: PullUpCorrelatedExpr) -> Result<bool> {
+    let plan = subquery.subquery.as_ref();
+    if plan.exists(|node| Ok(holds_back(node)))? || materialize::is_volatile(plan)? {
+        return Ok(false);
+    }
+    let pulled = plan.clone().rewrite(&mut pull);
+    Ok(pulled.is_ok() && pull.can_pull_up && pull.pull_up_having_expr.is_none())
+}
+
+/// Whether other rows come out of this when a condition is asked above it instead of below, which
+/// the engine does not mind.
+fn holds_back(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Window(_) | LogicalPlan::Distinct(Distinct::On(_)) => true,
+        LogicalPlan::Limit(limit) => limit.skip.is_some(),
+        LogicalPlan::Aggregate(groups) => {
+            groups.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_)))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a subquery gives one row at most.
+pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
+    plan.max_rows().is_some_and(|rows| rows <= 1)
+}
+
+/// The value, the order and the rows of a subquery that takes the first of them.
+fn first_of(plan: &LogicalPlan) -> Option<(Expr, &[SortExpr], &LogicalPlan)> {
+    let (above, plan) = listed(plan);
+    let LogicalPlan::Limit(limit) = plan else { return None };
+    let (below, plan) = listed(&limit.input);
+    let LogicalPlan::Sort(sort) = plan else { return None };
+    let value = match (above, below) {
+        (Some(_), Some(_)) => return None,
+        (Some(value), None) | (None, Some(value)) => value.clone().unalias(),
+        (None, None) => Expr::Column(sort.input.schema().columns().into_iter().next()?),
+    };
+    (takes_one(limit) && sort.fetch.is_none()).then_some((value, &sort.expr, &sort.input))
+}
+
+/// The only column of a list of columns, and what is below it; or a plan itself.
+fn listed(plan: &LogicalPlan) -> (Option<&Expr>, &LogicalPlan) {
+    match plan {
+        LogicalPlan::Projection(list) => match list.expr.as_slice() {
+            [one] => (Some(one), &list.input),
+            _ => (None, plan),
+        },
+        _ => (None, plan),
+    }
+}
+
+fn takes_one(limit: &Limit) -> bool {
+    matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)))
+        && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(1))))
+}
+
+/// The subquery of an aggregate of all rows.
+fn aggregated(subquery: &Subquery, rows: &LogicalPlan, aggregate: Expr) -> Result<Expr> {
+    let plan = Aggregate::try_new(Arc::new(rows.clone()), Vec::new(), vec![aggregate])?;
+    let plan = Arc::new(LogicalPlan::Aggregate(plan));
+    Ok(Expr::ScalarSubquery(Subquery { subquery: plan, ..subquery.clone() }))
+}

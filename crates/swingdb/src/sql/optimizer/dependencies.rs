@@ -1,0 +1,225 @@
+//! What determines the rows of an aggregate: [`Dependencies`], [`corrected`].
+//!
+//! The query engine derives it wrongly: a key of what an aggregate reads is a key of its groups to
+//! it, also where they are by other columns as well, which a join has put beside it. After `GROUP
+//! BY d.a, s.x`, where `a` is a key of `d`, a second grouping by `a` and `x` would be one by `a`,
+//! and one by `a` alone one by `x`, too.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::common::{
+    DFSchema, FunctionalDependence, FunctionalDependencies, Result, ScalarValue,
+    plan_datafusion_err,
+};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::sql::sqlparser::ast::{
+    self, GroupByExpr, Select, SelectItem, Statement, VisitorMut,
+};
+
+use crate::error::Error;
+use crate::sql::visit::{rewrite_own_exprs, walk_mut};
+
+/// Takes back what the engine has derived wrongly, before the rules that rely on it.
+#[derive(Debug)]
+pub(crate) struct Dependencies;
+
+impl Dependencies {
+    /// Whether a rule of the engine relies on what determines rows.
+    pub(crate) fn matter_to(rule: &str) -> bool {
+        matches!(rule, "eliminate_join" | "replace_distinct_aggregate" | "optimize_projections")
+    }
+}
+
+impl OptimizerRule for Dependencies {
+    fn name(&self) -> &str {
+        "dependencies"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        None
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        if !are_mistaken(&plan)? {
+            return Ok(Transformed::no(plan));
+        }
+        // The plan itself stays what it is.
+        Ok(Transformed::no(corrected(plan)?))
+    }
+}
+
+/// Whether something wrong was derived for an aggregate of a plan.
+pub(crate) fn are_mistaken(plan: &LogicalPlan) -> Result<bool> {
+    let mut mistaken = false;
+    plan.apply_with_subqueries(|node| {
+        mistaken |= matches!(node, LogicalPlan::Aggregate(a) if sound(a) != *deps(&a.schema));
+        Ok(if mistaken { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(mistaken)
+}
+
+/// A plan with what is right in its schemas, without the columns that its aggregates group by only
+/// because of what is wrong.
+pub(crate) fn corrected(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut dropped = Vec::new();
+    let plan = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Aggregate(aggregate) => with_sound(aggregate, &mut dropped),
+        // What is derived from those below.
+        other => other.recompute_schema().map(Transformed::yes),
+    });
+    plan.data().map_err(|error| {
+        let text = error.to_string();
+        match dropped.iter().find(|expr| text.contains(&expr.to_string())) {
+            Some(expr) => plan_datafusion_err!(
+                "column {expr} must appear in the GROUP BY clause or be part of an aggregate \
+                 function"
+            ),
+            None => error,
+        }
+    })
+}
+
+/// Behind it come the columns that the engine adds to a GROUP BY.
+const END: &str = "\u{1}end of group by";
+
+/// The message of an error about a marked statement, for a user.
+pub(crate) fn unmarked(error: Error) -> Error {
+    match error {
+        Error::Plan { message } => {
+            Error::Plan { message: message.replace(&format!(", Utf8(\"{END}\")"), "") }
+        }
+        other => other,
+    }
+}
+
+/// Marks where each GROUP BY of a statement ends, for [`corrected`]. `is_aggregate` knows the names
+/// of aggregate functions.
+pub(crate) fn mark_group_by(statement: &mut Statement, is_aggregate: &dyn Fn(&str) -> bool) {
+    struct Marker<'a>(&'a dyn Fn(&str) -> bool);
+
+    impl VisitorMut for Marker<'_> {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            if let GroupByExpr::All(modifiers) = &select.group_by
+                && modifiers.is_empty()
+            {
+                let keys = keys_of_all(select, self.0);
+                select.group_by = GroupByExpr::Expressions(keys, Vec::new());
+            }
+            if let GroupByExpr::Expressions(exprs, modifiers) = &mut select.group_by {
+                let sets = |expr: &ast::Expr| {
+                    use ast::Expr::{Cube, GroupingSets, Rollup};
+                    matches!(expr, Cube(_) | GroupingSets(_) | Rollup(_))
+                };
+                if !exprs.is_empty() && modifiers.is_empty() && !exprs.iter().any(sets) {
+                    let end = ast::Value::SingleQuotedString(END.to_string());
+                    exprs.push(ast::Expr::Value(end.with_empty_span()));
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    // Never breaks, so the result says nothing.
+    let _ = walk_mut(statement, &mut Marker(is_aggregate));
+}
+
+/// What `GROUP BY ALL` groups by: the numbers of the columns without aggregates.
+fn keys_of_all(select: &Select, is_aggregate: &dyn Fn(&str) -> bool) -> Vec<ast::Expr> {
+    let aggregates = |item: &&SelectItem| {
+        let mut found = false;
+        rewrite_own_exprs(&mut (*item).clone(), &mut |expr| {
+            if let ast::Expr::Function(call) = expr {
+                found |= call.over.is_none() && is_aggregate(&call.name.to_string().to_lowercase());
+            }
+        });
+        found
+    };
+    let items = select.projection.iter().zip(1..);
+    let keys = items.filter(|(item, _)| !aggregates(item));
+    keys.map(|(_, number)| crate::sql::write::ast::integer(number)).collect()
+}
+
+fn deps(schema: &DFSchema) -> &FunctionalDependencies {
+    schema.functional_dependencies()
+}
+
+fn with_sound(aggregate: Aggregate, dropped: &mut Vec<Expr>) -> Result<Transformed<LogicalPlan>> {
+    let Aggregate { input, mut group_expr, aggr_expr, .. } = aggregate;
+    let is_end = |expr: &Expr| match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => text == END,
+        _ => false,
+    };
+    if let Some(end) = group_expr.iter().position(is_end) {
+        let added = group_expr.split_off(end).split_off(1);
+        let known = Known::of(input.schema(), &group_expr);
+        let (determined, others): (Vec<_>, Vec<_>) =
+            added.into_iter().partition(|expr| known.determines(expr));
+        group_expr.extend(determined);
+        dropped.extend(others);
+    }
+    let mut aggregate = Aggregate::try_new(input, group_expr, aggr_expr)?;
+    let sound = sound(&aggregate);
+    if sound != *deps(&aggregate.schema) {
+        let schema = aggregate.schema.as_ref().clone().with_functional_dependencies(sound)?;
+        aggregate.schema = Arc::new(schema);
+    }
+    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+}
+
+/// What determines the rows of an aggregate: all columns it groups by together, or some that
+/// determine the others of them in what it reads.
+fn sound(aggregate: &Aggregate) -> FunctionalDependencies {
+    let groups = &aggregate.group_expr;
+    let is_sound = |sources: &[usize]| {
+        let keys: Vec<Expr> = sources.iter().filter_map(|at| groups.get(*at)).cloned().collect();
+        let known = Known::of(aggregate.input.schema(), &keys);
+        groups.iter().all(|group| keys.contains(group) || known.determines(group))
+    };
+    let all = deps(&aggregate.schema);
+    let mut kept: Vec<_> = all.iter().filter(|d| is_sound(&d.source_indices)).cloned().collect();
+    if kept.is_empty() && !all.is_empty() {
+        let keys: Vec<usize> = (0..groups.len()).collect();
+        let fields = aggregate.schema.fields();
+        let nullable = fields.iter().take(groups.len()).any(|field| field.is_nullable());
+        let columns = (0..fields.len()).collect();
+        kept.push(FunctionalDependence::new(keys, columns, nullable));
+    }
+    FunctionalDependencies::new(kept)
+}
+
+/// The columns of a schema that are known where others are.
+struct Known {
+    names: Vec<String>,
+    places: HashSet<usize>,
+}
+
+impl Known {
+    fn of(schema: &DFSchema, keys: &[Expr]) -> Self {
+        let mut known = Self { names: schema.field_names(), places: HashSet::new() };
+        known.places = keys.iter().filter_map(|key| known.place(key)).collect();
+        let applies = |sources: &[usize]| sources.iter().all(|at| known.places.contains(at));
+        let determined = deps(schema).iter().filter(|d| applies(&d.source_indices));
+        let determined: Vec<usize> = determined.flat_map(|d| d.target_indices.clone()).collect();
+        known.places.extend(determined);
+        known
+    }
+
+    /// The column that an expression is; none for other expressions.
+    fn place(&self, expr: &Expr) -> Option<usize> {
+        let name = expr.schema_name().to_string();
+        self.names.iter().position(|known| *known == name)
+    }
+
+    fn determines(&self, expr: &Expr) -> bool {
+        self.place(expr).is_some_and(|at| self.places.contains(&at))
+    }
+}
