@@ -122,6 +122,7 @@ impl<'a> Planner<'a> {
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
+        rewrites::tell_tables_apart(statement);
         forms::turn_tables(self, statement)?;
         forms::name_series(statement);
         forms::name_members(statement);

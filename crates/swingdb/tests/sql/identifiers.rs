@@ -82,3 +82,65 @@ fn names_that_differ_only_in_case_belong_to_their_tables() {
         assert_eq!(f.value(sql), expected, "{sql}");
     }
 }
+
+#[test]
+fn tables_of_one_name_in_two_schemas_are_two_tables() {
+    let f = fixture();
+    f.run("CREATE SCHEMA old");
+    f.run("CREATE TABLE t AS SELECT range AS id, range * 10 AS v FROM range(5)");
+    f.run("CREATE TABLE old.t AS SELECT range + 2 AS id, range * 7 + 20 AS v FROM range(5)");
+    // The same, with names that nothing else has.
+    f.run("CREATE VIEW a AS FROM t");
+    f.run("CREATE VIEW b AS FROM old.t");
+    for (query, same) in [
+        ("SELECT * FROM t, old.t ORDER BY ALL", "SELECT * FROM a, b ORDER BY ALL"),
+        (
+            "SELECT t.id, old.t.v FROM t JOIN old.t ON t.id = old.t.id ORDER BY ALL",
+            "SELECT a.id, b.v FROM a JOIN b ON a.id = b.id ORDER BY ALL",
+        ),
+        (
+            "SELECT * FROM t JOIN old.t USING (id) ORDER BY old.t.v DESC",
+            "SELECT * FROM a JOIN b USING (id) ORDER BY b.v DESC",
+        ),
+        (
+            "SELECT old.t.*, t.v FROM old.t LEFT JOIN t ON t.id = old.t.id ORDER BY ALL",
+            "SELECT b.*, a.v FROM b LEFT JOIN a ON a.id = b.id ORDER BY ALL",
+        ),
+        (
+            "SELECT count(*) FROM main.t, Old.T WHERE main.t.v < OLD.t.v",
+            "SELECT count(*) FROM a, b WHERE a.v < b.v",
+        ),
+        (
+            "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM old.t WHERE old.t.id = t.id) ORDER BY 1",
+            "SELECT id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.id = a.id) ORDER BY 1",
+        ),
+        (
+            "SELECT t.id, (SELECT max(v) FROM old.t WHERE old.t.id > t.id) FROM t, old.t
+             WHERE t.id = old.t.id ORDER BY ALL",
+            "SELECT a.id, (SELECT max(v) FROM b x WHERE x.id > a.id) FROM a, b
+             WHERE a.id = b.id ORDER BY ALL",
+        ),
+        (
+            "SELECT id FROM t JOIN old.t USING (id)
+             UNION ALL SELECT old.t.id FROM old.t ORDER BY 1",
+            "SELECT id FROM a JOIN b USING (id) UNION ALL SELECT id FROM b ORDER BY 1",
+        ),
+        (
+            "WITH c AS (SELECT old.t.v AS w FROM t JOIN old.t ON t.id = old.t.id)
+             SELECT sum(w) FROM c",
+            "SELECT sum(b.v) FROM a JOIN b ON a.id = b.id",
+        ),
+    ] {
+        assert_eq!(f.rows(query), f.rows(same), "{query}");
+    }
+    f.run("UPDATE t SET v = old.t.v FROM old.t WHERE t.id = old.t.id");
+    assert_eq!(f.rows("FROM t ORDER BY id"), ["0|0", "1|10", "2|20", "3|27", "4|34"]);
+    f.run(
+        "MERGE INTO t USING old.t ON t.id = old.t.id WHEN MATCHED THEN UPDATE SET v = old.t.v + 1
+         WHEN NOT MATCHED THEN INSERT VALUES (old.t.id, old.t.v)",
+    );
+    let merged = ["0|0", "1|10", "2|21", "3|28", "4|35", "5|41", "6|48"];
+    assert_eq!(f.rows("FROM t ORDER BY id"), merged);
+    f.run("DELETE FROM t USING old.t WHERE t.id = old.t.id");
+    assert_eq!(f.rows("FROM t ORDER BY id"), ["0|0", "1|10"]);
+}

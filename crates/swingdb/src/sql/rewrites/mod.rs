@@ -2,7 +2,8 @@
 //!
 //! Each part knows one thing the engine plans otherwise than SQL has it, or cannot plan. They run
 //! on the plan as it comes from the syntax tree, before types are settled and anything is
-//! optimized; [`order_by_all`], [`show_hidden`] and [`tell_apart`] on the syntax tree.
+//! optimized; [`order_by_all`], [`show_hidden`], [`tell_apart`] and [`tell_tables_apart`] on the
+//! syntax tree.
 
 mod casts;
 mod dates;
@@ -10,6 +11,7 @@ mod durations;
 mod floats;
 mod frames;
 mod hidden;
+mod homonyms;
 mod lengths;
 mod order_all;
 mod recursion;
@@ -21,6 +23,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 pub(crate) use hidden::{name_of, show_hidden};
+pub(crate) use homonyms::tell_tables_apart;
 
 use crate::sql::plans::rewrite_parts;
 pub(crate) use order_all::order_by_all;
