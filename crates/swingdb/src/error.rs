@@ -31,6 +31,10 @@ pub enum ObjectKind {
     Table,
     /// A view.
     View,
+    /// A macro that stands for an expression.
+    Macro,
+    /// A macro that stands for a query.
+    TableMacro,
     /// A column of a table.
     Column,
     /// A function of the SQL language.
@@ -54,6 +58,8 @@ impl fmt::Display for ObjectKind {
             Self::Schema => "schema",
             Self::Table => "table",
             Self::View => "view",
+            Self::Macro => "macro",
+            Self::TableMacro => "table macro",
             Self::Column => "column",
             Self::Function => "function",
             Self::File => "file",

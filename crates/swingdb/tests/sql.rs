@@ -30,6 +30,8 @@ mod interrupts;
 mod isolation;
 #[path = "sql/json.rs"]
 mod json;
+#[path = "sql/macros.rs"]
+mod macros;
 #[path = "sql/meaning.rs"]
 mod meaning;
 #[path = "sql/memory.rs"]

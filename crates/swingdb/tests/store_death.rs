@@ -16,7 +16,9 @@ use common::{Home, seeded};
 use fastrand::Rng;
 use swing::Namespace;
 use swingdb::Error;
-use swingdb::store::{Catalog, ColumnDef, IfExists, RowId, RowIds, Store, TableDef};
+use swingdb::store::{
+    Catalog, ColumnDef, IfExists, Macro, MacroKind, MacroVariant, RowId, RowIds, Store, TableDef,
+};
 
 const CHILD_HOME: &str = "SWINGDB_TEST_CHILD_HOME";
 const CHILD_SEED: &str = "SWINGDB_TEST_CHILD_SEED";
@@ -58,10 +60,13 @@ fn contents(catalog: &Catalog, table: &str) -> Vec<(RowId, i64)> {
     rows
 }
 
-/// The step a state is of: the only row of table `step`.
+/// The step a state is of: the only row of table `step`, and what macro `step` stands for.
 fn step_of(catalog: &Catalog) -> Option<i64> {
     catalog.table("main", "step").unwrap()?;
-    contents(catalog, "step").first().map(|(_, k)| *k)
+    let step = contents(catalog, "step").first().map(|(_, k)| *k)?;
+    let kept = catalog.find_macro("main", "step", MacroKind::Scalar).unwrap();
+    assert_eq!(kept.variants[0].sql, step.to_string(), "rows and macros of one state");
+    Some(step)
 }
 
 /// What step `step` does to the rows, decided by the seed alone.
@@ -101,6 +106,9 @@ fn store_step(store: &Store, seed: u64, step: i64) -> Result<(), Error> {
         let first = RowIds::new(vec![RowId::new(0, 0)]);
         txn.update_rows("main", "step", &first, &[0, 1], &[batch(&[step])])?;
     }
+    let variants = vec![MacroVariant { parameters: Vec::new(), sql: step.to_string() }];
+    let kept = Macro { name: "step".into(), kind: MacroKind::Scalar, variants };
+    txn.create_macro("main", kept, IfExists::Replace)?;
     if step % 10 == 3 && txn.view().table("main", "copy")?.is_some() {
         txn.drop_table("main", "copy")?;
     } else if step % 10 == 8 {

@@ -13,7 +13,10 @@ use common::{Home, seeded};
 use fastrand::Rng;
 use swing::{Area, AreaName, AreaOffset, ExtentId, ExtentState, Namespace, Publish, WriteIntent};
 use swingdb::Error;
-use swingdb::store::{ColumnDef, Constraint, IfExists, RowId, RowIds, Store, TableDef, View};
+use swingdb::store::{
+    ColumnDef, Constraint, IfExists, Macro, MacroKind, MacroParameter, MacroVariant, RowId, RowIds,
+    Store, TableDef, View,
+};
 use xxhash_rust::xxh3::Xxh3;
 
 const FRAME: usize = 24;
@@ -63,6 +66,19 @@ fn victim(namespace: &Namespace) {
     txn.update_rows("main", "t", &ids, &[1, 2], &[texts_and_lists]).unwrap();
     let view = View { name: "v".into(), sql: "select 1".into(), columns: Some(vec!["x".into()]) };
     txn.create_view("main", view, IfExists::Fail).unwrap();
+    for kind in [MacroKind::Scalar, MacroKind::Table] {
+        let parameter = |name: &str, default: Option<&str>| MacroParameter {
+            name: name.into(),
+            default: default.map(str::to_owned),
+        };
+        let parameters = vec![parameter("a", None), parameter("b", Some("1"))];
+        let variants = vec![
+            MacroVariant { parameters, sql: "a + b".into() },
+            MacroVariant { parameters: Vec::new(), sql: "1".into() },
+        ];
+        let one = Macro { name: "m".into(), kind, variants };
+        txn.create_macro("main", one, IfExists::Fail).unwrap();
+    }
     txn.commit().unwrap();
     store.share().unwrap();
 }
@@ -106,6 +122,11 @@ fn exercise(namespace: &Namespace) -> Result<(), Error> {
     for schema in catalog.schema_names() {
         for view in catalog.view_names(&schema) {
             catalog.view(&schema, &view)?;
+        }
+        for kind in [MacroKind::Scalar, MacroKind::Table] {
+            for name in catalog.macro_names(&schema, kind) {
+                assert!(catalog.find_macro(&schema, &name, kind).is_some());
+            }
         }
         for name in catalog.table_names(&schema) {
             let Some(table) = catalog.table(&schema, &name)? else { continue };

@@ -71,6 +71,7 @@ const KEYWORDS: &[&str] = &[
     "LIKE",
     "LIMIT",
     "LOCATION",
+    "MACRO",
     "MERGE",
     "NOT",
     "NULL",

@@ -51,6 +51,11 @@ pub(crate) fn each_select(
     selects.failed.map_or(Ok(()), Err)
 }
 
+/// Whether an expression is a COLUMNS.
+pub(crate) fn is_columns(expr: &Expr) -> bool {
+    argument(expr).is_some()
+}
+
 /// The argument of a COLUMNS.
 fn argument(expr: &Expr) -> Option<&Function> {
     match expr {

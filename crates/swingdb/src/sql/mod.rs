@@ -22,6 +22,7 @@ pub(crate) mod held;
 pub(crate) mod idents;
 pub(crate) mod information;
 pub(crate) mod interrupt;
+pub(crate) mod macros;
 mod materialize;
 mod operators;
 pub(crate) mod optimizer;

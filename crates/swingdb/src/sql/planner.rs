@@ -38,7 +38,7 @@ use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
 use crate::sql::{
-    columns, forms, functions, idents, information, materialize, rewrites, statement,
+    columns, forms, functions, idents, information, macros, materialize, rewrites, statement,
 };
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
@@ -101,6 +101,16 @@ impl<'a> Planner<'a> {
         Ok(Some(found))
     }
 
+    /// What names mean.
+    pub(crate) fn view(&self) -> &View {
+        self.view
+    }
+
+    /// Whether the engine has a function so named that stands for a table.
+    pub(crate) fn is_table_function(&self, name: &str) -> bool {
+        self.state.table_functions().contains_key(&name.to_ascii_lowercase())
+    }
+
     /// Whether the engine has a function of single rows so named.
     pub(crate) fn is_scalar(&self, name: &str) -> bool {
         self.state.scalar_functions().contains_key(name)
@@ -122,6 +132,7 @@ impl<'a> Planner<'a> {
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
+        macros::expand(self, statement)?;
         rewrites::tell_tables_apart(statement);
         forms::turn_tables(self, statement)?;
         forms::name_series(statement);

@@ -128,6 +128,7 @@ impl Session {
             extra: BTreeMap::new(),
             temp,
             outer: None,
+            defined: None,
         })
     }
 

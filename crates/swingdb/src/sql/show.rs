@@ -22,7 +22,7 @@ use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::type_names::sql_name;
 use crate::sql::view::{Found, View};
-use crate::sql::{forms, settings, show_create, statement};
+use crate::sql::{forms, macros, settings, show_create, statement};
 use crate::store::Constraint;
 
 /// Runs `statement` when it is one of those that tell what is there.
@@ -74,7 +74,7 @@ fn show_variable(session: &Arc<Session>, variable: &[Ident]) -> Result<QueryResu
 }
 
 /// One batch as a result.
-fn result(columns: Vec<(&str, ArrayRef)>, tag: &'static str) -> Result<QueryResult> {
+pub(crate) fn result(columns: Vec<(&str, ArrayRef)>, tag: &'static str) -> Result<QueryResult> {
     let fields = columns
         .iter()
         .map(|(name, array)| Field::new(*name, array.data_type().clone(), array.null_count() > 0));
@@ -84,7 +84,8 @@ fn result(columns: Vec<(&str, ArrayRef)>, tag: &'static str) -> Result<QueryResu
     Ok(QueryResult::ready(schema, vec![batch], tag))
 }
 
-fn strings(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
+/// A column of texts.
+pub(crate) fn strings(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
     let values = values.into_iter().map(Into::into).collect::<Vec<String>>();
     Arc::new(StringArray::from(values))
 }
@@ -179,7 +180,7 @@ fn schemas(session: &Session) -> Result<QueryResult> {
 
 fn functions(session: &Session) -> Result<QueryResult> {
     let engine = session.engine()?;
-    let mut all = Vec::new();
+    let mut all = macros::names(&session.view()?);
     all.extend(engine.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
     all.extend(engine.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
     all.extend(engine.window_functions().keys().map(|name| (name.clone(), "window")));

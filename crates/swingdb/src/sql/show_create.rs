@@ -22,7 +22,7 @@ pub(crate) fn text(view: &View, name: &TableReference) -> Result<String> {
 }
 
 /// A name as SQL needs it: in quotes unless it is a plain word.
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let mut chars = name.chars();
     let plain = chars.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
         && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -33,7 +33,8 @@ fn quoted(name: &str) -> String {
     }
 }
 
-fn qualified(schema: Option<&str>, name: &str) -> String {
+/// A name with its schema's before it.
+pub(crate) fn qualified(schema: Option<&str>, name: &str) -> String {
     let schema = schema.map(|schema| format!("{}.", quoted(schema)));
     format!("{}{}", schema.unwrap_or_default(), quoted(name))
 }

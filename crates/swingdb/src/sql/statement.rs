@@ -15,19 +15,20 @@ use datafusion::sql::parser::{
     Statement as DfStatement,
 };
 use datafusion::sql::resolve::resolve_table_references;
-use datafusion::sql::sqlparser::ast::{ObjectName, Query, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Statement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::RECURSION_LIMIT;
+use crate::sql::macros::{CreateMacro, DropMacro};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
-use crate::sql::{foreign, forms, idents, prepared, settings, show, temporary, write};
+use crate::sql::{foreign, forms, idents, macros, prepared, settings, show, temporary, write};
 
 /// One statement of a text.
 #[derive(Debug)]
@@ -59,6 +60,14 @@ pub(crate) enum Own {
     Detach { alias: String },
     /// `SHOW SNAPSHOTS`: the databases of this machine.
     ShowSnapshots,
+    /// `CREATE MACRO`.
+    CreateMacro(Box<CreateMacro>),
+    /// `DROP MACRO`.
+    DropMacro(DropMacro),
+    /// `SHOW MACROS`.
+    ShowMacros,
+    /// `SHOW CREATE MACRO`.
+    ShowCreateMacro { name: ObjectName },
     /// `SUMMARIZE table`.
     Summarize { name: ObjectName },
     /// `SUMMARIZE SELECT ...`.
@@ -114,6 +123,17 @@ pub(crate) fn parse_query(sql: &str) -> Result<Statement> {
     }
 }
 
+/// Parses the text of an expression.
+pub(crate) fn parse_expression(sql: &str) -> Result<Expr> {
+    let mut parser = parser(sql)?;
+    let expr = parser.parser.parse_expr().map_err(parser_error)?;
+    let next = parser.parser.peek_token();
+    match next.token {
+        Token::EOF => Ok(expr),
+        _ => Err(unexpected("the end of the expression", &next)),
+    }
+}
+
 fn parser(sql: &str) -> Result<DFParser<'static>> {
     let tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| Error::Parse {
@@ -155,12 +175,12 @@ fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
     })
 }
 
-fn parser_error(error: datafusion::sql::sqlparser::parser::ParserError) -> Error {
+pub(crate) fn parser_error(error: datafusion::sql::sqlparser::parser::ParserError) -> Error {
     datafusion::error::DataFusionError::SQL(Box::new(error), None).into()
 }
 
 /// Whether the token `ahead` of the next one is the word `word`.
-fn next_word(parser: &DFParser<'_>, ahead: usize, word: &str) -> bool {
+pub(crate) fn next_word(parser: &DFParser<'_>, ahead: usize, word: &str) -> bool {
     match parser.parser.peek_nth_token(ahead).token {
         Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
         _ => false,
@@ -188,6 +208,9 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     if next_word(parser, 0, "show") && next_word(parser, 1, "snapshots") && ends(parser, 2) {
         skip(parser, 2);
         return Ok(Some(Own::ShowSnapshots));
+    }
+    if let Some(own) = macros::parse(parser)? {
+        return Ok(Some(own));
     }
     if next_word(parser, 0, "attach") {
         skip(parser, 1);
@@ -297,7 +320,10 @@ pub(crate) fn execute_sql(
     let view = session.view()?;
     let engine = session.engine()?;
     let planner = Planner::of_session(session, &view, &engine);
-    planner.prepare(&mut statement)?;
+    // A view keeps its query as it is written when that calls macros.
+    if !matches!(statement, Statement::CreateView(_)) {
+        planner.prepare(&mut statement)?;
+    }
     if write::handles(&statement) {
         let outcome = temporary::execute(session, &mut statement, params)?;
         let result = match outcome.rows {
@@ -383,6 +409,10 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
             Ok(QueryResult::changed(None, "DETACH"))
         }
         Own::ShowSnapshots => show::snapshots(session),
+        Own::CreateMacro(create) => macros::create(session, *create),
+        Own::DropMacro(remove) => macros::remove(session, remove),
+        Own::ShowMacros => macros::all(session),
+        Own::ShowCreateMacro { name } => macros::text(session, &name),
         Own::Summarize { name } => show::summarize(session, &name),
         Own::SummarizeQuery { query } => show::summarize_query(session, *query),
     }

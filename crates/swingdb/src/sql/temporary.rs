@@ -1,4 +1,4 @@
-//! Temporary tables and views: a private database of the session's own, called `temp`.
+//! Temporary tables, views and macros: a private database of the session's own, called `temp`.
 //!
 //! `CREATE TEMP TABLE` makes it, with a session of its own, which runs the statements that change
 //! something in it. To queries of the outer session it is an attached database whose tables need no
@@ -19,7 +19,7 @@ use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::sql::view::{Source, View, match_name};
 use crate::sql::write::{self, Outcome};
-use crate::store::Catalog;
+use crate::store::{Catalog, MacroKind};
 
 /// What the database is called.
 pub(crate) const TEMP: &str = "temp";
@@ -62,6 +62,7 @@ impl Temporary {
             extra: behind.extra.clone(),
             temp: None,
             outer: Some(Arc::new(behind)),
+            defined: None,
         }))
     }
 }
@@ -132,6 +133,36 @@ pub(crate) fn holder_of(
         return None;
     }
     Some((inner, name))
+}
+
+/// The session in which a macro is made that is temporary, and its name there.
+pub(crate) fn maker(
+    session: &Arc<Session>,
+    temporary: bool,
+    name: &mut ObjectName,
+) -> Result<Option<Arc<Session>>> {
+    let ours = is_ours(name);
+    if ours {
+        name.0.remove(0);
+    }
+    if temporary || ours { make(session).map(Some) } else { Ok(None) }
+}
+
+/// The session that has a temporary macro, and its name there.
+pub(crate) fn holder_of_macro(
+    session: &Session,
+    name: &mut ObjectName,
+    kind: MacroKind,
+) -> Option<Arc<Session>> {
+    let inner = session.temporary.inner()?;
+    let catalog = inner.txn.lock().catalog(inner.store());
+    if is_ours(name) {
+        name.0.remove(0);
+        return Some(inner);
+    }
+    let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
+    let names = catalog.macro_names(crate::sql::engine::SCHEMA, kind);
+    match_name(names.iter().map(String::as_str), &ident.value).map(|_| inner)
 }
 
 fn make(session: &Arc<Session>) -> Result<Arc<Session>> {

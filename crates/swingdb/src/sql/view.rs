@@ -18,7 +18,7 @@ use datafusion::common::TableReference;
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::engine::{CATALOG, SCHEMA};
 use crate::sql::provider::ROWID_SUFFIX;
-use crate::store::{Catalog, Store, Table, View as StoredView};
+use crate::store::{Catalog, Macro, MacroKind, Store, Table, View as StoredView};
 
 /// The schema of the tables that describe all others.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
@@ -54,6 +54,25 @@ pub(crate) struct View {
     pub(crate) temp: Option<Source>,
     /// Where names are looked up that mean nothing here.
     pub(crate) outer: Option<Arc<View>>,
+    /// A macro that is being created, which goes before others of its name.
+    pub(crate) defined: Option<Arc<FoundMacro>>,
+}
+
+/// A macro that a name turned out to mean.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundMacro {
+    pub(crate) definition: Arc<Macro>,
+    pub(crate) source: Source,
+    pub(crate) schema: String,
+}
+
+impl FoundMacro {
+    fn is(&self, source: &Source, schema: &str, name: &str, kind: MacroKind) -> bool {
+        self.source.name == source.name
+            && self.schema.eq_ignore_ascii_case(schema)
+            && self.definition.kind == kind
+            && self.definition.name.eq_ignore_ascii_case(name)
+    }
 }
 
 /// What a name turned out to mean.
@@ -120,6 +139,63 @@ impl View {
         }
     }
 
+    /// Whether a name can mean a macro at all.
+    pub(crate) fn has_macros(&self) -> bool {
+        let mut sources = self.temp.iter().chain([&self.main]).chain(self.attached.values());
+        sources.any(|source| source.catalog.has_macros())
+            || self.outer.as_ref().is_some_and(|outer| outer.has_macros())
+    }
+
+    /// The macro that a name of one to three parts means. One without a schema is looked up in
+    /// `first` before all others.
+    pub(crate) fn find_macro(
+        &self,
+        name: &[&str],
+        kind: MacroKind,
+        first: Option<&str>,
+    ) -> Option<FoundMacro> {
+        let find = |source: &Source, schema: &str, name: &str| {
+            let new = self.defined.as_deref().filter(|new| new.is(source, schema, name, kind));
+            new.cloned().or_else(|| find_macro_in(source, schema, name, kind))
+        };
+        let here = match name {
+            [name] => {
+                let nearest = first.and_then(|schema| find(&self.main, schema, name));
+                let mut sources = self.temp.iter().chain([&self.main]);
+                nearest.or_else(|| sources.find_map(|source| find(source, SCHEMA, name)))
+            }
+            [schema, name] => find(&self.main, schema, name)
+                .or_else(|| find(self.database(schema)?, SCHEMA, name)),
+            [database, schema, name] => {
+                self.database(database).and_then(|source| find(source, schema, name))
+            }
+            _ => None,
+        };
+        here.or_else(|| self.outer.as_ref()?.find_macro(name, kind, first))
+    }
+
+    /// The full name of a table or view of the session's own database that is in `first`, or else
+    /// in its schema `main`; `None` without such a schema.
+    pub(crate) fn locate(&self, first: Option<&str>, table: &str) -> Option<[String; 3]> {
+        [first?, SCHEMA].into_iter().find_map(|schema| {
+            let name = stored_name(&self.main, schema, table)?;
+            Some([self.main.name.clone(), schema.to_string(), name])
+        })
+    }
+
+    /// The same of a name with a schema before it, as seen from inside an attached database.
+    pub(crate) fn locate_in(&self, schema: &str, table: &str) -> Option<[String; 3]> {
+        let schemas = self.main.catalog.schema_names();
+        let schema = match_name(schemas.iter().map(String::as_str), schema)?;
+        let name = stored_name(&self.main, &schema, table)?;
+        (self.main.name != CATALOG).then(|| [self.main.name.clone(), schema, name])
+    }
+
+    /// Whether a database is that of the session's temporary tables.
+    pub(crate) fn is_temporary(&self, source: &Source) -> bool {
+        self.temp.as_ref().is_some_and(|temp| temp.name == source.name)
+    }
+
     /// The database called `name`: the session's own or an attached one.
     pub(crate) fn database(&self, name: &str) -> Option<&Source> {
         let attached = match_name(self.attached.keys().map(String::as_str), name);
@@ -173,7 +249,7 @@ impl View {
     /// The same, as seen from inside a view of `source`: its unqualified names are `source`'s own.
     pub(crate) fn inside(&self, source: &Source) -> Self {
         // What is temporary may read all that its session does.
-        if self.temp.as_ref().is_some_and(|temp| temp.name == source.name) {
+        if self.is_temporary(source) {
             return self.clone();
         }
         Self { main: source.clone(), temp: None, outer: None, ..self.clone() }
@@ -204,12 +280,26 @@ fn find_in(source: &Source, schema: &str, name: &str) -> Result<Option<Found>> {
     if let Some(found) = find_exactly(source, schema, name, row_id)? {
         return Ok(Some(found));
     }
-    let mut names = source.catalog.table_names(schema);
-    names.extend(source.catalog.view_names(schema));
-    match match_name(names.iter().map(String::as_str), name) {
+    match stored_name(source, schema, name) {
         Some(name) => find_exactly(source, schema, &name, row_id),
         None => Ok(None),
     }
+}
+
+/// The name of a table or view as it was created.
+fn stored_name(source: &Source, schema: &str, name: &str) -> Option<String> {
+    let mut names = source.catalog.table_names(schema);
+    names.extend(source.catalog.view_names(schema));
+    match_name(names.iter().map(String::as_str), name)
+}
+
+fn find_macro_in(source: &Source, schema: &str, name: &str, kind: MacroKind) -> Option<FoundMacro> {
+    let schemas = source.catalog.schema_names();
+    let schema = match_name(schemas.iter().map(String::as_str), schema)?;
+    let names = source.catalog.macro_names(&schema, kind);
+    let name = match_name(names.iter().map(String::as_str), name)?;
+    let definition = source.catalog.find_macro(&schema, &name, kind)?;
+    Some(FoundMacro { definition, source: source.clone(), schema })
 }
 
 fn find_exactly(source: &Source, schema: &str, name: &str, row_id: bool) -> Result<Option<Found>> {

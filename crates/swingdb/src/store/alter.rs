@@ -16,7 +16,7 @@ use super::table::{ColumnDef, Constraint, Definition, MAX_COLUMNS, Table, TableD
 use super::txn::WriteTxn;
 use crate::error::{ConstraintKind, Error, ObjectKind, Result};
 
-/// Longest name of a schema, table, view or column, in bytes.
+/// Longest name of a schema, table, view, macro or column, in bytes.
 const MAX_NAME_BYTES: usize = 1024;
 
 /// What to do when the name to be created is taken. A name belongs to either a table or a view.
@@ -39,7 +39,7 @@ fn kind_of(catalog: &Catalog, schema: &str, name: &str) -> Option<ObjectKind> {
     node.views.contains_key(name).then_some(ObjectKind::View)
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         let len = name.len();
         return Err(Error::plan(format!(
@@ -109,7 +109,7 @@ impl WriteTxn {
         if name == MAIN {
             return Err(Error::plan("the schema \"main\" cannot be dropped"));
         }
-        let empty = node.tables.is_empty() && node.views.is_empty();
+        let empty = node.tables.is_empty() && node.views.is_empty() && node.macros.is_empty();
         if !cascade && !empty {
             let message =
                 format!("schema {name:?} is not empty; use CASCADE to drop what is in it");

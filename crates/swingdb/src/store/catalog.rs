@@ -1,14 +1,15 @@
 //! The catalog: one immutable state of a database.
 //!
 //! In the area a state is a tree of records: root -> tables -> pages -> column data. The root lists
-//! schemas, tables and views; a table's own record is read with its first use. In the process the
-//! same tree is made of `Arc`s that versions share. A record exists only for what was published:
-//! states in between (private databases, statements of a transaction) are never written.
+//! schemas, tables, views and macros; a table's own record is read with its first use. In the
+//! process the same tree is made of `Arc`s that versions share. A record exists only for what was
+//! published: states in between (private databases, statements of a transaction) are never written.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::codec::{Kind, Reader, Writer};
+use super::macros::{Macro, MacroKind};
 use super::raw::Loc;
 use super::read::{read_loc, write_loc};
 use super::space::{Blocks, Ground, Space, corrupt};
@@ -69,11 +70,12 @@ impl TableEntry {
     }
 }
 
-/// The tables and views of a schema.
+/// The tables, views and macros of a schema.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SchemaNode {
     pub tables: BTreeMap<Arc<str>, Arc<TableEntry>>,
     pub views: BTreeMap<Arc<str>, Arc<View>>,
+    pub macros: BTreeMap<(MacroKind, Arc<str>), Arc<Macro>>,
 }
 
 /// A foreign range and how many column chunks and records lie in it.
@@ -213,6 +215,8 @@ impl Catalog {
                     columns.iter().for_each(|c| w.text(c));
                 });
             }
+            w.len(node.macros.len());
+            node.macros.values().for_each(|one| one.write(&mut w));
         }
         w.len(limbo.len());
         limbo.iter().for_each(|loc| write_loc(&mut w, *loc));
@@ -267,5 +271,13 @@ fn read_schema(r: &mut Reader<'_>, space: &Arc<Space>) -> Result<SchemaNode> {
         let columns = r.option(|r| r.list(|r| Ok(r.text()?.to_owned())))?;
         Ok((name.clone(), Arc::new(View { name: name.to_string(), sql, columns })))
     })?;
-    Ok(SchemaNode { tables: tables.into_iter().collect(), views: views.into_iter().collect() })
+    let macros = r.list(|r| {
+        let one = Macro::read(r)?;
+        Ok((one.key(), Arc::new(one)))
+    })?;
+    Ok(SchemaNode {
+        tables: tables.into_iter().collect(),
+        views: views.into_iter().collect(),
+        macros: macros.into_iter().collect(),
+    })
 }

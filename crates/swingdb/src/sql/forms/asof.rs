@@ -4,11 +4,12 @@
 //! the parser keeps and nobody here uses. From then on that mark is the function around the
 //! condition, of which [`crate::sql::asof`] makes the join.
 
+use std::fmt::Display;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, Query, Select, TableFactor,
-    TableWithJoins, VisitorMut,
+    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, Select, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
@@ -32,16 +33,16 @@ pub(super) fn rewrite_tokens(pass: &mut Pass) {
     }
 }
 
-/// The text of a query with ASOF JOIN as it is written.
-pub(crate) fn written(query: &Query) -> String {
-    let text = query.to_string();
-    if !text.contains(MARK) {
+/// The text of a query or expression with ASOF JOIN as it is written.
+pub(crate) fn written<T: Display + VisitMut + Clone>(tree: &T) -> String {
+    let text = tree.to_string();
+    if !text.contains(MARK) && !text.contains(READ) {
         return text;
     }
-    let mut query = query.clone();
+    let mut tree = tree.clone();
     // Never breaks, so the result says nothing.
-    let _ = walk_mut(&mut query, &mut Unmark);
-    let text = query.to_string();
+    let _ = walk_mut(&mut tree, &mut Unmark);
+    let text = tree.to_string();
     let Ok(tokens) = Tokenizer::new(&DIALECT, &text).tokenize_with_location() else { return text };
     let mut pass = Pass::new(tokens);
     rename(&mut pass, READ, WRITTEN);
@@ -171,7 +172,7 @@ mod tests {
                       ON asof_join(a.k = c.k AND a.t >= c.t)";
         assert_eq!(statement.to_string(), marked);
         let Statement::Query(query) = statement else { panic!("{statement}") };
-        assert_eq!(written(&query), text);
+        assert_eq!(written(query.as_ref()), text);
         assert!(rewritten("SELECT 1 FROM a GLOBAL FULL JOIN b ON a.t < b.t").is_err());
     }
 }

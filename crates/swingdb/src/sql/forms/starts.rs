@@ -74,7 +74,7 @@ fn is_comparison(pass: &Pass, from: usize) -> bool {
 /// Whether what is before a word is what a query follows.
 fn stands_first(pass: &Pass, from: usize, level: Level) -> bool {
     use Keyword::{
-        ALL, ANALYZE, AS, DESC, DESCRIBE, DISTINCT, EXCEPT, EXPLAIN, INTERSECT, NAME, UNION,
+        ALL, ANALYZE, AS, DESC, DESCRIBE, DISTINCT, EXCEPT, EXPLAIN, INTERSECT, NAME, TABLE, UNION,
         VERBOSE,
     };
     let Some(before) = from.checked_sub(1) else { return true };
@@ -85,7 +85,7 @@ fn stands_first(pass: &Pass, from: usize, level: Level) -> bool {
         _ => {
             let first = [
                 ALL, ANALYZE, AS, DESC, DESCRIBE, DISTINCT, EXCEPT, EXPLAIN, INTERSECT, NAME,
-                UNION, VERBOSE,
+                TABLE, UNION, VERBOSE,
             ];
             pass.is_word(before, "summarize")
                 || pass.keyword(before).is_some_and(|keyword| first.contains(&keyword))

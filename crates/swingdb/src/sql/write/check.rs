@@ -46,6 +46,7 @@ impl Checker for SqlChecker {
             extra: BTreeMap::new(),
             temp: None,
             outer: None,
+            defined: None,
         };
         let schema = checked_schema(table, check);
         let condition = Condition::plan(&mut view, table.name(), &schema, &check.sql)?;

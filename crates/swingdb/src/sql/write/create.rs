@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use datafusion::common::TableReference;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
     self as sql, ColumnOption, CreateTable, CreateTableLikeKind, CreateView, Expr, IndexColumn,
-    ObjectName, SchemaName, TableConstraint,
+    ObjectName, SchemaName, Statement, TableConstraint,
 };
 
 use super::check::Checks;
@@ -16,7 +17,9 @@ use super::types::arrow_type;
 use super::{Outcome, ast, defaults, with_txn};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::forms::written;
+use crate::sql::macros;
 use crate::sql::params::Params;
+use crate::sql::planner::Planner;
 use crate::sql::session::Session;
 use crate::sql::view::Found;
 use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
@@ -75,7 +78,8 @@ pub(crate) fn create_checked(
     txn.set_checks(&schema, &name, checks)
 }
 
-fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExists> {
+/// What OR REPLACE and IF NOT EXISTS mean together.
+pub(crate) fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExists> {
     match (or_replace, if_not_exists) {
         (true, true) => Err(Error::plan("OR REPLACE and IF NOT EXISTS exclude each other")),
         (true, false) => Ok(IfExists::Replace),
@@ -346,8 +350,7 @@ pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
         return Err(Error::unsupported("MATERIALIZED views"));
     }
     let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
-    let statement = ast::statement(create.query.as_ref().clone(), None);
-    let plan = session.plan(&statement, &Params::default())?;
+    let (sql, plan) = checked_query(session, create)?;
     let names: Vec<String> =
         create.columns.iter().map(|column| column.name.value.clone()).collect();
     if !names.is_empty() && names.len() != plan.schema().fields().len() {
@@ -364,10 +367,31 @@ pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
         }
         let Place { schema, name } = place;
         let columns = (!names.is_empty()).then_some(names);
-        let view = View { name, sql: written(&create.query), columns };
+        let view = View { name, sql, columns };
         txn.create_view(&schema, view, if_exists)?;
         Ok(Outcome::done("CREATE VIEW"))
     })
+}
+
+/// The text that a view keeps of its query, and the query's plan. Calls of macros stay as they are
+/// written, so that they mean what they do where the view is used.
+fn checked_query(session: &Session, create: &CreateView) -> Result<(String, LogicalPlan)> {
+    // What is temporary may read all that its session does.
+    let outer = session.temporary.outer();
+    let session = outer.as_deref().unwrap_or(session);
+    let (view, engine) = (session.view()?, session.engine()?);
+    let planner = Planner::of_session(session, &view, &engine);
+    let mut prepared = Statement::CreateView(create.clone());
+    planner.prepare(&mut prepared)?;
+    let Statement::CreateView(prepared) = prepared else {
+        return Err(Error::internal("the statement makes no view any more"));
+    };
+    let sql = match macros::is_called(&planner, &create.query) {
+        true => macros::query_text(session, &mut create.query.clone())?,
+        false => written(prepared.query.as_ref()),
+    };
+    let query = ast::statement(*prepared.query, None);
+    Ok((sql, planner.plan(query, &Params::default())?))
 }
 
 /// CREATE SCHEMA.

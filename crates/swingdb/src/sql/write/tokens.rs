@@ -384,6 +384,10 @@ impl Pass {
 
     /// `TABLE [IF NOT EXISTS] a.b (c, d) AS`: gives the columns a type.
     fn untyped_columns(&mut self, table: usize) {
+        // A macro that stands for a query.
+        if table.checked_sub(1).is_some_and(|before| self.keyword(before) == Some(Keyword::AS)) {
+            return;
+        }
         let mut word = table + 1;
         if self.is_word(word, "IF") {
             word += 3;
