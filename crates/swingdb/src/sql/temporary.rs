@@ -161,7 +161,11 @@ pub(crate) fn holder_of_macro(
         return Some(inner);
     }
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
-    let names = catalog.macro_names(crate::sql::engine::SCHEMA, kind);
+    let mut names = catalog.macro_names(crate::sql::engine::SCHEMA, kind);
+    if kind == MacroKind::Scalar {
+        // Without a word about its kind, either may be meant.
+        names.extend(catalog.macro_names(crate::sql::engine::SCHEMA, MacroKind::Table));
+    }
     match_name(names.iter().map(String::as_str), &ident.value).map(|_| inner)
 }
 

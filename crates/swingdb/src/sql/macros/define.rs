@@ -72,10 +72,10 @@ pub(crate) fn remove(session: &Arc<Session>, remove: DropMacro) -> Result<QueryR
     let holder = inner.unwrap_or(session);
     with_txn(holder, |txn| {
         for name in &names {
-            let found = place(holder, &txn.view(), name)
-                .and_then(|place| stored(&txn.view(), &place, kind).map(|name| (place, name)));
+            let found =
+                place(holder, &txn.view(), name).and_then(|place| stored(&txn.view(), place, kind));
             match found {
-                Ok((place, name)) => txn.drop_macro(&place.schema, &name, kind)?,
+                Ok((schema, name, kind)) => txn.drop_macro(&schema, &name, kind)?,
                 Err(Error::NotFound { .. }) if if_exists => {}
                 Err(error) => return Err(error),
             }
@@ -85,18 +85,21 @@ pub(crate) fn remove(session: &Arc<Session>, remove: DropMacro) -> Result<QueryR
     Ok(QueryResult::changed(None, "DROP MACRO"))
 }
 
-/// The name of a macro as it was created.
-fn stored(catalog: &Catalog, place: &Place, kind: MacroKind) -> Result<String> {
+/// Schema, name and kind of the macro to drop: an expression's goes before a query's.
+fn stored(catalog: &Catalog, place: Place, kind: MacroKind) -> Result<(String, String, MacroKind)> {
     let names = catalog.macro_names(&place.schema, kind);
     if let Some(name) = find_name(&names, &place.name) {
-        return Ok(name);
+        return Ok((place.schema, name, kind));
     }
-    let (other, words) = match kind {
-        MacroKind::Scalar => (MacroKind::Table, "a table macro; use DROP MACRO TABLE"),
-        MacroKind::Table => (MacroKind::Scalar, "no table macro; use DROP MACRO"),
+    let other = match kind {
+        MacroKind::Scalar => MacroKind::Table,
+        MacroKind::Table => MacroKind::Scalar,
     };
     match find_name(&catalog.macro_names(&place.schema, other), &place.name) {
-        Some(_) => Err(Error::plan(format!("{:?} is {words}", place.shown()))),
+        Some(name) if other == MacroKind::Table => Ok((place.schema, name, other)),
+        Some(_) => {
+            Err(Error::plan(format!("{:?} is no table macro; use DROP MACRO", place.shown())))
+        }
         None => Err(Error::not_found(kind.object(), place.shown(), names)),
     }
 }

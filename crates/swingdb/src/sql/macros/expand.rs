@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
-    Select, SelectItem, Statement, TableAlias, TableFactor, VisitMut, VisitorMut, WindowType,
+    Select, SelectItem, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 
 use super::call::{Given, Values, signature};
@@ -133,26 +133,26 @@ impl<'a> Expander<'a> {
         let name = &found.definition.name;
         let plain = list.duplicate_treatment.is_none()
             && list.clauses.is_empty()
-            && function.filter.is_none()
-            && function.null_treatment.is_none()
-            && function.within_group.is_empty();
-        if !plain {
+            && function.filter.is_none();
+        let is_extended = function.null_treatment.is_some() || !function.within_group.is_empty();
+        if is_extended || !plain && function.over.is_none() {
             return Err(Error::plan(format!(
-                "macro {name} takes no DISTINCT, ORDER BY, FILTER or treatment of NULLs; write \
-                 them in its body"
+                "macro {name} takes no DISTINCT, ORDER BY, FILTER or treatment of NULLs without \
+                 OVER; write them in its body"
             )));
         }
         let Body::Expr(mut expr) = self.call(&found, &list.args)? else {
             return Err(Error::internal(format!("macro {name} stands for a query")));
         };
-        if let Some(window) = &function.over {
-            self.put_window(name, &mut expr, window)?;
+        if function.over.is_some() {
+            self.put_window(name, &mut expr, function)?;
         }
         Ok(Some(never_a_place(operand(*expr))))
     }
 
-    /// `m(x) OVER (...)`: the window is that of the only aggregate of the body.
-    fn put_window(&self, name: &str, expr: &mut Expr, window: &WindowType) -> Result<()> {
+    /// `m(x) OVER (...)`: the window is that of the only aggregate of the body, and so is what else
+    /// there is of the call but its arguments.
+    fn put_window(&self, name: &str, expr: &mut Expr, call: &Function) -> Result<()> {
         let mut found = 0;
         rewrite_own_exprs(expr, &mut |part| {
             if let Expr::Function(function) = part
@@ -160,14 +160,14 @@ impl<'a> Expander<'a> {
                 && self.planner.is_aggregate(&function.name.to_string().to_ascii_lowercase())
             {
                 found += 1;
-                function.over = Some(window.clone());
+                restrict(function, call);
             }
         });
         match (found, expr) {
             (1, _) => Ok(()),
             // A function that the engine knows under another name.
             (0, Expr::Function(function)) if function.over.is_none() => {
-                function.over = Some(window.clone());
+                restrict(function, call);
                 Ok(())
             }
             _ => Err(Error::plan(format!(
@@ -334,6 +334,22 @@ impl VisitorMut for Expander<'_> {
             }
         });
         self.keep(result)
+    }
+}
+
+/// Gives an aggregate the window, and what restricts its rows, of the call it is computed for.
+fn restrict(function: &mut Function, call: &Function) {
+    function.over.clone_from(&call.over);
+    if let Some(condition) = &call.filter {
+        let own = function.filter.take().map(|own| *own);
+        let both = own.into_iter().chain([condition.as_ref().clone()]);
+        function.filter = Some(Box::new(ast::all(both)));
+    }
+    if let FunctionArguments::List(own) = &mut function.args
+        && let FunctionArguments::List(list) = &call.args
+    {
+        own.duplicate_treatment = list.duplicate_treatment.or(own.duplicate_treatment);
+        own.clauses.extend_from_slice(&list.clauses);
     }
 }
 
