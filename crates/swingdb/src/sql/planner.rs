@@ -157,7 +157,13 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.
-    pub(crate) fn plan(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+    pub(crate) fn plan(
+        &self,
+        mut statement: ast::Statement,
+        params: &Params,
+    ) -> Result<LogicalPlan> {
+        // Queries that are made of what has been prepared join other tables than it did.
+        rewrites::tell_tables_apart(&mut statement);
         let mut marked = statement.clone();
         let mut plan = self.plan_once(statement, params)?;
         if dependencies::are_mistaken(&plan)? {

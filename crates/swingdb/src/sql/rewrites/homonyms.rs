@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     TableAlias, TableFactor, TableWithJoins, VisitorMut,
 };
 
+use crate::sql::rewrites;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 
@@ -75,7 +76,7 @@ impl VisitorMut for Homonyms {
         // What the other side of a UNION sees.
         self.seen.truncate(self.queries.last().copied().unwrap_or_default());
         let mut paths = Vec::new();
-        each_table(&mut select.from, &mut |name, _| paths.push(lower(name)));
+        each_factor(&mut select.from, &mut |factor| paths.extend(name_of(factor).map(lower)));
         let own = &mut self.seen;
         each_table(&mut select.from, &mut |name, alias| {
             let path = lower(name);
@@ -84,8 +85,9 @@ impl VisitorMut for Homonyms {
                 return;
             }
             if paths.iter().find(same).is_some() {
-                let shown = idents(name).into_iter().map(|part| part.value);
-                let given = Ident::with_quote('"', shown.collect::<Vec<_>>().join("."));
+                // A dot would make two parts of it again.
+                let parts = idents(name).into_iter().rev().map(|part| part.value);
+                let given = Ident::with_quote('"', parts.collect::<Vec<_>>().join(" of "));
                 *alias = Some(ast::alias(&given));
                 own.push((path, Some(given)));
             } else {
@@ -114,19 +116,35 @@ fn each_table(
     from: &mut [TableWithJoins],
     f: &mut dyn FnMut(&ObjectName, &mut Option<TableAlias>),
 ) {
+    each_factor(from, &mut |factor| {
+        if let TableFactor::Table { name, alias, args: None, .. } = factor
+            && alias.is_none()
+        {
+            f(name, alias);
+        }
+    });
+}
+
+fn each_factor(from: &mut [TableWithJoins], f: &mut dyn FnMut(&mut TableFactor)) {
     for TableWithJoins { relation, joins } in from {
         let joined = joins.iter_mut().map(|join| &mut join.relation);
         for factor in std::iter::once(relation).chain(joined) {
             match factor {
-                TableFactor::Table { name, alias, args: None, .. } if alias.is_none() => {
-                    f(name, alias);
-                }
                 TableFactor::NestedJoin { table_with_joins, .. } => {
-                    each_table(std::slice::from_mut(table_with_joins), f);
+                    each_factor(std::slice::from_mut(table_with_joins), f);
                 }
-                _ => {}
+                other => f(other),
             }
         }
+    }
+}
+
+/// What a relation is called: its alias, or else its name with all its parts.
+fn name_of(factor: &TableFactor) -> Option<ObjectName> {
+    let called = rewrites::name_of(factor)?;
+    match factor {
+        TableFactor::Table { name, alias: None, .. } => Some(name.clone()),
+        _ => Some(ObjectName::from(vec![called.clone()])),
     }
 }
 
@@ -134,6 +152,6 @@ fn idents(name: &ObjectName) -> Vec<Ident> {
     name.0.iter().filter_map(|part| part.as_ident().cloned()).collect()
 }
 
-fn lower(name: &ObjectName) -> Vec<String> {
-    idents(name).into_iter().map(|part| part.value.to_lowercase()).collect()
+fn lower(name: impl std::borrow::Borrow<ObjectName>) -> Vec<String> {
+    idents(name.borrow()).into_iter().map(|part| part.value.to_lowercase()).collect()
 }
