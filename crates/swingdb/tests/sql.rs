@@ -22,6 +22,8 @@ mod forms;
 mod functions;
 #[path = "sql/grouping_sets.rs"]
 mod grouping_sets;
+#[path = "sql/groups.rs"]
+mod groups;
 #[path = "sql/identifiers.rs"]
 mod identifiers;
 #[path = "sql/interrupts.rs"]

@@ -24,12 +24,16 @@
 //! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
 //! | `2 ^ 3`, `2 ** 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
 //! | `~x + 1` | `bitwise_not(x + 1)` |
-//! | `max(x ORDER BY y)`, `min` | `max(x)`, whose order does not matter; the engine fails |
+//! | `quantile_disc(x, 0.5 ORDER BY y)`, `max` | without it; the engine means that of `y` |
 //! | `INTERVAL (n) DAY` | the interval that the text `n days` means |
 //! | `INTERVAL '1 day 02:03'` | [`clock`]: `INTERVAL '1 day 2 hours 3 minutes'` |
 //! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
 //! | `ORDER BY ALL` | `ORDER BY 1, 2` |
 //! | `GROUP BY ()` | `HAVING count(1) >= 0`: one group, also of no rows |
+//! | `SELECT 42 HAVING true` | `HAVING count(1) >= 0 AND true`: the same |
+//! | `GROUP BY ROLLUP ((a, b), c)` | [`groups`]: `GROUPING SETS ((a, b, c), (a, b), ())` |
+//! | `SELECT DISTINCT ON (a) ... ORDER BY b` | [`distinct_on`]: `QUALIFY row_number() ... = 1` |
+//! | `sum(x) FILTER (a)` | [`filters`]: `sum(x) FILTER (WHERE a)` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //!
 //! What is refused here is what the engine would otherwise take for something else without a word.
@@ -38,7 +42,10 @@ mod array_query;
 mod asof;
 mod clock;
 mod comprehension;
+mod distinct_on;
+mod filters;
 mod from_first;
+mod groups;
 mod joins;
 mod members;
 mod pivot;
@@ -59,7 +66,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
     GroupByExpr, Ident, Interval, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
     Query, Select, SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor,
-    UnaryOperator, Value, VisitorMut,
+    UnaryOperator, Value, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -86,6 +93,8 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     using_sample::rewrite(&mut pass);
     pivot_tokens::rewrite(&mut pass);
     from_first::rewrite(&mut pass);
+    filters::rewrite(&mut pass);
+    groups::rewrite_tokens(&mut pass);
     powers(&mut pass);
     asof::rewrite_tokens(&mut pass);
     pass.finish()
@@ -145,12 +154,14 @@ impl VisitorMut for Rewriter<'_> {
         order_by_all(query);
         let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
         let result = fetch(query).and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
+        distinct_on::rewrite(query);
         self.keep(result)
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         one_group(select);
-        ControlFlow::Continue(())
+        let result = groups::rewrite(select);
+        self.keep(result)
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -374,12 +385,13 @@ fn complement_of_sum(expr: &mut Expr) {
     *expr = Expr::UnaryOp { op, expr: sum };
 }
 
-/// The greatest and the least value are the same in any order.
+/// The greatest value, the least and those between are the same in any order.
 fn unordered(expr: &mut Expr) {
     let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
         return;
     };
-    if is_named(name, "max") || is_named(name, "min") {
+    const NAMES: [&str; 5] = ["max", "min", "quantile", "quantile_cont", "quantile_disc"];
+    if NAMES.iter().any(|plain| is_named(name, plain)) {
         list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_)));
     }
 }
@@ -461,19 +473,32 @@ fn order_by_all(query: &mut Query) {
     }
 }
 
-/// `GROUP BY ()` is one group, also of no rows, and so a condition on an aggregate is.
+/// `GROUP BY ()` is one group, also of no rows, and so a condition on an aggregate is. The engine
+/// knows that of HAVING with an aggregate in it.
 fn one_group(select: &mut Select) {
     let GroupByExpr::Expressions(by, modifiers) = &mut select.group_by else { return };
     let before = by.len();
     by.retain(|expr| !matches!(expr, Expr::Tuple(parts) if parts.is_empty()));
-    if by.len() < before && by.is_empty() && modifiers.is_empty() {
-        let mut count =
-            ast::binary(call("count", [ast::integer(1)]), BinaryOperator::GtEq, ast::integer(0));
-        if let Some(having) = select.having.take() {
-            count = ast::all([count, having]);
-        }
-        select.having = Some(count);
+    if !by.is_empty() || !modifiers.is_empty() {
+        return;
     }
+    if before == 0 && select.having.as_ref().is_none_or(calls_something) {
+        return;
+    }
+    let mut count =
+        ast::binary(call("count", [ast::integer(1)]), BinaryOperator::GtEq, ast::integer(0));
+    if let Some(having) = select.having.take() {
+        count = ast::all([count, having]);
+    }
+    select.having = Some(count);
+}
+
+fn calls_something(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |part| match part {
+        Expr::Function(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// `OFFSET 2 FETCH FIRST 3 ROWS ONLY` is `LIMIT 3 OFFSET 2`.

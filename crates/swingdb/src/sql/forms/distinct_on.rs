@@ -1,0 +1,108 @@
+//! `SELECT DISTINCT ON (a) ... ORDER BY b`: of the rows with the same `a` the first in the order of
+//! the result.
+//!
+//! The query engine knows it where the order begins with `a`. Else it becomes a condition on the
+//! number of a row among those: `QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) = 1`.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
+    SetExpr, WindowSpec, WindowType,
+};
+
+use super::{call, groups};
+use crate::sql::write::ast;
+
+/// Rewrites a query, unless the engine knows it as it is.
+pub(super) fn rewrite(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &query.order_by else {
+        return;
+    };
+    let Some(Distinct::On(on)) = &select.distinct else { return };
+    if select.qualify.is_some() || order.is_empty() || is_known(on, order) {
+        return;
+    }
+    let Some(on) = on.iter().map(|key| meant(key, select)).collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let order =
+        order.iter().map(|by| Some(OrderByExpr { expr: meant(&by.expr, select)?, ..by.clone() }));
+    let Some(order) = order.collect::<Option<Vec<_>>>() else { return };
+    let mut number = call("row_number", []);
+    if let Expr::Function(function) = &mut number {
+        function.over = Some(WindowType::WindowSpec(WindowSpec {
+            window_name: None,
+            partition_by: on,
+            order_by: order,
+            window_frame: None,
+        }));
+    }
+    select.distinct = None;
+    select.qualify = Some(ast::binary(number, BinaryOperator::Eq, ast::integer(1)));
+}
+
+/// Whether the order begins with what is to be distinct, by name.
+fn is_known(on: &[Expr], order: &[OrderByExpr]) -> bool {
+    let begins = on.len() <= order.len() && on.iter().zip(order).all(|(on, by)| *on == by.expr);
+    begins && on.iter().all(|key| groups::number(key).is_none())
+}
+
+/// An expression that may be the number or the name of a column of the result.
+fn meant(key: &Expr, select: &Select) -> Option<Expr> {
+    if groups::number(key).is_some() {
+        return column(key, &select.projection);
+    }
+    let named = select.projection.iter().find_map(|item| match (item, key) {
+        (SelectItem::ExprWithAlias { expr, alias }, Expr::Identifier(name))
+            if alias.value == name.value =>
+        {
+            Some(expr.clone())
+        }
+        _ => None,
+    });
+    Some(named.unwrap_or_else(|| key.clone()))
+}
+
+/// The column of the result that a number stands for.
+pub(super) fn column(key: &Expr, columns: &[SelectItem]) -> Option<Expr> {
+    let place = groups::number(key)?.checked_sub(1)?;
+    let plain = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            Some(expr.clone())
+        }
+        _ => None,
+    };
+    // Behind a `*` numbers are not known.
+    let plain = columns.iter().take(place + 1).map(plain).collect::<Option<Vec<_>>>()?;
+    plain.into_iter().nth(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::rewritten;
+
+    #[test]
+    fn the_first_row_in_the_order_of_the_result() {
+        for (given, expected) in [
+            (
+                "SELECT DISTINCT ON (a) a, b FROM t ORDER BY b DESC LIMIT 1",
+                "SELECT a, b FROM t QUALIFY \
+                 row_number() OVER (PARTITION BY a ORDER BY b DESC) = 1 ORDER BY b DESC LIMIT 1",
+            ),
+            (
+                "SELECT DISTINCT ON (1) a + 1 AS x, b FROM t ORDER BY 2, x",
+                "SELECT a + 1 AS x, b FROM t QUALIFY \
+                 row_number() OVER (PARTITION BY a + 1 ORDER BY b, a + 1) = 1 ORDER BY 2, x",
+            ),
+        ] {
+            assert_eq!(rewritten(given).unwrap(), expected);
+        }
+        for same in [
+            "SELECT DISTINCT ON (a) a, b FROM t ORDER BY a, b",
+            "SELECT DISTINCT ON (a) a, b FROM t",
+            "SELECT DISTINCT a FROM t ORDER BY b",
+        ] {
+            assert_eq!(rewritten(same).unwrap(), same);
+        }
+    }
+}
