@@ -2,6 +2,8 @@
 //!
 //! One binary for all modules: each test binary links the whole query engine.
 
+#[path = "sql/aggregates.rs"]
+mod aggregates;
 #[path = "sql/asof.rs"]
 mod asof;
 #[path = "sql/casts.rs"]

@@ -17,7 +17,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
-use crate::sql::arithmetic::{CheckedArithmetic, checked_sum};
+use crate::sql::arithmetic::{CheckedArithmetic, checked_sum, exact_average};
 use crate::sql::asof::{AsofFilters, AsofJoins};
 use crate::sql::dependent::{DependentJoins, only_element};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
@@ -170,10 +170,14 @@ fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     all
 }
 
-/// The engine's functions, with a sum that does not wrap around, and extremes that know NaN.
+/// The engine's functions, with a sum that does not wrap around, an exact average, and extremes
+/// that know NaN.
 fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
     let mut all = SessionStateDefaults::default_aggregate_functions();
     all.retain(|function| !matches!(function.name(), "sum" | "min" | "max"));
+    for average in all.iter_mut().filter(|function| function.name() == "avg") {
+        *average = Arc::new(exact_average(Arc::clone(average)));
+    }
     all.extend([checked_sum(), least_of_groups(), greatest_of_groups()].map(Arc::new));
     all.extend(functions::of_groups().map(Arc::new));
     all

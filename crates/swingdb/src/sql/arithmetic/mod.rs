@@ -4,11 +4,14 @@
 //! the functions of [`checked`] in their place when a statement is analyzed, before anything is
 //! simplified: constants are then folded by the same functions, and a constant that overflows
 //! stays in the plan and fails when (and only if) it is computed. [`sum`] adds up in 128 bits and
-//! fails only when the total does not fit. [`zeros`] compares floating point by `=` only.
+//! fails only when the total does not fit; [`average`] adds up alike, and fails never.
+//! [`zeros`] compares floating point by `=` only.
 //!
 //! [`casts`] makes casts round, and [`kept`] keeps them from being left out. Not concerned:
 //! division and remainder, decimals, intervals and dates, which the engine checks itself.
 
+mod average;
+mod average_groups;
 mod casts;
 mod checked;
 mod integers;
@@ -18,5 +21,6 @@ mod sum;
 mod sum_groups;
 mod zeros;
 
+pub(crate) use average::exact_average;
 pub(crate) use rule::{CheckedArithmetic, checked_expr};
 pub(crate) use sum::checked_sum;

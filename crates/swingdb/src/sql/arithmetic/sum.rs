@@ -78,7 +78,7 @@ pub(super) fn finish(total: i128, data_type: &DataType) -> Result<ScalarValue> {
 }
 
 /// The total of the values that are not NULL, and how many they are.
-fn total(values: &ArrayRef, data_type: &DataType) -> Result<(i128, usize)> {
+pub(super) fn total(values: &ArrayRef, data_type: &DataType) -> Result<(i128, usize)> {
     let count = values.len() - values.null_count();
     let total = match values.data_type() {
         DataType::Int64 => Some(add_up(values.as_primitive::<Int64Type>(), total_i64)),

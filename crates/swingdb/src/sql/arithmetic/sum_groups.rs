@@ -78,7 +78,7 @@ impl SumGroups {
 }
 
 /// The rows that are not NULL and pass the filter.
-fn selected(
+pub(crate) fn selected(
     nulls: Option<&NullBuffer>,
     filter: Option<&BooleanArray>,
     rows: usize,

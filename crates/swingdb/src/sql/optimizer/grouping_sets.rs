@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
 use datafusion::functions::core::expr_fn::coalesce;
@@ -23,6 +23,8 @@ use super::estimate::{Estimate, estimate};
 use crate::sql::arithmetic::checked_sum;
 use crate::sql::equality::each_key;
 
+/// Holds every total of whole numbers.
+const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 /// Rows that a group must have on average.
 const ROWS_PER_GROUP: f64 = 4.0;
 
@@ -137,13 +139,26 @@ impl Parts {
                 steps: vec![(expr.clone(), sum())],
                 together: |mut parts| coalesce(vec![parts.remove(0), lit(0_i64)]),
             }),
-            "avg" if arg.get_type(aggregate.input.schema())? == DataType::Float64 => Some(Self {
-                steps: vec![(of_same(sum()), sum()), (of_same(count_udaf()), sum())],
-                together: |mut parts| {
-                    let count = cast(parts.remove(1), DataType::Float64);
-                    parts.remove(0) / count
-                },
-            }),
+            "avg" => {
+                let of = arg.get_type(aggregate.input.schema())?;
+                // Of whole numbers exactly, which may leave their type.
+                let summed = match of {
+                    DataType::Float64 => arg.clone(),
+                    whole if whole.is_integer() => cast(arg.clone(), WIDE),
+                    _ => return Ok(None),
+                };
+                let mut total = params.clone();
+                total.args = vec![summed];
+                let total =
+                    Expr::AggregateFunction(AggregateFunction { func: sum(), params: total });
+                Some(Self {
+                    steps: vec![(total, sum()), (of_same(count_udaf()), sum())],
+                    together: |mut parts| {
+                        let count = cast(parts.remove(1), DataType::Float64);
+                        cast(parts.remove(0), DataType::Float64) / count
+                    },
+                })
+            }
             _ => None,
         })
     }
