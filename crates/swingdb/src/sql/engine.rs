@@ -17,6 +17,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
+use crate::sql::aggregates::Aggregates;
 use crate::sql::arithmetic::{CheckedArithmetic, checked_sum, exact_average};
 use crate::sql::asof::{AsofFilters, AsofJoins};
 use crate::sql::dependent::{DependentJoins, only_element};
@@ -155,7 +156,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 
 /// What plans operators of certain types: ours before the engine's.
 fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
-    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators)];
+    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators), Arc::new(Aggregates)];
     planners.extend(SessionStateDefaults::default_expr_planners());
     planners
 }
@@ -179,7 +180,7 @@ fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
         *average = Arc::new(exact_average(Arc::clone(average)));
     }
     all.extend([checked_sum(), least_of_groups(), greatest_of_groups()].map(Arc::new));
-    all.extend(functions::of_groups().map(Arc::new));
+    functions::of_groups(&mut all);
     all
 }
 

@@ -5,6 +5,7 @@
 //! through [`stream`] as a [`result::QueryResult`]. Tables are read by [`provider`] and [`scan`]
 //! straight from the segments. Statements that change something live in [`write`].
 
+mod aggregates;
 mod aliases;
 pub(crate) mod append;
 pub(crate) mod appender;

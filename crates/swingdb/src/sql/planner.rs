@@ -153,7 +153,9 @@ impl<'a> Planner<'a> {
                 || state.higher_order_functions().contains_key(name)
         };
         let aggregates = |name: &str| self.is_aggregate(name);
-        functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })
+        functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
+        functions::order_windows(statement);
+        Ok(())
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.

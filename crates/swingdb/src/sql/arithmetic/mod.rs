@@ -24,3 +24,4 @@ mod zeros;
 pub(crate) use average::exact_average;
 pub(crate) use rule::{CheckedArithmetic, checked_expr};
 pub(crate) use sum::checked_sum;
+pub(crate) use sum_groups::selected;

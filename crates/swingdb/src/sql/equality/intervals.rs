@@ -34,7 +34,8 @@ pub(super) fn interval_length(expr: Expr) -> Expr {
     call(&FUNCTION, expr)
 }
 
-fn lengths(array: &ArrayRef) -> Result<ArrayRef> {
+/// In nanoseconds.
+pub(crate) fn lengths(array: &ArrayRef) -> Result<ArrayRef> {
     let lengths: Decimal128Array = array.as_primitive::<IntervalMonthDayNanoType>().unary(length);
     Ok(Arc::new(lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?))
 }

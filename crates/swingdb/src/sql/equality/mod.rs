@@ -25,4 +25,5 @@ mod signs;
 
 pub(crate) use extremes::{greatest_of_groups, least_of_groups};
 pub(crate) use groups::each_key;
+pub(crate) use intervals::lengths as interval_lengths;
 pub(crate) use rule::Equality;

@@ -376,10 +376,14 @@ fn keys(all: &mut [Expr], schema: &DFSchema) -> bool {
     all.iter_mut().fold(false, |changed, expr| set_key(expr, schema) | changed)
 }
 
-/// The arguments of an aggregate with DISTINCT. Intervals it may have to show, unless it counts.
+/// The arguments of an aggregate with DISTINCT, but for constants, as the fraction of a quantile.
+/// Intervals it may have to show, unless it counts.
 fn distinct_keys(function: &str, all: &mut [Expr], schema: &DFSchema) -> bool {
     let shows = |expr: &Expr| function != "count" && is_interval_of(expr, schema);
-    let keys = all.iter_mut().filter(|expr| !shows(expr));
+    let constant = |expr: &Expr| {
+        expr.column_refs().is_empty() && !expr.contains_outer() && !expr.is_volatile()
+    };
+    let keys = all.iter_mut().filter(|expr| !shows(expr) && !constant(expr));
     keys.fold(false, |changed, expr| set_key(expr, schema) | changed)
 }
 

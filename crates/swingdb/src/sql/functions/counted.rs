@@ -2,7 +2,7 @@
 //!
 //! Values are told apart, and put in order, by the engine's row format; of floats all NaN are one
 //! value, and both zeros. NULL is not counted. Where two values are the most frequent, `mode` is
-//! the smaller one, however the rows come.
+//! the smaller one, however the rows come; with ORDER BY the one that comes first in that order.
 
 use std::sync::Arc;
 
@@ -19,10 +19,14 @@ use datafusion::logical_expr::{
 };
 use hashbrown::HashMap;
 
+use super::ordered::ordered;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
-    /// The value that occurs most often.
+    /// The value that occurs most often, of several the least.
     Mode,
+    /// The same, but of several the first.
+    FirstMode,
     /// How often each value occurs, as a map in the order of the values.
     Histogram,
     /// Bits of information in a value.
@@ -31,11 +35,17 @@ enum Kind {
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = AggregateUDF> {
-    let all = [("mode", Kind::Mode), ("histogram", Kind::Histogram), ("entropy", Kind::Entropy)];
-    all.into_iter().map(|(name, kind)| {
-        let signature = Signature::any(1, Volatility::Immutable);
-        AggregateUDF::new_from_impl(Counted { name, kind, signature })
-    })
+    let mode = ordered(
+        Arc::new(function("mode", Kind::Mode)),
+        Arc::new(function("mode", Kind::FirstMode)),
+    );
+    let others = [("histogram", Kind::Histogram), ("entropy", Kind::Entropy)];
+    others.into_iter().map(|(name, kind)| function(name, kind)).chain([mode])
+}
+
+fn function(name: &'static str, kind: Kind) -> AggregateUDF {
+    let signature = Signature::any(1, Volatility::Immutable);
+    AggregateUDF::new_from_impl(Counted { name, kind, signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -62,7 +72,7 @@ impl AggregateUDFImpl for Counted {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let [of] = types else { return exec_err!("{} takes one value", self.name) };
         Ok(match self.kind {
-            Kind::Mode => of.clone(),
+            Kind::Mode | Kind::FirstMode => of.clone(),
             Kind::Entropy => DataType::Float64,
             Kind::Histogram => {
                 let entries = DataType::Struct(entry_fields(of));
@@ -102,8 +112,15 @@ struct Counts {
     once: bool,
     converter: RowConverter,
     /// By the value in the row format.
-    counts: HashMap<Box<[u8]>, u64>,
+    counts: HashMap<Box<[u8]>, Count>,
     key_bytes: usize,
+}
+
+/// How often a value occurs, and how many others were known when it first did.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    rows: u64,
+    place: usize,
 }
 
 impl std::fmt::Debug for Counts {
@@ -113,7 +130,7 @@ impl std::fmt::Debug for Counts {
 }
 
 /// One NaN, and one zero.
-fn one_of_each(values: &ArrayRef) -> ArrayRef {
+pub(super) fn one_of_each(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
         DataType::Float32 => Arc::new(
             values
@@ -139,10 +156,11 @@ impl Counts {
             }
             let key = key.as_ref();
             match self.counts.get_mut(key) {
-                Some(known) => *known += count(row),
+                Some(known) => known.rows += count(row),
                 None => {
                     self.key_bytes += key.len();
-                    self.counts.insert(key.into(), count(row));
+                    let new = Count { rows: count(row), place: self.counts.len() };
+                    self.counts.insert(key.into(), new);
                 }
             }
         }
@@ -150,8 +168,8 @@ impl Counts {
     }
 
     /// How often a value counts that was found so often.
-    fn weight(&self, count: u64) -> u64 {
-        if self.once { 1 } else { count }
+    fn weight(&self, count: &Count) -> u64 {
+        if self.once { 1 } else { count.rows }
     }
 
     fn decoded<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<ArrayRef> {
@@ -164,17 +182,23 @@ impl Counts {
     }
 
     fn mode(&self) -> Result<ScalarValue> {
-        let all = self.counts.iter().map(|(key, count)| (&**key, self.weight(*count)));
-        match all.max_by(|(a, most), (b, count)| most.cmp(count).then_with(|| b.cmp(a))) {
-            Some((key, _)) => ScalarValue::try_from_array(&self.decoded([key])?, 0),
+        let most = self.counts.iter().max_by(|(a, most), (b, count)| {
+            let by_place = || match self.kind {
+                Kind::FirstMode => count.place.cmp(&most.place),
+                _ => b.cmp(a),
+            };
+            self.weight(most).cmp(&self.weight(count)).then_with(by_place)
+        });
+        match most {
+            Some((key, _)) => ScalarValue::try_from_array(&self.decoded([&**key])?, 0),
             None => ScalarValue::try_new_null(&self.values),
         }
     }
 
     fn entropy(&self) -> f64 {
-        let total: u64 = self.counts.values().map(|count| self.weight(*count)).sum();
-        let bits = |count: &u64| {
-            let share = self.weight(*count) as f64 / total as f64;
+        let total: u64 = self.counts.values().map(|count| self.weight(count)).sum();
+        let bits = |count: &Count| {
+            let share = self.weight(count) as f64 / total as f64;
             -share * share.log2()
         };
         self.counts.values().map(bits).sum::<f64>() + 0.0
@@ -182,8 +206,8 @@ impl Counts {
 
     fn histogram(&self) -> Result<ScalarValue> {
         let mut entries: Vec<_> = self.counts.iter().collect();
-        entries.sort_unstable();
-        let counts = entries.iter().map(|(_, count)| self.weight(**count));
+        entries.sort_unstable_by_key(|(key, _)| *key);
+        let counts = entries.iter().map(|(_, count)| self.weight(count));
         let counts: ArrayRef = Arc::new(UInt64Array::from_iter_values(counts));
         let keys = self.decoded(entries.iter().map(|(key, _)| &***key))?;
         let fields = entry_fields(&self.values);
@@ -215,15 +239,15 @@ impl Accumulator for Counts {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let values = self.decoded(self.counts.keys().map(|key| &**key))?;
-        let counts: ArrayRef =
-            Arc::new(UInt64Array::from_iter_values(self.counts.values().copied()));
+        let counts = self.counts.values().map(|count| count.rows);
+        let counts: ArrayRef = Arc::new(UInt64Array::from_iter_values(counts));
         let list = |array| SingleRowListArrayBuilder::new(array).build_list_scalar();
         Ok(vec![list(values), list(counts)])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         match self.kind {
-            Kind::Mode => self.mode(),
+            Kind::Mode | Kind::FirstMode => self.mode(),
             Kind::Entropy => Ok(ScalarValue::Float64(Some(self.entropy()))),
             Kind::Histogram if self.counts.is_empty() => {
                 let entries = DataType::Struct(entry_fields(&self.values));
@@ -235,7 +259,7 @@ impl Accumulator for Counts {
     }
 
     fn size(&self) -> usize {
-        let entry = size_of::<(Box<[u8]>, u64)>() + 1;
+        let entry = size_of::<(Box<[u8]>, Count)>() + 1;
         size_of_val(self) + self.counts.capacity() * entry + self.key_bytes
     }
 }

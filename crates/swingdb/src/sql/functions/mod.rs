@@ -6,13 +6,19 @@
 
 mod age;
 mod bounded;
+mod compensated;
 mod counted;
 mod format;
+mod in_order;
 mod json;
 mod lists;
 mod moments;
 mod numbers;
 mod operator;
+mod ordered;
+mod picked;
+mod quantile_groups;
+mod quantiles;
 mod replaced;
 mod size;
 mod template;
@@ -30,11 +36,12 @@ use datafusion::logical_expr::{
     AggregateUDF, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
 };
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
+    Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
+pub(crate) use in_order::order_windows;
 pub(crate) use to_json::marked_as;
 
 use crate::error::Result;
@@ -75,9 +82,24 @@ fn returned(function: &dyn ScalarUDFImpl, args: &ReturnFieldArgs<'_>) -> DfResul
     Ok(Field::new(function.name(), returned, true))
 }
 
-/// Aggregates that the engine lacks.
-pub(crate) fn of_groups() -> impl Iterator<Item = AggregateUDF> {
-    counted::functions().chain(moments::functions())
+/// Adds the aggregates that the engine lacks, and lets each have an order of its own whose answer
+/// depends on it.
+pub(crate) fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
+    for function in all.iter_mut() {
+        if matches!(function.name(), "array_agg" | "string_agg" | "nth_value") {
+            let in_order = ordered::ordered(Arc::clone(function), Arc::clone(function));
+            *function = Arc::new(in_order);
+        }
+    }
+    quantiles::replace(all);
+    all.extend(
+        counted::functions()
+            .chain(moments::functions())
+            .chain(compensated::functions())
+            .map(Arc::new),
+    );
+    let of_windows = in_order::functions(all);
+    all.extend(of_windows);
 }
 
 /// Which names of functions the engine has.
@@ -120,6 +142,9 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
         return Ok(None);
     };
     let name = name.value.to_ascii_lowercase();
+    if let Some(new) = mode_within(&name, function) {
+        return Ok(Some(new));
+    }
     if name == "struct_pack" && !(known.any)(&name) {
         return Ok(struct_pack(function));
     }
@@ -129,7 +154,9 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     if !plain && let Some(new) = renamed(&name, function, known) {
         return Ok(Some(new));
     }
-    if !OURS.contains(&name.as_str()) && (known.any)(&name) {
+    // The engine's own takes any value, whatever the order is.
+    let is_ours = OURS.contains(&name.as_str()) || name == "any_value" && !plain;
+    if !is_ours && (known.any)(&name) {
         return Ok(None);
     }
     let units = match name.as_str() {
@@ -164,6 +191,21 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
         other => other,
     };
     fill(template, &args).map(Some)
+}
+
+/// `mode() WITHIN GROUP (ORDER BY x)` is `mode(x ORDER BY x)`.
+fn mode_within(name: &str, function: &Function) -> Option<Expr> {
+    let [key] = function.within_group.as_slice() else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    if name != "mode" || !list.args.is_empty() {
+        return None;
+    }
+    let mut call = function.clone();
+    let mut list = list.clone();
+    list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(key.expr.clone()))];
+    list.clauses = vec![FunctionArgumentClause::OrderBy(std::mem::take(&mut call.within_group))];
+    call.args = FunctionArguments::List(list);
+    Some(Expr::Function(call))
 }
 
 fn renamed(name: &str, function: &Function, known: Known<'_>) -> Option<Expr> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::utils::SingleRowListArrayBuilder;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
@@ -69,7 +69,7 @@ impl AggregateUDFImpl for OfNumbers {
             kind => Box::new(Moments { kind, all: Moment::default() }),
         };
         if args.is_distinct {
-            return Ok(Box::new(Distinct { seen: Distances::default(), room: 0, work }));
+            return Ok(each_once(work));
         }
         Ok(work)
     }
@@ -83,6 +83,11 @@ impl AggregateUDFImpl for OfNumbers {
         }
         Ok(Moment::PARTS.iter().map(|name| field(name, DataType::Float64)).collect())
     }
+}
+
+/// What gives each number to `work` once.
+pub(super) fn each_once(work: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+    Box::new(Distinct { seen: Distances::default(), room: 0, work })
 }
 
 /// Count, mean, sums of powers of the distances from the mean; and the product.
@@ -178,7 +183,7 @@ impl Accumulator for Moments {
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let parts: Vec<_> = states.iter().map(|s| s.as_primitive::<Float64Type>()).collect();
         let [count, mean, second, third, fourth, product] = parts.as_slice() else {
-            return datafusion::common::exec_err!("a moment has six parts");
+            return exec_err!("a moment has six parts");
         };
         for row in 0..count.len() {
             self.all = self.all.joined(&Moment {
@@ -198,12 +203,22 @@ impl Accumulator for Moments {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(match self.kind {
-            Kind::Skewness => self.all.skewness(),
-            Kind::Kurtosis => self.all.kurtosis(),
-            Kind::KurtosisPop => self.all.tails().filter(|_| self.all.count > 1.0).map(|t| t - 3.0),
-            Kind::Product | Kind::Mad => (self.all.count > 0.0).then_some(self.all.product),
-        }))
+        let (name, found) = match self.kind {
+            Kind::Skewness => ("skewness", self.all.skewness()),
+            Kind::Kurtosis => ("kurtosis", self.all.kurtosis()),
+            Kind::KurtosisPop => {
+                let tails = self.all.tails().filter(|_| self.all.count > 1.0);
+                ("kurtosis_pop", tails.map(|tails| tails - 3.0))
+            }
+            Kind::Product | Kind::Mad => {
+                let product = (self.all.count > 0.0).then_some(self.all.product);
+                return Ok(ScalarValue::Float64(product));
+            }
+        };
+        match found.is_some_and(|found| !found.is_finite()) {
+            true => exec_err!("the {name} is out of range; leave infinity, NaN and the like out"),
+            false => Ok(ScalarValue::Float64(found)),
+        }
     }
 
     fn size(&self) -> usize {

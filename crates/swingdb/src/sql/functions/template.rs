@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Value,
-    VisitorMut,
+    Expr, Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, OrderByExpr,
+    Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -15,8 +15,8 @@ use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 
 /// The template with the arguments in it, for `$1`, `$2` ... FILTER, OVER, IGNORE NULLS, DISTINCT
-/// and ORDER BY of the call it replaces go to the aggregates of the template; those that no
-/// aggregate takes are an error.
+/// and ORDER BY of the call it replaces go to the aggregates of the template, the last behind an
+/// order that these have; those that no aggregate takes are an error.
 pub(super) fn instantiate(
     template: &str,
     args: &[Expr],
@@ -25,7 +25,7 @@ pub(super) fn instantiate(
 ) -> Result<Expr> {
     let parsed = Parser::new(&DIALECT).try_with_sql(template).and_then(|mut p| p.parse_expr());
     let mut expr = parsed.map_err(|e| Error::internal(format!("{template}: {e}")))?;
-    let mut filler = Filler { args, call, known, aggregates: 0, ordered: false };
+    let mut filler = Filler { args, call, known, aggregates: 0 };
     // Never breaks.
     let _ = walk_mut(&mut expr, &mut filler);
     let refuse = |what| Err(Error::plan(format!("{} takes no {what}", call.name)));
@@ -36,9 +36,7 @@ pub(super) fn instantiate(
         return refuse("OVER");
     }
     let inside = inside(&call.args);
-    if inside.is_some_and(|list| !list.clauses.is_empty())
-        && (filler.aggregates == 0 || filler.ordered)
-    {
+    if filler.aggregates == 0 && inside.is_some_and(|list| !list.clauses.is_empty()) {
         return refuse("ORDER BY");
     }
     if inside.is_some_and(|list| list.duplicate_treatment.is_some())
@@ -59,8 +57,6 @@ struct Filler<'a> {
     known: Known<'a>,
     /// How many the template has.
     aggregates: usize,
-    /// Whether one of them has an ORDER BY of its own.
-    ordered: bool,
 }
 
 fn inside(args: &FunctionArguments) -> Option<&FunctionArgumentList> {
@@ -101,14 +97,15 @@ impl Filler<'_> {
         if let FunctionArguments::List(own) = &mut function.args
             && let Some(list) = inside(&self.call.args)
         {
+            let mut theirs = list.clauses.clone();
             for clause in &mut own.clauses {
-                self.ordered = true;
                 if let FunctionArgumentClause::OrderBy(order) = clause {
                     order.iter_mut().for_each(|by| never_a_place(&mut by.expr));
+                    order.extend(theirs.iter_mut().flat_map(keys_of));
                 }
             }
             own.duplicate_treatment = list.duplicate_treatment.or(own.duplicate_treatment);
-            own.clauses.extend_from_slice(&list.clauses);
+            own.clauses.extend(theirs.into_iter().filter(|clause| !is_empty_order(clause)));
         }
         function.over.clone_from(&self.call.over);
         function.null_treatment = self.call.null_treatment;
@@ -118,6 +115,18 @@ impl Filler<'_> {
             function.filter = Some(Box::new(ast::all(both)));
         }
     }
+}
+
+/// Takes the keys out of an ORDER BY.
+fn keys_of(clause: &mut FunctionArgumentClause) -> Vec<OrderByExpr> {
+    match clause {
+        FunctionArgumentClause::OrderBy(order) => std::mem::take(order),
+        _ => Vec::new(),
+    }
+}
+
+fn is_empty_order(clause: &FunctionArgumentClause) -> bool {
+    matches!(clause, FunctionArgumentClause::OrderBy(order) if order.is_empty())
 }
 
 /// The engine takes a number in ORDER BY for the place of a column.

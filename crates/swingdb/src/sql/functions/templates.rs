@@ -2,8 +2,20 @@
 
 /// Names, number of arguments, what it is the same as.
 pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
-    (&["arg_max", "max_by", "argmax"], 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
-    (&["arg_min", "min_by", "argmin"], 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
+    (
+        &["arg_max", "max_by", "argmax"],
+        2,
+        "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)",
+    ),
+    (
+        &["arg_min", "min_by", "argmin"],
+        2,
+        "first_value($1 ORDER BY $2 ASC) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)",
+    ),
+    (&["arg_max_null"], 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL)"),
+    (&["arg_min_null"], 2, "first_value($1 ORDER BY $2 ASC) FILTER (WHERE $2 IS NOT NULL)"),
+    (&["arg_max_nulls_last"], 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
+    (&["arg_min_nulls_last"], 2, "first_value($1 ORDER BY $2 ASC NULLS LAST)"),
     (
         &["max"],
         2,
@@ -16,9 +28,8 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     ),
     (&["arg_max", "max_by", "argmax"], 3, MOST_BY),
     (&["arg_min", "min_by", "argmin"], 3, LEAST_BY),
+    (&["regr_r2"], 2, R2),
     (&["geomean", "geometric_mean"], 1, "exp(avg(ln($1)))"),
-    (&["favg"], 1, "avg(CAST($1 AS DOUBLE))"),
-    (&["fsum", "kahan_sum", "sumkahan"], 1, "sum(CAST($1 AS DOUBLE))"),
     (&["sum_no_overflow"], 1, "sum($1)"),
     (&["sem"], 1, "stddev_pop($1) / sqrt(count($1))"),
     (&["weighted_avg", "wavg"], 2, WEIGHTED),
@@ -29,9 +40,6 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["count_if", "countif"], 1, "count(CASE WHEN $1 THEN 1 END)"),
     (&["group_concat", "listagg", "string_agg"], 1, "string_agg($1, ',')"),
     (&["group_concat", "listagg"], 2, "string_agg($1, $2)"),
-    (&["approx_quantile"], 2, "approx_percentile_cont($1, $2)"),
-    (&["quantile_cont"], 2, "percentile_cont($1, $2)"),
-    (&["quantile", "quantile_disc", "reservoir_quantile"], 2, QUANTILE),
     (&["year"], 1, "date_part('year', $1)"),
     (&["quarter"], 1, "date_part('quarter', $1)"),
     (&["month"], 1, "date_part('month', $1)"),
@@ -189,6 +197,7 @@ pub(super) const OURS: &[&str] = &[
     "list_distinct",
     "array_distinct",
     "sha256",
+    "regr_r2",
     "max",
     "min",
     "age",
@@ -232,6 +241,9 @@ const MOST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) \
      FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
 const LEAST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 ASC) \
      FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+/// A line through equal values explains them; the engine's own gives NULL.
+const R2: &str = "CASE WHEN regr_syy($1, $2) = 0 AND regr_sxx($1, $2) > 0 \
+     THEN CAST('1' AS DOUBLE) ELSE regr_r2($1, $2) END";
 /// To the next even number away from zero.
 const EVEN: &str = "CASE WHEN $1 < 0 THEN floor(CAST($1 AS DOUBLE) / 2) * 2 \
      ELSE ceil(CAST($1 AS DOUBLE) / 2) * 2 END";
@@ -243,8 +255,6 @@ const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * $2) \
 const SORT: &str = "array_sort($1, 'ASC', 'NULLS LAST')";
 const SORT_IN: &str = "array_sort($1, $2, 'NULLS LAST')";
 
-const QUANTILE: &str = "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
-     CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))";
 /// The engine's own makes no piece of the empty text, and takes NULL for what is between two
 /// characters.
 const SPLIT: &str = "CASE WHEN $1 = '' THEN make_array('') \

@@ -1,0 +1,69 @@
+//! What an aggregate is called with, settled when the call is planned.
+//!
+//! An order only counts where the answer depends on it: `sum(x ORDER BY y)` is `sum(x)`, so that
+//! no rows are sorted. A key that is there already says nothing new; the engine stumbles over
+//! it. NULL without a type is NULL of one that the aggregate knows.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawWindowExpr,
+};
+use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr, WindowFunctionDefinition};
+
+/// Aggregates whose answers depend on the order of the rows.
+const IN_ORDER: &[&str] =
+    &["first_value", "last_value", "nth_value", "array_agg", "string_agg", "mode"];
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub(crate) struct Aggregates;
+
+impl ExprPlanner for Aggregates {
+    fn plan_aggregate(
+        &self,
+        mut call: RawAggregateExpr,
+    ) -> Result<PlannerResult<RawAggregateExpr>> {
+        if IN_ORDER.contains(&call.func.name()) {
+            without_repeated(&mut call.order_by);
+        } else if !call.func.supports_within_group_clause() {
+            call.order_by.clear();
+        }
+        give_types(&call.func, &mut call.args);
+        Ok(PlannerResult::Original(call))
+    }
+
+    fn plan_window(&self, mut call: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        if let WindowFunctionDefinition::AggregateUDF(function) = &call.func_def {
+            give_types(&Arc::clone(function), &mut call.args);
+        }
+        Ok(PlannerResult::Original(call))
+    }
+}
+
+fn without_repeated(order: &mut Vec<SortExpr>) {
+    let mut known: Vec<Expr> = Vec::with_capacity(order.len());
+    order.retain(|key| {
+        let is_new = !known.contains(&key.expr);
+        known.extend(is_new.then(|| key.expr.clone()));
+        is_new
+    });
+}
+
+/// A NULL that is written as a value: the engine does not know which NULL is meant.
+fn give_types(function: &AggregateUDF, args: &mut [Expr]) {
+    let typed = match function.name() {
+        "bool_and" | "bool_or" => ScalarValue::Boolean(None),
+        "sum" | "bit_and" | "bit_or" | "bit_xor" | "histogram" => ScalarValue::Int64(None),
+        "string_agg" => ScalarValue::Utf8(None),
+        "count" | "min" | "max" | "grouping" => return,
+        name if IN_ORDER.contains(&name) || name == "any_value" => return,
+        _ => ScalarValue::Float64(None),
+    };
+    if let Some(value) = args.first_mut()
+        && matches!(value, Expr::Literal(ScalarValue::Null, _))
+    {
+        *value = Expr::Literal(typed, None);
+    }
+}
