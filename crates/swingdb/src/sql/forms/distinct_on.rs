@@ -87,12 +87,12 @@ mod tests {
             (
                 "SELECT DISTINCT ON (a) a, b FROM t ORDER BY b DESC LIMIT 1",
                 "SELECT a, b FROM t QUALIFY \
-                 row_number() OVER (PARTITION BY a ORDER BY b DESC) = 1 ORDER BY b DESC LIMIT 1",
+                 (row_number() OVER (PARTITION BY a ORDER BY b DESC)) = 1 ORDER BY b DESC LIMIT 1",
             ),
             (
                 "SELECT DISTINCT ON (1) a + 1 AS x, b FROM t ORDER BY 2, x",
                 "SELECT a + 1 AS x, b FROM t QUALIFY \
-                 row_number() OVER (PARTITION BY a + 1 ORDER BY b, a + 1) = 1 ORDER BY 2, x",
+                 (row_number() OVER (PARTITION BY a + 1 ORDER BY b, a + 1)) = 1 ORDER BY 2, x",
             ),
         ] {
             assert_eq!(rewritten(given).unwrap(), expected);

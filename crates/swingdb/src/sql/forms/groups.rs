@@ -203,7 +203,7 @@ mod tests {
             ("CUBE (a, a)", "GROUPING SETS ((a), (a), (a), ())"),
             ("GROUPING SETS (ROLLUP (a, b), CUBE (c))", "GROUPING SETS ((a, b), (a), (), (c), ())"),
             (
-                "GROUPING SETS (a, GROUPING SETS ((b), (a, b), GROUPING SETS (())))",
+                "GROUPING SETS (a, GROUPING SETS ((b), (a, b)), ())",
                 "GROUPING SETS ((a), (b), (a, b), ())",
             ),
             ("c, ROLLUP ((a, b))", "GROUPING SETS ((c, a, b), (c))"),

@@ -1,9 +1,8 @@
 //! What determines the rows of an aggregate: [`Dependencies`], [`corrected`].
 //!
-//! The query engine derives it wrongly: a key of what an aggregate reads is a key of its groups to
-//! it, also where they are by other columns as well, which a join has put beside it. After `GROUP
-//! BY d.a, s.x`, where `a` is a key of `d`, a second grouping by `a` and `x` would be one by `a`,
-//! and one by `a` alone one by `x`, too.
+//! The query engine takes a key of one relation that an aggregate reads for a key of the groups,
+//! even where these are by columns of other relations as well. After `GROUP BY d.a, s.x`, where `a`
+//! is a key of `d`, it leaves `x` out of a second `GROUP BY a, x`, and adds `x` to a `GROUP BY a`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
