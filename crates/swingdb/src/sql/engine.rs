@@ -26,7 +26,7 @@ use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
-    AboveAggregates, CrossJoins, Dependencies, FirstRows, FromStatistics, GroupingSets, HandDown,
+    ConditionsDown, CrossJoins, Dependencies, FirstRows, FromStatistics, GroupingSets, HandDown,
     JoinOrder, Membership, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
@@ -115,9 +115,9 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(Dependencies) as _);
         }
         match rule.name() {
-            AboveAggregates::NAME => {
+            ConditionsDown::NAME => {
                 rules.push(Arc::new(AsofFilters) as _);
-                rules.push(Arc::new(AboveAggregates::default()) as _);
+                rules.push(Arc::new(ConditionsDown::default()) as _);
                 // Conditions must be at their relations already, and projections not yet between
                 // the joins.
                 rules.push(Arc::new(JoinOrder) as _);

@@ -45,10 +45,11 @@ impl Fixture {
     }
 }
 
-/// A generator, and its seed, which is printed.
+/// A generator, and its seed, which is printed and can be given by SWINGDB_TEST_SEED.
 pub fn seeded() -> (fastrand::Rng, u64) {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
+    let given = std::env::var("SWINGDB_TEST_SEED").ok().map(|seed| seed.parse().unwrap());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..));
+    println!("SWINGDB_TEST_SEED={seed}");
     (fastrand::Rng::with_seed(seed), seed)
 }
 

@@ -55,6 +55,14 @@ fn values() {
     let f = tables();
     for subquery in [
         "SELECT count(*) FROM s WHERE x < t.a",
+        "SELECT count(*) FROM (SELECT n, x, y FROM s WHERE y > t.b UNION ALL
+                               SELECT n, x, y FROM s WHERE t.a IS NULL) AS q
+         WHERE x = t.a OR y = t.b",
+        "SELECT count(*) FROM (SELECT n, x, y FROM s WHERE x = t.a UNION ALL
+                               SELECT n, x, y FROM s WHERE n < 3) AS q WHERE n % 4 = t.b",
+        "SELECT sum(q) FROM (SELECT s.x, o.x AS q FROM s JOIN s AS o ON o.n = s.y AND o.n > t.b
+                             UNION ALL SELECT o.x, s.x FROM s JOIN s AS o ON o.n = s.y) AS r
+         WHERE q + t.b > x",
         "SELECT sum(x) FROM s WHERE x + t.b > y",
         "SELECT count(*) + t.a FROM s WHERE x <> t.a",
         "SELECT max(x * t.b) FROM s",

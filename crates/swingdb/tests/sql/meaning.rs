@@ -149,6 +149,62 @@ fn conditions_stay_above_aggregates_that_make_a_row_of_nothing() {
     assert_eq!(f.value("SELECT count(*) FROM t WHERE (SELECT false)"), "0");
 }
 
+/// Conditions without columns are not those of another occurrence of the same query.
+#[test]
+fn conditions_stay_above_one_name_of_a_query() {
+    let f = memberships();
+    for (sql, expected) in [
+        (
+            "WITH r AS (SELECT range AS x FROM range(20) LIMIT 10)
+             SELECT (SELECT count(*) FROM r WHERE x < NULL::BIGINT), (SELECT count(*) FROM r)",
+            "0|10",
+        ),
+        (
+            "WITH r AS (SELECT range AS x FROM range(20) LIMIT 10)
+             SELECT (SELECT count(*) FROM r), (SELECT count(*) FROM r WHERE (SELECT false))",
+            "10|0",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT a, b FROM t LIMIT 2) AS s
+             WHERE b > (SELECT min(a) FROM u WHERE u.a <> s.a AND u.a < NULL::BIGINT)",
+            "0",
+        ),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+}
+
+/// Each row of what is drawn from is drawn for, whatever the rows are made of.
+#[test]
+fn conditions_that_draw_random_numbers_stay() {
+    let f = fixture();
+    for sql in [
+        "SELECT max(n) > 5000 FROM (SELECT row_number() OVER () AS n FROM range(10000))
+         WHERE random() < 0.1",
+        "SELECT count(*) = 0 FROM (SELECT count(*) AS c FROM range(10000) GROUP BY range % 10)
+         WHERE random() < 0.5 AND c <> 1000",
+        "SELECT count(*) BETWEEN 300 AND 700
+         FROM (SELECT DISTINCT range % 1000 FROM range(100000)) WHERE random() < 0.5",
+        "SELECT count(*) BETWEEN 300 AND 700
+         FROM (SELECT unnest(range(1000))) WHERE random() < 0.5",
+        "WITH r AS (SELECT random() AS x FROM range(1000))
+         SELECT (SELECT count(*) FROM r WHERE random() < 0.5) < 700
+                AND (SELECT count(*) FROM r) = 1000",
+        "SELECT count(DISTINCT c) > 3 FROM (SELECT a, count(*) AS c
+         FROM range(100) a, range(100) b WHERE random() < 0.5 AND a < 80 GROUP BY 1)",
+        "SELECT count(DISTINCT c) > 3 FROM (SELECT b, count(*) AS c
+         FROM range(100) a JOIN range(100) b ON random() < 0.5 AND a < 80 GROUP BY 1)",
+        "SELECT count(DISTINCT c) > 3 FROM (SELECT a, count(*) AS c
+         FROM range(100) a LEFT JOIN range(100) b ON random() < 0.5 GROUP BY 1)",
+        "SELECT count(DISTINCT c) > 3 FROM (SELECT b, count(*) AS c
+         FROM range(100) a LEFT JOIN range(100) b ON random() < 0.5 AND b < 80 GROUP BY 1)",
+        "SELECT count(*) BETWEEN 200 AND 600 FROM (SELECT * FROM range(1000) WHERE random() < 0.8)
+         WHERE range % 2 = 0 AND random() < 0.9",
+    ] {
+        assert_eq!(f.value(sql), "true", "{sql}");
+    }
+}
+
 #[test]
 fn filtered_aggregates_of_aggregates() {
     let f = memberships();

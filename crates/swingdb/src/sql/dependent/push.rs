@@ -329,7 +329,10 @@ impl Domain {
     }
 
     fn union(&self, node: &Union) -> Result<Dependent> {
-        let inputs = node.inputs.iter().map(|input| Ok(self.push(input)?.only(input)?.plan));
+        let inputs = node.inputs.iter().map(|input| {
+            let input = named_by_schema(input)?;
+            Ok(self.push(&input)?.only(&input)?.plan)
+        });
         self.one_of(inputs.collect::<Result<_>>()?, node.schema.columns())
     }
 
@@ -460,6 +463,20 @@ fn equation(left: &Expr, right: &Expr, nulls: NullEquality) -> Expr {
 fn sorted(stand: &Stand<'_>, order: &[SortExpr]) -> Result<Vec<SortExpr>> {
     let sorted = order.iter().map(|by| Ok(by.with_expr(stand.expr(by.expr.clone())?)));
     sorted.collect()
+}
+
+/// An input of a union. When types are settled its columns get the names of the union's, and the
+/// expressions keep theirs, which would come back with the next schema made of them.
+fn named_by_schema(input: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+    let LogicalPlan::Projection(node) = input.as_ref() else { return Ok(Arc::clone(input)) };
+    let named = node.expr.iter().zip(node.schema.iter()).map(|(expr, (relation, field))| {
+        if expr.qualified_name() == (relation.cloned(), field.name().clone()) {
+            return expr.clone();
+        }
+        expr.clone().alias_qualified(relation.cloned(), field.name())
+    });
+    let named = Projection::try_new(named.collect(), Arc::clone(&node.input))?;
+    Ok(Arc::new(LogicalPlan::Projection(named)))
 }
 
 /// A plan with other names for its columns.

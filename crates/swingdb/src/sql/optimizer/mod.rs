@@ -1,7 +1,7 @@
 //! Optimizer rules of our own: where exact statistics know better than the query engine's defaults,
 //! and where the engine's rules change what a query means.
 
-mod above_aggregates;
+mod conditions_down;
 mod cross_joins;
 pub(crate) mod dependencies;
 mod estimate;
@@ -15,7 +15,7 @@ mod membership;
 pub(crate) mod sample;
 mod whole_order;
 
-pub(crate) use above_aggregates::AboveAggregates;
+pub(crate) use conditions_down::ConditionsDown;
 pub(crate) use cross_joins::CrossJoins;
 pub(crate) use dependencies::Dependencies;
 pub(crate) use estimate::remembered_distinct;
