@@ -60,6 +60,9 @@ fn values() {
          WHERE x = t.a OR y = t.b",
         "SELECT count(*) FROM (SELECT n, x, y FROM s WHERE x = t.a UNION ALL
                                SELECT n, x, y FROM s WHERE n < 3) AS q WHERE n % 4 = t.b",
+        "SELECT max(n) FROM (SELECT n, x, y FROM s ORDER BY n LIMIT 9 OFFSET 1) AS s
+         WHERE x > (SELECT min(w) FROM u WHERE v = t.b)
+               OR y NOT IN (SELECT v FROM u WHERE v = s.x AND v + s.x > t.a)",
         "SELECT sum(q) FROM (SELECT s.x, o.x AS q FROM s JOIN s AS o ON o.n = s.y AND o.n > t.b
                              UNION ALL SELECT o.x, s.x FROM s JOIN s AS o ON o.n = s.y) AS r
          WHERE q + t.b > x",
@@ -251,6 +254,9 @@ fn random_values_are_drawn_for_each_row() {
     f.run("CREATE TABLE one AS SELECT 1 AS k FROM range(1000)");
     let drawn = "SELECT count(DISTINCT r) FROM one, LATERAL (SELECT random() AS r WHERE one.k > 0)";
     assert_eq!(f.value(drawn), "1000");
+    let second = "SELECT count(DISTINCT r) FROM (SELECT (SELECT max(x) FROM s WHERE x < o.k) AS m,
+                  (SELECT random() + o.k * 0) AS r FROM range(1000) AS o(k))";
+    assert_eq!(f.value(second), "1000");
     let same = "SELECT count(*) FROM (SELECT random() AS k FROM range(1000)) o,
                 LATERAL (SELECT o.k AS r FROM range(2) WHERE o.k < 2) q WHERE o.k = q.r";
     assert_eq!(f.value(same), "2000");

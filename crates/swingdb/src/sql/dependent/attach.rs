@@ -190,10 +190,9 @@ impl Rows {
     fn number(&mut self) -> Result<Column> {
         let name = Column::from_name(relation("row").to_string());
         let number = Expr::from(WindowFunction::new(row_number_udwf(), Vec::new()));
-        self.no_results_yet()?;
         let numbered =
             Window::try_new(vec![number.alias(name.name())], Arc::new(self.base.clone()))?;
-        *self = Self::new(LogicalPlan::Window(numbered));
+        self.read(LogicalPlan::Window(numbered))?;
         Ok(name)
     }
 
@@ -202,19 +201,30 @@ impl Rows {
         if materialize::materialized(&self.base).is_some() {
             return Ok(());
         }
-        self.no_results_yet()?;
         match materialize::shared(self.base.clone()) {
-            Some(shared) => *self = Self::new(shared),
-            None => return not_impl_err!("a subquery beside the rows of a recursive query"),
+            Some(shared) => self.read(shared),
+            None => not_impl_err!("a subquery beside the rows of a recursive query"),
         }
-        Ok(())
     }
 
-    fn no_results_yet(&self) -> Result<()> {
-        match self.base == self.plan {
-            true => Ok(()),
-            false => not_impl_err!("several subqueries beside rows that may be others each time"),
+    /// Takes other rows that have the columns of those before, below what was joined to these.
+    fn read(&mut self, rows: LogicalPlan) -> Result<()> {
+        fn replace(
+            plan: &LogicalPlan,
+            old: &LogicalPlan,
+            rows: &LogicalPlan,
+        ) -> Result<LogicalPlan> {
+            match plan {
+                LogicalPlan::Join(join) if plan != old => {
+                    let left = Arc::new(replace(&join.left, old, rows)?);
+                    LogicalPlan::Join(Join { left, ..join.clone() }).recompute_schema()
+                }
+                _ => Ok(rows.clone()),
+            }
         }
+        self.plan = replace(&self.plan, &self.base, &rows)?;
+        self.base = rows;
+        Ok(())
     }
 
     /// Joins an expression over a subquery's columns, and gives its column: NULL for rows for which
