@@ -40,6 +40,8 @@ mod macros;
 mod meaning;
 #[path = "sql/memory.rs"]
 mod memory;
+#[path = "sql/order.rs"]
+mod order;
 #[path = "sql/overflow.rs"]
 mod overflow;
 #[path = "sql/parameters.rs"]

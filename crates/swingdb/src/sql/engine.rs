@@ -26,7 +26,7 @@ use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
-    ConditionsDown, CrossJoins, Dependencies, FirstRows, FromStatistics, GroupingSets, HandDown,
+    ConditionsDown, CrossJoins, Dependencies, FromStatistics, GroupingSets, HandDown, InOrder,
     JoinOrder, Membership, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
@@ -140,7 +140,6 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         match HandDown::instead_of(rule.name()) {
             Some(ours) if ours.is_last() => {
                 rules.push(Arc::new(WholeOrder) as _);
-                rules.push(Arc::new(FirstRows) as _);
                 rules.push(Arc::new(ours) as _);
             }
             Some(ours) => rules.push(Arc::new(ours) as _),
@@ -150,6 +149,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             None => rules.push(rule),
         }
     }
+    rules.push(Arc::new(InOrder));
     rules.push(Arc::new(ShareRows));
     rules
 }

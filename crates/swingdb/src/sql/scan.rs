@@ -3,7 +3,8 @@
 //! The rows are cut into morsels (a part of a segment). The partitions of a scan take morsels from
 //! one counter, so a partition whose morsels are cheap, or whose consumer is fast, takes more of
 //! them. The counter only grows: every partition sees the rows in table order, which makes a
-//! declared order hold in each.
+//! declared order hold in each. Where the order of all rows matters, each morsel is a partition
+//! instead ([`SwingSource::in_order`]).
 //!
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
 //! can matter at all (see [`pruning`](crate::sql::pruning)). Batches are views of the segment's
@@ -67,6 +68,8 @@ pub(crate) struct SwingSource {
     /// Conditions on `table_schema` that become known while the query runs.
     filters: Arc<[Arc<dyn PhysicalExpr>]>,
     orderings: Vec<LexOrdering>,
+    /// What each partition reads, if that is settled before the scan runs.
+    parts: Option<Arc<[Morsel]>>,
     /// Segments ruled out at planning.
     pruned: usize,
     /// Rows dealt with so far, for progress reports.
@@ -98,6 +101,7 @@ impl SwingSource {
             share: 1.0,
             filters: Arc::new([]),
             orderings,
+            parts: None,
             pruned: 0,
             done: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -128,9 +132,16 @@ impl SwingSource {
         self
     }
 
-    /// Whether it stops after some rows.
-    pub(crate) fn is_limited(&self) -> bool {
-        self.limit.is_some()
+    /// The same scan with a partition for each morsel: their rows, one partition after the other,
+    /// are in the order of the table.
+    pub(crate) fn in_order(&self) -> Self {
+        let mut source = self.clone();
+        source.parts = Some(self.cut_into_morsels().into());
+        source
+    }
+
+    fn partitions(&self) -> usize {
+        self.parts.as_ref().map_or(self.partitions, |parts| parts.len())
     }
 
     fn rows(&self) -> usize {
@@ -219,7 +230,10 @@ impl DataSource for SwingSource {
         _config: &ConfigOptions,
     ) -> Option<Arc<dyn std::any::Any + Send + Sync>> {
         Some(Arc::new(Shared {
-            morsels: self.cut_into_morsels(),
+            morsels: match &self.parts {
+                Some(parts) => Arc::clone(parts),
+                None => self.cut_into_morsels().into(),
+            },
             next: AtomicUsize::new(0),
             emitted: AtomicUsize::new(0),
         }))
@@ -260,7 +274,7 @@ impl DataSource for SwingSource {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        Partitioning::UnknownPartitioning(self.partitions)
+        Partitioning::UnknownPartitioning(self.partitions())
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
@@ -290,7 +304,7 @@ impl DataSource for SwingSource {
             // Which rows a partition gets is decided while it runs.
             let rows = all.num_rows.get_value().copied().unwrap_or(0);
             all = all.to_inexact();
-            all.num_rows = Precision::Inexact(rows / self.partitions);
+            all.num_rows = Precision::Inexact(rows / self.partitions());
         }
         if !self.filters.is_empty() {
             all = all.to_inexact();

@@ -24,7 +24,7 @@ use crate::store::{RowId, Segment};
 
 /// What the partitions of one run share.
 pub(super) struct Shared {
-    pub(super) morsels: Vec<Morsel>,
+    pub(super) morsels: Arc<[Morsel]>,
     pub(super) next: AtomicUsize,
     pub(super) emitted: AtomicUsize,
 }
@@ -37,6 +37,8 @@ pub(super) struct ScanStream {
     filter: RowFilter,
     /// Gathers what is left of filtered batches.
     gathered: BatchCoalescer,
+    /// The one morsel to take, where each partition has its own.
+    own: Option<usize>,
     /// What is left of the morsel in hand.
     morsel: Morsel,
     /// Rows this partition has emitted.
@@ -59,6 +61,7 @@ impl ScanStream {
             pruner: DynamicPruner::new(&source.filters, Arc::clone(&source.table_schema)),
             filter: RowFilter::new(&source.conditions, &source.filters, &source.table_schema)?,
             gathered: gathered.with_biggest_coalesce_batch_size(Some(target / 2)),
+            own: source.parts.is_some().then_some(partition),
             morsel: Morsel { place: 0, rows: 0..0 },
             emitted: 0,
             ended: false,
@@ -75,7 +78,10 @@ impl ScanStream {
     /// Takes the next morsel that may matter; `false` when there is none.
     fn take_morsel(&mut self) -> bool {
         loop {
-            let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            let number = match &mut self.own {
+                Some(own) => std::mem::replace(own, usize::MAX),
+                None => self.shared.next.fetch_add(1, Ordering::Relaxed),
+            };
             let Some(morsel) = self.shared.morsels.get(number) else { return false };
             self.source.done.fetch_add(morsel.rows.len() as u64, Ordering::Relaxed);
             let (_, segment) = &self.source.segments[morsel.place];
@@ -90,9 +96,8 @@ impl ScanStream {
 
     fn limit_reached(&self) -> bool {
         let Some(limit) = self.source.limit else { return false };
-        // Where an order is declared, somebody may merge the partitions and need the first rows of
-        // each.
-        let emitted = match self.source.orderings.is_empty() {
+        // Where there is an order, somebody may need the first rows of each partition.
+        let emitted = match self.source.orderings.is_empty() && self.own.is_none() {
             true => self.shared.emitted.load(Ordering::Relaxed),
             false => self.emitted,
         };
