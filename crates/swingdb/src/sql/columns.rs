@@ -2,8 +2,10 @@
 //!
 //! `SELECT max(COLUMNS(*)) FROM t` is `SELECT max(a) AS a, max(b) AS b FROM t`, as in DuckDB. What
 //! is between the brackets chooses columns of the FROM clause: `*`, also with EXCLUDE, `t.*`, a
-//! regular expression that is found in their names, or a list of names. In WHERE the condition
-//! must hold for each of them. Which columns there are is asked of the planner, by `SELECT *` from
+//! regular expression that is found in their names, a list of names, or a condition on the name.
+//! `* LIKE 'k%'` has become `COLUMNS(*, lambda name: name LIKE 'k%')` already. In WHERE the
+//! condition must hold for each of them. REPLACE and RENAME behind a plain `*` are
+//! [written out](stars) here too, where the engine does not know them. Which columns there are is asked of the planner, by `SELECT *` from
 //! the same FROM clause, so that subqueries, joins, functions and files are known too.
 
 use std::collections::BTreeSet;
@@ -12,29 +14,42 @@ use std::ops::ControlFlow;
 use arrow::array::StringArray;
 use arrow::compute::regexp_is_match_scalar;
 use arrow::datatypes::DataType;
-use datafusion::common::{Column, TableReference};
+use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    Statement, TableFactor, TableWithJoins, Value, Visit, Visitor, VisitorMut,
-    WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
+    LambdaFunction, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, Visit, Visitor,
+    VisitorMut, WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
 };
 
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
-use crate::sql::visit::{rewrite_own_exprs, walk_mut};
+use crate::sql::stars::{self, Shown};
+use crate::sql::visit::{replace_names, rewrite_own_exprs, walk_mut};
 use crate::sql::write::ast;
 
 /// What is said of other arguments.
-const USAGE: &str =
-    "COLUMNS takes *, a regular expression or a list of names: COLUMNS('^a'), COLUMNS(['a', 'b'])";
+const USAGE: &str = "COLUMNS takes *, a regular expression, a list of names or a condition: \
+     COLUMNS('^a'), COLUMNS(['a', 'b']), COLUMNS(lambda name: name LIKE 'a%')";
 
-/// Puts columns for every COLUMNS of a statement.
+/// Puts columns for every COLUMNS of a statement, and for every `*` that changes some.
 pub(crate) fn expand(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
-    let mut found = false;
-    ast::rewrite_exprs(statement, |expr| found |= argument(expr).is_some());
-    if !found {
+    struct Search;
+    impl VisitorMut for Search {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            found(is_columns(expr))
+        }
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            let options = |item| star(item).is_some_and(|(_, options)| stars::changes(options));
+            found(select.projection.iter().any(options))
+        }
+    }
+    fn found(is: bool) -> ControlFlow<()> {
+        if is { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+    if walk_mut(statement, &mut Search).is_continue() {
         return Ok(());
     }
     each_select(statement, &mut |around, select| Expander { planner, around }.expand(select))
@@ -54,6 +69,20 @@ pub(crate) fn each_select(
 /// Whether an expression is a COLUMNS.
 pub(crate) fn is_columns(expr: &Expr) -> bool {
     argument(expr).is_some()
+}
+
+/// A `*` of a SELECT list, with what is behind it.
+fn star(item: &SelectItem) -> Option<(SelectItem, &WildcardAdditionalOptions)> {
+    match item {
+        SelectItem::Wildcard(options) => {
+            Some((SelectItem::Wildcard(stars::choice(options)), options))
+        }
+        SelectItem::QualifiedWildcard(of, options) => {
+            let choice = stars::choice(options);
+            Some((SelectItem::QualifiedWildcard(of.clone(), choice), options))
+        }
+        _ => None,
+    }
 }
 
 /// The argument of a COLUMNS.
@@ -125,7 +154,10 @@ impl Expander<'_> {
                         })),
                     }
                 }
-                other => projection.push(other),
+                other => match self.written_out(&other, &from)? {
+                    None => projection.push(other),
+                    Some(all) => projection.extend(all.into_iter().map(Shown::into_item)),
+                },
             }
         }
         select.projection = projection;
@@ -136,6 +168,21 @@ impl Expander<'_> {
             select.selection = all.reduce(|a, b| ast::binary(a, BinaryOperator::And, b));
         }
         Ok(())
+    }
+
+    /// The columns of a `*` that changes some in a way that the engine does not know.
+    fn written_out(
+        &self,
+        item: &SelectItem,
+        from: &[TableWithJoins],
+    ) -> Result<Option<Vec<Shown>>> {
+        let Some((choice, options)) = star(item).filter(|(_, options)| stars::changes(options))
+        else {
+            return Ok(None);
+        };
+        let chosen = self.columns(choice, from)?;
+        let shown = stars::shown(options, &chosen)?;
+        Ok((!stars::is_engines(options, &chosen)).then_some(shown))
     }
 
     /// The expression for each column that its COLUMNS chooses, and that column's name; `None` when
@@ -153,36 +200,49 @@ impl Expander<'_> {
             _ => return Err(Error::plan("different COLUMNS in one expression")),
         };
         let columns = self.chosen(arguments, from)?.into_iter().map(|column| {
-            let (mut each, chosen) = (expr.clone(), reference(&column));
+            let (mut each, chosen) = (expr.clone(), ast::nested(column.value));
             rewrite_own_exprs(&mut each, &mut |part| {
                 if argument(part).is_some() {
                     *part = chosen.clone();
                 }
             });
-            (column.name, each)
+            (column.name.value, each)
         });
         Ok(Some(columns.collect()))
     }
 
-    fn chosen(
-        &self,
-        arguments: &FunctionArguments,
-        from: &[TableWithJoins],
-    ) -> Result<Vec<Column>> {
+    fn chosen(&self, arguments: &FunctionArguments, from: &[TableWithJoins]) -> Result<Vec<Shown>> {
         let FunctionArguments::List(list) = arguments else { return Err(Error::plan(USAGE)) };
-        let [FunctionArg::Unnamed(argument)] = list.args.as_slice() else {
-            return Err(Error::plan(USAGE));
-        };
+        match list.args.as_slice() {
+            [FunctionArg::Unnamed(argument)] => self.of_argument(argument, from),
+            [
+                FunctionArg::Unnamed(argument),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(condition))),
+            ] => self.for_which(condition, self.of_argument(argument, from)?),
+            _ => Err(Error::plan(USAGE)),
+        }
+    }
+
+    fn of_argument(
+        &self,
+        argument: &FunctionArgExpr,
+        from: &[TableWithJoins],
+    ) -> Result<Vec<Shown>> {
         let everything = || SelectItem::Wildcard(WildcardAdditionalOptions::default());
+        let plain = |columns: Vec<Column>| columns.iter().map(Shown::of).collect::<Vec<_>>();
         match argument {
-            FunctionArgExpr::Wildcard => self.columns(everything(), from),
+            FunctionArgExpr::Wildcard => self.columns(everything(), from).map(plain),
             FunctionArgExpr::WildcardWithOptions(options) => {
-                self.columns(SelectItem::Wildcard(options.clone()), from)
+                let choice = SelectItem::Wildcard(stars::choice(options));
+                stars::shown(options, &self.columns(choice, from)?)
             }
             FunctionArgExpr::QualifiedWildcard(name) => {
                 let name = SelectItemQualifiedWildcardKind::ObjectName(name.clone());
                 let options = WildcardAdditionalOptions::default();
-                self.columns(SelectItem::QualifiedWildcard(name, options), from)
+                self.columns(SelectItem::QualifiedWildcard(name, options), from).map(plain)
+            }
+            FunctionArgExpr::Expr(Expr::Lambda(condition)) => {
+                self.for_which(condition, plain(self.columns(everything(), from)?))
             }
             FunctionArgExpr::Expr(Expr::Array(array)) => {
                 let all = self.columns(everything(), from)?;
@@ -192,13 +252,39 @@ impl Expander<'_> {
                     let names = all.iter().map(|column| &column.name);
                     found.cloned().ok_or_else(|| Error::not_found(ObjectKind::Column, name, names))
                 };
-                array.elem.iter().map(find).collect()
+                array.elem.iter().map(find).collect::<Result<_>>().map(plain)
             }
             FunctionArgExpr::Expr(expr) => {
                 let Some(pattern) = text(expr) else { return Err(Error::plan(USAGE)) };
-                matching(self.columns(everything(), from)?, pattern)
+                matching(self.columns(everything(), from)?, pattern).map(plain)
             }
         }
+    }
+
+    /// The columns for whose names a condition holds.
+    fn for_which(&self, condition: &LambdaFunction, all: Vec<Shown>) -> Result<Vec<Shown>> {
+        let [parameter] = &*condition.params else { return Err(Error::plan(USAGE)) };
+        let asked = all.iter().enumerate().map(|(place, column)| {
+            let mut asked = condition.body.as_ref().clone();
+            let name = Value::SingleQuotedString(column.name.value.clone());
+            let name = Expr::Value(name.with_empty_span());
+            replace_names(&mut asked, &mut |plain| {
+                let is = plain.value.eq_ignore_ascii_case(&parameter.name.value);
+                is.then(|| name.clone())
+            });
+            ast::item(asked, place.to_string())
+        });
+        let query = ast::select(asked.collect(), Vec::new(), None)?;
+        let answers = self.planner.constants(ast::statement(query, None))?;
+        let names = all.iter().map(|c| c.name.value.as_str()).collect::<Vec<_>>().join(", ");
+        let chosen = all.into_iter().zip(answers);
+        let chosen = chosen.filter(|(_, answer)| *answer == ScalarValue::Boolean(Some(true)));
+        let chosen: Vec<Shown> = chosen.map(|(column, _)| column).collect();
+        if chosen.is_empty() {
+            let condition = &condition.body;
+            return Err(Error::plan(format!("{condition} holds for none of the columns {names}")));
+        }
+        Ok(chosen)
     }
 
     fn columns(&self, item: SelectItem, from: &[TableWithJoins]) -> Result<Vec<Column>> {

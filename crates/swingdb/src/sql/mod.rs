@@ -42,6 +42,7 @@ pub(crate) mod session;
 pub(crate) mod settings;
 pub(crate) mod show;
 pub(crate) mod show_create;
+mod stars;
 pub(crate) mod statement;
 pub(crate) mod statistics;
 pub(crate) mod stream;

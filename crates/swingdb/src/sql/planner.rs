@@ -12,7 +12,7 @@ use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, SchemaProvider, TableFunctionArgs, TableProvider,
 };
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, TableReference, plan_datafusion_err};
+use datafusion::common::{DFSchema, ScalarValue, TableReference, plan_datafusion_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result as DfResult};
@@ -193,6 +193,33 @@ impl<'a> Planner<'a> {
     /// The table, view, file or registered data a name stands for, as something to scan.
     pub(crate) fn provider(&self, name: &TableReference) -> Result<Arc<dyn TableProvider>> {
         match self.view.find(name)? {
+    /// The values of a SELECT without FROM, all constant.
+    pub(crate) fn constants(&self, mut statement: ast::Statement) -> Result<Vec<ScalarValue>> {
+        self.prepare(&mut statement)?;
+        let LogicalPlan::Projection(list) = self.plan(statement, &Params::default())? else {
+            return Err(Error::internal("the constants are no SELECT list"));
+        };
+        let value = |expr: &Expr| match self.computed(expr.clone().unalias())? {
+            Expr::Literal(value, _) => Ok(value),
+            other => Err(Error::plan(format!("{other} is no constant"))),
+        };
+        list.expr.iter().map(value).collect()
+    }
+
+    /// The expression with what is constant in it computed.
+    fn computed(&self, expr: Expr) -> DfResult<Expr> {
+        let context = SimplifyContext::builder()
+            .with_config_options(Arc::clone(self.state.config_options()))
+            .with_query_execution_start_time(
+                self.state.execution_props().query_execution_start_time,
+            )
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        let schema = DFSchema::empty();
+        let expr = checked_expr(simplifier.coerce(expr, &schema)?, &schema)?;
+        simplifier.simplify(functions::bounded_expr(expr)?)
+    }
+
             Some(Found::Table { table, row_id, .. }) => {
                 Ok(Arc::new(SwingTable::new(table, row_id)))
             }
@@ -279,19 +306,7 @@ impl ContextProvider for Planner<'_> {
         let function = self.state.table_functions().get(&folded).cloned();
         let function =
             function.ok_or_else(|| plan_datafusion_err!("there is no table function {name}"))?;
-        let context = SimplifyContext::builder()
-            .with_config_options(Arc::clone(self.state.config_options()))
-            .with_query_execution_start_time(
-                self.state.execution_props().query_execution_start_time,
-            )
-            .build();
-        let simplifier = ExprSimplifier::new(context);
-        let schema = DFSchema::empty();
-        let args = args.into_iter().map(|arg| {
-            let arg = checked_expr(simplifier.coerce(arg, &schema)?, &schema)?;
-            simplifier.simplify(functions::bounded_expr(arg)?)
-        });
-        let args = args.collect::<DfResult<Vec<_>>>()?;
+        let args = args.into_iter().map(|arg| self.computed(arg)).collect::<DfResult<Vec<_>>>()?;
         let args = TableFunctionArgs::new(&args, self.state);
         Ok(provider_as_source(function.create_table_provider_with_args(args)?))
     }

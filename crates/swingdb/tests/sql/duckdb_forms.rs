@@ -73,6 +73,79 @@ fn columns_by_pattern_and_list() {
 }
 
 #[test]
+fn columns_whose_names_fit() {
+    let f = fixture();
+    f.run("CREATE TABLE w (id INT, km INT, \"Kmh\" INT, \"K_x\" INT)");
+    f.run("INSERT INTO w VALUES (1, 2, 3, 4)");
+    for (sql, columns, row) in [
+        ("SELECT * LIKE 'k%' FROM w", "km", "2"),
+        ("SELECT * ILIKE 'k%' FROM w", "km Kmh K_x", "2|3|4"),
+        ("SELECT * NOT LIKE 'k%' FROM w", "id Kmh K_x", "1|3|4"),
+        ("SELECT * NOT ILIKE 'k%', id FROM w", "id id_1", "1|1"),
+        ("SELECT * SIMILAR TO 'k.*' FROM w", "km", "2"),
+        ("SELECT * GLOB 'K*' FROM w", "Kmh K_x", "3|4"),
+        ("SELECT * ILIKE 'k$_%' ESCAPE '$' FROM w", "K_x", "4"),
+        ("SELECT * EXCLUDE (km) ILIKE 'k%' FROM w", "Kmh K_x", "3|4"),
+        ("SELECT a.* LIKE 'i%', b.* LIKE 'k%' FROM w a, w b", "id km", "1|2"),
+        ("SELECT * LIKE 'id' FROM w JOIN w AS v USING (id)", "id", "1"),
+        ("FROM w SELECT * LIKE 'k%' AS z", "z", "2"),
+        ("SELECT COLUMNS(lambda c: c ILIKE 'k%') + 1 FROM w", "km Kmh K_x", "3|4|5"),
+        ("SELECT max(COLUMNS(* ILIKE 'k%')) FROM w", "km Kmh K_x", "2|3|4"),
+        ("SELECT id FROM w WHERE COLUMNS(lambda c: length(c) = 3) > 2", "id", "1"),
+    ] {
+        assert_eq!(names(&f, sql), columns, "{sql}");
+        assert_eq!(f.rows(sql), [row], "{sql}");
+    }
+    f.run("CREATE VIEW fits AS SELECT * ILIKE 'k%' FROM w");
+    assert_eq!(names(&f, "FROM fits"), "km Kmh K_x");
+    for (sql, expected) in [
+        ("SELECT * LIKE 'zzz' FROM w", "none of the columns id, km, Kmh, K_x"),
+        ("SELECT COLUMNS(lambda c: random() > 0.5) FROM w", "no constant"),
+        ("SELECT COLUMNS(*, 'k') FROM w", "COLUMNS takes"),
+    ] {
+        let error = f.error(sql).to_string();
+        assert!(error.contains(expected), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn columns_are_replaced_and_renamed() {
+    let f = fixture();
+    f.run("CREATE TABLE w (id INT, km INT, \"Kmh\" INT)");
+    f.run("INSERT INTO w VALUES (1, 2, 3)");
+    for (sql, columns, row) in [
+        ("SELECT * REPLACE (km + 1 AS km) FROM w", "id km Kmh", "1|3|3"),
+        ("SELECT * REPLACE (km + 1 AS KM) FROM w", "id KM Kmh", "1|3|3"),
+        ("SELECT * REPLACE (km + 1 AS \"KMH\", 7 AS ID) FROM w", "ID km KMH", "7|2|3"),
+        ("SELECT w.* REPLACE (7 AS \"Id\") FROM w, w v", "Id km Kmh", "7|2|3"),
+        ("SELECT * RENAME (KM AS kilo) FROM w", "id kilo Kmh", "1|2|3"),
+        ("SELECT * EXCLUDE km REPLACE (9 AS ID) RENAME (kmh AS v) FROM w", "ID v", "9|3"),
+        ("SELECT COLUMNS(* REPLACE (km + 1 AS km)) FROM w", "id km Kmh", "1|3|3"),
+        ("SELECT COLUMNS(* REPLACE (km + 1 AS KM)) * 2 FROM w", "id KM Kmh", "2|6|6"),
+        ("SELECT COLUMNS(* EXCLUDE (kmh) RENAME (km AS k)) FROM w", "id k", "1|2"),
+        (
+            "SELECT * REPLACE (7 AS \"ID\") FROM w FULL JOIN w v USING (id)",
+            "ID km Kmh km Kmh",
+            "7|2|3|2|3",
+        ),
+    ] {
+        assert_eq!(names(&f, sql), columns, "{sql}");
+        assert_eq!(f.rows(sql), [row], "{sql}");
+    }
+    for (sql, expected) in [
+        ("SELECT * REPLACE (1 AS nope) FROM w", "\"nope\""),
+        ("SELECT w.* REPLACE (1 AS nope) FROM w", "\"nope\""),
+        ("SELECT COLUMNS(* RENAME (nope AS k)) FROM w", "\"nope\""),
+        ("SELECT * REPLACE (1 AS km, 2 AS km) FROM w", "twice"),
+        ("SELECT * EXCLUDE (km) REPLACE (1 AS km) FROM w", "\"km\""),
+        ("SELECT * REPLACE (7 AS \"ID\") FROM w, w v", "several relations"),
+    ] {
+        let error = f.error(sql).to_string();
+        assert!(error.contains(expected), "{sql}: {error}");
+    }
+}
+
+#[test]
 fn members_of_json() {
     let f = tables();
     let text = r#"'{"a": {"b":   2, "c":[1,2,{"z":null}]}, "s": "te\"xt"}'"#;

@@ -11,6 +11,7 @@
 //! | `FROM t WHERE a USING SAMPLE 5` | [`using_sample`]: `FROM t TABLESAMPLE (5) WHERE a` |
 //! | `PIVOT t ON s USING sum(x)` | [`pivot`]: `sum(x) FILTER (WHERE s = 'a') AS a` for each value |
 //! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
+//! | `SELECT * LIKE 'k%'` | [`star_patterns`]: `COLUMNS(*, lambda name: name LIKE 'k%')` |
 //! | `SELECT st.*` of a STRUCT | [`struct_star`]: `SELECT st.a AS a, st.b AS b` |
 //! | `array(SELECT i FROM u)` | [`array_query`]: a subquery of `array_agg(i)` |
 //! | `[x * 2 FOR x IN l IF x > 1]` | [`comprehension`]: `list_transform(list_filter(...), ...)` |
@@ -53,6 +54,7 @@ mod pivot_tokens;
 mod quantified;
 mod sample;
 mod series;
+mod star_patterns;
 mod starts;
 mod struct_star;
 mod turned;
@@ -90,6 +92,7 @@ const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
     comprehension::rewrite(&mut pass);
+    star_patterns::rewrite(&mut pass);
     using_sample::rewrite(&mut pass);
     pivot_tokens::rewrite(&mut pass);
     from_first::rewrite(&mut pass);
