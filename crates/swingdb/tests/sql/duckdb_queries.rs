@@ -164,6 +164,14 @@ fn pivot_asks_for_values() {
         ("PIVOT p ON s USING sum(x) AS t GROUP BY g", "g a_t b_t", "1|21|10 2|5|- 3|-|- -|2|-"),
         ("PIVOT p ON s GROUP BY g", "g a b", "1|2|1 2|1|0 3|0|0 -|1|0"),
         ("PIVOT p ON g USING sum(x)", "s 1 2 3", "a|21|5|- b|10|-|- -|-|7|1"),
+        ("PIVOT p USING sum(x)", "sum(x)", "46"),
+        (
+            "PIVOT p USING sum(x), min(x) AS least GROUP BY s",
+            "s sum(x) least",
+            "a|28|1 b|10|10 -|8|1",
+        ),
+        ("PIVOT (FROM p WHERE false) USING count(*)", "count(*)", "0"),
+        ("PIVOT p GROUP BY s", "s", "a b -"),
         ("PIVOT p ON g, s USING sum(x)", "1_a 1_b 2_a 2_b 3_a 3_b", "21|10|5|-|-|-"),
         (
             "PIVOT p ON s USING sum(x), max(x) m GROUP BY g",

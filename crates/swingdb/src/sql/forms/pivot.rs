@@ -4,7 +4,7 @@
 //! `SELECT g, sum(x) FILTER (WHERE s::VARCHAR = 'a') AS a, ... FROM t GROUP BY g`. Values are
 //! compared and sorted as text, NULL is none of them, and of several columns there is each
 //! combination of their values. Without GROUP BY the groups are all columns that the PIVOT does
-//! not mention.
+//! not mention; without ON, all rows are one.
 
 use std::collections::BTreeSet;
 
@@ -55,6 +55,7 @@ pub(super) fn turned(turner: &Turner<'_>, factor: &TableFactor) -> Result<TableF
     let source: Vec<String> = source.into_iter().map(|(column, _)| column.name).collect();
     let mentioned = mentioned(&pivot, &source)?;
     let groups: Vec<String> = match pivot.groups.is_empty() {
+        true if pivot.on.is_empty() => Vec::new(),
         true => source.iter().filter(|name| !mentioned.contains(*name)).cloned().collect(),
         false => {
             let found = pivot.groups.iter().map(|name| find(&source, name));
