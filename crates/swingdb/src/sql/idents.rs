@@ -442,9 +442,9 @@ fn has_many_columns(expr: &Expr) -> bool {
     }
 }
 
-/// Numbers the parameters of a statement: `?` in order of appearance, `$name` by name, as `$1`,
-/// `$2` ... `next` is the number of the next `?`, above all numbers so far; `names` collects the
-/// names in the order of their numbers.
+/// Numbers the parameters of a statement that have names: `$name` as `$1`, `$2` ... `next` gets
+/// above all numbers that are written, or that stand for `?`; `names` collects the names in the
+/// order of their numbers.
 pub(crate) fn number_parameters<T: VisitMut>(
     tree: &mut T,
     next: &mut usize,
@@ -462,10 +462,7 @@ pub(crate) fn number_parameters<T: VisitMut>(
         ) -> ControlFlow<()> {
             use datafusion::sql::sqlparser::ast::Value;
             if let Value::Placeholder(text) = &mut value.value {
-                if text == "?" {
-                    *text = format!("${}", *self.next);
-                    *self.next += 1;
-                } else if let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok()) {
+                if let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok()) {
                     *self.next = (*self.next).max(usize::saturating_add(number, 1));
                 } else if let Some(name) = text.strip_prefix(['$', ':', '@']) {
                     let known = self.names.iter().position(|n| n == name);

@@ -1,13 +1,15 @@
 //! Parameters of a statement: `?`, `$1` and `$name`, all numbered before anything else looks at
 //! them.
 //!
-//! The dispatcher rewrites every placeholder of a text to `$1`, `$2`, ... in order of appearance
-//! (equal names get equal numbers), so that what follows may reorder expressions. [`Params`] holds
-//! the values in that order.
+//! Every `?` of a text becomes `$1`, `$2`, ... in order of appearance before it is parsed, since the
+//! parts of a syntax tree stand in another order than those of the text: [`number_tokens`]. The
+//! dispatcher does the same to names (equal names get equal numbers), so that what follows may
+//! reorder expressions. [`Params`] holds the values in that order.
 
 use std::collections::BTreeMap;
 
 use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Error, Result};
 use crate::value::Value;
@@ -73,9 +75,59 @@ impl Params {
     }
 }
 
+/// Numbers the `?` of a text, each above all numbers before it. Those of a PREPARE are numbered for
+/// themselves: they get their values from EXECUTE.
+pub(crate) fn number_tokens(tokens: &mut [TokenWithSpan]) {
+    let (mut next, mut outside) = (1_usize, None);
+    let mut is_first = true;
+    for TokenWithSpan { token, .. } in tokens {
+        match token {
+            Token::Whitespace(_) => continue,
+            Token::SemiColon => next = outside.take().unwrap_or(next),
+            Token::Word(word) if is_first && word.value.eq_ignore_ascii_case("prepare") => {
+                outside = Some(std::mem::replace(&mut next, 1));
+            }
+            Token::Placeholder(text) => match text.strip_prefix('$').map(str::parse) {
+                Some(Ok(number)) => next = next.max(usize::saturating_add(number, 1)),
+                _ if text == "?" => {
+                    *text = format!("${next}");
+                    next += 1;
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        is_first = *token == Token::SemiColon;
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
     use super::*;
+    use crate::sql::dialect::DIALECT;
+
+    fn numbered(sql: &str) -> String {
+        let mut tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location().unwrap();
+        number_tokens(&mut tokens);
+        tokens.iter().map(|token| token.token.to_string()).collect()
+    }
+
+    #[test]
+    fn question_marks_in_order_of_appearance() {
+        for (given, expected) in [
+            ("FROM t OFFSET ? LIMIT ?", "FROM t OFFSET $1 LIMIT $2"),
+            ("SELECT '?', \"?\", ?; SELECT ?", "SELECT '?', \"?\", $1; SELECT $2"),
+            ("SELECT $3, ?, $1, ?, $name", "SELECT $3, $4, $1, $5, $name"),
+            (
+                "SELECT ?; PREPARE p AS SELECT ?, ?; EXECUTE p(?, ?)",
+                "SELECT $1; PREPARE p AS SELECT $1, $2; EXECUTE p($2, $3)",
+            ),
+        ] {
+            assert_eq!(numbered(given), expected);
+        }
+    }
 
     #[test]
     fn as_many_values_as_parameters() {

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::RECURSION_LIMIT;
 use crate::sql::macros::{CreateMacro, DropMacro};
-use crate::sql::params::Params;
+use crate::sql::params::{Params, number_tokens};
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
@@ -136,11 +136,12 @@ pub(crate) fn parse_expression(sql: &str) -> Result<Expr> {
 
 fn parser(sql: &str) -> Result<DFParser<'static>> {
     let tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location();
-    let tokens = tokens.map_err(|error| Error::Parse {
+    let mut tokens = tokens.map_err(|error| Error::Parse {
         message: error.message,
         line: Some(error.location.line),
         column: Some(error.location.column),
     })?;
+    number_tokens(&mut tokens);
     let tokens = forms::rewrite_tokens(write::tokens::rewrite(tokens));
     let builder = DFParserBuilder::new(tokens).with_dialect(&DIALECT);
     Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)

@@ -51,6 +51,24 @@ fn in_limit_case_and_subqueries() {
 }
 
 #[test]
+fn in_the_order_of_the_text() {
+    let f = fixture();
+    for (sql, values, expected) in [
+        ("FROM range(10) OFFSET ? LIMIT ?", &[2, 3][..], "2 3 4"),
+        ("FROM range(10) LIMIT ? OFFSET ?", &[2, 3], "3 4"),
+        ("FROM (SELECT ? AS c) SELECT ?, c WHERE c > ?", &[10, 5, 7], "5|10"),
+        ("SELECT [x + ? FOR x IN [?, 3] IF x > ?]", &[1, 2, 2], "[4]"),
+        ("SELECT DISTINCT ON (r % ?) r, ? FROM range(5) t(r) ORDER BY r", &[2, 7], "0|7 1|7"),
+        ("SELECT ?; SELECT ?, ?", &[1, 2, 3], "2|3"),
+        ("PREPARE p AS FROM range(9) OFFSET ? LIMIT ?; EXECUTE p(?, ?)", &[6, 2], "6 7"),
+    ] {
+        let values: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
+        let result = f.con.execute(sql, &values).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        assert_eq!(rows(result).unwrap().join(" "), expected, "{sql}");
+    }
+}
+
+#[test]
 fn a_question_mark_in_a_string_is_none() {
     let f = fixture();
     let result = f.con.execute("SELECT '?', \"?\" FROM (SELECT ? AS \"?\")", &[1.into()]).unwrap();
