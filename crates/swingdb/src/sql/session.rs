@@ -132,7 +132,8 @@ impl Session {
         })
     }
 
-    /// A copy of the query engine's state for one statement: its clock is set to now.
+    /// A copy of the query engine's state for one statement: its clock is set to when the
+    /// transaction began, or now.
     pub(crate) fn engine(&self) -> Result<SessionState> {
         if let Some(outer) = self.temporary.outer() {
             return outer.engine();
@@ -149,6 +150,9 @@ impl Session {
             }
         };
         engine.mark_start_execution();
+        if let Some(begun) = self.txn.lock().begun() {
+            engine.execution_props_mut().query_execution_start_time = Some(begun);
+        }
         Ok(engine)
     }
 

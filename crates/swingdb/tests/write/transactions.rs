@@ -24,6 +24,32 @@ fn changes_are_seen_inside_and_nowhere_else() {
 }
 
 #[test]
+fn a_transaction_has_one_time() {
+    let db = Db::with("CREATE TABLE t (id INT, at TIMESTAMPTZ DEFAULT now())");
+    db.run("CREATE TEMP TABLE u (at TIMESTAMPTZ DEFAULT current_timestamp)");
+    db.run("INSERT INTO t (id) VALUES (0); BEGIN");
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(2));
+    for id in 1..4 {
+        db.run(&format!("INSERT INTO t (id) VALUES ({id}); INSERT INTO u SELECT now()"));
+        pause();
+        db.run("INSERT INTO u VALUES (DEFAULT)");
+    }
+    db.run("CREATE VIEW v AS SELECT get_current_timestamp() AS at; SAVEPOINT s; ROLLBACK TO s");
+    db.check(
+        "SELECT count(DISTINCT at) FROM \
+              (SELECT at FROM t WHERE id > 0 UNION ALL FROM u UNION ALL FROM v)",
+        &["1"],
+    );
+    db.check("SELECT count(*) FROM t WHERE at = now()", &["3"]);
+    db.run("COMMIT");
+    pause();
+    db.check("SELECT count(*) FROM t, v WHERE t.at = v.at OR t.at >= now()", &["0"]);
+    db.check("SELECT max(at) FILTER (id = 0) < max(at) FILTER (id > 0) FROM t", &["true"]);
+    db.run("BEGIN; INSERT INTO t (id) VALUES (9); COMMIT");
+    db.check("SELECT arg_max(id, at) FROM t", &["9"]);
+}
+
+#[test]
 fn rollback_undoes_everything() {
     let db = Db::with("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1)");
     db.run("BEGIN; INSERT INTO t VALUES (2); DELETE FROM t WHERE a = 1; DROP TABLE t;");

@@ -12,6 +12,7 @@
 //!   stays open and usable afterwards, as in SQLite (and unlike PostgreSQL, which demands a
 //!   ROLLBACK).
 //! * A statement reads the state before it: what it writes is seen by the next statement.
+//! * `now()` and the like are the time of BEGIN in all of them, as in DuckDB and PostgreSQL.
 //! * COMMIT that fails has changed nothing, and ends the transaction.
 //!
 //! Concurrency: the state is behind the session's mutex. While a statement writes, the
@@ -19,6 +20,7 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, SubsecRound, Utc};
 use parking_lot::Mutex;
 
 use super::check::SqlChecker;
@@ -34,6 +36,8 @@ pub(crate) struct TxnState {
     phase: Phase,
     /// Named savepoints, oldest first; `None` inside: made before the first change.
     savepoints: Vec<(String, Option<Savepoint>)>,
+    /// When the last transaction was opened.
+    begun: Option<DateTime<Utc>>,
 }
 
 #[derive(Default)]
@@ -66,6 +70,11 @@ impl TxnState {
         !matches!(self.phase, Phase::Idle | Phase::Lent { open: false, .. })
     }
 
+    /// When `BEGIN` opened the transaction that is not finished yet.
+    pub(crate) fn begun(&self) -> Option<DateTime<Utc>> {
+        self.begun.filter(|_| self.is_open())
+    }
+
     /// BEGIN.
     pub(crate) fn begin(&mut self, store: &Store, immediate: bool) -> Result<()> {
         if self.is_open() {
@@ -79,6 +88,8 @@ impl TxnState {
         } else {
             Phase::Reading(store.latest())
         };
+        // As exact as a column that keeps it.
+        self.begun = Some(Utc::now().trunc_subsecs(6));
         Ok(())
     }
 
