@@ -20,6 +20,7 @@ mod picked;
 mod quantile_groups;
 mod quantiles;
 mod replaced;
+mod seconds;
 mod size;
 mod template;
 mod templates;
@@ -42,6 +43,7 @@ use datafusion::sql::sqlparser::ast::{
 
 pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
 pub(crate) use in_order::order_windows;
+pub(crate) use seconds::interval_seconds;
 pub(crate) use to_json::marked_as;
 
 use crate::error::Result;

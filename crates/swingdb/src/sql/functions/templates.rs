@@ -52,8 +52,9 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["minute"], 1, "date_part('minute', $1)"),
     (&["second"], 1, "date_part('second', $1)"),
     (&["epoch"], 1, "date_part('epoch', $1)"),
-    (&["epoch_ms"], 1, "CAST(floor(date_part('epoch', $1) * 1000.0) AS BIGINT)"),
-    (&["epoch_us"], 1, "CAST(floor(date_part('epoch', $1) * 1000000.0) AS BIGINT)"),
+    // The quotes ask for years of twelve months of 30 days in intervals, as DuckDB counts here.
+    (&["epoch_ms"], 1, "CAST(floor(date_part('\"epoch\"', $1) * 1000.0) AS BIGINT)"),
+    (&["epoch_us"], 1, "CAST(floor(date_part('\"epoch\"', $1) * 1000000.0) AS BIGINT)"),
     (&["epoch_ns"], 1, "CAST(arrow_cast($1, 'Timestamp(Nanosecond, None)') AS BIGINT)"),
     (&["julian"], 1, "date_part('epoch', $1) / 86400.0 + 2440588.0"),
     (&["days_in_month"], 1, DAYS_IN_MONTH),
