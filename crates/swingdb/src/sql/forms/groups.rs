@@ -4,7 +4,7 @@
 //! `GROUPING SETS (ROLLUP (a, b), CUBE (c))` has the sets `(a, b), (a), (), (c), ()`; a ROLLUP or
 //! CUBE takes keys in brackets as one; what stands beside it is a part of every set. A key that is
 //! in a set twice is in it once. The parser knows no GROUPING SETS inside of others: these are
-//! written as a function first.
+//! written as a function first, and an empty set in them as an empty ROLLUP.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select,
@@ -27,20 +27,36 @@ type Set = Vec<Expr>;
 
 /// Makes GROUPING SETS in GROUPING SETS a function.
 pub(super) fn rewrite_tokens(pass: &mut Pass) {
+    let name = |name: &str| {
+        let (value, keyword) = (name.to_string(), Keyword::NoKeyword);
+        Token::Word(Word { value, quote_style: None, keyword })
+    };
+    let (mut outer_end, mut inner_end) = (0_usize, 0_usize);
     let mut word = 0;
-    let mut outer_end = 0;
     while word + 2 < pass.len() {
         let is_sets = pass.is_word(word, "GROUPING") && pass.is_word(word + 1, "SETS");
         if is_sets && word < outer_end {
-            let name =
-                Word { value: INNER.to_string(), quote_style: None, keyword: Keyword::NoKeyword };
-            pass.replace(word, 2, vec![Token::Word(name)]);
+            pass.replace(word, 2, vec![name(INNER)]);
             outer_end -= 1;
+            let end = pass.closing(word + 1).unwrap_or_default();
+            inner_end = end.max(inner_end.saturating_sub(1));
         } else if is_sets && pass.token(word + 2) == Some(&Token::LParen) {
             outer_end = pass.closing(word + 2).unwrap_or_default();
+        } else if word < inner_end && is_empty_set(pass, word) {
+            pass.replace(word, 1, vec![name("rollup"), Token::LParen]);
+            (outer_end, inner_end) = (outer_end + 1, inner_end + 1);
+            word += 1;
         }
         word += 1;
     }
+}
+
+/// `()` where an element of a list stands.
+fn is_empty_set(pass: &Pass, open: usize) -> bool {
+    let before = open.checked_sub(1).and_then(|word| pass.token(word));
+    pass.token(open) == Some(&Token::LParen)
+        && pass.token(open + 1) == Some(&Token::RParen)
+        && matches!(before, Some(Token::Comma | Token::LParen))
 }
 
 /// Writes out the sets of a SELECT, unless the engine knows them as they are.
@@ -205,6 +221,11 @@ mod tests {
             (
                 "GROUPING SETS (a, GROUPING SETS ((b), (a, b)), ())",
                 "GROUPING SETS ((a), (b), (a, b), ())",
+            ),
+            ("GROUPING SETS (a, GROUPING SETS ((b), ()))", "GROUPING SETS ((a), (b), ())"),
+            (
+                "GROUPING SETS (GROUPING SETS ((), GROUPING SETS (b, ()), ROLLUP (a)), ())",
+                "GROUPING SETS ((), (b), (), (a), (), ())",
             ),
             ("c, ROLLUP ((a, b))", "GROUPING SETS ((c, a, b), (c))"),
             ("ROLLUP (2)", "GROUPING SETS ((b), ())"),
