@@ -166,12 +166,15 @@ impl<'a> Planner<'a> {
     ) -> Result<LogicalPlan> {
         // Queries that are made of what has been prepared join other tables than it did.
         rewrites::tell_tables_apart(&mut statement);
-        let mut marked = statement.clone();
+        // Only a statement with groups is planned again, and so kept.
+        let again = dependencies::has_groups(&mut statement).then(|| statement.clone());
         let mut plan = self.plan_once(statement, params)?;
         if dependencies::are_mistaken(&plan)? {
-            dependencies::mark_group_by(&mut marked, &|name| self.is_aggregate(name));
-            let marked = self.plan_once(marked, params).map_err(dependencies::unmarked)?;
-            plan = dependencies::corrected(marked)?;
+            if let Some(mut marked) = again {
+                dependencies::mark_group_by(&mut marked, &|name| self.is_aggregate(name));
+                plan = self.plan_once(marked, params).map_err(dependencies::unmarked)?;
+            }
+            plan = dependencies::corrected(plan)?;
         }
         if params.values().is_empty() {
             return Ok(plan);
@@ -190,9 +193,6 @@ impl<'a> Planner<'a> {
         Ok(rewrites::rewrite(materialize::of_names(plan)?)?)
     }
 
-    /// The table, view, file or registered data a name stands for, as something to scan.
-    pub(crate) fn provider(&self, name: &TableReference) -> Result<Arc<dyn TableProvider>> {
-        match self.view.find(name)? {
     /// The values of a SELECT without FROM, all constant.
     pub(crate) fn constants(&self, mut statement: ast::Statement) -> Result<Vec<ScalarValue>> {
         self.prepare(&mut statement)?;
@@ -220,6 +220,9 @@ impl<'a> Planner<'a> {
         simplifier.simplify(functions::bounded_expr(expr)?)
     }
 
+    /// The table, view, file or registered data a name stands for, as something to scan.
+    pub(crate) fn provider(&self, name: &TableReference) -> Result<Arc<dyn TableProvider>> {
+        match self.view.find(name)? {
             Some(Found::Table { table, row_id, .. }) => {
                 Ok(Arc::new(SwingTable::new(table, row_id)))
             }

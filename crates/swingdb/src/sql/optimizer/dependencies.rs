@@ -99,6 +99,23 @@ pub(crate) fn unmarked(error: Error) -> Error {
     }
 }
 
+/// Whether there is a GROUP BY in a statement.
+pub(crate) fn has_groups(statement: &mut Statement) -> bool {
+    struct Groups;
+
+    impl VisitorMut for Groups {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            match &select.group_by {
+                GroupByExpr::Expressions(keys, _) if keys.is_empty() => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            }
+        }
+    }
+    walk_mut(statement, &mut Groups).is_break()
+}
+
 /// Marks where each GROUP BY of a statement ends, for [`corrected`]. `is_aggregate` knows the names
 /// of aggregate functions.
 pub(crate) fn mark_group_by(statement: &mut Statement, is_aggregate: &dyn Fn(&str) -> bool) {
