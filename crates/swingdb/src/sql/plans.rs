@@ -47,11 +47,11 @@ pub(crate) fn any_part(node: &LogicalPlan, mut is: impl FnMut(&Expr) -> bool) ->
 }
 
 /// Whether this is an aggregate of all rows, and nothing above it that could leave it out.
-pub(crate) fn is_one_row(plan: &LogicalPlan) -> bool {
+pub(crate) fn is_exactly_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::Projection(list) => is_one_row(&list.input),
-        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
+        LogicalPlan::Projection(list) => is_exactly_one_row(&list.input),
+        LogicalPlan::SubqueryAlias(alias) => is_exactly_one_row(&alias.input),
         _ => false,
     }
 }

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, Join, JoinType, LogicalPlan, Projection, Subquery, Window, lit, when,
 };
 
-use super::engine::is_one_row;
+use super::engine::is_at_most_one_row;
 use super::only_element::only_element;
 use super::outer::references;
 use crate::sql::materialize::{self, PartId};
@@ -103,7 +103,7 @@ impl Rows {
         let evaluated = self.evaluate(&subquery.subquery)?;
         let [value] = <[Column; 1]>::try_from(subquery.subquery.schema().columns())
             .or_else(|_| not_impl_err!("a subquery of several columns used as a value"))?;
-        if is_one_row(&subquery.subquery) {
+        if is_at_most_one_row(&subquery.subquery) {
             return self.join_left(evaluated, vec![(Expr::Column(value), "value")], Vec::new());
         }
         let list = array_agg(Expr::Column(value)).alias("\u{1}values");

@@ -69,7 +69,9 @@ impl Place<'_> {
             return Ok((!self.is_left(&first)?).then_some(first));
         }
         let (subquery, aggregate) = match expr {
-            Expr::ScalarSubquery(subquery) if is_one_row(&subquery.subquery) => return Ok(None),
+            Expr::ScalarSubquery(subquery) if is_at_most_one_row(&subquery.subquery) => {
+                return Ok(None);
+            }
             Expr::ScalarSubquery(subquery) => {
                 match subquery.subquery.schema().columns().as_slice() {
                     [value] => (subquery, array_agg(Expr::Column(value.clone()))),
@@ -136,7 +138,7 @@ fn holds_back(node: &LogicalPlan) -> bool {
 }
 
 /// Whether a subquery gives one row at most.
-pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
+pub(super) fn is_at_most_one_row(plan: &LogicalPlan) -> bool {
     plan.max_rows().is_some_and(|rows| rows <= 1)
 }
 

@@ -384,7 +384,7 @@ impl Domain {
             }
             on.extend(left.keys().zip(right.keys()));
         }
-        let (both, full) = ((left.keys.clone(), right.keys.clone()), node.join_type);
+        let (both, join_type) = ((left.keys.clone(), right.keys.clone()), node.join_type);
         let joined = LogicalPlan::Join(Join::try_new(
             Arc::new(left.plan),
             Arc::new(right.plan),
@@ -396,7 +396,7 @@ impl Domain {
             node.null_aware,
         )?);
         let whole = LogicalPlan::Join(node.clone());
-        match full {
+        match join_type {
             JoinType::Full => self.keys_of_either(joined, both)?.only(&whole),
             _ => Dependent { plan: joined, keys }.only(&whole),
         }

@@ -24,7 +24,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::sql::plans::is_one_row;
+use crate::sql::plans::is_exactly_one_row;
 
 /// See the [module documentation](self). To run before subqueries become joins.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ fn settle_exists(part: Expr) -> Result<Transformed<Expr>> {
         Expr::Exists(exists) if exists.subquery.outer_ref_columns.is_empty() => {
             Ok(Transformed::no(Expr::Exists(exists)))
         }
-        Expr::Exists(exists) if is_one_row(&exists.subquery.subquery) => {
+        Expr::Exists(exists) if is_exactly_one_row(&exists.subquery.subquery) => {
             Ok(Transformed::yes(lit(!exists.negated)))
         }
         Expr::Exists(exists) if skips(&exists.subquery.subquery) => {
@@ -93,7 +93,7 @@ fn rewrite_memberships(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let mut rewritten = Vec::with_capacity(parts.len());
     for part in parts {
         rewritten.push(match misunderstood(part) {
-            Some((membership, negated)) if is_one_row(&membership.subquery.subquery) => {
+            Some((membership, negated)) if is_exactly_one_row(&membership.subquery.subquery) => {
                 let one = Expr::ScalarSubquery(membership.subquery.clone());
                 let asked = membership.expr.as_ref().clone();
                 if negated { asked.not_eq(one) } else { asked.eq(one) }

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Subquery, Volatility,
 };
 
-use crate::sql::plans::is_one_row;
+use crate::sql::plans::is_exactly_one_row;
 
 const NAME: &str = "or_null";
 
@@ -26,7 +26,7 @@ pub(super) fn is_concerned(expr: &Expr) -> bool {
             let fields = subquery.subquery.schema().fields();
             subquery.outer_ref_columns.is_empty()
                 && fields.first().is_some_and(|field| !field.is_nullable())
-                && !is_one_row(&subquery.subquery)
+                && !is_exactly_one_row(&subquery.subquery)
         }
         _ => false,
     }
