@@ -5,8 +5,9 @@
 //! regular expression that is found in their names, a list of names, or a condition on the name.
 //! `* LIKE 'k%'` has become `COLUMNS(*, lambda name: name LIKE 'k%')` already. In WHERE the
 //! condition must hold for each of them. REPLACE and RENAME behind a plain `*` are
-//! [written out](stars) here too, where the engine does not know them. Which columns there are is asked of the planner, by `SELECT *` from
-//! the same FROM clause, so that subqueries, joins, functions and files are known too.
+//! [written out](stars) here too, where the engine does not know them. Which columns there are is
+//! asked of the planner, by `SELECT *` from the same FROM clause, so that subqueries, joins,
+//! functions and files are known too.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

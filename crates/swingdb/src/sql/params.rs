@@ -1,8 +1,8 @@
 //! Parameters of a statement: `?`, `$1` and `$name`, all numbered before anything else looks at
 //! them.
 //!
-//! Every `?` of a text becomes `$1`, `$2`, ... in order of appearance before it is parsed, since the
-//! parts of a syntax tree stand in another order than those of the text: [`number_tokens`]. The
+//! Every `?` of a text becomes `$1`, `$2`, ... in order of appearance before it is parsed, since
+//! the parts of a syntax tree stand in another order than those of the text: [`number_tokens`]. The
 //! dispatcher does the same to names (equal names get equal numbers), so that what follows may
 //! reorder expressions. [`Params`] holds the values in that order.
 
