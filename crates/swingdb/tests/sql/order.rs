@@ -1,6 +1,6 @@
 //! Rows without ORDER BY come in the order of their insertion.
 
-use super::common::{Fixture, fixture, planned, seeded};
+use super::common::{Fixture, analyzed, fixture, planned, seeded};
 
 const ROWS: i64 = 700_000;
 
@@ -51,7 +51,9 @@ fn rows_come_in_the_order_of_insertion() {
     ] {
         assert!(numbers(&f, sql) == *wanted, "seed {seed}: {sql}");
     }
-    assert!(planned(&f, "SELECT k + 0 FROM t").contains("InOrderExec"));
+    for plan in [planned(&f, "SELECT k + 0 FROM t"), analyzed(&f, "SELECT k + 0 FROM t")] {
+        assert!(plan.contains("InOrderExec"), "{plan}");
+    }
 }
 
 /// Tables and files made of a query have its order, and files are read in theirs.

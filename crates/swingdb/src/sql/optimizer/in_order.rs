@@ -19,6 +19,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
@@ -45,7 +46,15 @@ const MAX_PARTS: usize = 4096;
 pub(crate) struct InOrder;
 
 impl PhysicalOptimizerRule for InOrder {
-    fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        if plan.is::<AnalyzeExec>() {
+            let measured = plan.children().into_iter().cloned();
+            let measured = measured.map(|measured| self.optimize(measured, config));
+            return replace_children_if_necessary(
+                Arc::clone(&plan),
+                measured.collect::<Result<_>>()?,
+            );
+        }
         let plan = match ordered(&plan)? {
             Some(ordered) => one_after_the_other(ordered, None),
             None => plan,
