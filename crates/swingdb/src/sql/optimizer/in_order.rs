@@ -46,24 +46,13 @@ const MAX_PARTS: usize = 4096;
 pub(crate) struct InOrder;
 
 impl PhysicalOptimizerRule for InOrder {
-    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        if plan.is::<AnalyzeExec>() {
-            let measured = plan.children().into_iter().cloned();
-            let measured = measured.map(|measured| self.optimize(measured, config));
-            return replace_children_if_necessary(
-                Arc::clone(&plan),
-                measured.collect::<Result<_>>()?,
-            );
+    fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
+        if !plan.is::<AnalyzeExec>() {
+            return in_order(plan);
         }
-        let plan = match ordered(&plan)? {
-            Some(ordered) => one_after_the_other(ordered, None),
-            None => plan,
-        };
-        let within = plan.transform_down(|node| {
-            let ordered = if depends_on_order(&node) { ordered(&node)? } else { None };
-            Ok(ordered.map_or_else(|| Transformed::no(node), Transformed::yes))
-        });
-        within.data()
+        let measured = plan.children().into_iter().cloned().map(in_order);
+        let measured = measured.collect::<Result<_>>()?;
+        replace_children_if_necessary(plan, measured)
     }
 
     fn name(&self) -> &str {
@@ -73,6 +62,19 @@ impl PhysicalOptimizerRule for InOrder {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The plan of a query that gives its rows in order, as what depends on the order in it gets them.
+fn in_order(plan: Plan) -> Result<Plan> {
+    let plan = match ordered(&plan)? {
+        Some(ordered) => one_after_the_other(ordered, None),
+        None => plan,
+    };
+    let within = plan.transform_down(|node| {
+        let ordered = if depends_on_order(&node) { ordered(&node)? } else { None };
+        Ok(ordered.map_or_else(|| Transformed::no(node), Transformed::yes))
+    });
+    within.data()
 }
 
 /// A plan whose partitions, one after the other, are the rows in order; `None` where they have
