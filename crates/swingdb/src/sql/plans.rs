@@ -1,10 +1,13 @@
-//! What rewrites of plans share: the expressions of a node, and how many rows it gives.
+//! What rewrites of plans share: the expressions of a node, conditions above it, and how many rows
+//! it gives.
+
+use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::utils::{conjunction, merge_schema};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
 
 /// Rewrites every part of a node's expressions, the inner ones first, if any part `is_concerned`.
 /// `rewrite` also gets what the node reads. Columns keep their names.
@@ -44,6 +47,14 @@ pub(crate) fn any_part(node: &LogicalPlan, mut is: impl FnMut(&Expr) -> bool) ->
         })
     });
     found && looked.is_ok()
+}
+
+/// The rows of a plan that fulfil all of some conditions.
+pub(crate) fn filtered(plan: Arc<LogicalPlan>, conditions: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
+    Ok(match conjunction(conditions) {
+        Some(all) => Arc::new(LogicalPlan::Filter(Filter::try_new(all, plan)?)),
+        None => plan,
+    })
 }
 
 /// Whether this is an aggregate of all rows, and nothing above it that could leave it out.

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Extension, Filter, LogicalPlan};
+use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::node::AsofJoin;
+use crate::sql::plans::filtered;
 
 /// Runs before what pushes conditions through the engine's own joins, and so further down.
 #[derive(Debug, Default)]
@@ -42,11 +43,11 @@ impl OptimizerRule for AsofFilters {
         }
         let keys = plain_keys(join);
         let of_right = below.iter().filter_map(|part| about_right(part, &keys));
-        let right = filtered(&join.right, of_right.collect())?;
-        let left = filtered(&join.left, below)?;
+        let right = filtered(Arc::clone(&join.right), of_right.collect())?;
+        let left = filtered(Arc::clone(&join.left), below)?;
         let node = AsofJoin::try_new(left, right, join.condition.clone(), join.outer)?;
         let join = LogicalPlan::Extension(Extension { node: Arc::new(node) });
-        filtered(&Arc::new(join), above).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
+        filtered(Arc::new(join), above).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
     }
 }
 
@@ -84,11 +85,4 @@ fn about_right(part: &Expr, keys: &HashMap<&Column, &Column>) -> Option<Expr> {
             .map_or_else(|| Transformed::no(part), |c| Transformed::yes(Expr::Column(c.clone()))))
     });
     exchanged.ok().map(|exchanged| exchanged.data)
-}
-
-fn filtered(plan: &Arc<LogicalPlan>, parts: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
-    Ok(match conjunction(parts) {
-        Some(all) => Arc::new(LogicalPlan::Filter(Filter::try_new(all, Arc::clone(plan))?)),
-        None => Arc::clone(plan),
-    })
 }

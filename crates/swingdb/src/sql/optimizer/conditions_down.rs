@@ -13,11 +13,13 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{JoinType, Result};
+use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::sql::plans::filtered;
 
 /// The engine's rule that moves conditions down, but for those that must stay.
 #[derive(Debug, Default)]
@@ -38,7 +40,8 @@ impl ConditionsDown {
             condition.into_iter().partition(Expr::is_volatile);
         join.filter = conjunction(lasting);
         if join.join_type == JoinType::Inner {
-            return above(volatile, LogicalPlan::Join(join)).map(Transformed::yes);
+            let above = filtered(Arc::new(LogicalPlan::Join(join)), volatile)?;
+            return Ok(Transformed::yes(Arc::unwrap_or_clone(above)));
         }
         let restored = self.0.rewrite(LogicalPlan::Join(join), config)?;
         restored.map_data(|plan| match plan {
@@ -46,7 +49,7 @@ impl ConditionsDown {
                 join.filter = conjunction(join.filter.into_iter().chain(volatile));
                 Ok(LogicalPlan::Join(join))
             }
-            other => datafusion::common::internal_err!("a join became {}", other.display()),
+            other => internal_err!("a join became {}", other.display()),
         })
     }
 }
@@ -107,18 +110,12 @@ fn divided(filter: Filter) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(LogicalPlan::Filter(filter)));
     }
     let mut conditions = Vec::new();
-    let mut plan = LogicalPlan::Filter(filter);
-    while let LogicalPlan::Filter(filter) = plan {
-        conditions.extend(split_conjunction_owned(filter.predicate));
-        plan = Arc::unwrap_or_clone(filter.input);
+    let mut plan = Arc::new(LogicalPlan::Filter(filter));
+    while let LogicalPlan::Filter(filter) = plan.as_ref() {
+        conditions.extend(split_conjunction(&filter.predicate).into_iter().cloned());
+        plan = Arc::clone(&filter.input);
     }
     let (volatile, lasting): (Vec<_>, Vec<_>) = conditions.into_iter().partition(Expr::is_volatile);
-    above(volatile, above(lasting, plan)?).map(Transformed::yes)
-}
-
-fn above(conditions: Vec<Expr>, plan: LogicalPlan) -> Result<LogicalPlan> {
-    match conjunction(conditions) {
-        Some(all) => Ok(LogicalPlan::Filter(Filter::try_new(all, Arc::new(plan))?)),
-        None => Ok(plan),
-    }
+    let rest = filtered(plan, lasting)?;
+    filtered(rest, volatile).map(|plan| Transformed::yes(Arc::unwrap_or_clone(plan)))
 }
