@@ -40,6 +40,8 @@ mod macros;
 mod meaning;
 #[path = "sql/memory.rs"]
 mod memory;
+#[path = "sql/nested_order.rs"]
+mod nested_order;
 #[path = "sql/order.rs"]
 mod order;
 #[path = "sql/overflow.rs"]

@@ -1,10 +1,10 @@
-//! `min` and `max` of floating point numbers in groups, and of intervals.
+//! `min` and `max` of floating point numbers in groups, of intervals, of lists and structs.
 //!
 //! The engine's own forget a NaN when a number follows, and start from the largest finite number,
 //! so that a group of nothing but infinities has a wrong extreme. These compare by the total order,
 //! in which a NaN without a sign is the greatest; of others there are none here, see
-//! [`signs`](super::signs). Intervals are compared by their length. Everything else is left to the
-//! engine.
+//! [`signs`](super::signs). Intervals are compared by their length, lists and structs in their
+//! [`order`](super::order). Everything else is left to the engine.
 
 use arrow::array::{ArrowNativeTypeOp, ArrowPrimitiveType};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
 
 use super::intervals::{ExtremeLength, is_interval};
+use super::order::{ExtremeNested, MovingNested, is_ordered_otherwise};
 
 /// The function `min`.
 pub(crate) fn least_of_groups() -> AggregateUDF {
@@ -77,14 +78,19 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        match is_interval(args.return_field.data_type()) {
-            true => Ok(Box::new(ExtremeLength::new(self.greatest))),
-            false => self.engine.accumulator(args),
+        match args.return_field.data_type() {
+            given if is_interval(given) => Ok(Box::new(ExtremeLength::new(self.greatest))),
+            given if is_ordered_otherwise(given) => {
+                Ok(Box::new(ExtremeNested::new(self.greatest, given)?))
+            }
+            _ => self.engine.accumulator(args),
         }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        !is_interval(args.return_field.data_type())
+        let given = args.return_field.data_type();
+        !is_interval(given)
+            && !is_ordered_otherwise(given)
             && self.engine.groups_accumulator_supported(args)
     }
 
@@ -105,7 +111,12 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        self.engine.create_sliding_accumulator(args)
+        match args.return_field.data_type() {
+            given if is_ordered_otherwise(given) => {
+                Ok(Box::new(MovingNested::new(self.greatest, given)?))
+            }
+            _ => self.engine.create_sliding_accumulator(args),
+        }
     }
 
     fn is_descending(&self) -> Option<bool> {
@@ -121,7 +132,7 @@ impl<F: AggregateUDFImpl + Eq + std::hash::Hash> AggregateUDFImpl for Extreme<F>
     }
 
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        match is_interval(args.return_type) {
+        match is_interval(args.return_type) || is_ordered_otherwise(args.return_type) {
             true => None,
             false => self.engine.value_from_stats(args),
         }

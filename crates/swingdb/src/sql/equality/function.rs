@@ -3,8 +3,10 @@
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, BinaryArray};
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::row::{RowConverter, SortField};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -36,7 +38,19 @@ pub(super) fn is_same_bits(expr: &Expr) -> bool {
 }
 
 pub(super) fn call(function: &Arc<ScalarUDF>, expr: Expr) -> Expr {
-    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), vec![expr]))
+    call_of(function, vec![expr])
+}
+
+pub(super) fn call_of(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args))
+}
+
+/// Values as bytes of Arrow's row format, NULL for NULL.
+pub(super) fn row_bytes(array: &ArrayRef, options: SortOptions) -> Result<ArrayRef> {
+    let field = SortField::new_with_options(array.data_type().clone(), options);
+    let rows = RowConverter::new(vec![field])?.convert_columns(std::slice::from_ref(array))?;
+    let (offsets, bytes, _) = rows.try_into_binary()?.into_parts();
+    Ok(Arc::new(BinaryArray::try_new(offsets, bytes, array.nulls().cloned())?))
 }
 
 /// A function that gives NULL for NULL; `returns` is the type of what `apply` gives for a type.

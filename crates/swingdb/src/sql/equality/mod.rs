@@ -13,17 +13,20 @@
 //!
 //! What a group or DISTINCT shows is `0.0`.
 //!
-//! Intervals are compared by their length in the same places, see [`intervals`].
+//! Intervals are compared by their length in the same places, see [`intervals`], and lists, structs
+//! and maps in an [`order`] in which a NULL inside is the greatest.
 
 mod extremes;
 mod function;
 mod groups;
 mod intervals;
 mod nested;
+mod order;
 mod rule;
 mod signs;
 
 pub(crate) use extremes::{greatest_of_groups, least_of_groups};
 pub(crate) use groups::each_key;
 pub(crate) use intervals::lengths as interval_lengths;
+pub(crate) use order::{bytes as nested_order, is_ordered_otherwise};
 pub(crate) use rule::Equality;

@@ -5,13 +5,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, BinaryArray};
+use arrow::array::ArrayRef;
+use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
 
-use super::function::{call, of_key};
+use super::function::{call, of_key, row_bytes};
 
 /// Puts the function around both sides of a join by lists or structs; whether it did.
 pub(super) fn settle(
@@ -24,20 +25,17 @@ pub(super) fn settle(
         return false;
     }
     for side in [one, other] {
-        *side = row_bytes(std::mem::take(side));
+        *side = key_bytes(std::mem::take(side));
     }
     true
 }
 
-fn row_bytes(expr: Expr) -> Expr {
+fn key_bytes(expr: Expr) -> Expr {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> =
         LazyLock::new(|| of_key("row_bytes", |_| DataType::Binary, bytes));
     call(&FUNCTION, expr)
 }
 
 fn bytes(array: &ArrayRef) -> Result<ArrayRef> {
-    let converter = RowConverter::new(vec![SortField::new(array.data_type().clone())])?;
-    let rows = converter.convert_columns(std::slice::from_ref(array))?;
-    let (offsets, bytes, _) = rows.try_into_binary()?.into_parts();
-    Ok(Arc::new(BinaryArray::try_new(offsets, bytes, array.nulls().cloned())?))
+    row_bytes(array, SortOptions::default())
 }

@@ -19,6 +19,7 @@ use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, Optimizer
 
 use super::function::{is_same_bits, same_bits};
 use super::intervals::{interval_length, is_interval};
+use super::order::{self, is_ordered_otherwise, order_bytes};
 use super::signs::{Reads, is_extreme};
 use super::{groups, nested};
 use crate::sql::plans::rewrite_parts;
@@ -107,12 +108,48 @@ fn settle_expression(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Expr::WindowFunction(call) => window(*call, schema),
         Expr::Case(case) => compared_case(case, schema),
         Expr::ScalarFunction(call) if call.name() == NULLIF => nullif(call, schema),
+        Expr::ScalarFunction(call) if is_choice(&call) => choice(call, schema),
+        Expr::Between(between) => nested_between(between, schema),
         other => Transformed::no(other),
     })
 }
 
+/// `x BETWEEN a AND b` of lists and the like.
+fn nested_between(between: Between, schema: &DFSchema) -> Transformed<Expr> {
+    let sides = [&between.expr, &between.low, &between.high];
+    if sides.iter().any(|side| side.contains_outer() || !is_nested(side, schema)) {
+        return Transformed::no(Expr::Between(between));
+    }
+    let Between { expr, negated, low, high } = between;
+    let [expr, low, high] = [expr, low, high].map(|side| Box::new(order_bytes(*side)));
+    Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+}
+
+fn is_choice(call: &ScalarFunction) -> bool {
+    matches!(call.name(), "greatest" | "least")
+}
+
+/// `greatest(x, y)` of lists and the like.
+fn choice(call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
+    match call.args.iter().all(|arg| is_nested(arg, schema)) {
+        true => Transformed::yes(order::chosen(call.name() == "greatest", call.args)),
+        false => Transformed::no(Expr::ScalarFunction(call)),
+    }
+}
+
 fn comparison(compared: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     let BinaryExpr { left, op, right } = compared;
+    if is_order(op) && is_nested(&left, schema) && is_nested(&right, schema) {
+        let outer = left.contains_outer() || right.contains_outer();
+        let [left, right] = [left, right].map(|side| match outer {
+            true => side,
+            false => Box::new(order_bytes(*side)),
+        });
+        return Transformed::new_transformed(
+            Expr::BinaryExpr(BinaryExpr { left, op, right }),
+            !outer,
+        );
+    }
     // The engine makes joins of subqueries that compare columns; the comparison is settled then.
     let stays = |side: &Expr| is_plain_number(side) || side.contains_outer();
     if !is_key(&left, schema) || stays(&left) || stays(&right) {
@@ -209,7 +246,7 @@ fn is_ordering(expr: &Expr) -> bool {
         Expr::Between(_) => true,
         Expr::AggregateFunction(call) => is_extreme(call.func.name()),
         Expr::WindowFunction(call) => is_extreme(call.fun.name()),
-        Expr::ScalarFunction(call) => matches!(call.name(), "greatest" | "least"),
+        Expr::ScalarFunction(call) => is_choice(call),
         _ => false,
     }
 }
@@ -237,7 +274,7 @@ fn settle_order(expr: Expr, schema: &DFSchema, reads: &Reads) -> Transformed<Exp
             let changed = without_signs(&mut call.params.args, &signed);
             Transformed::new_transformed(Expr::WindowFunction(call), changed)
         }
-        Expr::ScalarFunction(mut call) if matches!(call.name(), "greatest" | "least") => {
+        Expr::ScalarFunction(mut call) if is_choice(&call) => {
             let changed = without_signs(&mut call.args, &signed);
             Transformed::new_transformed(Expr::ScalarFunction(call), changed)
         }
@@ -327,7 +364,8 @@ fn settle_node(plan: LogicalPlan, first: bool) -> Result<Transformed<LogicalPlan
 
 fn distinct_on(mut on: DistinctOn) -> Transformed<LogicalPlan> {
     let schema = Arc::clone(on.input.schema());
-    let mut changed = keys(&mut on.on_expr, &schema);
+    let mut changed =
+        on.on_expr.iter_mut().fold(false, |changed, expr| set_sort_key(expr, &schema) | changed);
     if let Some(sort) = &mut on.sort_expr {
         changed |= sort_keys(sort, &schema);
     }
@@ -388,7 +426,21 @@ fn distinct_keys(function: &str, all: &mut [Expr], schema: &DFSchema) -> bool {
 }
 
 fn sort_keys(all: &mut [SortExpr], schema: &DFSchema) -> bool {
-    all.iter_mut().fold(false, |changed, sort| set_key(&mut sort.expr, schema) | changed)
+    all.iter_mut().fold(false, |changed, sort| set_sort_key(&mut sort.expr, schema) | changed)
+}
+
+/// What is sorted by an expression in place of it.
+fn set_sort_key(expr: &mut Expr, schema: &DFSchema) -> bool {
+    if !is_nested(expr, schema) {
+        return set_key(expr, schema);
+    }
+    *expr = order_bytes(std::mem::take(expr));
+    true
+}
+
+/// Whether values are lists and the like, which the engine has in another order.
+fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|given| is_ordered_otherwise(&given))
 }
 
 /// Whether an expression is a number, written or computed from written ones, and no NaN.

@@ -14,7 +14,7 @@ use arrow::datatypes::{
 };
 use datafusion::common::{Result, ScalarValue, exec_err};
 
-use crate::sql::equality::interval_lengths;
+use crate::sql::equality::{interval_lengths, is_ordered_otherwise, nested_order};
 
 /// A share of all values.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +85,9 @@ fn at_places(values: &ArrayRef, places: &[usize]) -> Result<ArrayRef> {
     let array = values.as_ref();
     if let DataType::Interval(IntervalUnit::MonthDayNano) = array.data_type() {
         return sorted_at(values, &interval_lengths(values)?, places);
+    }
+    if is_ordered_otherwise(array.data_type()) {
+        return sorted_at(values, &nested_order(values)?, places);
     }
     downcast_primitive_array!(
         array => Ok(selected_at(array, places)),
