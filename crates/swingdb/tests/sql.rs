@@ -6,6 +6,8 @@
 mod aggregates;
 #[path = "sql/asof.rs"]
 mod asof;
+#[path = "sql/blobs.rs"]
+mod blobs;
 #[path = "sql/casts.rs"]
 mod casts;
 #[path = "sql/common.rs"]
@@ -42,6 +44,8 @@ mod meaning;
 mod memory;
 #[path = "sql/nested_order.rs"]
 mod nested_order;
+#[path = "sql/nested_text.rs"]
+mod nested_text;
 #[path = "sql/order.rs"]
 mod order;
 #[path = "sql/overflow.rs"]

@@ -2,7 +2,7 @@
 //!
 //! `INTERVAL '1 day' * 2`, `2 * i` and `i / 2` are the interval so many times; parts of a month are
 //! days, parts of a day hours. `s[1]` and `s[-2:]` of a text are its characters, counted from 1, or
-//! from the end.
+//! from the end. `j[0]` and `j['a']` of what is known to be JSON are its parts, counted from 0.
 
 use std::sync::{Arc, LazyLock};
 
@@ -24,6 +24,8 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, cast, lit, when,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use crate::sql::functions::{is_marked, json};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
@@ -63,6 +65,17 @@ impl ExprPlanner for Operators {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let given = access.expr.get_type(schema).ok();
+        let is_json = access.expr.to_field(schema).is_ok_and(|(_, field)| is_marked(&field));
+        let access = match access.field_access {
+            GetFieldAccess::NamedStructField { name } if is_json => {
+                let part = json::element(access.expr, Expr::Literal(name, None));
+                return Ok(PlannerResult::Planned(part));
+            }
+            GetFieldAccess::ListIndex { key } if is_json => {
+                return Ok(PlannerResult::Planned(json::element(access.expr, *key)));
+            }
+            field_access => RawFieldAccessExpr { expr: access.expr, field_access },
+        };
         if !given.as_ref().is_some_and(DataType::is_string) {
             return Ok(PlannerResult::Original(member(access, given.as_ref())));
         }

@@ -163,3 +163,130 @@ fn what_cannot_become_json_is_said() {
         assert!(error.contains(expected), "{sql}: {error}");
     }
 }
+
+#[test]
+fn casts_to_json_are_checked() {
+    let f = fixture();
+    f.run(
+        "CREATE TABLE t AS SELECT * FROM (VALUES (1, '[1, 2, 42]'), (2, '{x'), (3, NULL)) t(id, s)",
+    );
+    for (sql, expected) in [
+        ("SELECT '[1, 2]'::JSON, JSON '{}', NULL::JSON", "[1, 2]|{}|-"),
+        ("SELECT TRY_CAST('{{x' AS JSON), json_valid('{{x')", "-|false"),
+        (
+            "SELECT 1::JSON, [1, NULL]::JSON, {'a': 'x'}::JSON, true::JSON",
+            "1|[1,null]|{\"a\":\"x\"}|true",
+        ),
+        (
+            "SELECT json_object('duck', '{\"goose\": [1, \"a b\"]}'::JSON)",
+            "{\"duck\":{\"goose\":[1,\"a b\"]}}",
+        ),
+        ("SELECT ('[1, 2, 42]'::JSON)[2], ('[1, 2, 42]'::JSON)[-1], ('[1]'::JSON)[5]", "42|42|-"),
+        ("SELECT ('{\"a\": {\"b\": 7}}'::JSON)['a']['b'], ('{\"a\": 1}'::JSON).a", "7|1"),
+        ("SELECT 'text'[2]", "e"),
+        ("SELECT count(TRY_CAST(s AS JSON)), count(s) FROM t", "1|2"),
+        ("SELECT (s::JSON)[id] FROM t WHERE id = 1", "2"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+    for wrong in ["SELECT CAST('{{x' AS JSON)", "SELECT JSON ''", "SELECT count(s::JSON) FROM t"] {
+        let error = f.error(wrong);
+        assert!(matches!(error, swingdb::Error::Conversion { .. }), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn json_as_nested_values() {
+    let f = fixture();
+    f.run(
+        "CREATE TABLE t AS SELECT '{\"a\": ' || range || ', \"b\": [\"x\\ny\"]}' AS s \
+         FROM range(3)",
+    );
+    f.run("INSERT INTO t VALUES (NULL), ('[]')");
+    let of = "STRUCT(a INT, b VARCHAR[])";
+    assert_eq!(f.value(&format!("SELECT max(((s::JSON)::{of}).a) FROM t WHERE s LIKE '{{%'")), "2");
+    assert_eq!(
+        f.value(&format!("SELECT count(TRY_CAST(s::JSON AS {of})), count(*) FROM t")),
+        "3|5"
+    );
+    assert_eq!(f.value("SELECT ('[\"a\\tb\", null]'::JSON)::VARCHAR[]"), "[a\tb, -]");
+    for (json, to, expected) in [
+        ("[1.5, 2.5, -1e2, \"7\"]", "INT[]", "[2, 2, -100, 7]"),
+        ("[\"x\", 1, {\"a\": 2}, null, true]", "VARCHAR[]", "[x, 1, {\"a\":2}, -, true]"),
+        ("{\"a\": [1], \"b\": null}", "MAP(VARCHAR, INT[])", "{a: [1], b: -}"),
+        (
+            "[{\"a\": {\"b\": [1, null]}}, null]",
+            "STRUCT(a STRUCT(b INT[]))[]",
+            "[{a: {b: [1, -]}}, -]",
+        ),
+        ("[\"2020-01-01 10:00:00\"]", "TIMESTAMP[]", "[2020-01-01T10:00:00]"),
+        ("null", "INT[]", "-"),
+    ] {
+        assert_eq!(f.value(&format!("SELECT '{json}'::JSON::{to}")), expected, "{json}");
+    }
+    for (json, to, tried) in [
+        ("[\"x\", 1]", "INT[]", "[-, 1]"),
+        ("{\"a\": 1, \"c\": 2}", "STRUCT(a INT, b INT)", "{a: 1, b: -}"),
+        ("[1]", "STRUCT(a INT)", "-"),
+        ("[1]", "INT[2]", "-"),
+        ("{\"a\": 1, \"a\": 2}", "MAP(VARCHAR, INT)", "-"),
+    ] {
+        let error = f.error(&format!("SELECT '{json}'::JSON::{to}"));
+        assert!(matches!(error, swingdb::Error::Conversion { .. }), "{json}: {error}");
+        let sql = format!("SELECT TRY_CAST('{json}'::JSON AS {to})");
+        assert_eq!(f.value(&sql), tried, "{json}");
+    }
+    assert_eq!(f.value("SELECT json_extract('{\"k\": [1, 2]}', 'k')::INT[]"), "[1, 2]");
+    f.error(&format!("SELECT count((s::JSON)::{of}) FROM t"));
+}
+
+#[test]
+fn patches_parts_and_structure() {
+    let f = fixture();
+    f.run("CREATE TABLE t (j VARCHAR)");
+    f.run("INSERT INTO t VALUES ('{\"a\": 1, \"b\": {\"c\": [1, 2]}}'), (NULL)");
+    for (call, expected) in [
+        (
+            "json_merge_patch(j, '{\"a\": null, \"b\": {\"d\": \"x\"}}')",
+            "{\"b\":{\"c\":[1,2],\"d\":\"x\"}}",
+        ),
+        ("json_contains(j, '2')", "true"),
+        ("json_contains(j, '{\"c\": [2]}')", "true"),
+        ("json_contains(j, '{\"c\": [3]}')", "false"),
+        ("json_structure(j)", "{\"a\":\"UBIGINT\",\"b\":{\"c\":[\"UBIGINT\"]}}"),
+        ("json_value(j, '$.a')", "1"),
+        ("json_value(j, '$.b')", "-"),
+        ("json_value('[null]', '$[0]')", "-"),
+        ("json_structure('[{}]')", "[\"JSON\"]"),
+        ("json_merge_patch(j, '{\"b\": null}', '{\"a\": 2}')", "{\"a\":2}"),
+        ("json_merge_patch(NULL, '{\"b\": null}')", "{\"b\":null}"),
+    ] {
+        let found = f.rows(&format!("SELECT {call} FROM t WHERE j IS NOT NULL"));
+        assert_eq!(found, [expected], "{call}");
+    }
+    assert_eq!(
+        f.value("SELECT json_structure(j), json_contains(j, '1') FROM t WHERE j IS NULL"),
+        "-|-"
+    );
+    assert_eq!(f.value("SELECT json_merge_patch(j, NULL) FROM t WHERE j IS NULL"), "-");
+    assert!(matches!(f.error("SELECT json_structure('{')"), swingdb::Error::Conversion { .. }));
+}
+
+/// Functions that go into all of the JSON refuse what would not fit on the stack.
+#[test]
+fn levels_are_limited() {
+    let f = fixture();
+    for (levels, fits) in [(1_000, true), (1_001, false), (1_000_000, false)] {
+        let json = format!("repeat('[', {levels}) || repeat(']', {levels})");
+        for call in ["json_structure(j)", "json_pretty(j)", "json_contains(j, '7')"] {
+            let sql = format!("SELECT length({call}::VARCHAR) > 0 FROM (SELECT {json} AS j)");
+            match fits {
+                true => assert_eq!(f.value(&sql), "true", "{sql}"),
+                false => assert!(f.error(&sql).to_string().contains("1000 levels"), "{sql}"),
+            }
+        }
+        let patch = format!("SELECT length(json_merge_patch('{{}}', {json})) FROM range(1)");
+        assert_eq!(f.con.query(&patch).and_then(|found| found.collect()).is_ok(), fits, "{levels}");
+        assert_eq!(f.value(&format!("SELECT ({json})::JSON IS NULL")), "false", "{levels}");
+    }
+}

@@ -9,7 +9,7 @@ use arrow::array::{
     new_empty_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Field as ArrowField, Schema, TimeUnit, i256};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
@@ -260,6 +260,11 @@ impl Column {
         if self.data_type.is_nested() {
             return nested(array.as_string_view(), &self.data_type);
         }
+        let array = match self.data_type {
+            // There is no cast from views.
+            DataType::FixedSizeBinary(_) => cast(&array, &DataType::Binary)?,
+            _ => array,
+        };
         // Integers become dates and times without copying; strings become what else there is.
         let options = CastOptions { safe: false, ..CastOptions::default() };
         cast_with_options(&array, &self.data_type, &options)

@@ -34,7 +34,8 @@ use crate::error::{Error, Result};
 
 pub(crate) use self::parse::shown;
 pub(crate) use self::split::Block;
-pub(crate) use self::write::timestamp_texts;
+pub(crate) use self::values::blob as blob_of_text;
+pub(crate) use self::write::{blob_text, timestamp_texts};
 
 /// Rows of a sample when the caller does not say.
 const SAMPLE_ROWS: u64 = 20_480;

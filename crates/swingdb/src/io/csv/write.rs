@@ -146,19 +146,25 @@ impl Format {
     }
 
     fn blob(&self, bytes: &[u8], out: &mut Vec<u8>) {
-        const HEX: &[u8; 16] = b"0123456789ABCDEF";
         let mut text = Vec::with_capacity(bytes.len());
-        for byte in bytes {
-            match byte {
-                b'\\' | b'"' | b'\'' | 0..=0x1F | 0x7F..=0xFF => {
-                    let hex = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-                    text.extend_from_slice(br"\x");
-                    text.extend_from_slice(&hex);
-                }
-                _ => text.push(*byte),
-            }
-        }
+        blob_text(bytes, &mut text);
         self.text(&text, out);
+    }
+}
+
+/// Bytes as [`values::blob`](super::values::blob) reads them: `\xHH` for those that are no
+/// printable ASCII characters, quotes or backslashes.
+pub(crate) fn blob_text(bytes: &[u8], text: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in bytes {
+        match byte {
+            b'\\' | b'"' | b'\'' | 0..=0x1F | 0x7F..=0xFF => {
+                let hex = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                text.extend_from_slice(br"\x");
+                text.extend_from_slice(&hex);
+            }
+            _ => text.push(*byte),
+        }
     }
 }
 

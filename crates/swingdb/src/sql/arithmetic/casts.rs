@@ -3,14 +3,15 @@
 //! A fraction is rounded where the engine would cut it off: `CAST(3.7 AS INTEGER)` is 4, as it is
 //! when 3.7 is stored in a column of whole numbers; and so on
 //! ([`prepare`](crate::sql::write::prepare)). [`wrapped`] puts a function around what is cast, and
-//! one around the cast where it must be [`kept`]; the cast itself stays the engine's.
+//! one around the cast where it must be [`kept`]; the cast itself stays the engine's. JSON that is
+//! cast to a list, struct or map is read as JSON.
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -18,8 +19,9 @@ use datafusion::logical_expr::{
 };
 
 use super::kept;
+use crate::sql::functions::is_marked;
 use crate::sql::type_names::sql_name;
-use crate::sql::write::prepare::{prepared, prepared_type};
+use crate::sql::write::prepare::{is_nested, prepared, prepared_type, read_json};
 
 /// Whether an expression is a cast, which may need preparation.
 pub(super) fn is_cast(expr: &Expr) -> bool {
@@ -37,14 +39,19 @@ pub(super) fn wrapped(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     if from.is_numeric() && to.is_binary() {
         return plan_err!("{} cannot be cast to {}", sql_name(&from), sql_name(to));
     }
+    if from.is_string() && is_nested(to) && is_marked(inner.to_field(schema)?.1.as_ref()) {
+        return Ok(Some(prepare(inner.as_ref().clone(), to, safe, true)));
+    }
     let prepared = prepared_type(&from, to);
     let concerned = kept::is_concerned(prepared.as_ref().unwrap_or(&from), to, safe);
     let concerned = concerned && !is_sound_constant(inner, to);
     if prepared.is_none() {
         return Ok(concerned.then(|| kept::kept(expr.clone())));
     }
-    let call = ScalarFunction::new_udf(function(to, safe), vec![inner.as_ref().clone()]);
-    let expr = Box::new(Expr::ScalarFunction(call));
+    if let Some(number) = nearest_number(inner, to) {
+        return Ok(Some(number));
+    }
+    let expr = Box::new(prepare(inner.as_ref().clone(), to, safe, false));
     let field = Arc::clone(field);
     let cast = match safe {
         true => Expr::TryCast(TryCast { expr, field }),
@@ -58,9 +65,20 @@ fn is_sound_constant(expr: &Expr, to: &DataType) -> bool {
     matches!(expr, Expr::Literal(value, _) if value.cast_to(to).is_ok())
 }
 
-fn function(to: &DataType, safe: bool) -> Arc<ScalarUDF> {
+/// The floating point number of a decimal that is written: others look for such.
+fn nearest_number(expr: &Expr, to: &DataType) -> Option<Expr> {
+    let Expr::Literal(value, metadata) = expr else { return None };
+    let is_float = matches!(to, DataType::Float32 | DataType::Float64);
+    if !is_float || !value.data_type().is_decimal() {
+        return None;
+    }
+    let number = prepared(&value.to_array().ok()?, to, false).ok()?;
+    Some(Expr::Literal(ScalarValue::try_from_array(&number, 0).ok()?, metadata.clone()))
+}
+
+fn prepare(expr: Expr, to: &DataType, safe: bool, json: bool) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(Prepare { to: to.clone(), safe, signature }))
+    ScalarUDF::new_from_impl(Prepare { to: to.clone(), safe, json, signature }).call(vec![expr])
 }
 
 /// Prepares what is cast to a type.
@@ -68,18 +86,25 @@ fn function(to: &DataType, safe: bool) -> Arc<ScalarUDF> {
 struct Prepare {
     to: DataType,
     safe: bool,
+    /// What is cast are texts that are JSON.
+    json: bool,
     signature: Signature,
 }
 
 impl Prepare {
     fn apply(&self, array: &ArrayRef) -> Result<ArrayRef> {
-        Ok(prepared(array, &self.to, self.safe)?)
+        if !self.json {
+            return Ok(prepared(array, &self.to, self.safe)?);
+        }
+        let texts = cast(array, &DataType::Utf8View)?;
+        Ok(read_json(texts.as_string_view(), &self.to, self.safe)?)
     }
 }
 
 impl ScalarUDFImpl for Prepare {
     fn name(&self) -> &str {
         match &self.to {
+            _ if self.json => "from_json",
             to if to.is_integer() => "rounded",
             to if to.is_string() => "text_of",
             _ => "prepared",
@@ -92,7 +117,10 @@ impl ScalarUDFImpl for Prepare {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let [given] = types else { return plan_err!("{} takes one value", self.name()) };
-        Ok(prepared_type(given, &self.to).unwrap_or_else(|| given.clone()))
+        Ok(match self.json {
+            true => self.to.clone(),
+            false => prepared_type(given, &self.to).unwrap_or_else(|| given.clone()),
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -109,7 +137,7 @@ impl ScalarUDFImpl for Prepare {
     /// Rounding keeps the order, and so does the text of timestamps but for years beyond 9999.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         Ok(match inputs {
-            [input] if self.to.is_integer() => input.sort_properties,
+            [input] if self.to.is_numeric() => input.sort_properties,
             _ => SortProperties::Unordered,
         })
     }

@@ -23,6 +23,7 @@
 //! | `list[2:]`, `list[:2]` | `list[2:2147483647]`, `list[1:2]` |
 //! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
 //! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
+//! | `CAST(x AS JSON)`, `JSON '{}'` | `as_json(x)`, which checks text |
 //! | `2 ^ 3`, `2 ** 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
 //! | `~x + 1` | `bitwise_not(x + 1)` |
 //! | `quantile_disc(x, 0.5 ORDER BY y)`, `max` | without it; the engine means that of `y` |
@@ -67,13 +68,14 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
     GroupByExpr, Ident, Interval, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor,
+    Query, Select, SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor, TypedString,
     UnaryOperator, Value, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Error, Result};
 use crate::sql::columns::{Withs, names_of};
+use crate::sql::functions::{AS_JSON, TRY_AS_JSON};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
@@ -303,6 +305,15 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
             Some(call("starts_with", [left.as_ref().clone(), right.as_ref().clone()]))
         }
         Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewritten(expr)?,
+        Expr::Cast { kind, expr, data_type: DataType::JSON | DataType::JSONB, .. } => {
+            let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+            Some(call(if safe { TRY_AS_JSON } else { AS_JSON }, [expr.as_ref().clone()]))
+        }
+        Expr::TypedString(TypedString {
+            data_type: DataType::JSON | DataType::JSONB,
+            value,
+            ..
+        }) => Some(call(AS_JSON, [Expr::Value(value.clone())])),
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) if digits.contains(['e', 'E']) => {
                 Some(cast(text(digits), DOUBLE))

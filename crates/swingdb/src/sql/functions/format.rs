@@ -15,6 +15,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use crate::sql::write::prepare::as_text;
+
 /// Widths and numbers of digits, at most.
 const MAX_WIDTH: usize = 10_000;
 
@@ -122,10 +124,11 @@ impl Values {
         let to = match array.data_type() {
             // Forty digits do not fit; none of these types has so many.
             whole if whole.is_integer() => DataType::Decimal128(38, 0),
+            DataType::Decimal128(_, 0) => DataType::Decimal128(38, 0),
             number if number.is_floating() || matches!(number, DataType::Decimal128(..)) => {
                 DataType::Float64
             }
-            _ => DataType::Utf8View,
+            _ => return Ok(Self { array: as_text(array)? }),
         };
         Ok(Self { array: cast(array, &to)? })
     }

@@ -43,7 +43,13 @@ enum Kind {
     Pretty,
     /// Whether text is JSON.
     Valid,
+    /// The part at a path as it is written, unless it is an object, an array or null.
+    Value,
 }
+
+/// Levels of arrays and objects in one another, at most, where a function goes into all of them:
+/// each takes room on the stack.
+const MAX_DEPTH: usize = 1_000;
 
 /// Names of the functions.
 const FUNCTIONS: &[(&str, Kind)] = &[
@@ -57,13 +63,16 @@ const FUNCTIONS: &[(&str, Kind)] = &[
     ("json_keys", Kind::Keys),
     ("json_pretty", Kind::Pretty),
     ("json_valid", Kind::Valid),
+    ("json_value", Kind::Value),
 ];
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     FUNCTIONS.iter().map(|(name, kind)| {
         let signature = match kind {
-            Kind::Extract | Kind::Text | Kind::Exists => Signature::any(2, Volatility::Immutable),
+            Kind::Extract | Kind::Text | Kind::Exists | Kind::Value => {
+                Signature::any(2, Volatility::Immutable)
+            }
             Kind::Valid | Kind::Pretty => Signature::any(1, Volatility::Immutable),
             Kind::Length | Kind::Type | Kind::Keys => {
                 Signature::variadic_any(Volatility::Immutable)
@@ -75,9 +84,14 @@ pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
 
 /// The text, checked to be JSON.
 pub(super) fn whole(text: Expr) -> Expr {
+    element(text, lit("$"))
+}
+
+/// The part of JSON at a path or place.
+pub(crate) fn element(json: Expr, path: Expr) -> Expr {
     let signature = Signature::any(2, Volatility::Immutable);
     let extract = Json { name: "json_extract", kind: Kind::Extract, signature };
-    ScalarUDF::new_from_impl(extract).call(vec![text, lit("$")])
+    ScalarUDF::new_from_impl(extract).call(vec![json, path])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -108,7 +122,9 @@ impl ScalarUDFImpl for Json {
             return plan_err!("the path of {} is text or a whole number", self.name);
         }
         Ok(match self.kind {
-            Kind::Extract | Kind::Text | Kind::Type | Kind::Pretty => DataType::Utf8View,
+            Kind::Extract | Kind::Text | Kind::Type | Kind::Pretty | Kind::Value => {
+                DataType::Utf8View
+            }
             Kind::Exists | Kind::Valid => DataType::Boolean,
             Kind::Length => DataType::Int64,
             Kind::Keys => DataType::new_list(DataType::Utf8View, true),
@@ -145,9 +161,19 @@ impl Json {
         }
         Ok(match self.kind {
             Kind::Extract => texts(parts.map(|part| Ok(part?.there().map(compact))))?,
+            Kind::Value => {
+                let one = |json: &str| json != "null" && !json.starts_with(['[', '{']);
+                texts(parts.map(|part| Ok(part?.there().filter(|json| one(json)))))?
+            }
             Kind::Text => texts(parts.map(|part| Ok(part?.there().and_then(as_text))))?,
             Kind::Type => texts(parts.map(|part| Ok(part?.there().map(type_name))))?,
-            Kind::Pretty => texts(parts.map(|part| Ok(part?.there().map(in_lines))))?,
+            Kind::Pretty => {
+                let lines = |part: Part<'_>| match part.there() {
+                    Some(json) if is_deep(json) => Err(too_deep(self.name)),
+                    json => Ok(json.map(in_lines)),
+                };
+                texts(parts.map(|part| lines(part?)))?
+            }
             Kind::Valid => {
                 let valid = |text| check(text).is_ok();
                 Arc::new(json.iter().map(|text| text.map(valid)).collect::<BooleanArray>())
@@ -212,8 +238,29 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Whether arrays and objects of valid JSON are in more of one another than may be gone into.
+pub(super) fn is_deep(json: &str) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    json.bytes().any(|byte| {
+        match (in_string, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => in_string = !in_string,
+            (false, b'[' | b'{') => depth += 1,
+            (false, b']' | b'}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > MAX_DEPTH
+    })
+}
+
+pub(super) fn too_deep(function: &str) -> DataFusionError {
+    let message = format!("{function} of JSON that is nested more than {MAX_DEPTH} levels deep");
+    outside(Error::Conversion { message, column: None })
+}
+
 /// Whether text is JSON.
-pub(super) fn check(text: &str) -> serde_json::Result<IgnoredAny> {
+pub(crate) fn check(text: &str) -> serde_json::Result<IgnoredAny> {
     serde_json::from_str(text)
 }
 
@@ -340,7 +387,7 @@ fn part<'a>(json: &'a str, path: &[Step]) -> Option<&'a str> {
 }
 
 /// Whether the key, with its quotes, is this name.
-fn is_key(key: &str, name: &str) -> bool {
+pub(crate) fn is_key(key: &str, name: &str) -> bool {
     match key.contains('\\') {
         false => key.get(1..key.len() - 1) == Some(name),
         true => serde_json::from_str::<String>(key).is_ok_and(|key| key == name),
@@ -348,13 +395,13 @@ fn is_key(key: &str, name: &str) -> bool {
 }
 
 /// The elements of an array; none of anything else.
-fn elements(json: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn elements(json: &str) -> impl Iterator<Item = &str> {
     let mut pieces = pieces(json, b'[');
     std::iter::from_fn(move || pieces.next())
 }
 
 /// The keys, with their quotes, and values of an object; none of anything else.
-fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn members(json: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut pieces = pieces(json, b'{');
     std::iter::from_fn(move || Some((pieces.next()?, pieces.next()?)))
 }
@@ -396,7 +443,7 @@ fn end_of_piece(json: &[u8]) -> usize {
 }
 
 /// Without white space between tokens.
-fn compact(json: &str) -> String {
+pub(crate) fn compact(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);
     for c in json.chars() {
@@ -452,7 +499,7 @@ fn write_lines(json: &str, depth: usize, out: &mut String) {
 }
 
 /// As text: strings without quotes; nothing for null.
-fn as_text(json: &str) -> Option<String> {
+pub(crate) fn as_text(json: &str) -> Option<String> {
     match json.as_bytes().first() {
         Some(b'"') => serde_json::from_str(json).ok(),
         Some(b'n') => None,
@@ -461,7 +508,7 @@ fn as_text(json: &str) -> Option<String> {
 }
 
 /// What DuckDB calls the kind of a value.
-fn type_name(json: &str) -> &'static str {
+pub(super) fn type_name(json: &str) -> &'static str {
     match json.as_bytes().first() {
         Some(b'{') => "OBJECT",
         Some(b'[') => "ARRAY",

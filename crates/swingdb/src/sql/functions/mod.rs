@@ -5,12 +5,14 @@
 //! has under that name is never rewritten.
 
 mod age;
+mod blobs;
 mod bounded;
 mod compensated;
 mod counted;
 mod format;
 mod in_order;
-mod json;
+pub(crate) mod json;
+mod json_parts;
 mod lists;
 mod moments;
 mod numbers;
@@ -41,10 +43,11 @@ use datafusion::sql::sqlparser::ast::{
     Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
+pub(crate) use blobs::byte_length;
 pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
 pub(crate) use in_order::order_windows;
 pub(crate) use seconds::interval_seconds;
-pub(crate) use to_json::marked_as;
+pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as};
 
 use crate::error::Result;
 use crate::sql::visit::walk_mut;
@@ -56,7 +59,8 @@ use templates::{
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
 pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
     let of_values = numbers::functions().chain(format::functions());
-    let of_texts = json::functions().chain(to_json::functions()).chain(texts::functions());
+    let of_json = json::functions().chain(json_parts::functions()).chain(to_json::functions());
+    let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
     of_texts.chain(of_values).chain(age::functions()).chain(lists::functions(aggregates))
 }
 

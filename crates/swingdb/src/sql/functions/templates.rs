@@ -104,8 +104,9 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["rpad"], 2, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END)"),
     (&["rpad"], 3, "rpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END, $3)"),
     (&["editdist3"], 2, "levenshtein($1, $2)"),
-    (&["encode"], 1, "CAST($1 AS BYTEA)"),
-    (&["decode"], 1, "CAST($1 AS VARCHAR)"),
+    (&["encode"], 1, "text_bytes($1)"),
+    (&["decode"], 1, "bytes_text($1)"),
+    (&["octet_length", "strlen"], 1, "byte_length($1)"),
     (&["parse_filename"], 1, "regexp_replace($1, '^.*[/\\\\]', '')"),
     (&["json"], 1, "json_extract($1, '$')"),
     (&["json_group_array"], 1, JSON_ARRAY),
@@ -113,7 +114,6 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["prefix"], 2, "starts_with($1, $2)"),
     (&["suffix"], 2, "ends_with($1, $2)"),
     (&["string_split", "str_split", "split"], 2, SPLIT),
-    (&["strlen"], 1, "octet_length($1)"),
     (&["unicode", "ord"], 1, "ascii($1)"),
     (&["from_hex", "unhex"], 1, "decode($1, 'hex')"),
     (&["base64", "to_base64"], 1, "encode($1, 'base64pad')"),
@@ -206,6 +206,7 @@ pub(super) const OURS: &[&str] = &[
     "decode",
     "list_first",
     "list_last",
+    "octet_length",
 ];
 
 /// Names that only stand for another, whatever the call looks like.

@@ -13,12 +13,13 @@ use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use arrow::error::ArrowError;
 use arrow::json::writer::{EncoderOptions, NullableEncoder, make_encoder};
 use arrow::json::{Encoder, EncoderFactory};
-use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
 
+use crate::error::Error;
 use crate::io::timestamp_texts;
 
 /// In the metadata of a field: its texts are JSON.
@@ -29,7 +30,8 @@ pub(super) fn mark(field: Field) -> FieldRef {
     Arc::new(field.with_metadata(HashMap::from([(IS_JSON.to_string(), String::new())])))
 }
 
-fn is_marked(field: &Field) -> bool {
+/// Whether a field says that its texts are JSON.
+pub(crate) fn is_marked(field: &Field) -> bool {
     field.metadata().contains_key(IS_JSON) && field.data_type().is_string()
 }
 
@@ -87,6 +89,8 @@ enum Kind {
     Object,
     /// An array of the arguments.
     Array,
+    /// What `CAST(x AS JSON)` is: text is JSON already, or an error, or NULL where that is `safe`.
+    Cast { safe: bool },
 }
 
 /// Names of the functions.
@@ -97,14 +101,23 @@ const FUNCTIONS: &[(&str, Kind)] = &[
     ("array_to_json", Kind::List),
     ("json_object", Kind::Object),
     ("json_array", Kind::Array),
+    (AS_JSON, Kind::Cast { safe: false }),
+    (TRY_AS_JSON, Kind::Cast { safe: true }),
 ];
+
+/// What `CAST(x AS JSON)` is written as.
+pub(crate) const AS_JSON: &str = "as_json";
+/// What `TRY_CAST(x AS JSON)` is written as.
+pub(crate) const TRY_AS_JSON: &str = "try_as_json";
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     FUNCTIONS.iter().map(|(name, kind)| {
         let volatility = Volatility::Immutable;
         let signature = match kind {
-            Kind::Value | Kind::Row | Kind::List => Signature::any(1, volatility),
+            Kind::Value | Kind::Row | Kind::List | Kind::Cast { .. } => {
+                Signature::any(1, volatility)
+            }
             Kind::Object | Kind::Array => Signature::one_of(
                 vec![TypeSignature::Nullary, TypeSignature::VariadicAny],
                 volatility,
@@ -156,8 +169,28 @@ impl ScalarUDFImpl for ToJson {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = super::rows_of(&args);
         let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let found = self.rows(&columns, &args.arg_fields, rows)?;
+        let found = match (self.kind, columns.as_slice()) {
+            (Kind::Cast { safe }, [given]) if given.data_type().is_string() => {
+                checked(texts(given)?, safe)?
+            }
+            _ => self.rows(&columns, &args.arg_fields, rows)?,
+        };
         super::as_given(&args, Arc::new(found))
+    }
+}
+
+/// Texts, all of which are JSON.
+fn checked(given: StringViewArray, safe: bool) -> Result<StringViewArray> {
+    let is_json = |text: &str| super::json::check(text).is_ok();
+    let wrong = given.iter().flatten().find_map(|t| Some((t, super::json::check(t).err()?)));
+    match wrong {
+        None => Ok(given),
+        Some(_) if safe => Ok(given.iter().map(|text| text.filter(|t| is_json(t))).collect()),
+        Some((text, error)) => {
+            let message = format!("{text:?} is no JSON: {error}");
+            let error = Error::Conversion { message, column: None };
+            Err(DataFusionError::External(Box::new(error)))
+        }
     }
 }
 
@@ -294,6 +327,9 @@ impl Encoder for Json {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
         let text = self.0.value(row);
         match super::json::check(text) {
+            Ok(_) if text.contains([' ', '\t', '\n', '\r']) => {
+                out.extend_from_slice(super::json::compact(text).as_bytes());
+            }
             Ok(_) => out.extend_from_slice(text.as_bytes()),
             Err(_) => write_string(text, out),
         }

@@ -1,4 +1,4 @@
-//! `length` of a list is how many elements it has.
+//! `length` of a list is how many elements it has, and of a BLOB how many bytes.
 //!
 //! The query engine's `length` turns whatever it gets into text: `length([1, 2])` would be 6, the
 //! characters of `[1, 2]`.
@@ -9,6 +9,8 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::functions_nested::length::array_length_udf;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+
+use crate::sql::functions::byte_length;
 
 const LENGTH: &str = "character_length";
 
@@ -24,8 +26,16 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let counted = ScalarFunction::new_udf(array_length_udf(), call.args);
             Transformed::yes(cast(Expr::ScalarFunction(counted), DataType::Int64))
         }
+        Expr::ScalarFunction(call) if call.name() == LENGTH && is_blob(&call.args, schema) => {
+            Transformed::yes(byte_length(call.args))
+        }
         other => Transformed::no(other),
     }
+}
+
+fn is_blob(args: &[Expr], schema: &DFSchema) -> bool {
+    let [arg] = args else { return false };
+    arg.get_type(schema).is_ok_and(|t| t.is_binary() || matches!(t, DataType::FixedSizeBinary(_)))
 }
 
 fn is_list(args: &[Expr], schema: &DFSchema) -> bool {

@@ -29,6 +29,8 @@ pub(crate) mod dispatch;
 pub(crate) mod insert;
 pub(crate) mod merge;
 pub(crate) mod prepare;
+mod read_json;
+mod read_nested;
 pub(crate) mod remove;
 pub(crate) mod returning;
 pub(crate) mod rowset;

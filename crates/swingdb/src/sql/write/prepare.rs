@@ -6,6 +6,12 @@
 //! | fractions | whole numbers | are rounded, where the engine cuts them off |
 //! | timestamps | text | `2024-01-01 10:00:00`, which reads back |
 //! | lists, structs, maps | text | `[1, NULL]`, `{'a': 1}`, `{k=1}`; text in them quoted |
+//! | text | lists, structs, maps | are [read](super::read_nested) as they are written |
+//! | bytes | text | `a\x00`: `\xHH` for what is no printable ASCII character |
+//! | text | bytes | the same way back |
+//! | structs | structs | fields go by their names without regard to case |
+//! | structs | maps | names of fields are keys |
+//! | decimals | floating point | the nearest number |
 //! | text | times | a number alone is no time: the engine takes it for microseconds |
 //! | text | timestamps, dates | seconds may be missing: `2024-03-15 05:00` |
 //!
@@ -14,15 +20,21 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Float64Array, GenericListArray,
-    OffsetSizeTrait, StringArray, StringViewArray, StructArray,
+    Array, ArrayRef, AsArray, BinaryBuilder, FixedSizeListArray, Float32Array, Float64Array,
+    GenericListArray, MapArray, OffsetSizeTrait, StringArray, StringViewArray, StructArray,
+    UInt64Array,
 };
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Fields, Float32Type, Float64Type};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{CastOptions, cast_with_options, interleave, take};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, Fields, Float32Type, Float64Type,
+};
 use arrow::util::display::FormatOptions;
 
+use super::read_nested;
+pub(crate) use super::read_nested::{is_nested, read_json};
 use crate::error::{Error, Result};
-use crate::io::timestamp_texts;
+use crate::io::{blob_of_text, blob_text, timestamp_texts};
 use crate::sql::type_names::sql_name;
 
 /// Values as text that reads back as them.
@@ -34,10 +46,12 @@ const TEXT_FORMAT: FormatOptions<'static> =
 pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> {
     use DataType as D;
     if to.is_string() {
-        let formatted = matches!(from, D::Timestamp(..)) || is_nested(from);
+        let formatted = matches!(from, D::Timestamp(..)) || is_nested(from) || is_bytes(from);
         return formatted.then_some(D::Utf8);
     }
     Some(match (from, to) {
+        (from, to) if from.is_string() && is_nested(to) => to.clone(),
+        (from, to) if from.is_string() && is_bytes(to) => D::Binary,
         (D::List(from), D::List(to)) => {
             D::List(item(prepared_type(from.data_type(), to.data_type())?))
         }
@@ -50,20 +64,26 @@ pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> 
         (D::Struct(fields), D::Struct(targets)) => {
             let field = |(place, field): (usize, &Arc<Field>)| {
                 let to = target(targets, place, field)?;
-                prepared_type(field.data_type(), to.data_type())
+                let prepared = prepared_type(field.data_type(), to.data_type());
+                let same = prepared.is_none() && called(targets, place, field) == field.name();
+                (!same).then(|| prepared.unwrap_or_else(|| field.data_type().clone()))
             };
             let types = fields.iter().enumerate().map(field).collect::<Vec<_>>();
             if types.iter().all(Option::is_none) {
                 return None;
             }
-            D::Struct(fields.iter().zip(types).map(|(old, new)| with_type(old, new)).collect())
+            let both = fields.iter().zip(types).enumerate();
+            let renamed = both.map(|(place, (old, new))| with_type(old, new, (targets, place)));
+            D::Struct(renamed.collect())
         }
+        (D::Struct(_), D::Map(..)) => to.clone(),
         (D::Float16, to) if to.is_integer() => D::Float32,
         (D::Float32 | D::Float64, to) if to.is_integer() => from.clone(),
         (D::Decimal32(p, s), to) if *s > 0 && to.is_integer() => D::Decimal32(*p, 0),
         (D::Decimal64(p, s), to) if *s > 0 && to.is_integer() => D::Decimal64(*p, 0),
         (D::Decimal128(p, s), to) if *s > 0 && to.is_integer() => D::Decimal128(*p, 0),
         (D::Decimal256(p, s), to) if *s > 0 && to.is_integer() => D::Decimal256(*p, 0),
+        (from, D::Float32 | D::Float64) if is_decimal(from) => to.clone(),
         (from, D::Time32(_) | D::Time64(_) | D::Timestamp(..) | D::Date32 | D::Date64)
             if from.is_string() =>
         {
@@ -71,6 +91,11 @@ pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> 
         }
         _ => return None,
     })
+}
+
+/// Values as the text that a cast makes of them.
+pub(crate) fn as_text(array: &ArrayRef) -> Result<ArrayRef> {
+    cast(&prepared(array, &DataType::Utf8View, false)?, &DataType::Utf8View)
 }
 
 /// Values in a form whose cast to `to` is right. What cannot be one is an error; NULL when the cast
@@ -92,6 +117,14 @@ pub(crate) fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Ar
         (DataType::Struct(_), DataType::Struct(targets)) => {
             structs(array.as_struct(), targets, safe)
         }
+        (DataType::Struct(_), DataType::Map(entries, sorted)) => {
+            map_of(array.as_struct(), entries, *sorted, safe)
+        }
+        (from, to) if from.is_string() && is_nested(to) => {
+            let texts = cast(array, &DataType::Utf8View)?;
+            read_nested::read(texts.as_string_view(), to, safe)
+        }
+        (from, to) if from.is_string() && is_bytes(to) => bytes(array, safe),
         (from, _) if from.is_string() => moments(array, to, safe),
         (DataType::Float64, _) => {
             let rounded: Float64Array =
@@ -104,7 +137,66 @@ pub(crate) fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Ar
             Ok(Arc::new(rounded))
         }
         (DataType::Float16, _) => prepared(&cast(array, &given)?, to, safe),
+        (from, to) if is_decimal(from) && to.is_floating() => nearest(array, to),
         _ => cast(array, &given),
+    }
+}
+
+fn is_decimal(data_type: &DataType) -> bool {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
+    matches!(data_type, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
+}
+
+/// The floating point numbers that are nearest to decimals.
+fn nearest(decimals: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let scale = match decimals.data_type() {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale) => *scale,
+        _ => return cast(&cast(decimals, &DataType::Utf8)?, to),
+    };
+    let wide = cast(decimals, &DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))?;
+    let wide = wide.as_primitive::<Decimal128Type>();
+    Ok(match to {
+        DataType::Float32 => {
+            let digits = Digits { scale, exact_scale: 10, exact: 1 << f32::MANTISSA_DIGITS };
+            let nearest = |value| match digits.power(value) {
+                Some(power) => value as f32 / power as f32,
+                None => digits.read(value),
+            };
+            Arc::new(wide.unary::<_, Float32Type>(nearest))
+        }
+        _ => {
+            let digits = Digits { scale, exact_scale: 22, exact: 1 << f64::MANTISSA_DIGITS };
+            let nearest = |value| match digits.power(value) {
+                Some(power) => value as f64 / power,
+                None => digits.read(value),
+            };
+            Arc::new(wide.unary::<_, Float64Type>(nearest))
+        }
+    })
+}
+
+/// Decimals of one scale, beside a type of floating point numbers.
+struct Digits {
+    scale: i8,
+    /// Powers of ten up to this one, and whole numbers up to this one, the type has.
+    exact_scale: i8,
+    exact: u128,
+}
+
+impl Digits {
+    /// What the value is divided by, where the quotient is right: both are numbers of the type, or
+    /// there is nothing to divide.
+    fn power(&self, value: i128) -> Option<f64> {
+        let exact = (0..=self.exact_scale).contains(&self.scale);
+        let exact = exact && (self.scale == 0 || value.unsigned_abs() <= self.exact);
+        exact.then(|| 10_f64.powi(i32::from(self.scale)))
+    }
+
+    fn read<F: std::str::FromStr + Default>(&self, value: i128) -> F {
+        // Digits and an exponent always are a number.
+        format!("{value}e{}", -i32::from(self.scale)).parse().unwrap_or_default()
     }
 }
 
@@ -126,8 +218,9 @@ fn structs(structs: &StructArray, targets: &Fields, safe: bool) -> Result<ArrayR
             *column = prepared(column, target.data_type(), safe)?;
         }
     }
-    let new = fields.iter().zip(&columns);
-    let fields = new.map(|(old, column)| with_type(old, Some(column.data_type().clone())));
+    let new = fields.iter().zip(&columns).enumerate();
+    let of = |column: &ArrayRef| Some(column.data_type().clone());
+    let fields = new.map(|(place, (old, column))| with_type(old, of(column), (targets, place)));
     let fields = fields.collect::<Fields>();
     Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, structs.len())?))
 }
@@ -138,13 +231,60 @@ pub(super) fn target<'a>(
     place: usize,
     field: &Field,
 ) -> Option<&'a Arc<Field>> {
-    let named = targets.iter().find(|target| target.name() == field.name());
-    named.or(targets.get(place))
+    named(targets, field).or(targets.get(place))
 }
 
-fn with_type(field: &Field, data_type: Option<DataType>) -> Field {
+/// The field of the same name, or else the one whose name differs in capitals only.
+fn named<'a>(targets: &'a Fields, field: &Field) -> Option<&'a Arc<Field>> {
+    let alike = || targets.iter().find(|target| target.name().eq_ignore_ascii_case(field.name()));
+    targets.iter().find(|target| target.name() == field.name()).or_else(alike)
+}
+
+/// The name that a field has in the targets. One that only says its place goes to that place.
+fn called<'a>(targets: &'a Fields, place: usize, field: &'a Field) -> &'a String {
+    let unnamed = || targets.get(place).filter(|_| *field.name() == format!("c{place}"));
+    named(targets, field).or_else(unnamed).map_or(field.name(), |target| target.name())
+}
+
+/// The field with its name among the targets.
+fn with_type(field: &Field, data_type: Option<DataType>, to: (&Fields, usize)) -> Field {
     let data_type = data_type.unwrap_or_else(|| field.data_type().clone());
-    field.clone().with_data_type(data_type).with_nullable(true)
+    let name = called(to.0, to.1, field);
+    field.clone().with_name(name).with_data_type(data_type).with_nullable(true)
+}
+
+/// Maps of the names of fields to their values.
+fn map_of(
+    structs: &StructArray,
+    entries: &Arc<Field>,
+    sorted: bool,
+    safe: bool,
+) -> Result<ArrayRef> {
+    let pair = match entries.data_type() {
+        DataType::Struct(pair) if pair.len() == 2 => pair,
+        _ => return Err(Error::internal("entries of a map have a key and a value")),
+    };
+    let rows = structs.len();
+    let as_value = |array: &ArrayRef, to: &DataType| -> Result<ArrayRef> {
+        let options = CastOptions { safe, format_options: TEXT_FORMAT };
+        Ok(cast_with_options(&prepared(array, to, safe)?, to, &options)?)
+    };
+    let names = structs.fields().iter().map(|field| Some(field.name().as_str()));
+    let names: ArrayRef = Arc::new(names.collect::<StringViewArray>());
+    let names = as_value(&names, pair[0].data_type())?;
+    let values = structs.columns().iter().map(|column| as_value(column, pair[1].data_type()));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    let there = (0..rows).filter(|row| structs.is_valid(*row));
+    let places = there.flat_map(|row| (0..values.len()).map(move |field| (field, row)));
+    let places = places.collect::<Vec<_>>();
+    let keys = UInt64Array::from_iter_values(places.iter().map(|(field, _)| *field as u64));
+    let arrays = values.iter().map(|array| array.as_ref()).collect::<Vec<&dyn Array>>();
+    let columns = vec![take(&names, &keys, None)?, interleave(&arrays, &places)?];
+    let lengths = (0..rows).map(|row| if structs.is_valid(row) { values.len() } else { 0 });
+    let pairs = StructArray::try_new(pair.clone(), columns, None)?;
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let nulls = structs.nulls().cloned();
+    Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, pairs, nulls, sorted)?))
 }
 
 fn item(data_type: DataType) -> Arc<Field> {
@@ -225,17 +365,56 @@ fn with_seconds(text: &str) -> Option<String> {
     Some(format!("{date} {time}{zone}"))
 }
 
-// ---- values to text -----------------------------------------------------------------------------
+// ---- bytes --------------------------------------------------------------------------------------
 
-fn is_nested(data_type: &DataType) -> bool {
-    use DataType::{FixedSizeList, LargeList, List, Map, Struct};
-    matches!(data_type, List(_) | LargeList(_) | FixedSizeList(..) | Struct(_) | Map(..))
+fn is_bytes(data_type: &DataType) -> bool {
+    data_type.is_binary() || matches!(data_type, DataType::FixedSizeBinary(_))
 }
+
+/// The bytes that texts stand for.
+fn bytes(array: &ArrayRef, safe: bool) -> Result<ArrayRef> {
+    let texts = cast(array, &DataType::Utf8View)?;
+    let texts = texts.as_string_view();
+    let mut made = BinaryBuilder::with_capacity(texts.len(), texts.total_bytes_len());
+    let mut bytes = Vec::new();
+    for text in texts {
+        bytes.clear();
+        match text {
+            Some(text) if blob_of_text(text.as_bytes(), &mut bytes).is_some() => {
+                made.append_value(&bytes);
+            }
+            Some(text) if !safe => {
+                let message =
+                    format!("'{text}' is no valid BLOB: behind \\ it has x and two digits");
+                return Err(Error::Conversion { message, column: None });
+            }
+            _ => made.append_null(),
+        }
+    }
+    Ok(Arc::new(made.finish()))
+}
+
+/// Bytes as text that [`bytes`] reads.
+fn byte_texts(array: &ArrayRef) -> Result<StringArray> {
+    let given = cast(array, &DataType::BinaryView)?;
+    let mut text = Vec::new();
+    let texts = given.as_binary_view().iter().map(|bytes| {
+        text.clear();
+        blob_text(bytes?, &mut text);
+        Some(String::from_utf8_lossy(&text).into_owned())
+    });
+    Ok(texts.collect())
+}
+
+// ---- values to text -----------------------------------------------------------------------------
 
 /// Values as text.
 fn texts(array: &ArrayRef) -> Result<StringArray> {
     if let Some(texts) = timestamp_texts(array) {
         return Ok(texts.as_string::<i32>().clone());
+    }
+    if is_bytes(array.data_type()) {
+        return byte_texts(array);
     }
     if !is_nested(array.data_type()) {
         return Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone());
@@ -344,8 +523,7 @@ impl Parts {
         let value = self.texts.value(at);
         let special = value.is_empty()
             || value.contains(SPECIAL)
-            || value.starts_with(' ')
-            || value.ends_with(' ')
+            || value.len() > value.trim_ascii().len()
             || value.eq_ignore_ascii_case("null");
         match special && !self.nested {
             true => quoted(value, text),
