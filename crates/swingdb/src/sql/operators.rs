@@ -13,7 +13,6 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::functions::core::expr_fn::greatest;
 use datafusion::functions::unicode::expr_fn::{character_length, substring};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{
@@ -86,9 +85,13 @@ impl ExprPlanner for Operators {
                 substring(text, at, lit(1_i64))
             }
             GetFieldAccess::ListRange { start, stop, stride } if *stride == lit(1_i64) => {
-                let first = greatest(vec![from_start(&text, *start)?, lit(1_i64)]);
+                // NULL stays NULL, as it would not in `greatest`.
+                let at_least = |number: Expr, least: i64| {
+                    when(number.clone().lt(lit(least)), lit(least)).otherwise(number)
+                };
+                let first = at_least(from_start(&text, *start)?, 1)?;
                 let last = from_start(&text, *stop)?;
-                let length = greatest(vec![last - first.clone() + lit(1_i64), lit(0_i64)]);
+                let length = at_least(last - first.clone() + lit(1_i64), 0)?;
                 substring(text, first, length)
             }
             field_access => {

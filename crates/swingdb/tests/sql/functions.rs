@@ -336,3 +336,162 @@ fn what_functions_cannot_take_is_said() {
         assert!(error.contains(expected), "{sql}: {error}");
     }
 }
+
+#[test]
+fn null_stays_null() {
+    let f = fixture();
+    f.run(
+        "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'xay', 'a', 2), (2, NULL, 'a', 2), \
+           (3, 'xay', NULL, NULL)) AS t(id, s, p, n)",
+    );
+    for (expression, expected) in [
+        ("regexp_matches(s, p)", ["true", "-", "-"]),
+        ("regexp_extract(s, p)", ["a", "-", "-"]),
+        ("regexp_extract(s, '(' || p || ')', 1)", ["a", "-", "-"]),
+        ("s[n:3]", ["ay", "-", "-"]),
+        ("s[1:n]", ["xa", "-", "-"]),
+        ("s[n]", ["a", "-", "-"]),
+        ("list_has_any([p], ['a', NULL])", ["true", "true", "false"]),
+        ("list_has_all([1, n], [1, NULL])", ["true", "true", "true"]),
+        ("4 = ANY([1, n])", ["false", "false", "-"]),
+        ("1 = ANY([1, n])", ["true", "true", "true"]),
+        ("2 < ANY([1, n])", ["false", "false", "-"]),
+        ("2 <> ANY([2, n])", ["false", "false", "-"]),
+        ("[1, 2][n]", ["2", "2", "-"]),
+    ] {
+        let found = f.rows(&format!("SELECT {expression} FROM t ORDER BY id"));
+        assert_eq!(found, expected, "{expression}");
+    }
+    for (sql, expected) in [
+        ("SELECT regexp_matches(NULL, 'a'), regexp_extract('x', NULL, 0)", "-|-"),
+        ("SELECT 'hello'[NULL:2], 'hello'[2:NULL], 'hello'[2:3], 'hello'[4:2]", "-|-|el|"),
+        ("SELECT 4 = ANY([1, 2, 3, NULL]), 1 = ANY([1, NULL]), 4 = ANY([1])", "-|true|false"),
+        ("SELECT 4 = ANY(NULL::INT[]), NULL = ANY([1]), 4 = ANY([]::INT[])", "-|-|false"),
+        ("SELECT list_has_any([1, NULL], [NULL]), list_has_all([1], [1, NULL])", "false|true"),
+        ("SELECT list_has_any([1], NULL), list_has_all([1], [2])", "-|false"),
+        ("SELECT list_position([1, NULL], NULL), list_position([1], 2)", "2|-"),
+        ("SELECT count(*) FROM t WHERE n = ANY([2, NULL])", "2"),
+        ("SELECT count(*) FROM t WHERE NOT n = ANY([3, NULL])", "0"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn numbers_of_many_digits() {
+    let f = fixture();
+    for (sql, expected) in [
+        ("SELECT 100000000000000000000::DOUBLE < 99999999999999999999.99999::DOUBLE", "false"),
+        ("SELECT 999999999999999.9999::DOUBLE <= 999999999999999.99999999::DOUBLE", "true"),
+        (
+            "SELECT 0.41000000000000003::DOUBLE, '0.1'::DECIMAL(38, 37)::DOUBLE",
+            "0.41000000000000003|0.1",
+        ),
+        ("SELECT 16777217.0::FLOAT, 0.1::FLOAT", "16777216.0|0.1"),
+        (
+            "SELECT max(x::DOUBLE), min(x::DOUBLE) FROM (SELECT range::DECIMAL(20, 5) / 8 AS x \
+          FROM range(9000))",
+            "1124.875|0.0",
+        ),
+        ("SELECT format('{}', 120381902481294715712::HUGEINT)", "120381902481294715712"),
+        ("SELECT format('{:,}', 100000000000000000000)", "100,000,000,000,000,000,000"),
+        ("SELECT printf('%d', -12::HUGEINT)", "-12"),
+        (
+            "SELECT typeof(100000000000000000000 + 1), 100000000000000000000 + 1",
+            "DECIMAL(22,0)|100000000000000000001",
+        ),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn quotients_and_places() {
+    let f = fixture();
+    f.run(
+        "CREATE TABLE t AS SELECT range - 5 AS n, (range - 5) / 4.0::DOUBLE AS x \
+           FROM range(11)",
+    );
+    for (sql, expected) in [
+        ("SELECT fdiv(7, 2), fdiv(-7, 2), fdiv(7.5, 2), fdiv(NULL, 1)", "3.0|-4.0|3.0|-"),
+        ("SELECT fmod(-7, 2), fmod(7, -2), fmod(7.5, 2), mod(-7, 2)", "1.0|-1.0|1.5|-1"),
+        ("SELECT sum(fdiv(n, 3)), sum(fmod(n, 3)), count(fmod(n, NULL)) FROM t", "-4.0|12.0|0"),
+        ("SELECT round(42.1235::DOUBLE, 1000), round(42::DOUBLE, -1000)", "42.1235|0.0"),
+        ("SELECT round(1e300, 10), round('inf'::DOUBLE, 2), round(NULL::DOUBLE, 1)", "1e300|inf|-"),
+        ("SELECT round(2.675::FLOAT, 1), round(15.5::DOUBLE, -1), round(1.25, 1)", "2.7|20.0|1.3"),
+        ("SELECT sum(round(x, 1)), max(round(x, n)) FROM t", "0.0|1.25"),
+        ("SELECT extract(microsecond FROM INTERVAL '26.343400 seconds')", "26343400"),
+        ("SELECT extract(milliseconds FROM INTERVAL '2 minutes 1.5 seconds')", "1500"),
+        ("SELECT sum(microsecond(to_milliseconds(n))) FROM t WHERE n > 0", "15000"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn formats_write_what_casts_do() {
+    let f = fixture();
+    for value in [
+        "TIMESTAMP '2020-01-01 10:00:00.5'",
+        "TIMESTAMPTZ '2020-01-01 10:00:00+00'",
+        "DATE '2020-01-01'",
+        "[1, NULL]",
+        "{'a': [1]}",
+        r"'\xAA'::BLOB",
+        "INTERVAL '1 day'",
+        "true",
+    ] {
+        for call in ["format('{}', v)", "printf('%s', v)"] {
+            let sql = format!("SELECT {call} = v::VARCHAR FROM (SELECT {value} AS v)");
+            assert_eq!(f.value(&sql), "true", "{sql}");
+        }
+    }
+    assert_eq!(f.value("SELECT format('{}', TIMESTAMP '2020-01-01')"), "2020-01-01 00:00:00");
+}
+
+#[test]
+fn lists_and_structs_made_of_others() {
+    let f = fixture();
+    f.run(
+        "CREATE TABLE t AS SELECT [range, range + 1, NULL] AS l, [range % 2 + 1] AS p, \
+           {'a': range} AS s FROM range(3)",
+    );
+    for (sql, expected) in [
+        (
+            "SELECT concat([1], [2]), concat([1], NULL, [2, NULL]), concat('a', 1)",
+            "[1, 2]|[1, 2, -]|a1",
+        ),
+        ("SELECT ([1, 2, 3])[:3:-1], ([1, 2, 3])[:2:-1], ([1, 2, 3])[1:3:2]", "[3]|[3, 2]|[1, 3]"),
+        ("SELECT ([1, 2, 3])[:-1:-1], ([1, 2, 3])[3:1:-1]", "[3]|[3, 2, 1]"),
+        (
+            "SELECT list_where([5, 6, 7], [true, false, true]), list_where([5], [true, true])",
+            "[5, 7]|[5, -]",
+        ),
+        ("SELECT list_select(['a', 'b'], [2, 1, 3, 0]), list_select([1], NULL)", "[b, a, -, -]|-"),
+        ("SELECT list_grade_up([30, NULL, 10, 20]), list_grade_up([])", "[3, 4, 1, 2]|[]"),
+        (
+            "SELECT list_grade_up([1, NULL, 3], 'desc'), grade_up([1, NULL], 'ASC', 'NULLS FIRST')",
+            "[3, 1, 2]|[2, 1]",
+        ),
+        ("SELECT struct_insert({'a': 1}, b := 2, c := 'x')", "{a: 1, b: 2, c: x}"),
+        ("SELECT struct_update({'a': 1, 'b': 2}, B := 'y')", "{a: 1, B: y}"),
+        ("SELECT struct_concat({'a': 1}, {'b': [2]})", "{a: 1, b: [2]}"),
+        ("SELECT bar(5, 0, 10, 4), bar(NULL, 0, 1), regexp_escape('a.b_1')", r"██  |-|a\.b_1"),
+        ("SELECT CASE WHEN 1 < 2 THEN 'fine' ELSE error('never') END", "fine"),
+    ] {
+        assert_eq!(f.value(sql), expected, "{sql}");
+    }
+    assert_eq!(
+        f.rows("SELECT list_select(l, p), concat(l, p), struct_insert(s, b := l[1]) FROM t"),
+        [
+            "[0]|[0, 1, -, 1]|{a: 0, b: 0}",
+            "[2]|[1, 2, -, 2]|{a: 1, b: 1}",
+            "[2]|[2, 3, -, 1]|{a: 2, b: 2}"
+        ]
+    );
+    for wrong in ["list_select([1], [NULL])", "list_where([1], [NULL])", "grade_up([1], 'UP')"] {
+        f.error(&format!("SELECT {wrong}"));
+    }
+    assert_eq!(f.error("SELECT error('too much: ' || 7)").to_string(), "too much: 7");
+    assert!(f.error("SELECT struct_insert({'a': 1}, A := 2)").to_string().contains("two fields"));
+}

@@ -410,15 +410,27 @@ fn unordered(expr: &mut Expr) {
     }
 }
 
-/// `list[2:]`: what is behind the end does not matter.
+/// `list[2:]`: what is behind the end does not matter. `list[:2:-1]` begins at the end.
 fn open_slices(expr: &mut Expr) {
     let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
     for access in access_chain {
-        if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
-            lower_bound.get_or_insert_with(|| ast::integer(1));
-            upper_bound.get_or_insert_with(|| ast::integer(i32::MAX as usize));
+        if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) = access
+        {
+            let (first, behind) = (|| ast::integer(1), || ast::integer(i32::MAX as usize));
+            let last = || Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(first()) };
+            if stride.as_ref().is_some_and(is_negative) {
+                lower_bound.get_or_insert_with(last);
+                upper_bound.get_or_insert_with(first);
+            } else {
+                lower_bound.get_or_insert_with(first);
+                upper_bound.get_or_insert_with(behind);
+            }
         }
     }
+}
+
+fn is_negative(expr: &Expr) -> bool {
+    matches!(expr, Expr::UnaryOp { op: UnaryOperator::Minus, .. })
 }
 
 fn text(value: &str) -> Expr {

@@ -3,25 +3,30 @@
 //! `x = ANY` is IN and `x <> ALL` is NOT IN. Any other comparison with ANY holds when it holds with
 //! the least element (`>`, `>=`), the greatest (`<`, `<=`) or one of the two (`<>`); when it does
 //! not, it is unknown if `x` or an element is NULL and false otherwise, and always false without
-//! elements. ALL is the opposite comparison with ANY, negated.
+//! elements. ALL is the opposite comparison with ANY, negated. Of a list it is the other way round:
+//! the engine knows ALL.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator as Op, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableAliasColumnDef, TableFactor, UnaryOperator,
+    SetExpr, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
 };
 
 use super::call;
 use crate::error::{Error, Result};
 use crate::sql::write::ast;
 
-/// The comparison in another form; `None` when it is one with a list, which the engine knows.
+/// The comparison in another form; `None` when it is one with all of a list, or membership of a
+/// written one, which the engine knows.
 pub(super) fn rewritten(expr: &Expr) -> Result<Option<Expr>> {
     let (left, op, right, all) = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
         Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
         _ => return Ok(None),
     };
-    let Some(query) = subquery(right) else { return Ok(None) };
+    let Some(query) = subquery(right) else {
+        let known = all || (*op == Op::Eq && is_written(right));
+        return if known { Ok(None) } else { of_list(left, op, right).map(Some) };
+    };
     let op = if all { opposite(op)? } else { op.clone() };
     let any = match op {
         Op::Eq => {
@@ -38,6 +43,33 @@ pub(super) fn rewritten(expr: &Expr) -> Result<Option<Expr>> {
         true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(whole) },
         false => whole,
     }))
+}
+
+/// `x = ANY (list)`, which is unknown where no element is equal and one is NULL, which the engine
+/// forgets. Membership stays as it is, and is what is left where a list has no NULL.
+fn of_list(left: &Expr, op: &Op, list: &Expr) -> Result<Expr> {
+    if *op == Op::Eq {
+        let has = call("array_has", [list.clone(), left.clone()]);
+        let null = call("array_position", [list.clone(), ast::null()]);
+        let unknown = ast::case(vec![
+            (Expr::IsNotNull(Box::new(null)), ast::null()),
+            (ast::boolean(true), ast::boolean(false)),
+        ]);
+        return Ok(ast::nested(ast::binary(has, Op::Or, unknown)));
+    }
+    let all = Expr::AllOp {
+        left: Box::new(left.clone()),
+        compare_op: opposite(op)?,
+        right: Box::new(list.clone()),
+    };
+    Ok(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(ast::nested(all)) })
+}
+
+/// Whether this is a list of written values, none of which is NULL.
+fn is_written(list: &Expr) -> bool {
+    let is_value =
+        |expr: &Expr| matches!(expr, Expr::Value(value) if !matches!(value.value, Value::Null));
+    matches!(list, Expr::Array(list) if list.elem.iter().all(is_value))
 }
 
 fn subquery(right: &Expr) -> Option<&Query> {

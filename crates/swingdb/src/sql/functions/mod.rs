@@ -7,6 +7,7 @@
 mod age;
 mod blobs;
 mod bounded;
+mod chosen;
 mod compensated;
 mod counted;
 mod format;
@@ -14,6 +15,7 @@ mod in_order;
 pub(crate) mod json;
 mod json_parts;
 mod lists;
+mod minutes;
 mod moments;
 mod numbers;
 mod operator;
@@ -22,8 +24,11 @@ mod picked;
 mod quantile_groups;
 mod quantiles;
 mod replaced;
+mod reports;
+mod rounding;
 mod seconds;
 mod size;
+mod structs;
 mod template;
 mod templates;
 mod texts;
@@ -46,6 +51,8 @@ use datafusion::sql::sqlparser::ast::{
 pub(crate) use blobs::byte_length;
 pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
 pub(crate) use in_order::order_windows;
+pub(crate) use minutes::fraction_of_minute;
+pub(crate) use rounding::rounded;
 pub(crate) use seconds::interval_seconds;
 pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as};
 
@@ -61,7 +68,9 @@ pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = 
     let of_values = numbers::functions().chain(format::functions());
     let of_json = json::functions().chain(json_parts::functions()).chain(to_json::functions());
     let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
-    of_texts.chain(of_values).chain(age::functions()).chain(lists::functions(aggregates))
+    let of_lists = lists::functions(aggregates).chain(chosen::functions());
+    let others = structs::functions().chain(reports::functions()).chain(age::functions());
+    of_texts.chain(of_values).chain(of_lists).chain(others)
 }
 
 /// For how many rows a function computes: one, where all arguments are constants.
@@ -153,6 +162,9 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     }
     if name == "struct_pack" && !(known.any)(&name) {
         return Ok(struct_pack(function));
+    }
+    if structs::NAMED.contains(&name.as_str()) {
+        return Ok(named_fields(function));
     }
     let Some((args, plain)) = arguments(function) else {
         return Ok(renamed(&name, function, known));
@@ -292,22 +304,38 @@ fn template_between(unit: &Expr, units: &[(&[&str], &str)]) -> Option<String> {
 /// `struct_pack(a := 1, b := 2)`.
 fn struct_pack(function: &Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &function.args else { return None };
+    let named = list.args.iter().all(|arg| matches!(arg, FunctionArg::Named { .. }));
+    let mut call = named.then(|| with_names(function))??;
+    call.name = vec![Ident::new("named_struct")].into();
+    Some(Expr::Function(call))
+}
+
+/// `struct_insert(s, a := 1, b := 2)`.
+fn named_fields(function: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let named = list.args.iter().any(|arg| matches!(arg, FunctionArg::Named { .. }));
+    named.then(|| with_names(function))?.map(Expr::Function)
+}
+
+/// The call with the name of each argument that has one before it, as a text.
+fn with_names(function: &Function) -> Option<Function> {
+    let mut call = function.clone();
+    let FunctionArguments::List(list) = &mut call.args else { return None };
     let mut args = Vec::with_capacity(list.args.len() * 2);
-    for arg in &list.args {
-        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = arg else {
-            return None;
-        };
-        let name = Value::SingleQuotedString(name.value.clone()).with_empty_span();
-        for expr in [Expr::Value(name), value.clone()] {
-            args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
+    for arg in std::mem::take(&mut list.args) {
+        match arg {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
+                let name = Value::SingleQuotedString(name.value).with_empty_span();
+                for expr in [Expr::Value(name), value] {
+                    args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)));
+                }
+            }
+            arg @ FunctionArg::Unnamed(FunctionArgExpr::Expr(_)) => args.push(arg),
+            _ => return None,
         }
     }
-    let mut call = function.clone();
-    call.name = vec![Ident::new("named_struct")].into();
-    let mut list = list.clone();
     list.args = args;
-    call.args = FunctionArguments::List(list);
-    Some(Expr::Function(call))
+    Some(call)
 }
 
 #[cfg(test)]

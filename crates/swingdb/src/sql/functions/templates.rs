@@ -66,6 +66,7 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["era"], 1, "CASE WHEN date_part('year', $1) > 0 THEN 1 ELSE 0 END"),
     (&["millisecond"], 1, "date_part('millisecond', $1)"),
     (&["microsecond"], 1, "date_part('microsecond', $1)"),
+    (&["nanosecond"], 1, "date_part('nanosecond', $1)"),
     (&["age"], 1, "age(CAST(current_date() AS TIMESTAMP), $1)"),
     (&["monthname"], 1, "to_char($1, '%B')"),
     (&["dayname"], 1, "to_char($1, '%A')"),
@@ -121,19 +122,23 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["regexp_matches"], 2, "regexp_like($1, $2)"),
     (&["regexp_matches"], 3, "regexp_like($1, $2, $3)"),
     (&["struct_extract"], 2, "get_field($1, $2)"),
-    (&["fdiv"], 2, "CAST($1 AS DOUBLE) / $2"),
+    (&["fdiv"], 2, "floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
+    (&["fmod"], 2, FMOD),
+    // NULL is no element that two lists have in common.
+    (&["list_has_any", "array_has_any"], 2, "array_has_any($1, array_compact($2))"),
+    (&["list_has_all", "array_has_all"], 2, "array_has_all($1, array_compact($2))"),
     (&["list_count"], 1, "array_length(array_filter($1, x -> x IS NOT NULL))"),
     (&["regexp_full_match"], 2, "regexp_like($1, '^(?:' || $2 || ')\\z')"),
     (
         &["regexp_extract"],
         2,
-        "CASE WHEN $1 IS NOT NULL THEN \
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
          coalesce(array_element(regexp_match($1, '(' || $2 || ')'), 1), '') END",
     ),
     (
         &["regexp_extract"],
         3,
-        "CASE WHEN $1 IS NOT NULL THEN \
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
          coalesce(array_element(regexp_match($1, '(' || $2 || ')'), $3 + 1), '') END",
     ),
     (
@@ -157,7 +162,7 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["ifnull"], 2, "coalesce($1, $2)"),
     (&["subtract"], 2, "$1 - $2"),
     (&["multiply"], 2, "$1 * $2"),
-    (&["mod", "fmod"], 2, "$1 % $2"),
+    (&["mod"], 2, "$1 % $2"),
     (&["sign"], 1, "CASE WHEN $1 > 0 THEN 1 WHEN $1 < 0 THEN -1 WHEN $1 = 0 THEN 0 END"),
     (&["variance"], 1, "var_samp($1)"),
     (&["approx_count_distinct"], 1, "approx_distinct($1)"),
@@ -207,6 +212,10 @@ pub(super) const OURS: &[&str] = &[
     "list_first",
     "list_last",
     "octet_length",
+    "list_has_any",
+    "array_has_any",
+    "list_has_all",
+    "array_has_all",
 ];
 
 /// Names that only stand for another, whatever the call looks like.
@@ -271,6 +280,8 @@ const VERSION: &str = concat!("'SwingDB ", env!("CARGO_PKG_VERSION"), "'");
 const MAKE_TIMESTAMP: &str = "CAST(make_date($1, $2, $3) AS TIMESTAMP) \
      + CAST(CAST($4 AS VARCHAR) || ' hours ' || CAST($5 AS VARCHAR) || ' minutes ' \
      || CAST($6 AS VARCHAR) || ' seconds' AS INTERVAL)";
+const FMOD: &str = "CAST($1 AS DOUBLE) \
+     - floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE)) * CAST($2 AS DOUBLE)";
 const DAYS_IN_MONTH: &str =
     "date_part('day', date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day')";
 const LAST_DAY: &str =

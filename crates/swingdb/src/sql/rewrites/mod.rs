@@ -5,6 +5,7 @@
 //! optimized; [`order_by_all`], [`show_hidden`], [`tell_apart`] and [`tell_tables_apart`] on the
 //! syntax tree.
 
+mod calls;
 mod casts;
 mod dates;
 mod durations;
@@ -55,12 +56,14 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             || durations::is_concerned(part)
             || floats::is_concerned(part)
             || scalars::is_concerned(part)
+            || calls::is_concerned(part)
     };
     rewrite_parts(plan, is_concerned, |part, schema| {
         Ok(match part {
             call if lengths::is_concerned(&call) => lengths::rewrite(call, schema),
             epoch if durations::is_concerned(&epoch) => durations::rewrite(epoch, schema),
             empty if scalars::is_concerned(&empty) => scalars::rewrite(empty)?,
+            call if calls::is_concerned(&call) => calls::rewrite(call, schema),
             mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, schema),
             other => dates::rewrite(other, schema),
         })

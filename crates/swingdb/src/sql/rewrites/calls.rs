@@ -1,0 +1,73 @@
+//! Functions that are others for some types, as DuckDB has them.
+//!
+//! | call | of | |
+//! |---|---|---|
+//! | `concat(a, b)` | lists | one list; the engine joins their texts |
+//! | `round(x, n)` | floating point | [`rounded`](crate::sql::functions::rounded), for any `n` |
+//! | `date_part('microsecond', i)` | intervals | with the fraction of the second |
+
+use arrow::datatypes::{DataType, IntervalUnit};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::functions_nested::concat::array_concat;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+
+use crate::sql::functions::{fraction_of_minute, rounded};
+
+const MICRO: i64 = 1_000;
+const MILLI: i64 = 1_000_000;
+
+/// Whether this may be such a call.
+pub(super) fn is_concerned(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => match call.name() {
+            "concat" => true,
+            "round" => call.args.len() == 2,
+            "date_part" => call.args.first().is_some_and(|part| nanoseconds(part).is_some()),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The call of the function that it is for these types.
+pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let Expr::ScalarFunction(call) = expr else { return Transformed::no(expr) };
+    let types = call.args.iter().map(|arg| arg.get_type(schema).unwrap_or(DataType::Null));
+    let types = types.collect::<Vec<_>>();
+    let is_list = |given: &DataType| given.is_list();
+    let ScalarFunction { func, mut args } = call;
+    let of_lists = types.iter().any(is_list) && types.iter().all(|t| is_list(t) || t.is_null());
+    match func.name() {
+        "concat" if of_lists => {
+            // NULL adds nothing.
+            let lists = args.into_iter().zip(&types).filter(|(_, given)| !given.is_null());
+            return Transformed::yes(array_concat(lists.map(|(list, _)| list).collect()));
+        }
+        "round" if matches!(types[0], DataType::Float32 | DataType::Float64) => {
+            return Transformed::yes(rounded(args));
+        }
+        "date_part" if types.get(1) == Some(&DataType::Interval(IntervalUnit::MonthDayNano)) => {
+            if let (Some(interval), Some(unit)) = (args.pop(), args.first().and_then(nanoseconds)) {
+                return Transformed::yes(fraction_of_minute(interval, unit));
+            }
+        }
+        _ => {}
+    }
+    Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))
+}
+
+/// The length of the parts of a second that a name stands for.
+fn nanoseconds(part: &Expr) -> Option<i64> {
+    let Expr::Literal(value, _) = part else { return None };
+    let name = match value {
+        ScalarValue::Utf8(name) | ScalarValue::Utf8View(name) => name.as_ref()?,
+        _ => return None,
+    };
+    match name.to_ascii_lowercase().as_str() {
+        "microsecond" | "microseconds" | "us" => Some(MICRO),
+        "millisecond" | "milliseconds" | "ms" => Some(MILLI),
+        _ => None,
+    }
+}
