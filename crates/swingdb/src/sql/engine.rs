@@ -27,7 +27,7 @@ use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
     ConditionsDown, CrossJoins, Dependencies, FromStatistics, GroupingSets, HandDown, InOrder,
-    JoinOrder, Membership, WholeOrder,
+    JoinOrder, Membership, OffsetSums, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
 use crate::sql::{asof, type_names};
@@ -121,6 +121,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 // Conditions must be at their relations already, and projections not yet between
                 // the joins.
                 rules.push(Arc::new(JoinOrder) as _);
+                rules.push(Arc::new(OffsetSums) as _);
                 rules.push(Arc::new(GroupingSets) as _);
             }
             CrossJoins::NAME => rules.push(Arc::new(CrossJoins(rule)) as _),

@@ -1,7 +1,7 @@
 //! Aggregates of rows in an order, of NULL, and of parts of a group. The expected values are
 //! DuckDB 2.0's.
 
-use super::common::{fixture, seeded};
+use super::common::{fixture, planned, seeded};
 
 #[test]
 fn the_row_with_the_greatest_value() {
@@ -369,5 +369,68 @@ fn lines_through_points() {
         let of = "(VALUES (CAST('inf' AS DOUBLE)), (1), (2), (3)) t(x)";
         let error = f.error(&format!("SELECT {function}(x) FROM {of}")).to_string();
         assert!(error.contains("out of range"), "{error}");
+    }
+}
+
+#[test]
+fn sums_of_one_column_and_constants_are_a_sum_and_a_count() {
+    let f = fixture();
+    f.run("CREATE TABLE t (a SMALLINT, b UINTEGER, c BIGINT, g INT)");
+    let many: Vec<String> = (0..90).map(|n| format!("sum(a + {n})")).collect();
+    let plan = planned(&f, &format!("SELECT {} FROM t", many.join(", ")));
+    let line = plan.lines().find(|line| line.contains("Aggregate:")).unwrap();
+    assert_eq!((line.matches("sum(").count(), line.matches("count(").count()), (1, 1), "{plan}");
+    // Each row of these may not fit, or there is nothing to save.
+    for kept in ["sum(c), sum(c + 1)", "sum(a + 1)", "sum(a), sum(DISTINCT a + 1)"] {
+        let plan = planned(&f, &format!("SELECT {kept} FROM t"));
+        assert!(!plan.contains("count("), "{plan}");
+    }
+    f.run("INSERT INTO t VALUES (1, 2, 9223372036854775807, 1)");
+    assert!(f.error("SELECT sum(c - 9), sum(c + 1) FROM t").to_string().contains("overflow"));
+    assert!(f.error("SELECT sum(c), sum(c) + 1 FROM t").to_string().contains("overflow"));
+}
+
+#[test]
+fn random_sums_of_a_column_and_constants() {
+    let (mut random, seed) = seeded();
+    let f = fixture();
+    f.run("CREATE TABLE t (a TINYINT, b UINTEGER, c INT, d USMALLINT, g INT)");
+    let rows = random.usize(..300);
+    for _ in 0..rows {
+        let values = [
+            random.i8(..).to_string(),
+            random.u32(..).to_string(),
+            random.i32(..).to_string(),
+            random.u16(..).to_string(),
+        ];
+        let values = values.map(|value| if random.u8(..4) == 0 { "NULL".into() } else { value });
+        f.run(&format!("INSERT INTO t VALUES ({}, {})", values.join(", "), random.u8(..4)));
+    }
+    for _ in 0..20 {
+        let mut one = || {
+            let column = ["a", "b", "c", "d"][random.usize(..4)];
+            let constant = match random.u8(..3) {
+                0 => i64::from(random.i32(..)),
+                _ => random.i64(-3..4),
+            };
+            let of = match random.u8(..5) {
+                0 => column.to_string(),
+                1 => format!("{constant} + {column}::BIGINT"),
+                2 => format!("{column} - ({constant})"),
+                _ => format!("{column} + ({constant})"),
+            };
+            let filter = if random.u8(..4) == 0 { " FILTER (WHERE g > 1)" } else { "" };
+            let wide = format!("sum(CAST({of} AS DECIMAL(38, 0))){filter}");
+            (format!("sum({of}){filter}"), format!("CAST({wide} AS BIGINT)"))
+        };
+        let (sums, expected): (Vec<String>, Vec<String>) = (0..6).map(|_| one()).unzip();
+        for groups in ["", "g, ", "g % 2, g, "] {
+            let query = |list: &[String]| {
+                let by = groups.trim_end_matches(", ");
+                let by = if by.is_empty() { "".into() } else { format!(" GROUP BY {by}") };
+                f.rows(&format!("SELECT {groups}{} FROM t{by} ORDER BY ALL", list.join(", ")))
+            };
+            assert_eq!(query(&sums), query(&expected), "seed {seed}: {sums:?}");
+        }
     }
 }

@@ -92,6 +92,11 @@ impl Checked {
         Self { operations, name, signature: Signature::any(operands, Volatility::Immutable) }
     }
 
+    /// The operation, if it is a single one.
+    pub(super) fn only(&self) -> Option<Operation> {
+        (self.operations.len() == 1).then(|| self.operations[0])
+    }
+
     /// This function and one more operation behind it, if it can have one.
     pub(super) fn followed_by(&self, operation: Operation) -> Option<Self> {
         let full = self.operations.len() == Self::LONGEST;

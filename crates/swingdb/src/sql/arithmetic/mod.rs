@@ -22,6 +22,6 @@ mod sum_groups;
 mod zeros;
 
 pub(crate) use average::exact_average;
-pub(crate) use rule::{CheckedArithmetic, checked_expr};
+pub(crate) use rule::{CheckedArithmetic, checked_expr, plus_constant};
 pub(crate) use sum::checked_sum;
 pub(crate) use sum_groups::selected;

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
@@ -86,6 +86,24 @@ fn checked_call(expr: &Expr) -> Option<(&Checked, &[Expr])> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
     let function: &dyn Any = func.inner().as_ref();
     Some((function.downcast_ref::<Checked>()?, args))
+}
+
+/// What a whole constant is added to or taken from, and the constant that is added.
+pub(crate) fn plus_constant(expr: &Expr) -> Option<(&Expr, i64)> {
+    let constant = |expr: &Expr| match expr {
+        Expr::Literal(ScalarValue::Int64(value), _) => *value,
+        _ => None,
+    };
+    match checked_call(expr)? {
+        (function, [one, other]) => match function.only()? {
+            Operation::Add => constant(other)
+                .map(|value| (one, value))
+                .or_else(|| constant(one).map(|value| (other, value))),
+            Operation::Subtract => Some((one, constant(other)?.checked_neg()?)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// `left operation right`, where `left` may be one function already.

@@ -12,6 +12,7 @@ mod in_order;
 mod join_order;
 mod lineage;
 mod membership;
+mod offset_sums;
 pub(crate) mod sample;
 mod whole_order;
 
@@ -25,4 +26,5 @@ pub(crate) use hand_down::HandDown;
 pub(crate) use in_order::InOrder;
 pub(crate) use join_order::JoinOrder;
 pub(crate) use membership::Membership;
+pub(crate) use offset_sums::OffsetSums;
 pub(crate) use whole_order::WholeOrder;
