@@ -35,6 +35,8 @@ pub enum ObjectKind {
     Macro,
     /// A macro that stands for a query.
     TableMacro,
+    /// A sequence of numbers.
+    Sequence,
     /// A column of a table.
     Column,
     /// A function of the SQL language.
@@ -60,6 +62,7 @@ impl fmt::Display for ObjectKind {
             Self::View => "view",
             Self::Macro => "macro",
             Self::TableMacro => "table macro",
+            Self::Sequence => "sequence",
             Self::Column => "column",
             Self::Function => "function",
             Self::File => "file",

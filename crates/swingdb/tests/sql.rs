@@ -56,6 +56,8 @@ mod parameters;
 mod queries;
 #[path = "sql/scans.rs"]
 mod scans;
+#[path = "sql/sequences.rs"]
+mod sequences;
 #[path = "sql/show.rs"]
 mod show;
 #[path = "sql/sources.rs"]

@@ -15,7 +15,6 @@ const HINTS: &[(&str, &str)] = &[
     ("call", "write SELECT * FROM function(...)"),
     ("checkpoint", "a database lives in memory, and each commit is complete: nothing to do"),
     ("comment", "there are no comments on tables"),
-    ("create sequence", "number rows with row_number() OVER (), or use DEFAULT uuid()"),
     ("create trigger", "there are no triggers"),
     ("create type", "use the type it stands for; for an ENUM, VARCHAR with CHECK (x IN (...))"),
     ("export", "write COPY table TO 'file.parquet' for each table"),
@@ -83,7 +82,6 @@ mod tests {
 
     #[test]
     fn statements_of_others() {
-        assert!(message("CREATE SEQUENCE s").contains("row_number()"));
         assert!(message("CREATE TYPE mood AS ENUM ('a')").contains("CHECK"));
         assert!(message("VACUUM t").contains("by itself"));
         assert!(message("KILL 5").ends_with("KILL 5 ..."));

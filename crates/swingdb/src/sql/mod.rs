@@ -38,6 +38,7 @@ pub(crate) mod result;
 pub(crate) mod rewrites;
 pub(crate) mod runtime;
 pub(crate) mod scan;
+pub(crate) mod sequences;
 pub(crate) mod session;
 pub(crate) mod settings;
 pub(crate) mod show;

@@ -38,7 +38,8 @@ use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
 use crate::sql::{
-    columns, forms, functions, idents, information, macros, materialize, rewrites, statement,
+    columns, forms, functions, idents, information, macros, materialize, rewrites, sequences,
+    statement,
 };
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
@@ -152,6 +153,7 @@ impl<'a> Planner<'a> {
                 || state.window_functions().contains_key(name)
                 || state.higher_order_functions().contains_key(name)
         };
+        sequences::resolve(self, statement)?;
         let aggregates = |name: &str| self.is_aggregate(name);
         functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
         functions::order_windows(statement);
@@ -253,6 +255,7 @@ impl<'a> Planner<'a> {
         let planner = Planner { depth: self.depth + 1, ..Planner::new(&inside, self.state) };
         let mut query = statement::parse_query(&stored.sql)?;
         planner.prepare(&mut query)?;
+        sequences::refuse_in_view(&mut query)?;
         let mut plan = planner.plan(query, &Params::default())?;
         if let Some(names) = &stored.columns {
             let columns = plan.schema().columns();

@@ -13,6 +13,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::datasource::MemTable;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
@@ -29,6 +30,7 @@ use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
 use crate::sql::result::QueryResult;
 use crate::sql::runtime;
+use crate::sql::sequences::{self, Numbers};
 use crate::sql::statement;
 use crate::sql::stream::BatchStream;
 use crate::sql::temporary::{TEMP, Temporary};
@@ -48,6 +50,8 @@ pub(crate) struct Session {
     /// Statements that PREPARE has given names.
     pub(crate) prepared: Mutex<Prepared>,
     pub(crate) temporary: Temporary,
+    /// What sequences give out to the statement that runs.
+    pub(crate) numbers: Arc<Numbers>,
 }
 
 struct State {
@@ -81,6 +85,7 @@ impl Session {
             running: Arc::default(),
             prepared: Mutex::default(),
             temporary,
+            numbers: Arc::default(),
         }
     }
 
@@ -143,7 +148,10 @@ impl Session {
             match &state.engine {
                 Some(engine) => engine.clone(),
                 None => {
-                    let engine = engine::base_state()?.clone();
+                    let mut engine = engine::base_state()?.clone();
+                    for function in sequences::functions(&self.numbers) {
+                        engine.register_udf(Arc::new(function))?;
+                    }
                     state.engine = Some(engine.clone());
                     engine
                 }
@@ -154,6 +162,15 @@ impl Session {
             engine.execution_props_mut().query_execution_start_time = Some(begun);
         }
         Ok(engine)
+    }
+
+    /// What sequences give out to the statements of this session; those about its temporary tables
+    /// are the outer session's.
+    pub(crate) fn numbers(&self) -> Arc<Numbers> {
+        match self.temporary.outer() {
+            Some(outer) => outer.numbers(),
+            None => Arc::clone(&self.numbers),
+        }
     }
 
     /// Changes the settings of later statements.

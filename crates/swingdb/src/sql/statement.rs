@@ -26,9 +26,12 @@ use crate::sql::macros::{CreateMacro, DropMacro};
 use crate::sql::params::{Params, number_tokens};
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
+use crate::sql::sequences::{CreateSequence, DropSequence};
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
-use crate::sql::{foreign, forms, idents, macros, prepared, settings, show, temporary, write};
+use crate::sql::{
+    foreign, forms, idents, macros, prepared, sequences, settings, show, temporary, write,
+};
 
 /// One statement of a text.
 #[derive(Debug)]
@@ -68,6 +71,12 @@ pub(crate) enum Own {
     ShowMacros,
     /// `SHOW CREATE MACRO`.
     ShowCreateMacro { name: ObjectName },
+    /// `CREATE SEQUENCE`.
+    CreateSequence(Box<CreateSequence>),
+    /// `DROP SEQUENCE`.
+    DropSequence(DropSequence),
+    /// `SHOW SEQUENCES`.
+    ShowSequences,
     /// `SUMMARIZE table`.
     Summarize { name: ObjectName },
     /// `SUMMARIZE SELECT ...`.
@@ -213,6 +222,9 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     if let Some(own) = macros::parse(parser)? {
         return Ok(Some(own));
     }
+    if let Some(own) = sequences::parse(parser)? {
+        return Ok(Some(own));
+    }
     if next_word(parser, 0, "attach") {
         skip(parser, 1);
         if next_word(parser, 0, "database") && !ends(parser, 1) && !next_word(parser, 1, "as") {
@@ -336,8 +348,23 @@ pub(crate) fn execute_sql(
     if !matches!(statement, Statement::Query(_)) {
         return Err(foreign::refused(&statement));
     }
+    if view.main.catalog.has_sequences() && sequences::are_used(&mut statement) {
+        return take_numbers(session, statement, params);
+    }
     let plan = planner.plan(statement, params)?;
     start(session, &engine, plan, "SELECT")
+}
+
+/// Runs a query that takes numbers from sequences, which is a change of the database.
+fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<QueryResult> {
+    write::with_txn(session, |_| {
+        let (view, engine) = (session.view()?, session.engine()?);
+        let plan = Planner::of_session(session, &view, &engine).plan(query, params)?;
+        let rows = start(session, &engine, plan, "SELECT")?;
+        let schema = rows.schema();
+        let batches = rows.collect()?;
+        Ok(QueryResult::ready(schema, batches, "SELECT"))
+    })
 }
 
 /// Starts a plan and hands out its rows.
@@ -414,6 +441,9 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
         Own::DropMacro(remove) => macros::remove(session, remove),
         Own::ShowMacros => macros::all(session),
         Own::ShowCreateMacro { name } => macros::text(session, &name),
+        Own::CreateSequence(create) => sequences::create(session, *create),
+        Own::DropSequence(remove) => sequences::remove(session, remove),
+        Own::ShowSequences => sequences::all(session),
         Own::Summarize { name } => show::summarize(session, &name),
         Own::SummarizeQuery { query } => show::summarize_query(session, *query),
     }

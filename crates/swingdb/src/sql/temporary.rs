@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::sql::params::Params;
+use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::sql::view::{Source, View, match_name};
 use crate::sql::write::{self, Outcome};
@@ -74,7 +75,11 @@ pub(crate) fn execute(
     params: &Params,
 ) -> Result<Outcome> {
     if let Some(inner) = holder(session, statement)? {
-        return write::execute(&inner, statement, params);
+        return match sequences::are_used(statement) {
+            // The numbers are of the session's own database.
+            true => write::with_txn(session, |_| write::execute(&inner, statement, params)),
+            false => write::execute(&inner, statement, params),
+        };
     }
     let outcome = write::execute(session, statement, params);
     follow(session, statement, outcome.is_ok())?;

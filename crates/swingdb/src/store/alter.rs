@@ -16,7 +16,7 @@ use super::table::{ColumnDef, Constraint, Definition, MAX_COLUMNS, Table, TableD
 use super::txn::WriteTxn;
 use crate::error::{ConstraintKind, Error, ObjectKind, Result};
 
-/// Longest name of a schema, table, view, macro or column, in bytes.
+/// Longest name of a schema, table, view, macro, sequence or column, in bytes.
 const MAX_NAME_BYTES: usize = 1024;
 
 /// What to do when the name to be created is taken. A name belongs to either a table or a view.
@@ -109,7 +109,10 @@ impl WriteTxn {
         if name == MAIN {
             return Err(Error::plan("the schema \"main\" cannot be dropped"));
         }
-        let empty = node.tables.is_empty() && node.views.is_empty() && node.macros.is_empty();
+        let empty = node.tables.is_empty()
+            && node.views.is_empty()
+            && node.macros.is_empty()
+            && node.sequences.is_empty();
         if !cascade && !empty {
             let message =
                 format!("schema {name:?} is not empty; use CASCADE to drop what is in it");

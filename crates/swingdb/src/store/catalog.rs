@@ -1,9 +1,10 @@
 //! The catalog: one immutable state of a database.
 //!
 //! In the area a state is a tree of records: root -> tables -> pages -> column data. The root lists
-//! schemas, tables, views and macros; a table's own record is read with its first use. In the
-//! process the same tree is made of `Arc`s that versions share. A record exists only for what was
-//! published: states in between (private databases, statements of a transaction) are never written.
+//! schemas, tables, views, macros and sequences; a table's own record is read with its first use.
+//! In the process the same tree is made of `Arc`s that versions share. A record exists only for
+//! what was published: states in between (private databases, statements of a transaction) are never
+//! written.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -12,6 +13,7 @@ use super::codec::{Kind, Reader, Writer};
 use super::macros::{Macro, MacroKind};
 use super::raw::Loc;
 use super::read::{read_loc, write_loc};
+use super::sequences::Sequence;
 use super::space::{Blocks, Ground, Space, corrupt};
 use super::table::{Table, record_bytes, record_loc};
 use crate::error::{Error, Result};
@@ -70,12 +72,13 @@ impl TableEntry {
     }
 }
 
-/// The tables, views and macros of a schema.
+/// The tables, views, macros and sequences of a schema.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SchemaNode {
     pub tables: BTreeMap<Arc<str>, Arc<TableEntry>>,
     pub views: BTreeMap<Arc<str>, Arc<View>>,
     pub macros: BTreeMap<(MacroKind, Arc<str>), Arc<Macro>>,
+    pub sequences: BTreeMap<Arc<str>, Arc<Sequence>>,
 }
 
 /// A foreign range and how many column chunks and records lie in it.
@@ -217,6 +220,8 @@ impl Catalog {
             }
             w.len(node.macros.len());
             node.macros.values().for_each(|one| one.write(&mut w));
+            w.len(node.sequences.len());
+            node.sequences.values().for_each(|one| one.write(&mut w));
         }
         w.len(limbo.len());
         limbo.iter().for_each(|loc| write_loc(&mut w, *loc));
@@ -275,9 +280,14 @@ fn read_schema(r: &mut Reader<'_>, space: &Arc<Space>) -> Result<SchemaNode> {
         let one = Macro::read(r)?;
         Ok((one.key(), Arc::new(one)))
     })?;
+    let sequences = r.list(|r| {
+        let one = Sequence::read(r)?;
+        Ok((Arc::from(one.name.as_str()), Arc::new(one)))
+    })?;
     Ok(SchemaNode {
         tables: tables.into_iter().collect(),
         views: views.into_iter().collect(),
         macros: macros.into_iter().collect(),
+        sequences: sequences.into_iter().collect(),
     })
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// First bytes of every record.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"SwDB");
 /// Version of the format.
-pub(super) const VERSION: u16 = 5;
+pub(super) const VERSION: u16 = 6;
 /// Bytes before the payload of a record.
 pub(super) const FRAME_BYTES: usize = 24;
 /// Deepest nesting of a type or a column.

@@ -413,7 +413,6 @@ fn statements_of_others_say_what_to_do() {
         ("PIVOT t", "USING"),
         ("UNPIVOT t", "INTO NAME"),
         ("PRAGMA table_info('t')", "DESCRIBE"),
-        ("CREATE SEQUENCE q", "row_number()"),
         ("CHECKPOINT", "nothing to do"),
         ("VACUUM", "nothing to do"),
         ("SELECT * FROM t POSITIONAL JOIN u", "row_number()"),

@@ -161,7 +161,9 @@ impl Step<'_> {
                 let value = value.to_array_of_size(1)?;
                 self.txn.add_column(schema, name, added, Some(value))
             }
-            each @ DefaultValue::Each(_) => self.add_computed(added, &each),
+            each @ (DefaultValue::Numbers(_) | DefaultValue::Each(_)) => {
+                self.add_computed(added, &each)
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::sql::forms::written;
 use crate::sql::macros;
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
+use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::sql::view::Found;
 use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
@@ -390,7 +391,8 @@ fn checked_query(session: &Session, create: &CreateView) -> Result<(String, Logi
         true => macros::query_text(session, &mut create.query.clone())?,
         false => written(prepared.query.as_ref()),
     };
-    let query = ast::statement(*prepared.query, None);
+    let mut query = ast::statement(*prepared.query, None);
+    sequences::refuse_in_view(&mut query)?;
     Ok((sql, planner.plan(query, &Params::default())?))
 }
 

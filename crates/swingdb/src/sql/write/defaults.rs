@@ -4,6 +4,8 @@
 //! `now()`, `1 + 1`) is computed once; one that is not (`random()`, `uuid()`) once a row. A column
 //! without a default gets NULL, which the store refuses when the column is NOT NULL.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
@@ -15,6 +17,7 @@ use super::convert::{Origin, check_assignable, convert_array};
 use super::values::{column_of, literal};
 use crate::error::{Error, Result};
 use crate::sql::params::Params;
+use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::store::ColumnDef;
 
@@ -23,6 +26,8 @@ use crate::store::ColumnDef;
 pub(crate) enum DefaultValue {
     /// The same value, of the column's type, for every row of the statement.
     Same(ScalarValue),
+    /// The numbers of a sequence, one for each row in order.
+    Numbers(String),
     /// A different value for each row.
     Each(Box<Expr>),
 }
@@ -37,6 +42,9 @@ impl DefaultValue {
         let expr = ast::parse_expr(sql)?;
         if let Some(value) = literal(&expr, to, &Params::default())? {
             return Self::same(column_of(vec![value], to, &column.name, Origin::UNNUMBERED)?);
+        }
+        if let Some(sequence) = sequences::only_next(&expr) {
+            return Ok(Self::Numbers(sequence));
         }
         if is_volatile(session, &expr)? {
             return Ok(Self::Each(Box::new(expr)));
@@ -57,6 +65,10 @@ impl DefaultValue {
     ) -> Result<ArrayRef> {
         match self {
             Self::Same(value) => Ok(value.to_array_of_size(rows)?),
+            Self::Numbers(sequence) => {
+                let numbers: ArrayRef = Arc::new(session.numbers().take(sequence, rows)?);
+                convert_array(&numbers, &column.data_type, &column.name, Origin::UNNUMBERED)
+            }
             Self::Each(expr) => evaluate(session, expr, rows, column),
         }
     }

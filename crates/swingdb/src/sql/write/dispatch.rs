@@ -41,7 +41,14 @@ pub(crate) fn with_txn<T>(
     session: &Session,
     run: impl FnOnce(&mut WriteTxn) -> Result<T>,
 ) -> Result<T> {
-    txn::with_txn(&session.txn, session.store(), run)
+    txn::with_txn(&session.txn, session.store(), |txn| {
+        let taking = session.numbers.begin(txn.view());
+        let value = run(txn)?;
+        for (schema, moved) in taking.moved() {
+            txn.advance_sequence(&schema, moved)?;
+        }
+        Ok(value)
+    })
 }
 
 /// Whether [`execute`] runs this statement.
