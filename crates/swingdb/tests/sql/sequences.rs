@@ -1,5 +1,5 @@
 //! CREATE SEQUENCE, `nextval` and `currval`. The expected values are DuckDB 2.0's, but for what is
-//! rolled back.
+//! rolled back, and for a sequence that begins with its last number.
 
 use std::collections::BTreeMap;
 
