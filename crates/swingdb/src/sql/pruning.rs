@@ -8,14 +8,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
-use datafusion::physical_expr::expressions::DynamicFilterTracking;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CastExpr, DynamicFilterTracking, Literal,
+};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 
 use crate::error::Result;
+use crate::sql::arithmetic::decimal_nearest_to;
 use crate::store::{ColumnStats, Page, Segment, Table};
 
 /// A part of a table that knows bounds of its columns.
@@ -155,7 +159,48 @@ fn keep<P: Bounded>(
 /// The condition on statistics that follows from a condition on rows; `None` when none does.
 fn understand(filter: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<PruningPredicate> {
     let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
+    let filter = loosened(&filter, schema).unwrap_or(filter);
     builder.try_build(filter).ok().filter(|predicate| !predicate.always_true())
+}
+
+/// What follows from a condition on decimals as numbers of 64 bits, in which the engine's cast
+/// stands for the nearest number: it gives that or one beside it, and bounds can be put into it.
+fn loosened(filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<Arc<dyn PhysicalExpr>> {
+    let compared = filter.downcast_ref::<BinaryExpr>()?;
+    let (left, right) = (compared.left(), compared.right());
+    if matches!(compared.op(), Operator::And | Operator::Or) {
+        let [one, other] = [left, right].map(|side| loosened(side, schema));
+        if one.is_none() && other.is_none() {
+            return None;
+        }
+        let one = one.unwrap_or_else(|| Arc::clone(left));
+        let other = other.unwrap_or_else(|| Arc::clone(right));
+        return Some(Arc::new(BinaryExpr::new(one, *compared.op(), other)));
+    }
+    let (decimal, op, number) = match decimal_nearest_to(left, schema) {
+        Some(decimal) => (decimal, *compared.op(), right),
+        None => (decimal_nearest_to(right, schema)?, compared.op().swap()?, left),
+    };
+    let number = match number.downcast_ref::<Literal>()?.value() {
+        ScalarValue::Float64(Some(number)) if number.is_finite() => *number,
+        _ => return None,
+    };
+    let cast: Arc<dyn PhysicalExpr> =
+        Arc::new(CastExpr::new(Arc::clone(decimal), DataType::Float64, None));
+    let beside = |op: Operator, number: f64| -> Arc<dyn PhysicalExpr> {
+        let number = Arc::new(Literal::new(ScalarValue::Float64(Some(number))));
+        Arc::new(BinaryExpr::new(Arc::clone(&cast), op, number))
+    };
+    // Several times what the last bit of a number can make.
+    let margin = number.abs() * (8.0 * f64::EPSILON);
+    let from = beside(Operator::GtEq, number - margin);
+    let to = beside(Operator::LtEq, number + margin);
+    match op {
+        Operator::Gt | Operator::GtEq => Some(from),
+        Operator::Lt | Operator::LtEq => Some(to),
+        Operator::Eq => Some(Arc::new(BinaryExpr::new(from, Operator::And, to))),
+        _ => None,
+    }
 }
 
 /// Decides segment by segment while a scan runs, with conditions that become known only then: the

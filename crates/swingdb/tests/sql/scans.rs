@@ -121,6 +121,38 @@ fn scans_equal_a_naive_filter() {
     }
 }
 
+/// Decimals that are compared as floating point numbers, where the last bit of one may decide.
+#[test]
+fn segments_of_decimals_are_ruled_out_by_numbers() {
+    let (mut random, seed) = seeded();
+    let f = fixture();
+    for digits in ["12, 2", "18, 3", "38, 20", "30, 0"] {
+        f.run(&format!(
+            "CREATE OR REPLACE TABLE t AS
+             SELECT i, ((i - 200000) * 0.1428571428)::DECIMAL({digits}) AS d
+             FROM generate_series(1, 400000) AS i"
+        ));
+        let plan = analyzed(&f, "SELECT sum(i) FROM t WHERE d::DOUBLE > 28500.5");
+        assert!(plan.contains("segments=1 of 4"), "{digits}: {plan}");
+        for _ in 0..3 {
+            let row = random.i32(1..400000);
+            let number = f.value(&format!("SELECT d::DOUBLE FROM t WHERE i = {row}"));
+            for op in ["<", "<=", ">", ">=", "=", "<>"] {
+                let count =
+                    |condition: &str| f.value(&format!("SELECT count(*) FROM t WHERE {condition}"));
+                let number = format!("{number}::DOUBLE");
+                // What is hidden rules out nothing.
+                let hidden = format!("coalesce(d::DOUBLE + random() * 0, 0) {op} {number}");
+                let found = count(&format!("d::DOUBLE {op} {number}"));
+                assert_eq!(found, count(&hidden), "seed {seed}: {digits} {op} {number}");
+                let turned = count(&format!("NOT ({number} {op} d::DOUBLE)"));
+                let hidden = format!("NOT ({number} {op} d::DOUBLE + random() * 0)");
+                assert_eq!(turned, count(&hidden), "seed {seed}: {digits} {op} {number}");
+            }
+        }
+    }
+}
+
 #[test]
 fn segments_are_ruled_out_by_conditions_orders_and_joins() {
     let f = fixture();

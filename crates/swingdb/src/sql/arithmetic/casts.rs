@@ -6,17 +6,19 @@
 //! one around the cast where it must be [`kept`]; the cast itself stays the engine's. JSON that is
 //! cast to a list, struct or map is read as JSON.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, TryCast, Volatility,
 };
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::kept;
 use crate::sql::functions::is_marked;
@@ -63,6 +65,27 @@ pub(super) fn wrapped(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
 /// Whether this is a constant that can be cast: others look for such.
 fn is_sound_constant(expr: &Expr, to: &DataType) -> bool {
     matches!(expr, Expr::Literal(value, _) if value.cast_to(to).is_ok())
+}
+
+/// Whether an expression is the floating point number nearest to a decimal.
+pub(crate) fn is_nearest_number(expr: &Expr, schema: &DFSchema) -> bool {
+    let Expr::ScalarFunction(call) = expr else { return false };
+    let function: &dyn Any = call.func.inner().as_ref();
+    function.downcast_ref::<Prepare>().is_some_and(|function| function.to.is_floating())
+        && call.args.iter().all(|arg| arg.get_type(schema).is_ok_and(|given| given.is_decimal()))
+}
+
+/// The decimal to which an expression is the nearest number of 64 bits.
+pub(crate) fn decimal_nearest_to<'a>(
+    expr: &'a Arc<dyn PhysicalExpr>,
+    schema: &Schema,
+) -> Option<&'a Arc<dyn PhysicalExpr>> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let function: &dyn Any = call.fun().inner().as_ref();
+    let [decimal] = call.args() else { return None };
+    let is_nearest = function.downcast_ref::<Prepare>()?.to == DataType::Float64
+        && decimal.data_type(schema).ok()?.is_decimal();
+    is_nearest.then_some(decimal)
 }
 
 /// The floating point number of a decimal that is written: others look for such.

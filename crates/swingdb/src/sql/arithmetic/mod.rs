@@ -22,6 +22,7 @@ mod sum_groups;
 mod zeros;
 
 pub(crate) use average::exact_average;
+pub(crate) use casts::{decimal_nearest_to, is_nearest_number};
 pub(crate) use rule::{CheckedArithmetic, checked_expr, plus_constant};
 pub(crate) use sum::checked_sum;
 pub(crate) use sum_groups::selected;

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::function::is_same_bits;
+use crate::sql::arithmetic::is_nearest_number;
 use crate::sql::provider::SwingTable;
 
 /// What the expressions of a node read.
@@ -61,7 +62,7 @@ fn is_signed(expr: &Expr, schema: &DFSchema, inputs: &[&LogicalPlan]) -> bool {
             Some((input, index)) => column_is_signed(input, index),
             None => true,
         },
-        other => !is_same_bits(other),
+        other => !is_same_bits(other) && !is_nearest_number(other, schema),
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> 
         (D::Decimal64(p, s), to) if *s > 0 && to.is_integer() => D::Decimal64(*p, 0),
         (D::Decimal128(p, s), to) if *s > 0 && to.is_integer() => D::Decimal128(*p, 0),
         (D::Decimal256(p, s), to) if *s > 0 && to.is_integer() => D::Decimal256(*p, 0),
-        (from, D::Float32 | D::Float64) if is_decimal(from) => to.clone(),
+        (from, D::Float32 | D::Float64) if is_decimal(from) && !is_exact(from, to) => to.clone(),
         (from, D::Time32(_) | D::Time64(_) | D::Timestamp(..) | D::Date32 | D::Date64)
             if from.is_string() =>
         {
@@ -145,6 +145,24 @@ pub(crate) fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Ar
 fn is_decimal(data_type: &DataType) -> bool {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
     matches!(data_type, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
+}
+
+/// Whether dividing a decimal's digits by a power of ten gives the nearest number: both are exact
+/// as floating point numbers then.
+fn is_exact(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
+    const DIGITS: u8 = 15;
+    const POWERS: std::ops::RangeInclusive<i8> = 0..=22;
+    match (from, to) {
+        (
+            Decimal32(digits, scale)
+            | Decimal64(digits, scale)
+            | Decimal128(digits, scale)
+            | Decimal256(digits, scale),
+            DataType::Float64,
+        ) => *digits <= DIGITS && POWERS.contains(scale),
+        _ => false,
+    }
 }
 
 /// The floating point numbers that are nearest to decimals.
