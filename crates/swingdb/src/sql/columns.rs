@@ -4,7 +4,7 @@
 //! is between the brackets chooses columns of the FROM clause: `*`, also with EXCLUDE, `t.*`, a
 //! regular expression that is found in their names, a list of names, or a condition on the name.
 //! `* LIKE 'k%'` has become `COLUMNS(*, lambda name: name LIKE 'k%')` already. In WHERE the
-//! condition must hold for each of them. REPLACE and RENAME behind a plain `*` are
+//! condition must hold for each of them. EXCLUDE, REPLACE and RENAME behind a plain `*` are
 //! [written out](stars) here too, where the engine does not know them. Which columns there are is
 //! asked of the planner, by `SELECT *` from the same FROM clause, so that subqueries, joins,
 //! functions and files are known too.

@@ -1,17 +1,21 @@
-//! What stands behind a `*`: the columns it shows, and what REPLACE and RENAME make of them.
+//! What stands behind a `*`: the columns it shows without those that EXCLUDE names, and what
+//! REPLACE and RENAME make of them.
 //!
 //! The query engine replaces columns whose names are spelled in the very same way, leaves other
-//! names in REPLACE out without a word, and knows no RENAME. Here a name is that of a column
-//! without regard to case, as in DuckDB, the column gets the name that is written, and a name of no
-//! column is an error. EXCLUDE is the engine's.
+//! names in REPLACE out without a word, and knows no RENAME; of several relations' columns of one
+//! name it excludes the first. Here a name is that of a column without regard to case, as in
+//! DuckDB, the column gets the name that is written, EXCLUDE means the columns of all relations,
+//! and a name of no column is an error.
 
 use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, RenameSelectItem, SelectItem, WildcardAdditionalOptions,
+    ExcludeSelectItem, Expr, Ident, ObjectName, RenameSelectItem, SelectItem,
+    WildcardAdditionalOptions,
 };
 
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::columns::reference;
+use crate::sql::write::target::parts;
 
 /// A column that a `*` shows.
 pub(super) struct Shown {
@@ -35,25 +39,79 @@ impl Shown {
     }
 }
 
-/// Whether a `*` makes other columns of those that it shows.
+/// Whether a `*` shows less than all columns, or others.
 pub(super) fn changes(options: &WildcardAdditionalOptions) -> bool {
-    options.opt_replace.is_some() || options.opt_rename.is_some()
+    options.opt_replace.is_some() || options.opt_rename.is_some() || options.opt_exclude.is_some()
 }
 
-/// The options that only choose columns.
+/// The options without those that are carried out here.
 pub(super) fn choice(options: &WildcardAdditionalOptions) -> WildcardAdditionalOptions {
-    WildcardAdditionalOptions { opt_replace: None, opt_rename: None, ..options.clone() }
+    WildcardAdditionalOptions {
+        opt_replace: None,
+        opt_rename: None,
+        opt_exclude: None,
+        ..options.clone()
+    }
+}
+
+/// The names behind EXCLUDE.
+fn excluded(options: &WildcardAdditionalOptions) -> &[ObjectName] {
+    match &options.opt_exclude {
+        None => &[],
+        Some(ExcludeSelectItem::Single(one)) => std::slice::from_ref(one),
+        Some(ExcludeSelectItem::Multiple(all)) => all,
+    }
+}
+
+/// Whether a name behind EXCLUDE, with or without its relation, means a column.
+fn means(name: &[String], column: &Column) -> bool {
+    let alike = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+    match name {
+        [name] => alike(name, &column.name),
+        [relation, name] => {
+            let of = column.relation.as_ref();
+            alike(name, &column.name) && of.is_some_and(|of| alike(relation, of.table()))
+        }
+        _ => false,
+    }
+}
+
+/// The columns that are left by EXCLUDE.
+fn left(options: &WildcardAdditionalOptions, all: &[Column]) -> Result<Vec<Column>> {
+    let mut kept = all.to_vec();
+    for name in excluded(options) {
+        let spelled = parts(name)?;
+        if !all.iter().any(|column| means(&spelled, column)) {
+            let names = all.iter().map(|column| &column.name);
+            return Err(Error::not_found(ObjectKind::Column, spelled.join("."), names));
+        }
+        kept.retain(|column| !means(&spelled, column));
+    }
+    match kept.is_empty() {
+        true => Err(Error::plan("EXCLUDE leaves no column of those that * shows")),
+        false => Ok(kept),
+    }
 }
 
 /// Whether the engine does with the columns that are chosen what the options say.
 pub(super) fn is_engines(options: &WildcardAdditionalOptions, chosen: &[Column]) -> bool {
     let mut replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
+    let mut excluded = excluded(options).iter();
     options.opt_rename.is_none()
+        && excluded.all(|name| {
+            let Ok([name]) = <[String; 1]>::try_from(parts(name).unwrap_or_default()) else {
+                return false;
+            };
+            let same = |column: &&Column| means(std::slice::from_ref(&name), column);
+            let mut found = chosen.iter().filter(same);
+            found.next().is_some_and(|column| column.name == name) && found.next().is_none()
+        })
         && replaced.all(|new| chosen.iter().any(|column| column.name == new.column_name.value))
 }
 
-/// The columns that are chosen, as REPLACE and RENAME make them.
+/// The columns that are chosen, as EXCLUDE, REPLACE and RENAME make them.
 pub(super) fn shown(options: &WildcardAdditionalOptions, chosen: &[Column]) -> Result<Vec<Shown>> {
+    let chosen = &left(options, chosen)?;
     let mut shown = chosen.iter().map(Shown::of).collect::<Vec<_>>();
     let mut changed = vec![false; chosen.len()];
     let mut find = |name: &Ident| {

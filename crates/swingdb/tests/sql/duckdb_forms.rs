@@ -146,6 +146,38 @@ fn columns_are_replaced_and_renamed() {
 }
 
 #[test]
+fn columns_of_several_relations_are_excluded() {
+    let f = fixture();
+    f.run("CREATE TABLE a (id INT, x INT); CREATE TABLE b (\"ID\" INT, y INT)");
+    f.run("INSERT INTO a VALUES (1, 2); INSERT INTO b VALUES (1, 3)");
+    for (sql, columns, row) in [
+        ("SELECT * EXCLUDE (id) FROM a JOIN b ON a.id = b.id", "x y", "2|3"),
+        ("SELECT * EXCLUDE (ID) FROM a, b", "x y", "2|3"),
+        ("SELECT * EXCLUDE (a.id) FROM a JOIN b ON a.id = b.id", "x ID y", "2|1|3"),
+        ("SELECT * EXCLUDE (B.Id) FROM a JOIN b ON a.id = b.id", "id x y", "1|2|3"),
+        ("SELECT v.* EXCLUDE (Id), b.y FROM a v JOIN b ON v.id = b.id", "x y", "2|3"),
+        ("SELECT * EXCLUDE id FROM a JOIN b USING (id)", "x y", "2|3"),
+        ("SELECT * EXCLUDE (ID) FROM a", "x", "2"),
+        ("SELECT * EXCLUDE (id) REPLACE (9 AS X) FROM a, b", "X y", "9|3"),
+        ("SELECT * EXCLUDE (id) RENAME (x AS z) FROM a, b", "z y", "2|3"),
+        ("SELECT max(COLUMNS(* EXCLUDE (id))) FROM a, b", "x y", "2|3"),
+        ("WITH w AS (FROM a) SELECT * EXCLUDE (id) FROM w, b", "x y", "2|3"),
+        ("SELECT (SELECT max(y) FROM (SELECT * EXCLUDE (id) FROM a, b)) AS m", "m", "3"),
+    ] {
+        assert_eq!(names(&f, sql), columns, "{sql}");
+        assert_eq!(f.rows(sql), [row], "{sql}");
+    }
+    for (sql, expected) in [
+        ("SELECT * EXCLUDE (ix) FROM a, b", "\"ix\""),
+        ("SELECT * EXCLUDE (b.x) FROM a, b", "\"b.x\""),
+        ("SELECT * EXCLUDE (id, x) FROM a", "leaves no column"),
+    ] {
+        let error = f.error(sql).to_string();
+        assert!(error.contains(expected), "{sql}: {error}");
+    }
+}
+
+#[test]
 fn members_of_json() {
     let f = tables();
     let text = r#"'{"a": {"b":   2, "c":[1,2,{"z":null}]}, "s": "te\"xt"}'"#;
