@@ -6,6 +6,7 @@
 //! | `CREATE TABLE t (a, b) AS ...` | `CREATE TABLE t (a #untyped, b #untyped) AS ...` |
 //! | `INSERT INTO t BY NAME SELECT ...` | `INSERT INTO t#by_name SELECT ...` |
 //! | `INSERT INTO t AS x ...` | `INSERT INTO t#as x ...` |
+//! | `INSERT INTO t (VALUES ...)` | `INSERT INTO t VALUES ...` |
 //! | `MERGE ... WHEN MATCHED THEN DO NOTHING` | `... THEN UPDATE SET #nothing = NULL` |
 //! | `MERGE ... WHEN NOT MATCHED THEN DO NOTHING` | `... THEN INSERT VALUES (#nothing)` |
 //! | `MERGE ... THEN UPDATE SET *` | `... THEN UPDATE SET #all = NULL` |
@@ -346,6 +347,7 @@ impl Pass {
     }
 
     /// `INSERT [OR x] INTO a.b BY NAME` and `... INTO a.b AS x`: marks the last part of the name.
+    /// Brackets around VALUES are no list of columns.
     fn insert_target(&mut self, insert: usize) {
         let mut word = insert + 1;
         if self.is_word(word, "OR") {
@@ -359,6 +361,15 @@ impl Pass {
             && self.token(word + 1) == Some(&Token::Period)
         {
             word += 2;
+        }
+        if self.token(word + 1) == Some(&Token::LParen)
+            && self.keyword(word + 2) == Some(Keyword::VALUES)
+            && self.token(word + 3) == Some(&Token::LParen)
+            && let Some(close) = self.closing(word + 1)
+        {
+            [word + 1, close].into_iter().for_each(|bracket| self.blank(bracket));
+            self.words = significant(&self.tokens);
+            return;
         }
         let mark = match self.token(word + 2) {
             Some(Token::Word(last)) if self.is_word(word + 1, "BY") => {
@@ -547,6 +558,12 @@ mod tests {
         );
         assert_eq!(rewritten("INSERT INTO s.t AS x VALUES (1)"), "INSERT INTO s.t#as x VALUES (1)");
         assert_eq!(rewritten("INSERT INTO t SELECT 1 AS by"), "INSERT INTO t SELECT 1 AS by");
+        assert_eq!(
+            rewritten("INSERT INTO s.t (VALUES (1), (2)) RETURNING a"),
+            "INSERT INTO s.t VALUES (1), (2) RETURNING a"
+        );
+        let list = "INSERT INTO t (values) VALUES (1)";
+        assert_eq!(rewritten(list), list);
     }
 
     #[test]
