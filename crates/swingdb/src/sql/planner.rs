@@ -133,6 +133,7 @@ impl<'a> Planner<'a> {
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
+        forms::unchain(self.view, statement);
         macros::expand(self, statement)?;
         rewrites::tell_tables_apart(statement);
         forms::turn_tables(self, statement)?;

@@ -177,6 +177,37 @@ fn columns_of_several_relations_are_excluded() {
     }
 }
 
+/// `x.f(y)` is `f(x, y)`.
+#[test]
+fn functions_behind_values() {
+    let f = fixture();
+    f.run("CREATE TABLE t (x VARCHAR, l INT[], st STRUCT(a VARCHAR)); CREATE SCHEMA sch");
+    f.run("INSERT INTO t VALUES ('abc', [3, 1, 2], {'a': 'q'})");
+    for (sql, row) in [
+        ("'abc'.upper()", "ABC"),
+        ("('a' || 'b').upper().reverse()", "BA"),
+        ("[3, 1, 2].list_sort()[1]", "1"),
+        ("x.upper() FROM t", "ABC"),
+        ("t.x.upper().left(2).lower() FROM t", "ab"),
+        ("t.l.list_sort().list_reverse() FROM t", "[3, 2, 1]"),
+        ("l.list_transform(lambda e: e + 1) FROM t", "[4, 2, 3]"),
+        ("st.a.upper() FROM t", "Q"),
+        ("x.concat('d', x.upper()) FROM t", "abcdABC"),
+        ("l.len().max() FROM t", "3"),
+        ("(2.5::DECIMAL(3, 1)).round() + 1", "4"),
+        ("count(*) FROM t WHERE x.starts_with('a') GROUP BY x.length()", "1"),
+    ] {
+        assert_eq!(f.rows(&format!("SELECT {sql}")), [row], "{sql}");
+    }
+    f.run("CREATE MACRO twice(s) AS s || s; CREATE MACRO sch.thrice(s) AS s.twice() || s");
+    assert_eq!(f.value("SELECT 'a'.twice(), sch.thrice('b'), x.twice() FROM t"), "aa|bbb|abcabc");
+    f.run("CREATE MACRO loud(s) AS TABLE SELECT s.upper() AS u, x.lower() AS l FROM t");
+    assert_eq!(f.value("SELECT * FROM loud('y')"), "Y|abc");
+    f.run("CREATE VIEW v AS SELECT x.upper() AS u FROM t");
+    assert_eq!(f.value("FROM v"), "ABC");
+    assert!(f.error("SELECT x.nosuch() FROM t").to_string().contains("nosuch"));
+}
+
 #[test]
 fn members_of_json() {
     let f = tables();

@@ -16,6 +16,7 @@
 //! | `array(SELECT i FROM u)` | [`array_query`]: a subquery of `array_agg(i)` |
 //! | `[x * 2 FOR x IN l IF x > 1]` | [`comprehension`]: `list_transform(list_filter(...), ...)` |
 //! | `(expr).field` | [`members`]: `(expr)['field']` |
+//! | `x.upper()` | [`chains`]: `upper(x)` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
@@ -42,6 +43,7 @@
 
 mod array_query;
 mod asof;
+mod chains;
 mod clock;
 mod comprehension;
 mod distinct_on;
@@ -83,6 +85,7 @@ use crate::sql::write::tokens::Pass;
 
 pub(crate) use array_query::collect_arrays;
 pub(crate) use asof::written;
+pub(crate) use chains::unchain;
 pub(crate) use members::name_members;
 pub(crate) use series::name_series;
 pub(crate) use struct_star::expand_structs;

@@ -15,6 +15,7 @@ use super::parse::Body;
 use super::substitute::{never_a_place, operand, substitute};
 use crate::error::{Error, Result};
 use crate::sql::columns::is_columns;
+use crate::sql::forms::unchain;
 use crate::sql::planner::Planner;
 use crate::sql::statement::{parse_expression, parse_query};
 use crate::sql::view::{FoundMacro, View};
@@ -249,6 +250,7 @@ impl<'a> Expander<'a> {
                 && !values.contains_key(&name)
             {
                 let mut value = parse_expression(default)?;
+                unchain(self.view, &mut value);
                 self.walk(&mut value)?;
                 values.insert(name, value);
             }
@@ -256,6 +258,7 @@ impl<'a> Expander<'a> {
         match kind {
             MacroKind::Scalar => {
                 let mut expr = parse_expression(&variant.sql)?;
+                unchain(self.view, &mut expr);
                 self.fill(&mut expr, &values)?;
                 Ok(Body::Expr(Box::new(expr)))
             }
@@ -263,6 +266,7 @@ impl<'a> Expander<'a> {
                 let Statement::Query(mut query) = parse_query(&variant.sql)? else {
                     return Err(Error::internal(format!("no query: {}", variant.sql)));
                 };
+                unchain(self.view, query.as_mut());
                 self.fill(query.as_mut(), &values)?;
                 Ok(Body::Query(query))
             }
