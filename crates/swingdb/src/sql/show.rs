@@ -288,7 +288,7 @@ pub(crate) fn snapshots(session: &Session) -> Result<QueryResult> {
     )
 }
 
-/// One row a column: type, bounds, number of values, share of NULLs.
+/// One row a column: type, bounds, number of values, average and spread of numbers, NULLs.
 pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<QueryResult> {
     let view = session.view()?;
     let engine = session.engine()?;
@@ -326,14 +326,18 @@ fn summarize_columns(session: &Session, schema: &Schema, relation: &str) -> Resu
             true => format!("approx_distinct(CAST({column} AS VARCHAR))"),
             false => "CAST(NULL AS BIGINT UNSIGNED)".to_string(),
         };
-        let average = match field.data_type().is_numeric() {
-            true => format!("avg(CAST({column} AS DOUBLE))"),
+        let number = |call: &str| match field.data_type().is_numeric() {
+            true => call.replace("{}", &format!("CAST({column} AS DOUBLE)")),
             false => "CAST(NULL AS DOUBLE)".to_string(),
         };
+        let (average, deviation) = (number("avg({})"), number("stddev({})"));
+        let [q25, q50, q75] =
+            ["0.25", "0.5", "0.75"].map(|part| number(&format!("approx_quantile({{}}, {part})")));
         parts.push(format!(
             "SELECT {position} AS position, '{text}' AS column_name, '{kind}' AS column_type, \
              {} AS \"min\", {} AS \"max\", \
-             {distinct} AS approx_unique, {average} AS \"avg\", count(*) AS \"count\", \
+             {distinct} AS approx_unique, {average} AS \"avg\", {deviation} AS \"std\", \
+             {q25} AS q25, {q50} AS q50, {q75} AS q75, count(*) AS \"count\", \
              count(*) - count({column}) AS \"nulls\" FROM {relation}",
             bound("min"),
             bound("max"),
@@ -341,8 +345,8 @@ fn summarize_columns(session: &Session, schema: &Schema, relation: &str) -> Resu
     }
     let parts = parts.join(" UNION ALL ");
     let sql = format!(
-        "SELECT column_name, column_type, \"min\", \"max\", approx_unique, \"avg\", \"count\", \
-         \"nulls\" FROM ({parts}) ORDER BY position"
+        "SELECT column_name, column_type, \"min\", \"max\", approx_unique, \"avg\", \"std\", q25, \
+         q50, q75, \"count\", \"nulls\" FROM ({parts}) ORDER BY position"
     );
     let plan = statement::plan_text(session, &sql, &Params::default())?;
     Ok(QueryResult::stream(session.run(plan)?, "SUMMARIZE"))

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
+use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{ExplainOption, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::{
@@ -29,6 +30,7 @@ use crate::sql::result::QueryResult;
 use crate::sql::sequences::{CreateSequence, DropSequence};
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
+use crate::sql::view::View;
 use crate::sql::{
     foreign, forms, idents, macros, prepared, sequences, settings, show, temporary, write,
 };
@@ -330,7 +332,7 @@ pub(crate) fn execute_sql(
     if let Some(result) = show::execute(session, &statement)? {
         return Ok(result);
     }
-    let view = session.view()?;
+    let view = telling(session, &mut statement)?;
     let engine = session.engine()?;
     let planner = Planner::of_session(session, &view, &engine);
     // A view keeps its query as it is written when that calls macros.
@@ -353,6 +355,20 @@ pub(crate) fn execute_sql(
     }
     let plan = planner.plan(statement, params)?;
     start(session, &engine, plan, "SELECT")
+}
+
+/// What names mean to a statement, also those of what others tell in it.
+fn telling(session: &Arc<Session>, statement: &mut Statement) -> Result<View> {
+    let mut view = session.view()?;
+    for name in forms::told_relations(statement) {
+        let parsed = parse(forms::told(&name).unwrap_or_default())?.pop_front();
+        let parsed = parsed.ok_or_else(|| Error::internal("nothing to be told"))?;
+        let rows = execute(session, parsed, &Params::default())?;
+        let schema = rows.schema();
+        let table = MemTable::try_new(schema, vec![rows.collect()?])?;
+        view.extra.insert(name, Arc::new(table));
+    }
+    Ok(view)
 }
 
 /// Runs a query that takes numbers from sequences, which is a change of the database.
@@ -388,7 +404,7 @@ fn execute_explain(
     let DfStatement::Statement(mut statement) = *explain.statement else {
         return Err(Error::unsupported("EXPLAIN of this statement"));
     };
-    let view = session.view()?;
+    let view = telling(session, &mut statement)?;
     let engine = session.engine()?;
     let planner = Planner::of_session(session, &view, &engine);
     planner.prepare(&mut statement)?;

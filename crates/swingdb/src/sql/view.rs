@@ -17,6 +17,7 @@ use datafusion::common::TableReference;
 
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::engine::{CATALOG, SCHEMA};
+use crate::sql::forms::told;
 use crate::sql::provider::ROWID_SUFFIX;
 use crate::store::{Catalog, Macro, MacroKind, Store, Table, View as StoredView};
 
@@ -211,6 +212,9 @@ impl View {
 
     /// The error for a name that means nothing, with the nearest name that does.
     pub(crate) fn unknown_table(&self, name: &TableReference) -> Error {
+        if let Some(text) = told(name.table()) {
+            return Error::unsupported(format!("({text}) in this place; SELECT can read it"));
+        }
         let spelled = name.to_string();
         let candidates = match name {
             TableReference::Bare { .. } => self.names(),

@@ -452,7 +452,10 @@ fn queries_are_summarized() {
         "SUMMARIZE (FROM t WHERE i > 1)",
         "SUMMARIZE WITH c AS (FROM t WHERE i > 1) SELECT * FROM c",
     ] {
-        let expected = ["i|INTEGER|2|3|2|2.5|2|0", "s|VARCHAR|a|b|2|-|2|0"];
+        let expected = [
+            "i|INTEGER|2|3|2|2.5|0.7071067811865476|2.0|2.5|3.0|2|0",
+            "s|VARCHAR|a|b|2|-|-|-|-|-|2|0",
+        ];
         assert_eq!(f.rows(sql), expected, "{sql}");
     }
     let turned = f.rows("SUMMARIZE PIVOT t ON s USING sum(i) GROUP BY i");

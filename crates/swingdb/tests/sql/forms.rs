@@ -474,7 +474,7 @@ fn what_describes_tables_uses_sql() {
     let doubles = f.database.connect();
     doubles.query("CREATE TABLE d AS SELECT range / 4.0::DOUBLE AS x FROM range(8)").unwrap();
     let summary = rows(doubles.query("SUMMARIZE d").unwrap()).unwrap();
-    assert_eq!(summary, ["x|DOUBLE|0.0|1.75|8|0.875|8|0"]);
+    assert_eq!(summary, ["x|DOUBLE|0.0|1.75|8|0.875|0.6123724356957945|0.375|0.875|1.375|8|0"]);
 }
 
 #[test]

@@ -104,7 +104,8 @@ fn explaining_a_change_changes_nothing() {
 fn summarize_tells_bounds_and_nulls() {
     let f = fixture();
     f.run("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b UNION ALL SELECT 3, NULL");
-    assert_eq!(f.rows("SUMMARIZE t"), ["a|BIGINT|1|3|2|2.0|2|0", "b|VARCHAR|x|x|1|-|2|1"]);
+    let numbers = "a|BIGINT|1|3|2|2.0|1.4142135623730951|1.0|2.0|3.0|2|0";
+    assert_eq!(f.rows("SUMMARIZE t"), [numbers, "b|VARCHAR|x|x|1|-|-|-|-|-|2|1"]);
 }
 
 #[test]
@@ -122,4 +123,30 @@ fn show_snapshots_lists_the_databases_of_the_namespace() {
     assert_eq!(names.collect::<Vec<_>>(), ["clean|taxi", "taxi|"]);
     let lineage = swingdb::lineage_in(home).unwrap();
     assert_eq!(lineage[1].children, ["clean"]);
+}
+
+#[test]
+fn what_is_told_is_a_relation() {
+    let f = fixture();
+    f.run("CREATE TABLE t (a INT, b VARCHAR NOT NULL); CREATE TABLE \"U u\" (x DOUBLE)");
+    f.run("INSERT INTO t VALUES (1, 'x'), (3, 'y'); INSERT INTO \"U u\" VALUES (0.5)");
+    for (sql, rows) in [
+        ("SELECT column_name FROM (DESCRIBE t) WHERE column_type = 'VARCHAR'", vec!["b"]),
+        ("SELECT d.column_name FROM (describe t) AS d ORDER BY 1 DESC", vec!["b", "a"]),
+        ("FROM (SHOW TABLES) SELECT name ORDER BY name", vec!["U u", "t"]),
+        ("SELECT \"max\" FROM (SUMMARIZE \"U u\")", vec!["0.5"]),
+        (
+            "SELECT column_name FROM (DESCRIBE SELECT 'it''s' AS \"q\"\"\", (1) AS w)",
+            vec!["q\"", "w"],
+        ),
+        ("SELECT t.a FROM t JOIN (DESCRIBE t) d ON d.column_name = 'a' ORDER BY a", vec!["1", "3"]),
+        ("WITH c AS (FROM (DESCRIBE t)) SELECT count(*) FROM c, c AS e", vec!["4"]),
+    ] {
+        assert_eq!(f.rows(sql), rows, "{sql}");
+    }
+    assert!(f.error("FROM (DESCRIBE nosuch)").to_string().contains("nosuch"));
+    let error = f.error("CREATE VIEW v AS FROM (SHOW TABLES)").to_string();
+    assert!(error.contains("(SHOW TABLES) in this place"), "{error}");
+    // Brackets around a name are brackets.
+    assert_eq!(f.rows("SELECT show FROM (SELECT 1 AS show)"), ["1"]);
 }

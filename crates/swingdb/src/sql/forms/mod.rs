@@ -18,6 +18,7 @@
 //! | `(expr).field` | [`members`]: `(expr)['field']` |
 //! | `x.upper()` | [`chains`]: `upper(x)` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
+//! | `FROM (DESCRIBE t)` | [`told`](mod@told): a table of what that tells |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
 //! | `s ^@ 'a'` | `starts_with(s, 'a')` |
@@ -60,6 +61,7 @@ mod series;
 mod star_patterns;
 mod starts;
 mod struct_star;
+mod told;
 mod turned;
 mod unpivot;
 mod using_sample;
@@ -89,6 +91,7 @@ pub(crate) use chains::unchain;
 pub(crate) use members::name_members;
 pub(crate) use series::name_series;
 pub(crate) use struct_star::expand_structs;
+pub(crate) use told::{told, told_relations};
 pub(crate) use turned::turn_tables;
 
 const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
@@ -96,6 +99,7 @@ const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 /// Rewrites what the parser does not know into what it does, token by token.
 pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut pass = Pass::new(tokens);
+    told::rewrite(&mut pass);
     comprehension::rewrite(&mut pass);
     star_patterns::rewrite(&mut pass);
     using_sample::rewrite(&mut pass);
