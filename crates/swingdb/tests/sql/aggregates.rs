@@ -59,6 +59,9 @@ fn the_order_decides() {
         ("sum(i ORDER BY g), max(i ORDER BY s), count(i ORDER BY i DESC)", "8|5|3"),
         ("avg(i ORDER BY g), stddev(i ORDER BY s DESC) IS NULL", "2.6666666666666665|false"),
         ("max(i, 2 ORDER BY g)", "[5, 2]"),
+        ("quantile_cont(i, 0.25 ORDER BY i DESC)", "3.5"),
+        ("quantile_cont(i, 0.25 ORDER BY i)", "1.5"),
+        ("quantile_disc(i, [0, 0.9] ORDER BY i DESC)", "[5, 1]"),
     ];
     for (sql, expected) in cases {
         assert_eq!(f.value(&format!("SELECT {sql} FROM t")), expected, "{sql}");
@@ -210,7 +213,7 @@ fn quantiles_of_any_type() {
         ("mode() WITHIN GROUP (ORDER BY i), mode() WITHIN GROUP (ORDER BY i DESC)", "0|9"),
         ("approx_quantile(i, 0.5), approx_quantile(i, [0.1, 0.5])", "4|[1, 4]"),
         ("approx_quantile(dt, 0.1), approx_quantile(dt, [0.5])", "2020-01-02|[2020-01-05]"),
-        ("quantile_disc(i, 0.5 ORDER BY d DESC)", "4"),
+        ("quantile_disc(i, 0.5 ORDER BY d DESC), quantile_disc(i, 0.5 ORDER BY d)", "5|4"),
         ("quantile_disc(i, 0.5) FILTER (WHERE i > 4)", "7"),
     ];
     for (sql, expected) in cases {

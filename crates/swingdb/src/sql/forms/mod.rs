@@ -29,6 +29,7 @@
 //! | `2 ^ 3`, `2 ** 3` | `power(2, 3)`, as in PostgreSQL and DuckDB; the engine means XOR |
 //! | `~x + 1` | `bitwise_not(x + 1)` |
 //! | `quantile_disc(x, 0.5 ORDER BY y)`, `max` | without it; the engine means that of `y` |
+//! | `quantile_disc(x, 0.1 ORDER BY x DESC)` | `percentile_disc(0.1) WITHIN GROUP (...)` |
 //! | `INTERVAL (n) DAY` | the interval that the text `n days` means |
 //! | `INTERVAL '1 day 02:03'` | [`clock`]: `INTERVAL '1 day 2 hours 3 minutes'` |
 //! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
@@ -408,11 +409,39 @@ fn complement_of_sum(expr: &mut Expr) {
 
 /// The greatest value, the least and those between are the same in any order.
 fn unordered(expr: &mut Expr) {
-    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
-        return;
-    };
+    let Expr::Function(function) = expr else { return };
+    from_the_greatest(function);
+    let Function { name, args: FunctionArguments::List(list), .. } = function else { return };
     const NAMES: [&str; 5] = ["max", "min", "quantile", "quantile_cont", "quantile_disc"];
     if NAMES.iter().any(|plain| is_named(name, plain)) {
+        list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_)));
+    }
+}
+
+/// `quantile_cont(x, f ORDER BY x DESC)` is `percentile_cont(f) WITHIN GROUP (ORDER BY x DESC)`.
+fn from_the_greatest(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value)), FunctionArg::Unnamed(_)] =
+        list.args.as_slice()
+    else {
+        return;
+    };
+    let named = |plain: &str| is_named(&function.name, plain);
+    let percentile = match (named("quantile_cont"), named("quantile_disc")) {
+        (true, _) => "percentile_cont",
+        (_, true) => "percentile_disc",
+        _ => return,
+    };
+    let orders = list.clauses.iter().filter_map(|clause| match clause {
+        FunctionArgumentClause::OrderBy(keys) => Some(keys.as_slice()),
+        _ => None,
+    });
+    if let [[key]] = orders.collect::<Vec<_>>().as_slice()
+        && key.options.asc == Some(false)
+    {
+        function.within_group = vec![OrderByExpr { expr: value.clone(), ..(*key).clone() }];
+        function.name = ObjectName::from(vec![Ident::new(percentile)]);
+        list.args.remove(0);
         list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(_)));
     }
 }
