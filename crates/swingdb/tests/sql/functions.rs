@@ -421,6 +421,8 @@ fn quotients_and_places() {
         ("SELECT round(2.675::FLOAT, 1), round(15.5::DOUBLE, -1), round(1.25, 1)", "2.7|20.0|1.3"),
         ("SELECT sum(round(x, 1)), max(round(x, n)) FROM t", "0.0|1.25"),
         ("SELECT extract(microsecond FROM INTERVAL '26.343400 seconds')", "26343400"),
+        ("SELECT nanosecond(INTERVAL '1 hour 26.3434 seconds')", "26343400000"),
+        ("SELECT nanosecond(INTERVAL '-26.3434 seconds')", "-26343400000"),
         ("SELECT extract(milliseconds FROM INTERVAL '2 minutes 1.5 seconds')", "1500"),
         ("SELECT sum(microsecond(to_milliseconds(n))) FROM t WHERE n > 0", "15000"),
     ] {

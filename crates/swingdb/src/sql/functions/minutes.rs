@@ -1,8 +1,8 @@
-//! The fraction of a minute that an interval has, in milliseconds or microseconds.
+//! The fraction of a minute that an interval has, in parts of a second.
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, Int32Array};
+use arrow::array::{AsArray, Int64Array};
 use arrow::compute::kernels::arity::binary;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType};
 use datafusion::common::{Result, plan_err};
@@ -33,7 +33,7 @@ impl ScalarUDFImpl for Fraction {
     }
 
     fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Int32)
+        Ok(DataType::Int64)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -42,10 +42,10 @@ impl ScalarUDFImpl for Fraction {
             return plan_err!("{} takes an interval and a unit", self.name());
         };
         let units = units.to_array(rows)?;
-        let parts: Int32Array = binary(
+        let parts: Int64Array = binary(
             intervals.to_array(rows)?.as_primitive::<IntervalMonthDayNanoType>(),
             units.as_primitive::<Int64Type>(),
-            |interval, unit| (interval.nanoseconds % NANOS_PER_MINUTE / unit) as i32,
+            |interval, unit| interval.nanoseconds % NANOS_PER_MINUTE / unit,
         )?;
         super::as_given(&args, Arc::new(parts))
     }

@@ -49,7 +49,9 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             return Transformed::yes(rounded(args));
         }
         "date_part" if types.get(1) == Some(&DataType::Interval(IntervalUnit::MonthDayNano)) => {
-            if let (Some(interval), Some(unit)) = (args.pop(), args.first().and_then(nanoseconds)) {
+            if let Some(unit) = args.first().and_then(nanoseconds)
+                && let Some(interval) = args.pop()
+            {
                 return Transformed::yes(fraction_of_minute(interval, unit));
             }
         }
@@ -66,6 +68,7 @@ fn nanoseconds(part: &Expr) -> Option<i64> {
         _ => return None,
     };
     match name.to_ascii_lowercase().as_str() {
+        "nanosecond" | "nanoseconds" | "ns" => Some(1),
         "microsecond" | "microseconds" | "us" => Some(MICRO),
         "millisecond" | "milliseconds" | "ms" => Some(MILLI),
         _ => None,
