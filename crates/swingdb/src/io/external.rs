@@ -211,7 +211,7 @@ impl PartitionStream for FilePartition {
             let end = read(&scan, &projection, &sender);
             if let Err(error) = end {
                 // Nobody listens any more when the query has ended.
-                let _ = sender.blocking_send(Err(DataFusionError::External(Box::new(error))));
+                let _ = sender.blocking_send(Err(error.into()));
             }
         });
         if let Err(error) = spawned {
@@ -282,14 +282,13 @@ impl TableFunctionImpl for ReadFunction {
         &self,
         args: TableFunctionArgs<'_, '_>,
     ) -> datafusion::error::Result<Arc<dyn TableProvider>> {
-        let outside = |error: Error| DataFusionError::External(Box::new(error));
         let usage = || {
             let text = format!(
                 "{0} takes a file name or pattern, or a list of them, then options: \
                  {0}('*.csv', option = value ...), {0}(['a.csv', 'b.csv'])",
                 self.name
             );
-            outside(Error::plan(text))
+            DataFusionError::from(Error::plan(text))
         };
         let mut values = args.exprs().iter().skip(1).map(literal);
         let Some(paths) = args.exprs().first().and_then(paths) else { return Err(usage()) };
@@ -298,9 +297,9 @@ impl TableFunctionImpl for ReadFunction {
             let (Some(OptionValue::Text(name)), Some(Some(value))) = (name, values.next()) else {
                 return Err(usage());
             };
-            options.set(&name, &value).map_err(outside)?;
+            options.set(&name, &value).map_err(DataFusionError::from)?;
         }
-        file_table_with(&paths, &options).map_err(outside)
+        file_table_with(&paths, &options).map_err(DataFusionError::from)
     }
 }
 

@@ -26,8 +26,8 @@ use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
-    ConditionsDown, CrossJoins, Dependencies, FromStatistics, GroupingSets, HandDown, InOrder,
-    JoinOrder, Membership, OffsetSums, WholeOrder,
+    ConditionsDown, CrossJoins, Dependencies, FromStatistics, GROUPING_SETS, HandDown, InOrder,
+    JoinOrder, Membership, OFFSET_SUMS, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
 use crate::sql::{asof, type_names};
@@ -121,8 +121,8 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 // Conditions must be at their relations already, and projections not yet between
                 // the joins.
                 rules.push(Arc::new(JoinOrder) as _);
-                rules.push(Arc::new(OffsetSums) as _);
-                rules.push(Arc::new(GroupingSets) as _);
+                rules.push(Arc::new(OFFSET_SUMS) as _);
+                rules.push(Arc::new(GROUPING_SETS) as _);
             }
             CrossJoins::NAME => rules.push(Arc::new(CrossJoins(rule)) as _),
             "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),

@@ -9,7 +9,7 @@
 
 use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, ObjectName, RenameSelectItem, SelectItem,
+    ExcludeSelectItem, Expr, Ident, IdentWithAlias, ObjectName, RenameSelectItem, SelectItem,
     WildcardAdditionalOptions,
 };
 
@@ -55,11 +55,20 @@ pub(super) fn choice(options: &WildcardAdditionalOptions) -> WildcardAdditionalO
 }
 
 /// The names behind EXCLUDE.
-fn excluded(options: &WildcardAdditionalOptions) -> &[ObjectName] {
+pub(super) fn excluded(options: &WildcardAdditionalOptions) -> &[ObjectName] {
     match &options.opt_exclude {
         None => &[],
         Some(ExcludeSelectItem::Single(one)) => std::slice::from_ref(one),
         Some(ExcludeSelectItem::Multiple(all)) => all,
+    }
+}
+
+/// The columns behind RENAME, with their new names.
+pub(super) fn renamed(options: &WildcardAdditionalOptions) -> &[IdentWithAlias] {
+    match &options.opt_rename {
+        None => &[],
+        Some(RenameSelectItem::Single(one)) => std::slice::from_ref(one),
+        Some(RenameSelectItem::Multiple(all)) => all,
     }
 }
 
@@ -127,12 +136,7 @@ pub(super) fn shown(options: &WildcardAdditionalOptions, chosen: &[Column]) -> R
         let at = find(&name)?;
         shown[at] = Shown { name, value, is_new: true };
     }
-    let renamed = match &options.opt_rename {
-        None => &[][..],
-        Some(RenameSelectItem::Single(one)) => std::slice::from_ref(one),
-        Some(RenameSelectItem::Multiple(all)) => all,
-    };
-    for new in renamed {
+    for new in renamed(options) {
         let at = find(&new.ident)?;
         let column = &mut shown[at];
         (column.name, column.is_new) = (new.alias.clone(), true);

@@ -199,6 +199,29 @@ pub(crate) fn next_word(parser: &DFParser<'_>, ahead: usize, word: &str) -> bool
     }
 }
 
+/// Whether a CREATE replaces what is there, and whether for the session only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Creation {
+    pub(crate) or_replace: bool,
+    pub(crate) temporary: bool,
+}
+
+/// Goes behind `CREATE [OR REPLACE] [TEMP] kind`, if that comes next.
+pub(crate) fn creation(parser: &mut DFParser<'_>, kinds: &[&str]) -> Option<Creation> {
+    if !next_word(parser, 0, "create") {
+        return None;
+    }
+    let or_replace = next_word(parser, 1, "or") && next_word(parser, 2, "replace");
+    let word = if or_replace { 3 } else { 1 };
+    let temporary = next_word(parser, word, "temp") || next_word(parser, word, "temporary");
+    let word = word + usize::from(temporary);
+    let is_kind = kinds.iter().any(|kind| next_word(parser, word, kind));
+    is_kind.then(|| {
+        (0..=word).for_each(|_| parser.parser.advance_token());
+        Creation { or_replace, temporary }
+    })
+}
+
 fn ends(parser: &DFParser<'_>, ahead: usize) -> bool {
     matches!(parser.parser.peek_nth_token(ahead).token, Token::EOF | Token::SemiColon)
 }

@@ -145,10 +145,7 @@ impl WriteTxn {
         if_exists: IfExists,
     ) -> Result<bool> {
         check_name(name)?;
-        if !self.current.has_schema(schema) {
-            let names = self.current.schema_names();
-            return Err(Error::not_found(ObjectKind::Schema, schema, names));
-        }
+        self.check_schema(schema)?;
         let Some(found) = kind_of(&self.current, schema, name) else { return Ok(true) };
         match if_exists {
             IfExists::Skip => Ok(false),

@@ -133,10 +133,7 @@ impl WriteTxn {
     /// Creates a macro; `false`: it existed and `if_exists` is `Skip`.
     pub fn create_macro(&mut self, schema: &str, new: Macro, if_exists: IfExists) -> Result<bool> {
         new.check()?;
-        if !self.current.has_schema(schema) {
-            let names = self.current.schema_names();
-            return Err(Error::not_found(ObjectKind::Schema, schema, names));
-        }
+        self.check_schema(schema)?;
         let exists = self.current.find_macro(schema, &new.name, new.kind).is_some();
         match if_exists {
             IfExists::Skip if exists => return Ok(false),

@@ -125,10 +125,7 @@ impl WriteTxn {
         if_exists: IfExists,
     ) -> Result<bool> {
         new.check()?;
-        if !self.current.has_schema(schema) {
-            let names = self.current.schema_names();
-            return Err(Error::not_found(ObjectKind::Schema, schema, names));
-        }
+        self.check_schema(schema)?;
         let exists = self.current.sequence(schema, &new.name).is_some();
         match if_exists {
             IfExists::Skip if exists => return Ok(false),

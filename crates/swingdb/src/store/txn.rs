@@ -117,11 +117,16 @@ impl WriteTxn {
         if let Some(table) = self.current.table(schema, name)? {
             return Ok(table);
         }
-        if !self.current.has_schema(schema) {
-            let names = self.current.schema_names();
-            return Err(Error::not_found(ObjectKind::Schema, schema, names));
-        }
+        self.check_schema(schema)?;
         Err(Error::not_found(ObjectKind::Table, name, self.current.table_names(schema)))
+    }
+
+    /// That there is such a schema.
+    pub(super) fn check_schema(&self, schema: &str) -> Result<()> {
+        if self.current.has_schema(schema) {
+            return Ok(());
+        }
+        Err(Error::not_found(ObjectKind::Schema, schema, self.current.schema_names()))
     }
 
     /// Replaces the catalog by a changed copy.

@@ -43,6 +43,14 @@ impl Fixture {
             Err(error) => error,
         }
     }
+
+    /// Runs statements that must fail, each with an error that says so.
+    pub fn refuses(&self, cases: &[(&str, &str)]) {
+        for (sql, expected) in cases {
+            let error = self.error(sql).to_string();
+            assert!(error.contains(expected), "{sql}: {error}");
+        }
+    }
 }
 
 /// A generator, and its seed, which is printed and can be given by SWINGDB_TEST_SEED.

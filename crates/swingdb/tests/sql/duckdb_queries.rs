@@ -267,7 +267,7 @@ fn pivot_in_statements() {
     f.run("PREPARE r AS PIVOT p ON s IN ('a') USING sum(x + ?)");
     assert_eq!(f.rows("EXECUTE r(3)").len(), 4);
     f.run("EXPLAIN PIVOT p ON s USING sum(x)");
-    for (sql, expected) in [
+    f.refuses(&[
         ("CREATE VIEW w AS PIVOT p ON s USING sum(x)", "names its values"),
         ("CREATE VIEW w AS WITH c AS (PIVOT p ON s) FROM c", "names its values"),
         ("PREPARE y AS PIVOT (FROM p WHERE x > ?) ON s; EXECUTE y(1)", "parameters"),
@@ -278,10 +278,7 @@ fn pivot_in_statements() {
         ("PIVOT p ON s USING sum(x) OVER ()", "window"),
         ("PIVOT p ON 'a' USING sum(x)", "no column"),
         ("PIVOT (SELECT s, x FROM p WHERE false) ON s USING sum(x)", "no values"),
-    ] {
-        let error = f.error(sql).to_string();
-        assert!(error.contains(expected), "{sql}: {error}");
-    }
+    ]);
 }
 
 #[test]
@@ -327,16 +324,13 @@ fn unpivot_makes_rows() {
         assert_eq!(names(&f, sql), columns, "{sql}");
         assert_eq!(f.rows(sql).join(" "), expected, "{sql}");
     }
-    for (sql, expected) in [
+    f.refuses(&[
         ("UNPIVOT m ON a, s", "cast"),
         ("UNPIVOT m ON *", "cast"),
         ("UNPIVOT m ON zz", "\"zz\""),
         ("UNPIVOT m ON (a, b) INTO NAME k VALUE v", "1 columns of values"),
         ("UNPIVOT m ON 'a'", "not one column"),
-    ] {
-        let error = f.error(sql).to_string();
-        assert!(error.contains(expected), "{sql}: {error}");
-    }
+    ]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, BinaryArray};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::row::{RowConverter, SortField};
-use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -20,11 +20,8 @@ const NAME: &str = "same_bits";
 
 /// `same_bits(expr)`: equal numbers get equal bits.
 pub(super) fn same_bits(expr: Expr) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        of_key(NAME, Clone::clone, |array| {
-            canonical(array).map_err(|error| DataFusionError::External(Box::new(error)))
-        })
-    });
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| of_key(NAME, Clone::clone, |array| Ok(canonical(array)?)));
     call(&FUNCTION, expr)
 }
 

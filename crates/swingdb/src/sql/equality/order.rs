@@ -12,7 +12,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{SortOptions, interleave};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::row::{RowConverter, SortField};
-use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     Accumulator, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -37,8 +37,7 @@ pub(super) fn order_bytes(expr: Expr) -> Expr {
 
 /// The bytes of values, NULL for NULL. Equal numbers give equal bytes.
 pub(crate) fn bytes(array: &ArrayRef) -> Result<ArrayRef> {
-    let array = canonical(array).map_err(|error| DataFusionError::External(Box::new(error)))?;
-    row_bytes(&array, SortOptions { descending: false, nulls_first: false })
+    row_bytes(&canonical(array)?, SortOptions { descending: false, nulls_first: false })
 }
 
 // ---- min and max --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind,
-    Query, RenameSelectItem, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
+    Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitMut, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, OrderBy};
@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, OrderBy};
 use super::{asof, call};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::idents::constraint_mut;
+use crate::sql::stars;
 use crate::sql::visit::replace_names;
 use crate::sql::write::ast;
 
@@ -510,23 +511,15 @@ impl Choice {
             return Err(Error::unsupported("this option of *; write EXCLUDE, REPLACE or RENAME"));
         }
         let mut choice = Self::default();
-        let excluded = match &options.opt_exclude {
-            None => &[][..],
-            Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
-            Some(ExcludeSelectItem::Multiple(names)) => names,
-        };
-        for name in excluded {
+        for name in stars::excluded(options) {
             choice.excluded.push((plain(name)?, false));
         }
         for element in options.opt_replace.iter().flat_map(|replace| &replace.items) {
             choice.replaced.push((element.column_name.clone(), element.expr.clone()));
         }
-        let renamed = match &options.opt_rename {
-            None => &[][..],
-            Some(RenameSelectItem::Single(one)) => std::slice::from_ref(one),
-            Some(RenameSelectItem::Multiple(all)) => all,
-        };
-        choice.renamed.extend(renamed.iter().map(|to| (to.ident.clone(), to.alias.clone())));
+        choice
+            .renamed
+            .extend(stars::renamed(options).iter().map(|to| (to.ident.clone(), to.alias.clone())));
         Ok(choice)
     }
 

@@ -7,15 +7,15 @@ use std::ops::ControlFlow;
 use arrow::datatypes::{DataType, Fields};
 use datafusion::common::Column;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, ObjectName, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Visit, Visitor,
-    WildcardAdditionalOptions,
+    Expr, Ident, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
+    TableFactor, TableWithJoins, Visit, Visitor, WildcardAdditionalOptions,
 };
 
 use crate::error::{Error, Result};
 use crate::sql::columns::{Columns, Withs, all_of, each_select, reference};
 use crate::sql::planner::Planner;
 use crate::sql::rewrites::name_of;
+use crate::sql::stars;
 use crate::sql::write::ast;
 
 /// Puts the fields for every `column.*` of a statement.
@@ -140,15 +140,10 @@ fn members(kind: &DataType) -> Option<&Fields> {
 
 /// The names that EXCLUDE leaves out.
 fn left_out(options: &WildcardAdditionalOptions) -> Result<Vec<Ident>> {
-    let names = match &options.opt_exclude {
-        None => Vec::new(),
-        Some(ExcludeSelectItem::Single(name)) => vec![name.clone()],
-        Some(ExcludeSelectItem::Multiple(names)) => names.clone(),
-    };
     if options.opt_replace.is_some() || options.opt_rename.is_some() || options.opt_ilike.is_some()
     {
         return Err(Error::unsupported("REPLACE and RENAME of a STRUCT's fields; write them out"));
     }
-    let last = |name: ObjectName| name.0.last().and_then(|part| part.as_ident()).cloned();
-    Ok(names.into_iter().filter_map(last).collect())
+    let last = |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).cloned();
+    Ok(stars::excluded(options).iter().filter_map(last).collect())
 }

@@ -61,12 +61,8 @@ impl ScalarUDFImpl for Chosen {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let element = match types.first() {
-            Some(DataType::Null) => &DataType::Null,
-            Some(
-                DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
-            ) => item.data_type(),
-            _ => return plan_err!("{} takes a list", self.name),
+        let Some(element) = types.first().and_then(element_of) else {
+            return plan_err!("{} takes a list", self.name);
         };
         let of = match (self.kind, &types[1..]) {
             (Kind::GradeUp, order) if order.iter().all(DataType::is_string) => &DataType::Int64,
@@ -74,7 +70,7 @@ impl ScalarUDFImpl for Chosen {
             (Kind::GradeUp, _) => return plan_err!("{} takes a list and an order", self.name),
             _ => return plan_err!("{} takes two lists", self.name),
         };
-        Ok(DataType::List(Arc::new(Field::new_list_field(of.clone(), true))))
+        Ok(DataType::new_list(of.clone(), true))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -83,16 +79,11 @@ impl ScalarUDFImpl for Chosen {
             let Some(arg) = args.args.get(at) else {
                 return plan_err!("{} takes two lists", self.name);
             };
-            let list = DataType::List(Arc::new(Field::new_list_field(of, true)));
-            Ok(cast(&arg.to_array(rows)?, &list)?)
+            Ok(cast(&arg.to_array(rows)?, &DataType::new_list(of, true))?)
         };
-        let element = match args.args.first().map(ColumnarValue::data_type) {
-            Some(
-                DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
-            ) => item.data_type().clone(),
-            _ => DataType::Null,
-        };
-        let lists = column(0, element)?;
+        let given = args.args.first().map(ColumnarValue::data_type);
+        let element = given.as_ref().and_then(element_of).unwrap_or(&DataType::Null);
+        let lists = column(0, element.clone())?;
         let lists = lists.as_list::<i32>();
         let found = match self.kind {
             Kind::GradeUp => grades(lists, options(&args.args[1..])?)?,
@@ -105,8 +96,19 @@ impl ScalarUDFImpl for Chosen {
     }
 }
 
+/// The type of the elements of a list; NULL is one of NULLs.
+fn element_of(list: &DataType) -> Option<&DataType> {
+    match list {
+        DataType::Null => Some(list),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Some(item.data_type())
+        }
+        _ => None,
+    }
+}
+
 /// Appends the places of what is chosen from a list of a length; `None` is NULL.
-type Choose = fn(&str, usize, &ArrayRef, &mut Vec<Option<usize>>) -> Result<()>;
+type Choose = fn(usize, &ArrayRef, &mut Vec<Option<usize>>);
 
 impl Chosen {
     fn chosen(&self, lists: &ListArray, by: &ListArray, choose: Choose) -> Result<ArrayRef> {
@@ -116,7 +118,15 @@ impl Chosen {
             places.clear();
             if lists.is_valid(row) && by.is_valid(row) {
                 let length = lists.value_length(row) as usize;
-                choose(self.name, length, &by.value(row), &mut places)?;
+                let by = by.value(row);
+                if by.null_count() > 0 {
+                    let what = match self.kind {
+                        Kind::Where => "says neither true nor false",
+                        _ => "is no place",
+                    };
+                    return exec_err!("{}: NULL {what}", self.name);
+                }
+                choose(length, &by, &mut places);
             }
             let first = lists.value_offsets()[row] as u64;
             taken.extend(places.iter().map(|place| place.map(|place| first + place as u64)));
@@ -134,32 +144,14 @@ fn list_of(values: ArrayRef, lengths: Vec<usize>, nulls: Option<NullBuffer>) -> 
     Ok(Arc::new(ListArray::try_new(item, offsets, values, nulls)?))
 }
 
-fn beside_true(
-    name: &str,
-    length: usize,
-    by: &ArrayRef,
-    places: &mut Vec<Option<usize>>,
-) -> Result<()> {
-    if by.null_count() > 0 {
-        return exec_err!("{name}: NULL says neither true nor false");
-    }
+fn beside_true(length: usize, by: &ArrayRef, places: &mut Vec<Option<usize>>) {
     let chosen = by.as_boolean().values().set_indices();
     places.extend(chosen.map(|place| (place < length).then_some(place)));
-    Ok(())
 }
 
-fn at_places(
-    name: &str,
-    length: usize,
-    by: &ArrayRef,
-    places: &mut Vec<Option<usize>>,
-) -> Result<()> {
-    if by.null_count() > 0 {
-        return exec_err!("{name}: NULL is no place");
-    }
+fn at_places(length: usize, by: &ArrayRef, places: &mut Vec<Option<usize>>) {
     let place = |at: &i64| usize::try_from(at.checked_sub(1)?).ok().filter(|at| *at < length);
     places.extend(by.as_primitive::<Int64Type>().values().iter().map(place));
-    Ok(())
 }
 
 /// `'ASC'` or `'DESC'`, then `'NULLS FIRST'` or `'NULLS LAST'`, as the arguments have them.

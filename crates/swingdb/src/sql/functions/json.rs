@@ -215,7 +215,7 @@ impl Json {
         let text = json.value(row);
         check(text).map_err(|error| {
             let message = format!("{} of {text:?}, which is no JSON: {error}", self.name);
-            outside(Error::Conversion { message, column: None })
+            DataFusionError::from(Error::Conversion { message, column: None })
         })?;
         Ok(part(text.trim_ascii(), &path).map_or(Part::Missing, Part::There))
     }
@@ -256,16 +256,12 @@ pub(super) fn is_deep(json: &str) -> bool {
 
 pub(super) fn too_deep(function: &str) -> DataFusionError {
     let message = format!("{function} of JSON that is nested more than {MAX_DEPTH} levels deep");
-    outside(Error::Conversion { message, column: None })
+    Error::Conversion { message, column: None }.into()
 }
 
 /// Whether text is JSON.
 pub(crate) fn check(text: &str) -> serde_json::Result<IgnoredAny> {
     serde_json::from_str(text)
-}
-
-fn outside(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 // ---- paths --------------------------------------------------------------------------------------
@@ -324,9 +320,10 @@ fn parse(path: &str) -> Result<Vec<Step>> {
     };
     match steps {
         Some(steps) if steps.len() <= MAX_STEPS => Ok(steps),
-        _ => Err(outside(Error::plan(format!(
+        _ => Err(Error::plan(format!(
             "{path:?} is no path in JSON; write $.member[0], /member/0 or the name of a member"
-        )))),
+        ))
+        .into()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -135,8 +135,7 @@ impl Parts {
             Ok(_) => Ok(json.trim_ascii()),
             Err(error) => {
                 let message = format!("{} of {json:?}, which is no JSON: {error}", self.name);
-                let error = Error::Conversion { message, column: None };
-                Err(DataFusionError::External(Box::new(error)))
+                Err(Error::Conversion { message, column: None }.into())
             }
         }
     }

@@ -110,7 +110,7 @@ impl ScalarUDFImpl for OfElements {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [list] = args.args.as_slice() else { return plan_err!("{} takes a list", self.name) };
         let taken = self.taken(&list.data_type())?;
-        let of = DataType::List(Arc::new(Field::new_list_field(taken.data_type().clone(), true)));
+        let of = DataType::new_list(taken.data_type().clone(), true);
         let lists: ArrayRef = cast(&list.to_array(super::rows_of(&args))?, &of)?;
         let expression = self.expression(&taken)?;
         let nothing = ScalarValue::try_new_null(args.return_type())?;

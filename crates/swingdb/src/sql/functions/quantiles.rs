@@ -67,10 +67,6 @@ struct Quantile {
     signature: Signature,
 }
 
-fn list_of(item: DataType) -> DataType {
-    DataType::List(Arc::new(Field::new_list_field(item, true)))
-}
-
 impl Quantile {
     /// What values are taken as.
     fn taken(&self, given: &DataType) -> DataType {
@@ -155,7 +151,7 @@ impl AggregateUDFImpl for Quantile {
             (Kind::Median, [value]) => Ok(vec![self.taken(value)]),
             (Kind::Disc | Kind::Cont | Kind::Approx, [value, fraction]) => {
                 let fraction = match fraction.is_list() {
-                    true => list_of(DataType::Float64),
+                    true => DataType::new_list(DataType::Float64, true),
                     false => DataType::Float64,
                 };
                 Ok(vec![self.taken(value), fraction])
@@ -172,7 +168,7 @@ impl AggregateUDFImpl for Quantile {
                 plan_err!("{} takes numbers and times; quantile_disc takes all", self.name)
             }
             [value] => Ok(value.clone()),
-            [value, fraction] if fraction.is_list() => Ok(list_of(value.clone())),
+            [value, fraction] if fraction.is_list() => Ok(DataType::new_list(value.clone(), true)),
             [value, _] => Ok(value.clone()),
             _ => plan_err!("{} takes a value and a fraction", self.name),
         }
@@ -207,7 +203,8 @@ impl AggregateUDFImpl for Quantile {
             return plan_err!("{} takes a value", self.name);
         };
         let name = format!("{}[values]", args.name);
-        Ok(vec![Arc::new(Field::new(name, list_of(value.data_type().clone()), true))])
+        let values = DataType::new_list(value.data_type().clone(), true);
+        Ok(vec![Arc::new(Field::new(name, values, true))])
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
@@ -340,7 +337,10 @@ impl Accumulator for Values {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let values = self.counted()?;
         if values.is_empty() {
-            let of = if self.is_list { list_of(self.of.clone()) } else { self.of.clone() };
+            let of = match self.is_list {
+                true => DataType::new_list(self.of.clone(), true),
+                false => self.of.clone(),
+            };
             return ScalarValue::try_new_null(&of);
         }
         let found = picked(&values, &self.fractions, self.is_between)?;

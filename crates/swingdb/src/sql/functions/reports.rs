@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
-use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -94,8 +94,7 @@ fn failed(messages: &ArrayRef, args: &ScalarFunctionArgs) -> Result<ArrayRef> {
     let first = texts.as_string_view().iter().flatten().next().filter(|_| args.number_rows > 0);
     match first {
         Some(message) => {
-            let error = Error::Conversion { message: message.to_string(), column: None };
-            Err(DataFusionError::External(Box::new(error)))
+            Err(Error::Conversion { message: message.to_string(), column: None }.into())
         }
         None => ScalarValue::Null.to_array_of_size(messages.len()),
     }

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use arrow::error::ArrowError;
 use arrow::json::writer::{EncoderOptions, NullableEncoder, make_encoder};
 use arrow::json::{Encoder, EncoderFactory};
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
@@ -188,8 +188,7 @@ fn checked(given: StringViewArray, safe: bool) -> Result<StringViewArray> {
         Some(_) if safe => Ok(given.iter().map(|text| text.filter(|t| is_json(t))).collect()),
         Some((text, error)) => {
             let message = format!("{text:?} is no JSON: {error}");
-            let error = Error::Conversion { message, column: None };
-            Err(DataFusionError::External(Box::new(error)))
+            Err(Error::Conversion { message, column: None }.into())
         }
     }
 }

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::Result;
-use crate::sql::statement::{Own, next_word, parser_error};
+use crate::sql::statement::{Creation, Own, creation, next_word, parser_error};
 use crate::store::MacroKind;
 
 /// `CREATE [OR REPLACE] [TEMP] MACRO [IF NOT EXISTS] name(...) AS ...`.
@@ -60,20 +60,15 @@ pub(crate) struct DropMacro {
 
 /// The statement that comes next, if it is one about macros.
 pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
+    const KINDS: [&str; 2] = ["macro", "function"];
     let is_macro = |parser: &DFParser<'_>, ahead: usize| {
-        next_word(parser, ahead, "macro") || next_word(parser, ahead, "function")
+        KINDS.iter().any(|kind| next_word(parser, ahead, kind))
     };
-    if next_word(parser, 0, "create") {
-        let replaces = next_word(parser, 1, "or") && next_word(parser, 2, "replace");
-        let word = if replaces { 3 } else { 1 };
-        let temporary = next_word(parser, word, "temp") || next_word(parser, word, "temporary");
-        let word = word + usize::from(temporary);
-        if is_macro(parser, word) {
-            (0..=word).for_each(|_| parser.parser.advance_token());
-            let create = create(&mut parser.parser, replaces, temporary).map_err(parser_error)?;
-            return Ok(Some(Own::CreateMacro(Box::new(create))));
-        }
-    } else if next_word(parser, 0, "drop") && is_macro(parser, 1) {
+    if let Some(creation) = creation(parser, &KINDS) {
+        let create = create(&mut parser.parser, creation).map_err(parser_error)?;
+        return Ok(Some(Own::CreateMacro(Box::new(create))));
+    }
+    if next_word(parser, 0, "drop") && is_macro(parser, 1) {
         (0..2).for_each(|_| parser.parser.advance_token());
         return Ok(Some(Own::DropMacro(drop(&mut parser.parser).map_err(parser_error)?)));
     } else if next_word(parser, 0, "show") {
@@ -90,11 +85,8 @@ pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     Ok(None)
 }
 
-fn create(
-    parser: &mut Parser<'_>,
-    or_replace: bool,
-    temporary: bool,
-) -> Result<CreateMacro, ParserError> {
+fn create(parser: &mut Parser<'_>, creation: Creation) -> Result<CreateMacro, ParserError> {
+    let Creation { or_replace, temporary } = creation;
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     let variants = parser.parse_comma_separated(variant)?;

@@ -1,4 +1,4 @@
-//! Grouping sets of few groups: [`GroupingSets`].
+//! Grouping sets of few groups: [`GROUPING_SETS`].
 //!
 //! For `GROUP BY ROLLUP (a, b, c)` the query engine deals out each row four times. Where there are
 //! far fewer groups by all of `a, b, c` than rows, it is better to group by all of them first, and
@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
-use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count_udaf;
@@ -17,9 +16,9 @@ use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
     Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, lit,
 };
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::estimate::{Estimate, estimate};
+use super::of_aggregates::{OfAggregates, as_one};
 use crate::sql::arithmetic::checked_sum;
 use crate::sql::equality::each_key;
 
@@ -29,30 +28,8 @@ const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 const ROWS_PER_GROUP: f64 = 4.0;
 
 /// See the [module documentation](self).
-#[derive(Debug, Default)]
-pub(crate) struct GroupingSets;
-
-impl OptimizerRule for GroupingSets {
-    fn name(&self) -> &str {
-        "GroupingSets"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
-        Ok(match in_two_steps(aggregate)? {
-            Some(rewritten) => Transformed::yes(rewritten),
-            None => Transformed::no(plan),
-        })
-    }
-}
+pub(crate) const GROUPING_SETS: OfAggregates =
+    OfAggregates { name: "GroupingSets", instead: in_two_steps };
 
 /// Grouping by everything first; `None`: it is not worth it, or there is an aggregate whose values
 /// cannot be put together from those of parts.
@@ -94,18 +71,6 @@ fn in_two_steps(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let sets = Expr::GroupingSet(each_key(sets.clone(), &mut |key| columns[&key].clone()));
     let outer = Aggregate::try_new(Arc::new(groups), vec![sets], second)?;
     as_one(aggregate, outer, together).map(Some)
-}
-
-/// What the second step gives, with the names and types of the aggregate.
-fn as_one(aggregate: &Aggregate, outer: Aggregate, together: Vec<Expr>) -> Result<LogicalPlan> {
-    let keys = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
-    let mut list: Vec<Expr> =
-        outer.schema.columns().into_iter().take(keys).map(Expr::Column).collect();
-    for (expr, (relation, field)) in together.into_iter().zip(aggregate.schema.iter().skip(keys)) {
-        let typed = expr.cast_to(field.data_type(), &outer.schema)?;
-        list.push(typed.alias_qualified(relation.cloned(), field.name()));
-    }
-    LogicalPlanBuilder::from(LogicalPlan::Aggregate(outer)).project(list)?.build()
 }
 
 /// An aggregate, in steps.

@@ -1,4 +1,4 @@
-//! Sums of one expression with several constants added to it: [`OffsetSums`].
+//! Sums of one expression with several constants added to it: [`OFFSET_SUMS`].
 //!
 //! `sum(x + 1), sum(x + 2)` needs what `sum(x), count(x)` tells: `sum(x + c)` is
 //! `sum(x) + c * count(x)`. However many such sums there are, these two are added up.
@@ -7,44 +7,19 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
-use datafusion::logical_expr::{
-    Aggregate, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, lit,
-};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::logical_expr::{Aggregate, Cast, Expr, ExprSchemable, LogicalPlan, lit};
 
+use super::of_aggregates::{OfAggregates, as_one};
 use crate::sql::arithmetic::{checked_expr, plus_constant};
 
 /// The largest constant: added to a whole number of 32 bits it is far from what 64 bits hold.
 const LARGEST: u64 = 1 << 32;
 
 /// See the [module documentation](self).
-#[derive(Debug, Default)]
-pub(crate) struct OffsetSums;
-
-impl OptimizerRule for OffsetSums {
-    fn name(&self) -> &str {
-        "OffsetSums"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
-        Ok(match from_sums_and_counts(aggregate)? {
-            Some(rewritten) => Transformed::yes(rewritten),
-            None => Transformed::no(plan),
-        })
-    }
-}
+pub(crate) const OFFSET_SUMS: OfAggregates =
+    OfAggregates { name: "OffsetSums", instead: from_sums_and_counts };
 
 /// `sum(x + offset)`, with what it is made of.
 struct OffsetSum {
@@ -122,17 +97,14 @@ fn from_sums_and_counts(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let inner = Aggregate::try_new(input, aggregate.group_expr.clone(), list.collect())?;
     let keys = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
     let columns: Vec<Expr> = inner.schema.columns().into_iter().map(Expr::Column).collect();
-    let (groups, values) = columns.split_at(keys);
-    let mut shown = groups.to_vec();
-    for (made, (relation, field)) in each.iter().zip(aggregate.schema.iter().skip(keys)) {
-        let value = match made {
-            Made::Same(at) => values[*at].clone(),
-            Made::Moved(sum, count, offset) => {
-                let moved = values[*count].clone() * lit(*offset) + values[*sum].clone();
-                checked_expr(moved, &inner.schema)?
-            }
-        };
-        shown.push(value.alias_qualified(relation.cloned(), field.name()));
-    }
-    LogicalPlanBuilder::from(LogicalPlan::Aggregate(inner)).project(shown)?.build().map(Some)
+    let made = &columns[keys..];
+    let values = each.iter().map(|one| match one {
+        Made::Same(at) => Ok(made[*at].clone()),
+        Made::Moved(sum, count, offset) => {
+            let moved = made[*count].clone() * lit(*offset) + made[*sum].clone();
+            checked_expr(moved, &inner.schema)
+        }
+    });
+    let values = values.collect::<Result<_>>()?;
+    as_one(aggregate, inner, values).map(Some)
 }

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::Result;
-use crate::sql::statement::{Own, next_word, parser_error};
+use crate::sql::statement::{Creation, Own, creation, next_word, parser_error};
 
 /// `CREATE [OR REPLACE] SEQUENCE [IF NOT EXISTS] name ...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +39,11 @@ pub(crate) struct DropSequence {
 
 /// The statement that comes next, if it is one about sequences.
 pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
-    if next_word(parser, 0, "create") {
-        let replaces = next_word(parser, 1, "or") && next_word(parser, 2, "replace");
-        let word = if replaces { 3 } else { 1 };
-        let temporary = next_word(parser, word, "temp") || next_word(parser, word, "temporary");
-        let word = word + usize::from(temporary);
-        if next_word(parser, word, "sequence") {
-            (0..=word).for_each(|_| parser.parser.advance_token());
-            let create = create(&mut parser.parser, replaces, temporary).map_err(parser_error)?;
-            return Ok(Some(Own::CreateSequence(Box::new(create))));
-        }
-    } else if next_word(parser, 0, "drop") && next_word(parser, 1, "sequence") {
+    if let Some(creation) = creation(parser, &["sequence"]) {
+        let create = create(&mut parser.parser, creation).map_err(parser_error)?;
+        return Ok(Some(Own::CreateSequence(Box::new(create))));
+    }
+    if next_word(parser, 0, "drop") && next_word(parser, 1, "sequence") {
         (0..2).for_each(|_| parser.parser.advance_token());
         return Ok(Some(Own::DropSequence(drop(&mut parser.parser).map_err(parser_error)?)));
     } else if next_word(parser, 0, "show") && next_word(parser, 1, "sequences") {
@@ -59,11 +53,8 @@ pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     Ok(None)
 }
 
-fn create(
-    parser: &mut Parser<'_>,
-    or_replace: bool,
-    temporary: bool,
-) -> Result<CreateSequence, ParserError> {
+fn create(parser: &mut Parser<'_>, creation: Creation) -> Result<CreateSequence, ParserError> {
+    let Creation { or_replace, temporary } = creation;
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     let options = options(parser)?;

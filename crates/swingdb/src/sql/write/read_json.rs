@@ -80,8 +80,6 @@ fn rounded(json: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow::datatypes::Field;
 
     use super::*;
@@ -99,7 +97,7 @@ mod tests {
         );
         let whole = shown(elements("[2.5, 3.5, -1e2, 7, \"8\"]", &DataType::Int32));
         assert_eq!(whole.as_deref(), Ok("2|4|-100|7|8"));
-        let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));
+        let list = DataType::new_list(DataType::Int32, true);
         assert_eq!(shown(elements("[[1, 2], null]", &list)).as_deref(), Ok("[1, 2]|-"));
 
         let fields = ["a", "b"].map(|name| Field::new(name, DataType::Utf8, true));
