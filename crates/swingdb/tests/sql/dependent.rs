@@ -257,6 +257,15 @@ fn random_values_are_drawn_for_each_row() {
     let second = "SELECT count(DISTINCT r) FROM (SELECT (SELECT max(x) FROM s WHERE x < o.k) AS m,
                   (SELECT random() + o.k * 0) AS r FROM range(1000) AS o(k))";
     assert_eq!(f.value(second), "1000");
+    // Of what is either 1 or NULL, 1 is a member, or that is not known.
+    let element = "SELECT CASE WHEN random() < 0.5 THEN 1 END";
+    for subquery in [element.to_string(), format!("{element} FROM range(1) WHERE o.k >= 0")] {
+        for _ in 0..20 {
+            let asked = format!("SELECT 1 IN ({subquery}) AS r FROM range(100) o(k)");
+            let denied = format!("SELECT count(*) FROM ({asked}) WHERE NOT r");
+            assert_eq!(f.value(&denied), "0", "{subquery}");
+        }
+    }
     let same = "SELECT count(*) FROM (SELECT random() AS k FROM range(1000)) o,
                 LATERAL (SELECT o.k AS r FROM range(2) WHERE o.k < 2) q WHERE o.k = q.r";
     assert_eq!(f.value(same), "2000");

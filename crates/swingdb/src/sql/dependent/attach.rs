@@ -72,6 +72,7 @@ pub(super) struct Rows {
 }
 
 /// A subquery for all rows at once.
+#[derive(Clone)]
 struct Evaluated {
     plan: LogicalPlan,
     /// Pairs of a column of the rows and one of `plan` that must not differ.
@@ -127,14 +128,19 @@ impl Rows {
         let [element] = <[Column; 1]>::try_from(columns)
             .or_else(|_| not_impl_err!("IN (SELECT ...) of several columns"))?;
         let element = Expr::Column(element);
-        let members = distinct(self.evaluate(&subquery.subquery)?, vec![element.clone()])?;
+        let found_is_enough = definite && !negated;
+        let mut evaluated = self.evaluate(&subquery.subquery)?;
+        if !found_is_enough {
+            evaluated.plan = read_twice(evaluated.plan)?;
+        }
+        let members = distinct(evaluated.clone(), vec![element.clone()])?;
         let equal = vec![(expr.as_ref().clone(), element.clone())];
         let found = self.join_left(members, mark(), equal)?.is_not_null();
-        if definite && !negated {
+        if found_is_enough {
             return Ok(found);
         }
         let counts = vec![count(lit(1)).alias("\u{1}all"), count(element).alias("\u{1}known")];
-        let counted = grouped(self.evaluate(&subquery.subquery)?, counts)?;
+        let counted = grouped(evaluated, counts)?;
         let name = |name| Expr::Column(Column::from_name(name));
         let all = name("\u{1}all");
         let missing = when(all.clone().gt(lit(0_i64)), all.gt(name("\u{1}known"))).end()?;
@@ -280,6 +286,22 @@ impl Rows {
             false,
         )?);
         Ok(())
+    }
+}
+
+/// What gives the same rows in two places.
+fn read_twice(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if !materialize::may_vary(&plan)? {
+        return Ok(plan);
+    }
+    match materialize::shared(plan.clone()) {
+        Some(shared) => Ok(shared),
+        None if materialize::is_volatile(&plan)? => {
+            not_impl_err!(
+                "IN (SELECT ...) of what is drawn anew in each round of a recursive query"
+            )
+        }
+        None => Ok(plan),
     }
 }
 
