@@ -177,3 +177,16 @@ fn lists_with_nulls() {
         assert_eq!(f.value(&format!("SELECT ({sql})::VARCHAR")), expected, "{sql}");
     }
 }
+
+#[test]
+fn casts_of_casts_beside_one_another_are_keys() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT i % 2 AS a, i AS b FROM range(6) r(i)");
+    assert_eq!(
+        f.rows(
+            "SELECT CAST(CAST(a AS DECIMAL(9, 2)) AS DOUBLE), CAST(a AS DECIMAL(9, 2)),
+                    count(DISTINCT b), sum(b) FROM t GROUP BY 1, 2 ORDER BY 1"
+        ),
+        ["0.0|0.00|3|6", "1.0|1.00|3|9"]
+    );
+}

@@ -26,7 +26,8 @@ pub(crate) fn tell_apart(statement: &mut Statement) {
     let mut finder = Finder::default();
     let _ = walk_mut(statement, &mut finder);
     if !finder.clashes.is_empty() {
-        let mut renamer = Renamer { clashes: finder.clashes, casts: BTreeMap::new() };
+        let clashes = finder.clashes;
+        let mut renamer = Renamer { clashes, casts: BTreeMap::new(), around: Vec::new() };
         let _ = walk_mut(statement, &mut renamer);
     }
 }
@@ -94,16 +95,25 @@ struct Renamer {
     clashes: BTreeSet<String>,
     /// The casts met so far, and how many arguments make their name.
     casts: BTreeMap<String, usize>,
+    /// The casts around what is visited, as they were written.
+    around: Vec<String>,
 }
 
 impl VisitorMut for Renamer {
     type Break = ();
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::Cast { .. }) {
+            self.around.push(expr.to_string());
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if !matches!(expr, Expr::Cast { .. }) {
             return ControlFlow::Continue(());
         }
-        let text = expr.to_string();
+        let Some(text) = self.around.pop() else { return ControlFlow::Continue(()) };
         let next = self.casts.len() + 1;
         let named = next <= MAX_CASTS || self.casts.contains_key(&text);
         if named && self.clashes.contains(&text) {
@@ -156,6 +166,15 @@ mod tests {
             renamed("SELECT t.a, CAST(t.a AS DATE) AS d GROUP BY 1, 2 ORDER BY CAST(t.a AS DATE)"),
             "SELECT t.a, coalesce(CAST(t.a AS DATE)) AS d GROUP BY 1, 2 \
              ORDER BY coalesce(CAST(t.a AS DATE))"
+        );
+    }
+
+    #[test]
+    fn casts_of_casts_have_names_of_their_own() {
+        assert_eq!(
+            renamed("SELECT CAST(CAST(a AS INT) AS DATE), CAST(a AS INT) GROUP BY 1, 2"),
+            "SELECT coalesce(CAST(coalesce(CAST(a AS INT)) AS DATE), \
+             CAST(coalesce(CAST(a AS INT)) AS DATE)), coalesce(CAST(a AS INT)) GROUP BY 1, 2"
         );
     }
 
