@@ -192,6 +192,7 @@ class Run:
     def expr_int(self, scope, depth):
         e = lambda k="int": self.expr(k, scope, depth)
         part = self.pick("year", "month", "day", "doy", "dow", "isodow", "week", "quarter")
+        unit = self.pick("day", "week", "month", "quarter", "year", "decade")
         return self.pick(
             lambda: f"({e()} {self.pick('+', '-')} {e()})",
             lambda: f"(({e()} % 50) * ({e()} % 50))",
@@ -203,7 +204,7 @@ class Run:
             lambda: f"ascii({e('text')})",
             lambda: f"CAST(extract({part} FROM {e(self.pick('date', 'timestamp'))}) AS BIGINT)",
             lambda: f"CAST(extract(hour FROM {e('timestamp')}) AS BIGINT)",
-            lambda: f"date_diff('{self.pick('day', 'month', 'year')}', {e('date')}, {e('date')})",
+            lambda: f"date_diff('{unit}', {e('date')}, {e('date')})",
             lambda: f"CAST({e('bool')} AS INTEGER)",
             lambda: f"CAST({e('double')} AS BIGINT)",
             lambda: f"CAST({e('decimal')} AS INTEGER)",

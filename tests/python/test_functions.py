@@ -34,6 +34,38 @@ QUERIES = [
     "SELECT n, url_encode(y || ' &'), url_decode('%20' || y) FROM r ORDER BY n",
     "SELECT n, date_sub('month', d, e), date_sub('year', d, e), date_sub('week', d, e), "
     "date_sub('day', d, e), date_sub('hour', d, e) FROM r ORDER BY n",
+    *(
+        f"SELECT n, date_diff('{unit}', d, e), date_diff('{unit}', d, date_trunc('second', d)), "
+        f"date_sub('{unit}', e, d), date_diff('{unit}', d::DATE, e::DATE) FROM r ORDER BY n"
+        for unit in (
+            ["millennium", "centuries", "decade", "year", "quarter", "month", "weeks", "days"]
+            + ["hour", "minute", "second", "milliseconds", "ms", "microsecond"]
+        )
+    ),
+    "SELECT n, date_diff(u, d, e), datesub(u, d, e) FROM r, (VALUES ('week'), ('us')) t(u) "
+    "ORDER BY ALL",
+    "SELECT n, date_diff('isoyear', d, e) FROM r ORDER BY n",
+    "SELECT n, epoch_ms(d), epoch_us(d), epoch_ns(d), epoch_ms(d::TIME), epoch_us(e - d), "
+    "epoch_ms(epoch_ms(d)) FROM r ORDER BY n",
+    "SELECT n, date_part('centuries', d), extract(decade FROM d), date_part('weekday', d), "
+    "date_part('dayofyear', d), extract('week' FROM d), julian(d::DATE) FROM r ORDER BY n",
+    "SELECT n, date_trunc('decade', d), date_trunc('century', d), date_trunc('mil', d), "
+    "date_trunc('weeks', d), date_trunc('doy', d::DATE), date_trunc('ms', d) FROM r ORDER BY n",
+    "SELECT n, quarter(to_months(x - 50)), century(to_years(x * 9 - 450)) FROM r ORDER BY n",
+    *(
+        f"SELECT n, strftime(d, '{format}'), strptime(strftime(d, '{format}'), '{format}') "
+        "FROM r ORDER BY n"
+        for format in (
+            ["%Y-%m-%d %H:%M:%S.%f", "%d/%m/%y %I%p", "%Y-%m", "%H:%M", "%j %Y", "%c", "%x", "%X"]
+            + ["%b %d, %Y", "%A %-d %B %Y %-H:%M", "%Y%m%d%H%M%S", "%y", "%I:%M %p", "%m", "%d. %Y"]
+        )
+    ),
+    "SELECT n, try_strptime(y, 's%y'), try_strptime(y, 's%d'), "
+    "try_strptime(y, ['s1%d', 's%y']) FROM r ORDER BY n",
+    "SELECT n, substring(y, x % 9 - 4), substring('abc' || y, x % 13 - 6, n % 11 - 5), "
+    "substr(y, -2), substring(y FROM -3 FOR 2), y[-2:] FROM r ORDER BY n",
+    "SELECT n, list_has_any(l, [x % 50, 3]), list_has_all(l, [l[1], l[2]]), "
+    "list_has_all(l, CASE WHEN x > 50 THEN [1] END) FROM r ORDER BY n",
     "SELECT n, century(d), decade(d), millennium(e), isoyear(d), yearweek(e) FROM r ORDER BY n",
     "SELECT n, to_json({'x': x, 'y': y, 'z': z, 'd': d, 'l': l}), json_array(n, y, l, [d]) "
     "FROM r ORDER BY n",
@@ -59,8 +91,10 @@ def make_rows(rng: random.Random) -> str:
         return "NULL" if rng.random() < 0.1 else text
 
     def day() -> str:
-        year, minutes = rng.randint(1950, 2050), rng.randrange(10**7)
-        return f"TIMESTAMP '{year}-01-01' + INTERVAL {minutes} MINUTE"
+        year, minutes, micros = rng.randint(1950, 2050), rng.randrange(10**7), rng.randrange(10**9)
+        return (
+            f"TIMESTAMP '{year}-01-01' + INTERVAL {minutes} MINUTE + INTERVAL {micros} MICROSECOND"
+        )
 
     def row(n: int) -> str:
         elements = ", ".join(some(str(rng.randrange(50))) for _ in range(rng.randint(1, 5)))

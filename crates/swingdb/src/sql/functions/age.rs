@@ -1,9 +1,8 @@
-//! `age(a, b)`: how much later `a` is, in years, months and days of the calendar; and the whole
-//! months of that, as `date_sub` counts them.
+//! `age(a, b)`: how much later `a` is, in years, months and days of the calendar.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Builder, IntervalMonthDayNanoBuilder};
+use arrow::array::{AsArray, IntervalMonthDayNanoBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
@@ -13,30 +12,19 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
-    Age,
-    Months,
-}
-
-/// Both functions.
-pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
-    [("age", Kind::Age), ("whole_months", Kind::Months)].into_iter().map(|(name, kind)| {
-        let signature = Signature::any(2, Volatility::Immutable);
-        ScalarUDF::new_from_impl(Between { name, kind, signature })
-    })
+/// The function of two points in time.
+pub(crate) fn function() -> ScalarUDF {
+    ScalarUDF::new_from_impl(Age { signature: Signature::any(2, Volatility::Immutable) })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Between {
-    name: &'static str,
-    kind: Kind,
+struct Age {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Between {
+impl ScalarUDFImpl for Age {
     fn name(&self) -> &str {
-        self.name
+        "age"
     }
 
     fn signature(&self) -> &Signature {
@@ -49,50 +37,40 @@ impl ScalarUDFImpl for Between {
             date || given.is_null() || matches!(given, DataType::Timestamp(..))
         };
         if !types.iter().all(fits) {
-            return plan_err!("{} takes two timestamps or dates", self.name);
+            return plan_err!("{} takes two timestamps or dates", self.name());
         }
-        Ok(match self.kind {
-            Kind::Age => DataType::Interval(IntervalUnit::MonthDayNano),
-            Kind::Months => DataType::Int64,
-        })
+        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = super::rows_of(&args);
         let [later, earlier] = args.args.as_slice() else {
-            return exec_err!("{} takes two timestamps", self.name);
+            return exec_err!("{} takes two timestamps", self.name());
         };
         let (later, earlier) = (moments(later, rows)?, moments(earlier, rows)?);
         let pairs = later.iter().zip(&earlier).map(|(later, earlier)| later.zip(*earlier));
-        let made: ArrayRef = match self.kind {
-            Kind::Age => {
-                let mut made = IntervalMonthDayNanoBuilder::with_capacity(rows);
-                pairs.for_each(|pair| made.append_option(pair.map(|(a, b)| between(a, b))));
-                Arc::new(made.finish())
-            }
-            Kind::Months => {
-                let mut made = Int64Builder::with_capacity(rows);
-                pairs.for_each(|pair| made.append_option(pair.map(|(a, b)| whole_months(a, b))));
-                Arc::new(made.finish())
-            }
-        };
-        super::as_given(&args, made)
+        let mut made = IntervalMonthDayNanoBuilder::with_capacity(rows);
+        pairs.for_each(|pair| made.append_option(pair.map(|(a, b)| between(a, b))));
+        super::as_given(&args, Arc::new(made.finish()))
     }
 }
 
 fn moments(values: &ColumnarValue, rows: usize) -> Result<Vec<Option<NaiveDateTime>>> {
     let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
     let values = cast(&values.to_array(rows)?, &micros)?;
-    let moment = |micros: i64| {
-        let moment = DateTime::from_timestamp_micros(micros).map(|moment| moment.naive_utc());
-        moment.ok_or_else(|| exec_datafusion_err!("a timestamp beyond the calendar"))
-    };
     let values = values.as_primitive::<TimestampMicrosecondType>();
     values.iter().map(|micros| micros.map(moment).transpose()).collect()
 }
 
-/// As from the last day of a month to that of another, although one is shorter.
-fn whole_months(later: NaiveDateTime, earlier: NaiveDateTime) -> i64 {
+/// A point in time, of its microseconds since 1970.
+pub(super) fn moment(micros: i64) -> Result<NaiveDateTime> {
+    let moment = DateTime::from_timestamp_micros(micros).map(|moment| moment.naive_utc());
+    moment.ok_or_else(|| exec_datafusion_err!("a timestamp beyond the calendar"))
+}
+
+/// The whole months between two times, as from the last day of a month to that of another, although
+/// one is shorter.
+pub(super) fn whole_months(later: NaiveDateTime, earlier: NaiveDateTime) -> i64 {
     let (late, early, sign) = match later < earlier {
         true => (earlier, later, -1),
         false => (later, earlier, 1),

@@ -7,10 +7,12 @@
 mod age;
 mod blobs;
 mod bounded;
+mod calendar;
 mod chosen;
 mod compensated;
 mod counted;
 mod format;
+mod formats;
 mod in_order;
 pub(crate) mod json;
 mod json_parts;
@@ -21,6 +23,7 @@ mod numbers;
 mod operator;
 mod ordered;
 mod picked;
+mod points;
 mod quantile_groups;
 mod quantiles;
 mod replaced;
@@ -28,6 +31,8 @@ mod reports;
 mod rounding;
 mod seconds;
 mod size;
+mod spans;
+mod strptime;
 mod structs;
 mod template;
 mod templates;
@@ -44,8 +49,8 @@ use datafusion::logical_expr::{
     AggregateUDF, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
 };
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
-    Value, ValueWithSpan, VisitMut, VisitorMut,
+    DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, Ident, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 pub(crate) use blobs::byte_length;
@@ -57,10 +62,11 @@ pub(crate) use seconds::interval_seconds;
 pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as};
 
 use crate::error::Result;
+use crate::sql::forms::call;
 use crate::sql::visit::walk_mut;
 use template::instantiate;
 use templates::{
-    DIFFERENCES, MONTHLY, OURS, RENAMES, STRFTIME, STRPTIME, TEMPLATES, WEEKLY, WHOLE_UNITS,
+    MONTHLY, OURS, PART, PARTS, RENAMES, STRFTIME, TAIL, TEMPLATES, TRUNCATED, WEEKLY,
 };
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
@@ -69,8 +75,9 @@ pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = 
     let of_json = json::functions().chain(json_parts::functions()).chain(to_json::functions());
     let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
-    let others = structs::functions().chain(reports::functions()).chain(age::functions());
-    of_texts.chain(of_values).chain(of_lists).chain(others)
+    let others = structs::functions().chain(reports::functions()).chain([age::function()]);
+    let of_times = calendar::functions().chain(spans::functions()).chain(strptime::functions());
+    of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
 }
 
 /// For how many rows a function computes: one, where all arguments are constants.
@@ -151,7 +158,16 @@ pub(crate) fn rewrite<T: VisitMut>(tree: &mut T, known: Known<'_>) -> Result<()>
 }
 
 fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
-    let Expr::Function(function) = expr else { return Ok(None) };
+    let function = match expr {
+        Expr::Function(function) => function,
+        Expr::Extract { field, expr, .. } => return extracted(field, expr, known),
+        Expr::Substring { expr, substring_from: Some(from), substring_for, .. } => {
+            let args = [Some(expr), Some(from), substring_for.as_ref()].into_iter().flatten();
+            let call = call("substr", args.map(|arg| (**arg).clone()).collect::<Vec<_>>());
+            return rewritten(&call, known);
+        }
+        _ => return Ok(None),
+    };
     let [part] = function.name.0.as_slice() else { return Ok(None) };
     let Some(name) = part.as_ident().filter(|ident| ident.quote_style.is_none()) else {
         return Ok(None);
@@ -172,19 +188,14 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     if !plain && let Some(new) = renamed(&name, function, known) {
         return Ok(Some(new));
     }
+    let fill = |template: &str, args: &[Expr]| instantiate(template, args, function, known);
+    if let Some((template, of)) = for_these(&name, &args) {
+        return fill(template, of).map(Some);
+    }
     // The engine's own takes any value, whatever the order is.
     let is_ours = OURS.contains(&name.as_str()) || name == "any_value" && !plain;
     if !is_ours && (known.any)(&name) {
         return Ok(None);
-    }
-    let units = match name.as_str() {
-        "date_diff" | "datediff" => Some(DIFFERENCES),
-        "date_sub" | "datesub" => Some(WHOLE_UNITS),
-        _ => None,
-    };
-    let fill = |template: &str, args: &[Expr]| instantiate(template, args, function, known);
-    if let Some(units) = units.filter(|_| args.len() == 3) {
-        return template_between(&args[0], units).map(|t| fill(&t, &args[1..])).transpose();
     }
     if matches!(name.as_str(), "list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr") {
         return Ok(list_aggregate(function, &args, known));
@@ -196,13 +207,9 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     let mut args = args;
     let template = match *template {
         WEEKLY if counts_months(&args[0]) => MONTHLY,
-        STRFTIME | STRPTIME => {
+        STRFTIME => {
             if let Some(format) = literal_mut(&mut args[1]) {
-                if *template == STRPTIME {
-                    // A point and what follows it are read in any length.
-                    *format = format.replace(".%f", "%.f").replace(".%g", "%.f");
-                }
-                *format = engines_fractions(format);
+                *format = formats::to_write(format);
             }
             template
         }
@@ -242,23 +249,11 @@ fn counts_months(interval: &Expr) -> bool {
     ["month", "quarter", "year", "decade", "century"].iter().any(|unit| text.contains(unit))
 }
 
-/// `%f`, `%g` and `%n` of a format are the micro-, milli- and nanoseconds; the engine has other
-/// names for these.
-fn engines_fractions(format: &str) -> String {
-    let mut text = String::with_capacity(format.len() + 4);
-    let mut given = format.chars();
-    while let Some(char) = given.next() {
-        text.push(char);
-        if char == '%' {
-            match given.next() {
-                Some('f') => text.push_str("6f"),
-                Some('g') => text.push_str("3f"),
-                Some('n') => text.push_str("9f"),
-                other => text.extend(other),
-            }
-        }
+fn literal(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        _ => None,
     }
-    text
 }
 
 fn literal_mut(expr: &mut Expr) -> Option<&mut String> {
@@ -282,8 +277,8 @@ fn arguments(function: &Function) -> Option<(Vec<Expr>, bool)> {
 
 /// `list_aggregate(l, 'min')` is `list_min(l)`.
 fn list_aggregate(function: &Function, args: &[Expr], known: Known<'_>) -> Option<Expr> {
-    let [list, Expr::Value(aggregate)] = args else { return None };
-    let Value::SingleQuotedString(aggregate) = &aggregate.value else { return None };
+    let [list, aggregate] = args else { return None };
+    let aggregate = literal(aggregate)?;
     let mut call = function.clone();
     call.name = vec![Ident::new(format!("list_{}", aggregate.to_ascii_lowercase()))].into();
     let FunctionArguments::List(arguments) = &mut call.args else { return None };
@@ -292,13 +287,44 @@ fn list_aggregate(function: &Function, args: &[Expr], known: Known<'_>) -> Optio
     rewritten(&Expr::Function(call.clone()), known).ok()?.or(Some(Expr::Function(call)))
 }
 
-/// The template of `date_diff('day', a, b)` and `date_sub('day', a, b)`.
-fn template_between(unit: &Expr, units: &[(&[&str], &str)]) -> Option<String> {
-    let Expr::Value(unit) = unit else { return None };
-    let Value::SingleQuotedString(unit) = &unit.value else { return None };
-    let unit = unit.to_ascii_lowercase();
-    let (_, template) = units.iter().find(|(names, _)| names.contains(&unit.as_str()))?;
-    Some(format!("CAST({template} AS BIGINT)"))
+/// Whether it is a number that is written without a sign.
+fn is_whole_number(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(ValueWithSpan { value: Value::Number(..), .. }))
+}
+
+/// `extract(decade FROM x)` and `extract('year' FROM x)` are calls of `date_part`.
+fn extracted(field: &DateTimeField, of: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
+    let text = field.to_string();
+    let part = text.trim_matches('\'');
+    let named = Value::SingleQuotedString(part.to_string()).with_empty_span();
+    let call = call("date_part", vec![Expr::Value(named), of.clone()]);
+    let new = rewritten(&call, known)?;
+    let is_quoted = part.len() < text.len();
+    Ok(new.or_else(|| is_quoted.then_some(call)))
+}
+
+/// The template of a call that the engine has as well, but not for these arguments, and those of
+/// them that it takes.
+fn for_these<'a>(name: &str, args: &'a [Expr]) -> Option<(&'static str, &'a [Expr])> {
+    match (name, args) {
+        ("date_part" | "datepart", [_, of @ ..]) => Some((part_of(PARTS, args)?, of)),
+        ("date_trunc" | "datetrunc", [_, of @ ..]) => Some((part_of(TRUNCATED, args)?, of)),
+        ("substr" | "substring", [_, place]) if !is_whole_number(place) => Some((TAIL, args)),
+        ("substr" | "substring", [_, place, length])
+            if !is_whole_number(place) || !is_whole_number(length) =>
+        {
+            Some((PART, args))
+        }
+        _ => None,
+    }
+}
+
+/// What stands for the part of a date or time that the first argument names.
+fn part_of(parts: &[(&[&str], &'static str)], args: &[Expr]) -> Option<&'static str> {
+    let [part, _] = args else { return None };
+    let part = literal(part)?;
+    let is_named = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(part));
+    parts.iter().find(|(names, _)| is_named(names)).map(|(_, stands)| *stands)
 }
 
 /// `struct_pack(a := 1, b := 2)`.
@@ -344,7 +370,6 @@ mod tests {
 
     use super::*;
     use crate::sql::dialect::DIALECT;
-    use crate::sql::forms::call;
 
     fn rewritten(sql: &str) -> Result<String> {
         let mut expr = Parser::new(&DIALECT).try_with_sql(sql).unwrap().parse_expr().unwrap();
@@ -365,10 +390,10 @@ mod tests {
             rewrite_text("count_if(x > 1) OVER (ORDER BY y)"),
             "count(CASE WHEN (x > 1) THEN 1 END) OVER (ORDER BY y)"
         );
-        assert_eq!(
-            rewrite_text("date_diff('second', a, b)"),
-            "CAST(FLOOR(date_part('epoch', b)) - FLOOR(date_part('epoch', a)) AS BIGINT)"
-        );
+        assert_eq!(rewrite_text("date_part('Weekday', a)"), "date_part('dow', a)");
+        assert_eq!(rewrite_text("extract(decade FROM a)"), "decade(a)");
+        assert_eq!(rewrite_text("extract('year' FROM a)"), "date_part('year', a)");
+        assert_eq!(rewrite_text("date_trunc('w', a)"), "date_trunc('week', a)");
         assert_eq!(rewrite_text("struct_pack(a := 1)"), "named_struct('a', 1)");
     }
 
@@ -383,9 +408,7 @@ mod tests {
             "(sum(CAST(sum(a) AS DOUBLE) * b) OVER () / \
              sum(CASE WHEN sum(a) IS NOT NULL THEN CAST(b AS DOUBLE) END) OVER ())"
         );
-        for none in
-            ["year(a) FILTER (WHERE b)", "ifnull(a, b) OVER ()", "date_diff('day', a, b) OVER ()"]
-        {
+        for none in ["year(a) FILTER (WHERE b)", "ifnull(a, b) OVER ()", "quarter(a) OVER ()"] {
             assert!(rewritten(none).is_err(), "{none}");
         }
     }
@@ -399,9 +422,11 @@ mod tests {
 
     #[test]
     fn every_template_parses() {
-        for (names, count, template) in TEMPLATES {
+        let of_parts = PARTS.iter().chain(TRUNCATED).map(|(names, template)| (names, 1, template));
+        let all = TEMPLATES.iter().map(|(names, count, template)| (names, *count, template));
+        for (names, count, template) in all.chain(of_parts) {
             let name = names[0];
-            let args = (0..*count).map(|i| Expr::Identifier(Ident::new(format!("a{i}"))));
+            let args = (0..count).map(|i| Expr::Identifier(Ident::new(format!("a{i}"))));
             let args = args.collect::<Vec<_>>();
             let Expr::Function(call) = call(name, args.clone()) else { unreachable!() };
             let known = Known { any: &|_| false, aggregates: &|_| false };

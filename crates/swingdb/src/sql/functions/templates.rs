@@ -52,18 +52,9 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["minute"], 1, "date_part('minute', $1)"),
     (&["second"], 1, "date_part('second', $1)"),
     (&["epoch"], 1, "date_part('epoch', $1)"),
-    // The quotes ask for years of twelve months of 30 days in intervals, as DuckDB counts here.
-    (&["epoch_ms"], 1, "CAST(floor(date_part('\"epoch\"', $1) * 1000.0) AS BIGINT)"),
-    (&["epoch_us"], 1, "CAST(floor(date_part('\"epoch\"', $1) * 1000000.0) AS BIGINT)"),
-    (&["epoch_ns"], 1, "CAST(arrow_cast($1, 'Timestamp(Nanosecond, None)') AS BIGINT)"),
-    (&["julian"], 1, "date_part('epoch', $1) / 86400.0 + 2440588.0"),
+    (&["julian"], 1, JULIAN),
     (&["days_in_month"], 1, DAYS_IN_MONTH),
     (&["isoyear"], 1, "date_part('isoyear', $1)"),
-    (&["yearweek"], 1, "date_part('isoyear', $1) * 100 + date_part('week', $1)"),
-    (&["decade"], 1, "CAST(floor(date_part('year', $1) / 10.0) AS BIGINT)"),
-    (&["century"], 1, "CAST(floor((date_part('year', $1) - 1) / 100.0) AS BIGINT) + 1"),
-    (&["millennium"], 1, "CAST(floor((date_part('year', $1) - 1) / 1000.0) AS BIGINT) + 1"),
-    (&["era"], 1, "CASE WHEN date_part('year', $1) > 0 THEN 1 ELSE 0 END"),
     (&["millisecond"], 1, "date_part('millisecond', $1)"),
     (&["microsecond"], 1, "date_part('microsecond', $1)"),
     (&["nanosecond"], 1, "date_part('nanosecond', $1)"),
@@ -71,7 +62,6 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["monthname"], 1, "to_char($1, '%B')"),
     (&["dayname"], 1, "to_char($1, '%A')"),
     (&["strftime"], 2, STRFTIME),
-    (&["strptime"], 2, STRPTIME),
     (&["last_day"], 1, LAST_DAY),
     (&["date_add", "add"], 2, "$1 + $2"),
     (&["make_timestamp"], 6, MAKE_TIMESTAMP),
@@ -114,8 +104,8 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["json_group_object"], 2, JSON_OBJECT),
     (&["prefix"], 2, "starts_with($1, $2)"),
     (&["suffix"], 2, "ends_with($1, $2)"),
-    (&["string_split", "str_split", "split"], 2, SPLIT),
-    (&["unicode", "ord"], 1, "ascii($1)"),
+    (&["string_split", "str_split", "split", "string_to_array"], 2, SPLIT),
+    (&["unicode", "ord"], 1, "CASE WHEN $1 = '' THEN -1 ELSE ascii($1) END"),
     (&["from_hex", "unhex"], 1, "decode($1, 'hex')"),
     (&["base64", "to_base64"], 1, "encode($1, 'base64pad')"),
     (&["from_base64"], 1, "decode($1, 'base64pad')"),
@@ -125,8 +115,8 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["fdiv"], 2, "floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
     (&["fmod"], 2, FMOD),
     // NULL is no element that two lists have in common.
-    (&["list_has_any", "array_has_any"], 2, "array_has_any($1, array_compact($2))"),
-    (&["list_has_all", "array_has_all"], 2, "array_has_all($1, array_compact($2))"),
+    (&["list_has_any", "array_has_any"], 2, HAS_ANY),
+    (&["list_has_all", "array_has_all"], 2, HAS_ALL),
     (&["list_count"], 1, "array_length(array_filter($1, x -> x IS NOT NULL))"),
     (&["regexp_full_match"], 2, "regexp_like($1, '^(?:' || $2 || ')\\z')"),
     (
@@ -216,6 +206,7 @@ pub(super) const OURS: &[&str] = &[
     "array_has_any",
     "list_has_all",
     "array_has_all",
+    "string_to_array",
 ];
 
 /// Names that only stand for another, whatever the call looks like.
@@ -246,7 +237,6 @@ pub(super) const RENAMES: &[(&str, &str)] = &[
 pub(super) const WEEKLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')";
 pub(super) const MONTHLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')";
 pub(super) const STRFTIME: &str = "to_char($1, $2)";
-pub(super) const STRPTIME: &str = "to_timestamp($1, $2)";
 
 const MOST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) \
      FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
@@ -261,6 +251,16 @@ const EVEN: &str = "CASE WHEN $1 < 0 THEN floor(CAST($1 AS DOUBLE) / 2) * 2 \
 /// A row counts when both are there.
 const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * $2) \
      / sum(CASE WHEN $1 IS NOT NULL THEN CAST($2 AS DOUBLE) END)";
+
+/// From the end, of a negative place; backwards, of a negative length.
+pub(super) const TAIL: &str = "CASE WHEN $2 < 0 THEN right($1, -$2) ELSE substr($1, $2) END";
+pub(super) const PART: &str = "CASE WHEN $3 < 0 \
+     THEN substr($1, CASE WHEN $2 < 0 THEN length($1) + 1 ELSE 0 END + $2 + $3, -$3) \
+     ELSE substr($1, CASE WHEN $2 < 0 THEN length($1) + 1 ELSE 0 END + $2, $3) END";
+const HAS_ANY: &str = "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
+     array_has_any($1, array_compact($2)) END";
+const HAS_ALL: &str = "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
+     array_has_all($1, array_compact($2)) END";
 
 /// NULL comes last, as it does in ORDER BY.
 const SORT: &str = "array_sort($1, 'ASC', 'NULLS LAST')";
@@ -287,55 +287,42 @@ const DAYS_IN_MONTH: &str =
 const LAST_DAY: &str =
     "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)";
 
-/// The boundaries of a unit between two points in time, as `date_diff` counts them.
-pub(super) const DIFFERENCES: &[(&[&str], &str)] = &[
-    (&["year", "years"], "date_part('year', $2) - date_part('year', $1)"),
-    (
-        &["quarter", "quarters"],
-        "date_part('year', $2) * 4 + date_part('quarter', $2) \
-         - date_part('year', $1) * 4 - date_part('quarter', $1)",
-    ),
-    (
-        &["month", "months"],
-        "date_part('year', $2) * 12 + date_part('month', $2) \
-         - date_part('year', $1) * 12 - date_part('month', $1)",
-    ),
-    (
-        &["week", "weeks"],
-        "floor((floor(date_part('epoch', $2) / 86400.0) + 3) / 7.0) \
-         - floor((floor(date_part('epoch', $1) / 86400.0) + 3) / 7.0)",
-    ),
-    (
-        &["day", "days"],
-        "floor(date_part('epoch', $2) / 86400.0) - floor(date_part('epoch', $1) / 86400.0)",
-    ),
-    (
-        &["hour", "hours"],
-        "floor(date_part('epoch', $2) / 3600.0) - floor(date_part('epoch', $1) / 3600.0)",
-    ),
-    (
-        &["minute", "minutes"],
-        "floor(date_part('epoch', $2) / 60.0) - floor(date_part('epoch', $1) / 60.0)",
-    ),
-    (&["second", "seconds"], "floor(date_part('epoch', $2)) - floor(date_part('epoch', $1))"),
-    (
-        &["millisecond", "milliseconds", "ms"],
-        "floor(date_part('epoch', $2) * 1000.0) - floor(date_part('epoch', $1) * 1000.0)",
-    ),
+/// What `date_part` is for names of parts that the engine does not have.
+pub(super) const PARTS: &[(&[&str], &str)] = &[
+    (&["millennium", "millenniums", "millennia", "mil", "mils"], "millennium($1)"),
+    (&["century", "centuries", "cent", "c"], "century($1)"),
+    (&["decade", "decades", "dec", "decs"], "decade($1)"),
+    (&["dayofweek", "weekday"], "date_part('dow', $1)"),
+    (&["dayofmonth"], "date_part('day', $1)"),
+    (&["dayofyear"], "date_part('doy', $1)"),
+    (&["weekofyear"], "date_part('week', $1)"),
+    (&["yearweek"], "yearweek($1)"),
+    (&["julian"], JULIAN),
+    (&["era"], "era($1)"),
 ];
 
-/// The whole units between two points in time, as `date_sub` counts them.
-pub(super) const WHOLE_UNITS: &[(&[&str], &str)] = &[
-    (&["year", "years"], "trunc(whole_months($2, $1) / 12.0)"),
-    (&["quarter", "quarters"], "trunc(whole_months($2, $1) / 3.0)"),
-    (&["month", "months"], "whole_months($2, $1)"),
-    (&["week", "weeks"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 604800.0)"),
-    (&["day", "days"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 86400.0)"),
-    (&["hour", "hours"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 3600.0)"),
-    (&["minute", "minutes"], "trunc((date_part('epoch', $2) - date_part('epoch', $1)) / 60.0)"),
-    (&["second", "seconds"], "trunc(date_part('epoch', $2) - date_part('epoch', $1))"),
-    (
-        &["millisecond", "milliseconds", "ms"],
-        "round((date_part('epoch', $2) - date_part('epoch', $1)) * 1000.0)",
-    ),
+/// What `date_trunc` is for names of units that the engine does not have.
+pub(super) const TRUNCATED: &[(&[&str], &str)] = &[
+    (&["millennium", "millenniums", "millennia", "mil", "mils"], MILLENNIA),
+    (&["century", "centuries", "cent", "c"], CENTURIES),
+    (&["decade", "decades", "dec", "decs"], DECADES),
+    (&["years", "yr", "yrs", "y"], "date_trunc('year', $1)"),
+    (&["quarters"], "date_trunc('quarter', $1)"),
+    (&["months", "mon", "mons"], "date_trunc('month', $1)"),
+    (&["weeks", "w", "weekofyear", "yearweek"], "date_trunc('week', $1)"),
+    (&["days", "d", "dayofmonth", "dayofweek", "weekday", "dow"], "date_trunc('day', $1)"),
+    (&["isodow", "dayofyear", "doy", "julian"], "date_trunc('day', $1)"),
+    (&["hours", "hr", "hrs", "h"], "date_trunc('hour', $1)"),
+    (&["minutes", "min", "mins", "m"], "date_trunc('minute', $1)"),
+    (&["seconds", "sec", "secs", "s", "epoch"], "date_trunc('second', $1)"),
+    (&["milliseconds", "ms", "msec", "msecs"], "date_trunc('millisecond', $1)"),
+    (&["microseconds", "us", "usec", "usecs"], "date_trunc('microsecond', $1)"),
 ];
+
+const MILLENNIA: &str = "date_trunc('year', $1) \
+     - CAST(CAST(date_part('year', $1) % 1000 AS VARCHAR) || ' years' AS INTERVAL)";
+const CENTURIES: &str = "date_trunc('year', $1) \
+     - CAST(CAST(date_part('year', $1) % 100 AS VARCHAR) || ' years' AS INTERVAL)";
+const DECADES: &str = "date_trunc('year', $1) \
+     - CAST(CAST(date_part('year', $1) % 10 AS VARCHAR) || ' years' AS INTERVAL)";
+const JULIAN: &str = "date_part('epoch', $1) / 86400.0 + 2440588.0";

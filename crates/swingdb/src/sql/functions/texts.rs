@@ -8,7 +8,7 @@ use arrow::array::{
     StringViewArray, StringViewBuilder,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{
     DataFusionError, Result, ScalarValue, exec_datafusion_err, exec_err, plan_err,
 };
@@ -94,9 +94,7 @@ impl ScalarUDFImpl for OfTexts {
             Kind::Hamming | Kind::DamerauLevenshtein => DataType::Int64,
             Kind::Jaccard | Kind::Jaro | Kind::JaroWinkler => DataType::Float64,
             Kind::Glob => DataType::Boolean,
-            Kind::ExtractAll | Kind::Split => {
-                DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true)))
-            }
+            Kind::ExtractAll | Kind::Split => DataType::new_list(DataType::Utf8View, true),
             Kind::UrlEncode | Kind::UrlDecode => DataType::Utf8View,
         })
     }
@@ -194,8 +192,13 @@ impl OfTexts {
                 made.append_null();
                 continue;
             }
+            // Between all characters, but neither before the first nor behind the last.
+            let is_empty = pattern.is_empty();
             let pattern = patterns.of(self.name, pattern, Regex::new)?;
-            if self.kind == Kind::Split {
+            if self.kind == Kind::Split && is_empty && !text.is_empty() {
+                let pieces = text.char_indices().map(|(at, char)| &text[at..at + char.len_utf8()]);
+                pieces.for_each(|piece| made.values().append_value(piece));
+            } else if self.kind == Kind::Split {
                 pattern.split(text).for_each(|piece| made.values().append_value(piece));
             } else {
                 let group = usize::try_from(groups.value(row)).ok();

@@ -4,14 +4,16 @@
 //! |---|---|---|
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
 //! | `round(x, n)` | floating point | [`rounded`](crate::sql::functions::rounded), for any `n` |
+//! | `trunc(x)` | whole numbers | `x`; the engine makes a floating-point number of it |
 //! | `date_part('microsecond', i)` | intervals | with the fraction of the second |
+//! | `date_part('quarter', i)` | intervals | of the months beyond whole years |
 
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::functions_nested::concat::array_concat;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 
 use crate::sql::functions::{fraction_of_minute, rounded};
 
@@ -24,7 +26,12 @@ pub(super) fn is_concerned(expr: &Expr) -> bool {
         Expr::ScalarFunction(call) => match call.name() {
             "concat" => true,
             "round" => call.args.len() == 2,
-            "date_part" => call.args.first().is_some_and(|part| nanoseconds(part).is_some()),
+            "trunc" => call.args.len() == 1,
+            "date_part" => call
+                .args
+                .first()
+                .and_then(part_named)
+                .is_some_and(|part| is_quarter(&part) || nanoseconds(&part).is_some()),
             _ => false,
         },
         _ => false,
@@ -48,8 +55,19 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         "round" if matches!(types[0], DataType::Float32 | DataType::Float64) => {
             return Transformed::yes(rounded(args));
         }
+        "trunc" if types[0].is_integer() => {
+            if let Some(whole) = args.pop() {
+                return Transformed::yes(whole);
+            }
+        }
         "date_part" if types.get(1) == Some(&DataType::Interval(IntervalUnit::MonthDayNano)) => {
-            if let Some(unit) = args.first().and_then(nanoseconds)
+            let part = args.first().and_then(part_named).unwrap_or_default();
+            if is_quarter(&part) {
+                args[0] = lit("month");
+                let months = Expr::ScalarFunction(ScalarFunction { func, args });
+                return Transformed::yes(months / lit(3) + lit(1));
+            }
+            if let Some(unit) = nanoseconds(&part)
                 && let Some(interval) = args.pop()
             {
                 return Transformed::yes(fraction_of_minute(interval, unit));
@@ -60,14 +78,24 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))
 }
 
-/// The length of the parts of a second that a name stands for.
-fn nanoseconds(part: &Expr) -> Option<i64> {
+/// The name of the part that a `date_part` asks for.
+fn part_named(part: &Expr) -> Option<String> {
     let Expr::Literal(value, _) = part else { return None };
-    let name = match value {
-        ScalarValue::Utf8(name) | ScalarValue::Utf8View(name) => name.as_ref()?,
-        _ => return None,
-    };
-    match name.to_ascii_lowercase().as_str() {
+    match value {
+        ScalarValue::Utf8(name) | ScalarValue::Utf8View(name) => {
+            name.as_ref().map(|name| name.to_ascii_lowercase())
+        }
+        _ => None,
+    }
+}
+
+fn is_quarter(part: &str) -> bool {
+    matches!(part, "quarter" | "quarters" | "qtr")
+}
+
+/// The length of the parts of a second that a name stands for.
+fn nanoseconds(part: &str) -> Option<i64> {
+    match part {
         "nanosecond" | "nanoseconds" | "ns" => Some(1),
         "microsecond" | "microseconds" | "us" => Some(MICRO),
         "millisecond" | "milliseconds" | "ms" => Some(MILLI),
