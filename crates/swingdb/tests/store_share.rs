@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use common::{Home, seeded};
+use common::{Blocked, Home, seeded};
 use fastrand::Rng;
 use swingdb::store::{Catalog, ColumnDef, IfExists, RowId, RowIds, Store, TableDef};
 
@@ -107,7 +107,7 @@ fn named_snapshots_are_shared_after_large_and_small_changes() {
         let mut held: Option<(Arc<Catalog>, Tables)> = None;
         let mut taken: Option<(Store, Tables)> = None;
         for serial in 2..12 {
-            match rng.u8(..8) {
+            match rng.u8(..9) {
                 // Who reads an older state keeps what was dropped.
                 0 => held = Some((mine.latest(), tables.clone())),
                 1 => held = None,
@@ -116,6 +116,11 @@ fn named_snapshots_are_shared_after_large_and_small_changes() {
                     let snapshot = Store::hook(&home.namespace, "mine").unwrap();
                     check(&snapshot.latest(), &tables, "a snapshot");
                     taken = Some((snapshot, tables.clone()));
+                }
+                3 => {
+                    let blocked = Blocked::new(&home, "mine");
+                    assert!(mine.share().is_err());
+                    drop(blocked);
                 }
                 _ => change(&mut rng, &mine, &mut tables, serial),
             }
@@ -137,6 +142,44 @@ fn named_snapshots_are_shared_after_large_and_small_changes() {
         let report = again.verify().unwrap();
         assert_eq!(report.limbo_blocks, 0, "what a share left is freed: {report:?}");
         check(&origin.latest(), &first, "the origin");
+    }
+}
+
+#[test]
+fn a_share_that_failed_loses_nothing() {
+    let home = Home::new();
+    let origin = Store::open(&home.namespace, "origin").unwrap();
+    let mut tables = Tables::new();
+    let large: Vec<i64> = (0..LARGE_ROWS as i64).collect();
+    let make = |store: &Store, name: &str, values: &[i64]| {
+        let mut txn = store.begin().unwrap();
+        txn.create_table(def(name), IfExists::Fail).unwrap();
+        txn.append("main", name, &[batch(values)]).unwrap();
+        txn.commit().unwrap();
+    };
+    make(&origin, "seed", &[1]);
+    tables.insert("seed".into(), vec![1]);
+    origin.share().unwrap();
+    let mine = Store::hook_named(&home.namespace, "origin", "mine").unwrap();
+    // Prepared for the first share, which fails.
+    make(&mine, "large", &large);
+    tables.insert("large".into(), large);
+    let blocked = Blocked::new(&home, "mine");
+    assert!(mine.share().is_err());
+    drop(blocked);
+    mine.share().unwrap();
+    mine.verify().unwrap();
+    make(&mine, "small", &[7]);
+    tables.insert("small".into(), vec![7]);
+    mine.verify().unwrap();
+    mine.close().unwrap();
+    for serial in 0..20 {
+        let again = Store::open(&home.namespace, "mine").unwrap();
+        check(&again.latest(), &tables, "opened again");
+        make(&again, &format!("t{serial}"), &[serial]);
+        tables.insert(format!("t{serial}"), vec![serial]);
+        again.verify().unwrap();
+        again.close().unwrap();
     }
 }
 

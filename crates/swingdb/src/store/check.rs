@@ -78,6 +78,8 @@ fn reached(writer: &Writer, catalog: &Catalog) -> Result<Vec<Loc>> {
     let mut seen: HashSet<*const Blocks> = HashSet::new();
     let mut keys: HashSet<u64> = HashSet::new();
     let mut all = Vec::new();
+    // After a share that failed, records that were written for it wait in limbo for the next one.
+    let waits = |record: &Arc<Blocks>| writer.root.is_none() && !record.is_live();
     let mut add = |blocks: &Arc<Blocks>| {
         // The same blocks can be described by two `Blocks` when tables that share them were read
         // from the catalog one by one.
@@ -88,11 +90,11 @@ fn reached(writer: &Writer, catalog: &Catalog) -> Result<Vec<Loc>> {
     };
     writer.root.iter().for_each(&mut add);
     for (_, _, entry) in catalog.entries() {
-        entry.record.get().into_iter().for_each(&mut add);
+        entry.record.get().into_iter().filter(|record| !waits(record)).for_each(&mut add);
     }
     for table in catalog.all_tables()? {
         for page in &table.pages {
-            page.record().into_iter().for_each(&mut add);
+            page.record().into_iter().filter(|record| !waits(record)).for_each(&mut add);
             for segment in page.segments()?.iter() {
                 segment.blocks()?.iter().for_each(&mut add);
             }

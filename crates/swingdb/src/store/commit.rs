@@ -118,7 +118,10 @@ impl Writer {
                     verdict.gone.iter().for_each(|b| b.revive());
                     effects.created.iter().for_each(|b| b.demote());
                     verdict.listed.iter().for_each(|r| space.set_foreign(r, false));
-                    verdict.unlisted.iter().for_each(|r| space.set_foreign(r, true));
+                    // Those that were never listed are the transaction's to forget.
+                    let known = |r: &&Arc<Foreign>| base.foreign.contains_key(&r.loc.offset);
+                    let unlisted = verdict.unlisted.iter().filter(known);
+                    unlisted.for_each(|r| space.set_foreign(r, true));
                     self.restore_counts(verdict.counts);
                     return Err(error);
                 }
@@ -216,13 +219,17 @@ impl Writer {
         }
     }
 
-    /// A publish has failed: records, and the root unless it is `current`, are not live. Records of
-    /// tables that the next state still has are found again through `pending`.
+    /// A publish has failed: a root that was written for it, and its records, are not live. Records
+    /// of tables that the next state still has are found again through `pending`. A root that was
+    /// `current` before stays for the next publish, and so do the records that it leads to.
     fn take_back(&mut self, current: bool) {
+        if current {
+            return;
+        }
         for record in self.pending.iter().filter_map(Weak::upgrade) {
             record.demote();
         }
-        if let Some(root) = self.root.take_if(|_| !current) {
+        if let Some(root) = self.root.take() {
             root.demote();
         }
     }

@@ -141,6 +141,11 @@ impl Blocks {
         self.listed.iter().any(|block| block.contains(loc))
     }
 
+    /// Whether the last committed catalog reaches them.
+    pub fn is_live(&self) -> bool {
+        self.state.load(Ordering::Acquire) == LIVE
+    }
+
     /// Fresh blocks become live: the catalog that is about to be committed reaches them.
     pub fn promote(&self) {
         self.change(FRESH, LIVE);
@@ -151,10 +156,11 @@ impl Blocks {
         self.change(LIVE, FRESH);
     }
 
-    /// The catalog that is about to be committed does not reach live blocks any more: they are
-    /// freed when the last reader lets go.
+    /// The catalog that is about to be committed does not reach these blocks any more: they are
+    /// freed when the last reader lets go. Records that wait for the next publish do so no longer.
     pub fn retire(&self) {
         self.change(LIVE, DEAD);
+        self.change(FRESH, DEAD);
     }
 
     /// Takes [`Blocks::retire`] back.

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -27,6 +28,25 @@ impl Home {
 
     pub fn path(&self) -> &Path {
         self.directory.path()
+    }
+}
+
+/// What no database in a namespace can publish over: files with the names of its next manifests.
+pub struct Blocked(Vec<PathBuf>);
+
+impl Blocked {
+    pub fn new(home: &Home, database: &str) -> Self {
+        let folder = home.path().join(database);
+        let next = (1..200).map(|epoch| folder.join(format!("m.{epoch}")));
+        let made: Vec<PathBuf> = next.filter(|path| File::create_new(path).is_ok()).collect();
+        assert!(!made.is_empty(), "the manifests of {} have other names", folder.display());
+        Self(made)
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|path| std::fs::remove_file(path).expect("nobody removed it"));
     }
 }
 
