@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use common::Home;
+use common::{Blocked, Home};
 use swingdb::store::{Catalog, ColumnDef, IfExists, RowId, RowIds, Store, TableDef};
 
 fn def(name: &str, columns: usize) -> TableDef {
@@ -156,6 +156,112 @@ fn a_clone_inside_shares_until_the_last_is_dropped() {
     txn.commit().unwrap();
     let report = store.verify().unwrap();
     assert!(report.live_bytes < 8192 && report.limbo_blocks == 0, "{report:?}");
+}
+
+/// Two tables of the same chunks, read from a published state each by itself: who holds what one
+/// has keeps it when both are dropped.
+#[test]
+fn what_is_held_of_a_clone_stays_when_both_are_dropped() {
+    const ROWS: i64 = 100_000;
+    let home = Home::new();
+    let store = Store::open(&home.namespace, "one").unwrap();
+    let mut txn = store.begin().unwrap();
+    txn.create_table(def("t", 1), IfExists::Fail).unwrap();
+    txn.append("main", "t", &[batch(1, 0, ROWS)]).unwrap();
+    let table = txn.view().table("main", "t").unwrap().unwrap();
+    let own = txn.store().clone();
+    txn.clone_table("main", "u", &table, &own, IfExists::Fail).unwrap();
+    txn.commit().unwrap();
+    store.share().unwrap();
+    drop((own, table));
+    let snapshot = Store::hook(&home.namespace, "one").unwrap();
+    store.close().unwrap();
+    let opened = Store::open(&home.namespace, "one").unwrap();
+    for store in [snapshot, opened] {
+        let held: Vec<ArrayRef> = {
+            let table = store.latest().table("main", "t").unwrap().unwrap();
+            table.segments().unwrap().iter().map(|segment| segment.array(0).unwrap()).collect()
+        };
+        for name in ["t", "u"] {
+            assert!(values(&store.latest(), name, 0) == (0..ROWS).collect::<Vec<_>>());
+            let mut txn = store.begin().unwrap();
+            txn.drop_table("main", name).unwrap();
+            txn.commit().unwrap();
+        }
+        let mut txn = store.begin().unwrap();
+        txn.create_table(def("w", 1), IfExists::Fail).unwrap();
+        txn.append("main", "w", &[batch(1, -ROWS, ROWS)]).unwrap();
+        txn.commit().unwrap();
+        let kept: Vec<i64> =
+            held.iter().flat_map(|a| a.as_primitive::<Int64Type>().values().to_vec()).collect();
+        assert!(kept == (0..ROWS).collect::<Vec<_>>());
+        drop(held);
+        drop(store.begin().unwrap());
+        assert_eq!(store.verify().unwrap().limbo_blocks, 0);
+    }
+}
+
+#[test]
+fn a_table_from_before_a_refresh_is_cloned_as_it_was() {
+    const ROWS: i64 = 100_000;
+    let home = Home::new();
+    let source = Store::open(&home.namespace, "source").unwrap();
+    let fill = |first: i64| {
+        let mut txn = source.begin().unwrap();
+        txn.create_table(def("t", 1), IfExists::Replace).unwrap();
+        txn.append("main", "t", &[batch(1, first, ROWS)]).unwrap();
+        txn.commit().unwrap();
+        source.share().unwrap();
+    };
+    fill(0);
+    let unnamed = Store::hook(&home.namespace, "source").unwrap();
+    let named = Store::hook_named(&home.namespace, "source", "named").unwrap();
+    let target = Store::open(&home.namespace, "target").unwrap();
+    let before = |store: &Store| store.latest().table("main", "t").unwrap().unwrap();
+    let (of_unnamed, of_named) = (before(&unnamed), before(&named));
+    (1..6).for_each(|round| fill(round * ROWS));
+    assert!(unnamed.refresh().unwrap() && named.refresh().unwrap());
+    let mut txn = target.begin().unwrap();
+    txn.clone_table("main", "x", &of_unnamed, &unnamed, IfExists::Fail).unwrap();
+    txn.commit().unwrap();
+    assert!(values(&target.latest(), "x", 0) == (0..ROWS).collect::<Vec<_>>());
+    // The area that this one was read from is gone.
+    let mut txn = target.begin().unwrap();
+    let error = txn.clone_table("main", "y", &of_named, &named, IfExists::Fail).unwrap_err();
+    assert!(error.to_string().contains("refreshed"), "{error}");
+    txn.clone_table("main", "y", &before(&named), &named, IfExists::Fail).unwrap();
+    txn.commit().unwrap();
+    assert!(values(&target.latest(), "y", 0) == (5 * ROWS..6 * ROWS).collect::<Vec<_>>());
+    target.verify().unwrap();
+}
+
+#[test]
+fn a_failed_commit_forgets_what_was_cloned_and_dropped() {
+    let home = Home::new();
+    let source = Store::open(&home.namespace, "source").unwrap();
+    let mut txn = source.begin().unwrap();
+    txn.create_table(def("t", 1), IfExists::Fail).unwrap();
+    txn.append("main", "t", &[batch(1, 0, 1_000_000)]).unwrap();
+    txn.commit().unwrap();
+    source.share().unwrap();
+    let snapshot = Store::hook(&home.namespace, "source").unwrap();
+    let table = snapshot.latest().table("main", "t").unwrap().unwrap();
+    let target = Store::open(&home.namespace, "target").unwrap();
+    let mut txn = target.begin().unwrap();
+    txn.clone_table("main", "kept", &table, &snapshot, IfExists::Fail).unwrap();
+    txn.commit().unwrap();
+    for dropped in [&["x"][..], &["x", "kept"]] {
+        let mut txn = target.begin().unwrap();
+        txn.clone_table("main", "x", &table, &snapshot, IfExists::Fail).unwrap();
+        dropped.iter().for_each(|name| assert!(txn.drop_table("main", name).is_ok()));
+        let blocked = Blocked::new(&home, "target");
+        assert!(txn.commit().is_err());
+        drop(blocked);
+        drop(target.begin().unwrap());
+        let report = target.verify().unwrap();
+        assert_eq!(report.limbo_blocks, 0, "{report:?}");
+        assert_eq!(values(&target.latest(), "kept", 0).len(), 1_000_000);
+    }
 }
 
 #[test]

@@ -235,6 +235,7 @@ impl Catalog {
         catalog.version = r.u64()?;
         catalog.next_table = r.u64()?;
         catalog.sharing = r.bool()?;
+        space.set_sharing(catalog.sharing);
         let foreign = r.list(|r| {
             let loc = read_loc(r)?;
             space.check_range(loc)?;

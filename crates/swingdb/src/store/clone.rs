@@ -76,7 +76,7 @@ impl WriteTxn {
         source: &Table,
         source_store: &Store,
     ) -> Result<Vec<Arc<Segment>>> {
-        let view = source_store.view()?;
+        let view = source_store.view(&source.space)?;
         let runs = Runs::of(segments, &view)?;
         let mut places = BTreeMap::new();
         for run in &runs.0 {

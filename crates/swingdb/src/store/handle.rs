@@ -162,9 +162,14 @@ impl Store {
 
     fn hook_as(namespace: &Namespace, origin: &str, name: Option<AreaName>) -> Result<Self> {
         let origin = area_name(origin)?;
-        let (snapshot, catalog, writer) = take_snapshot(namespace, &origin, name.as_ref())?;
+        let (snapshot, catalog, writer) = take_snapshot(namespace, &origin)?;
         let names = (name, Some(origin));
-        Ok(Self::with(namespace, StoreKind::Snapshot, names, catalog, Some(snapshot), writer))
+        let store =
+            Self::with(namespace, StoreKind::Snapshot, names, catalog, Some(snapshot), writer);
+        if store.inner.name.is_some() {
+            store.with_writer(|writer, _| store.area(writer).map(drop))?;
+        }
+        Ok(store)
     }
 
     /// The last committed state.
@@ -249,14 +254,14 @@ impl Store {
         Ok(ground)
     }
 
-    /// The area of a snapshot.
+    /// The area of a snapshot, under its name if it has one.
     fn area(&self, writer: &mut Writer) -> Result<Arc<Area>> {
         if let Some(area) = &writer.area {
             return Ok(area.clone());
         }
         let snapshot = self.inner.snapshot.lock().clone();
         let snapshot = snapshot.ok_or_else(|| Error::internal("no area and no snapshot"))?;
-        let area = derive(&snapshot, None)?;
+        let area = derive(&snapshot, self.inner.name.as_ref())?;
         self.latest().space.derived(&area);
         writer.area = Some(area.clone());
         Ok(area)
@@ -311,17 +316,19 @@ impl Store {
         }
         let newest = self.inner.namespace.shared_epoch(origin);
         let newest = newest.map_err(|e| hook_error(e, origin.as_str()))?;
-        if newest.is_none_or(|newest| Some(newest.0) <= self.snapshot_epoch()) {
-            return Ok(false);
+        let is_newer = newest.is_some_and(|newest| Some(newest.0) > self.snapshot_epoch());
+        if is_newer {
+            let (snapshot, catalog, fresh) = take_snapshot(&self.inner.namespace, origin)?;
+            // With it goes the old area, which nothing was written to.
+            *writer = fresh;
+            *self.inner.snapshot.lock() = Some(snapshot);
+            self.install(Arc::new(catalog));
         }
-        // The name is free only after the old area, which nothing was written to, is gone.
-        let named = self.inner.name.as_ref();
-        writer.area = None;
-        let (snapshot, catalog, fresh) = take_snapshot(&self.inner.namespace, origin, named)?;
-        *writer = fresh;
-        *self.inner.snapshot.lock() = Some(snapshot);
-        self.install(Arc::new(catalog));
-        Ok(true)
+        if self.inner.name.is_some() {
+            // Only now is the name free. Where this fails, the next call tries again.
+            self.area(writer)?;
+        }
+        Ok(is_newer)
     }
 
     fn origin(&self) -> Result<&AreaName> {
@@ -342,24 +349,24 @@ impl Store {
         newer.map_err(|e| hook_error(e, origin.as_str()))
     }
 
-    /// A snapshot of the present state of its memory, to clone from.
-    pub(super) fn view(&self) -> Result<Snapshot> {
-        let slot = self.inner.slot.lock();
-        let area = slot
-            .writer
-            .as_ref()
-            .and_then(|w| w.ground.as_ref().map(|ground| ground.area().clone()));
-        if slot.writer.is_none() {
-            let name = self.name().unwrap_or("(unnamed)").to_owned();
-            return Err(Error::Busy { name, pid: None, command: None });
+    /// A snapshot of memory of this store, to clone from: of its present state, or what it was the
+    /// snapshot of when `space` was read.
+    pub(super) fn view(&self, space: &Space) -> Result<Snapshot> {
+        if let Some(snapshot) = space.snapshot() {
+            return Ok(snapshot);
         }
-        match area {
-            Some(area) => area.freeze_view().map_err(super::commit::publish_error),
-            None => {
-                let snapshot = self.inner.snapshot.lock().clone();
-                snapshot.ok_or_else(|| Error::internal("no area and no snapshot"))
+        self.with_writer(|writer, latest| {
+            if !std::ptr::eq(&*latest.space, space) {
+                return Err(Error::transaction(
+                    "the snapshot was refreshed while the statement ran; run it again",
+                ));
             }
-        }
+            if let Some(ground) = &writer.ground {
+                return ground.area().freeze_view().map_err(super::commit::publish_error);
+            }
+            let snapshot = self.inner.snapshot.lock().clone();
+            snapshot.ok_or_else(|| Error::internal("no area and no snapshot"))
+        })
     }
 
     /// Whether both are handles to the same open database.
@@ -448,11 +455,10 @@ fn derive(snapshot: &Snapshot, name: Option<&AreaName>) -> Result<Arc<Area>> {
     Ok(Arc::new(area))
 }
 
-/// Hooks `origin` and reads its catalog; with a name, the snapshot's own area is made at once.
+/// Hooks `origin` and reads its catalog.
 fn take_snapshot(
     namespace: &Namespace,
     origin: &AreaName,
-    name: Option<&AreaName>,
 ) -> Result<(Snapshot, Catalog, Box<Writer>)> {
     let snapshot = namespace.hook(origin);
     let snapshot = snapshot.map_err(|e| suggest(hook_error(e, origin.as_str()), namespace))?;
@@ -461,11 +467,6 @@ fn take_snapshot(
     if catalog.schemas.is_empty() {
         return Err(space.named(corrupt("a catalog without schemas")));
     }
-    let mut writer = Writer::new(Some(root), catalog.version, limbo);
-    if name.is_some() {
-        let area = derive(&snapshot, name)?;
-        space.derived(&area);
-        writer.area = Some(area);
-    }
+    let writer = Writer::new(Some(root), catalog.version, limbo);
     Ok((snapshot, catalog, writer))
 }

@@ -8,13 +8,13 @@
 //! root of a publish or listed in its limbo, so that whoever continues from it (an adopter, a
 //! derived area) can free what this process could not.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use swing::{Area, AreaOffset, ByteLen, Mapping, Presence, Snapshot, WriteError};
-use swing_malloc::{AllocError, Heap};
+use swing_malloc::{AllocError, FreeError, Heap};
 
 use super::raw::{self, Fresh, Loc, Memory};
 use crate::error::{Error, Result};
@@ -75,8 +75,24 @@ impl Blocks {
     }
 
     /// Blocks that the committed catalog reaches; checked against the area. Parts in a foreign
-    /// range are found out.
+    /// range are found out. Where tables share chunks, those that are known already are returned:
+    /// who holds what one table has keeps it also when another one drops it.
     pub fn committed(space: &Arc<Space>, listed: Vec<Loc>) -> Result<Arc<Self>> {
+        let Some(shared) = &mut *space.shared.lock() else { return Self::checked(space, listed) };
+        let key = listed.first().map_or(0, |loc| loc.offset);
+        let known = shared.get(&key).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| *known.listed == *listed) {
+            return Ok(known);
+        }
+        let blocks = Self::checked(space, listed)?;
+        if shared.len() == shared.capacity() {
+            shared.retain(|_, blocks| blocks.strong_count() > 0);
+        }
+        shared.insert(key, Arc::downgrade(&blocks));
+        Ok(blocks)
+    }
+
+    fn checked(space: &Arc<Space>, listed: Vec<Loc>) -> Result<Arc<Self>> {
         let mut own = Vec::with_capacity(listed.len());
         let mut foreign: Vec<Arc<Foreign>> = Vec::new();
         for &loc in &listed {
@@ -230,6 +246,8 @@ pub(super) struct Space {
     limbo: Mutex<BTreeMap<u64, u64>>,
     /// Mapped parts of other areas, by first offset.
     foreign: RwLock<BTreeMap<u64, Arc<Foreign>>>,
+    /// Blocks of the catalog by their keys, when more than one table may use them.
+    shared: Mutex<Option<HashMap<u64, Weak<Blocks>>>>,
 }
 
 impl Space {
@@ -253,7 +271,21 @@ impl Space {
             queue: Arc::default(),
             limbo: Mutex::default(),
             foreign: RwLock::default(),
+            shared: Mutex::default(),
         })
+    }
+
+    /// Whether tables of the catalog that is read share chunks.
+    pub fn set_sharing(&self, sharing: bool) {
+        *self.shared.lock() = sharing.then(HashMap::new);
+    }
+
+    /// The snapshot that this is the memory of, unless an area was derived from it.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        match &*self.reach.read() {
+            Reach::Snapshot(snapshot) => Some(snapshot.clone()),
+            Reach::Area(_) => None,
+        }
     }
 
     /// That a block named by the catalog can be read without a fault.
@@ -387,9 +419,12 @@ impl Ground {
     /// Frees a block that nobody reads.
     pub fn free(&self, loc: Loc) -> Result<()> {
         self.changes.fetch_add(1, Ordering::AcqRel);
-        self.heap
-            .free_exact(AreaOffset(loc.offset), ByteLen(loc.len))
-            .map_err(|e| corrupt(format!("freeing {loc:?}: {e}")))?;
+        self.heap.free_exact(AreaOffset(loc.offset), ByteLen(loc.len)).map_err(
+            |error| match error {
+                FreeError::Write(error) => write_error(error),
+                other => corrupt(format!("freeing {loc:?}: {other}")),
+            },
+        )?;
         self.space.limbo.lock().remove(&loc.offset);
         Ok(())
     }
@@ -401,7 +436,8 @@ impl Ground {
         Ok(Loc { offset: offset.0, len })
     }
 
-    /// Frees what is on the queue. A block the heap refuses stays out of use: leaked, not reused.
+    /// Frees what is on the queue; without the memory to do so it stays there. A block that the
+    /// heap does not know stays out of use: leaked, not reused.
     pub fn drain(&self) -> Result<()> {
         self.drain_some(u64::MAX)
     }
@@ -413,7 +449,7 @@ impl Ground {
         while done < queue.len() && freed <= most && result.is_ok() {
             result = self.free(queue[done]);
             freed += queue[done].len;
-            done += 1;
+            done += usize::from(matches!(result, Ok(()) | Err(Error::Corrupt { .. })));
         }
         self.space.queue.lock().extend_from_slice(&queue[done..]);
         result
