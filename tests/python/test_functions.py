@@ -51,6 +51,24 @@ QUERIES = [
     "date_part('dayofyear', d), extract('week' FROM d), julian(d::DATE) FROM r ORDER BY n",
     "SELECT n, date_trunc('decade', d), date_trunc('century', d), date_trunc('mil', d), "
     "date_trunc('weeks', d), date_trunc('doy', d::DATE), date_trunc('ms', d) FROM r ORDER BY n",
+    "SELECT n, date_trunc(u, d), date_trunc(u, e::DATE), date_trunc(u, d - INTERVAL 900 YEAR) "
+    "FROM r, (VALUES ('isoyear'), ('decades'), ('quarter'), ('yearweek'), ('h'), ('us')) t(u) "
+    "ORDER BY ALL",
+    "SELECT n, u, epoch_us(date_trunc(u, to_months(x * 7 - 300) + to_days(n) + to_minutes(n - 9))) "
+    "FROM r, "
+    "(VALUES ('century'), ('isoyear'), ('quarter'), ('weeks'), ('day'), ('hour'), ('s')) t(u) "
+    "ORDER BY ALL",
+    *(
+        f"SELECT n, time_bucket({width}, d), time_bucket({width}, e::DATE), "
+        f"time_bucket({width}, d, e), time_bucket({width}, d::DATE, e), "
+        f"time_bucket({width}, d::DATE, e::DATE), time_bucket({width}, d, to_days(x - 50)), "
+        f"time_bucket({width}, d - INTERVAL 900 YEAR, to_months(x - 50) + to_hours(n - 1000)) "
+        "FROM r ORDER BY n"
+        for width in (
+            ["INTERVAL '15 minutes'", "INTERVAL '5 days'", "INTERVAL '1 day 7 hours'"]
+            + ["INTERVAL '1 month'", "INTERVAL '15 months'", "to_hours(x + 1)", "to_months(x + 1)"]
+        )
+    ),
     "SELECT n, quarter(to_months(x - 50)), century(to_years(x * 9 - 450)) FROM r ORDER BY n",
     *(
         f"SELECT n, strftime(d, '{format}'), strptime(strftime(d, '{format}'), '{format}') "

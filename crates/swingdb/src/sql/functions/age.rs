@@ -6,11 +6,13 @@ use arrow::array::{AsArray, IntervalMonthDayNanoBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
-use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime};
-use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
+use chrono::{Datelike, NaiveDateTime, NaiveTime};
+use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use super::points::moment;
 
 /// The function of two points in time.
 pub(crate) fn function() -> ScalarUDF {
@@ -60,12 +62,6 @@ fn moments(values: &ColumnarValue, rows: usize) -> Result<Vec<Option<NaiveDateTi
     let values = cast(&values.to_array(rows)?, &micros)?;
     let values = values.as_primitive::<TimestampMicrosecondType>();
     values.iter().map(|micros| micros.map(moment).transpose()).collect()
-}
-
-/// A point in time, of its microseconds since 1970.
-pub(super) fn moment(micros: i64) -> Result<NaiveDateTime> {
-    let moment = DateTime::from_timestamp_micros(micros).map(|moment| moment.naive_utc());
-    moment.ok_or_else(|| exec_datafusion_err!("a timestamp beyond the calendar"))
 }
 
 /// The whole months between two times, as from the last day of a month to that of another, although

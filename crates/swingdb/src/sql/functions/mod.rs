@@ -7,8 +7,10 @@
 mod age;
 mod blobs;
 mod bounded;
+mod buckets;
 mod calendar;
 mod chosen;
+mod clock;
 mod compensated;
 mod counted;
 mod format;
@@ -38,6 +40,8 @@ mod template;
 mod templates;
 mod texts;
 mod to_json;
+mod truncation;
+mod units;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -65,9 +69,7 @@ use crate::error::Result;
 use crate::sql::forms::call;
 use crate::sql::visit::walk_mut;
 use template::instantiate;
-use templates::{
-    MONTHLY, OURS, PART, PARTS, RENAMES, STRFTIME, TAIL, TEMPLATES, TRUNCATED, WEEKLY,
-};
+use templates::{OURS, PART, PARTS, RENAMES, STRFTIME, TAIL, TEMPLATES};
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
 pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
@@ -77,6 +79,7 @@ pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = 
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
     let others = structs::functions().chain(reports::functions()).chain([age::function()]);
     let of_times = calendar::functions().chain(spans::functions()).chain(strptime::functions());
+    let of_times = of_times.chain([truncation::function(), buckets::function()]);
     of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
 }
 
@@ -205,16 +208,11 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
         .find(|(names, count, _)| names.contains(&name.as_str()) && *count == args.len());
     let Some((_, _, template)) = template else { return Ok(renamed(&name, function, known)) };
     let mut args = args;
-    let template = match *template {
-        WEEKLY if counts_months(&args[0]) => MONTHLY,
-        STRFTIME => {
-            if let Some(format) = literal_mut(&mut args[1]) {
-                *format = formats::to_write(format);
-            }
-            template
-        }
-        other => other,
-    };
+    if *template == STRFTIME
+        && let Some(format) = literal_mut(&mut args[1])
+    {
+        *format = formats::to_write(format);
+    }
     fill(template, &args).map(Some)
 }
 
@@ -238,15 +236,6 @@ fn renamed(name: &str, function: &Function, known: Known<'_>) -> Option<Expr> {
     let mut call = function.clone();
     call.name = vec![Ident::new(*to)].into();
     Some(Expr::Function(call))
-}
-
-/// Whether an interval is one of months, as far as its text says.
-fn counts_months(interval: &Expr) -> bool {
-    let text = match interval {
-        Expr::Interval(interval) => interval.to_string().to_ascii_lowercase(),
-        _ => return false,
-    };
-    ["month", "quarter", "year", "decade", "century"].iter().any(|unit| text.contains(unit))
 }
 
 fn literal(expr: &Expr) -> Option<&str> {
@@ -308,7 +297,6 @@ fn extracted(field: &DateTimeField, of: &Expr, known: Known<'_>) -> Result<Optio
 fn for_these<'a>(name: &str, args: &'a [Expr]) -> Option<(&'static str, &'a [Expr])> {
     match (name, args) {
         ("date_part" | "datepart", [_, of @ ..]) => Some((part_of(PARTS, args)?, of)),
-        ("date_trunc" | "datetrunc", [_, of @ ..]) => Some((part_of(TRUNCATED, args)?, of)),
         ("substr" | "substring", [_, place]) if !is_whole_number(place) => Some((TAIL, args)),
         ("substr" | "substring", [_, place, length])
             if !is_whole_number(place) || !is_whole_number(length) =>
@@ -393,7 +381,6 @@ mod tests {
         assert_eq!(rewrite_text("date_part('Weekday', a)"), "date_part('dow', a)");
         assert_eq!(rewrite_text("extract(decade FROM a)"), "decade(a)");
         assert_eq!(rewrite_text("extract('year' FROM a)"), "date_part('year', a)");
-        assert_eq!(rewrite_text("date_trunc('w', a)"), "date_trunc('week', a)");
         assert_eq!(rewrite_text("struct_pack(a := 1)"), "named_struct('a', 1)");
     }
 
@@ -422,7 +409,7 @@ mod tests {
 
     #[test]
     fn every_template_parses() {
-        let of_parts = PARTS.iter().chain(TRUNCATED).map(|(names, template)| (names, 1, template));
+        let of_parts = PARTS.iter().map(|(names, template)| (names, 1, template));
         let all = TEMPLATES.iter().map(|(names, count, template)| (names, *count, template));
         for (names, count, template) in all.chain(of_parts) {
             let name = names[0];

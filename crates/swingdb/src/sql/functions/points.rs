@@ -6,10 +6,19 @@ use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, TimeUnit,
 };
-use datafusion::common::{Result, exec_datafusion_err, plan_err};
+use chrono::{DateTime, Datelike, NaiveDateTime};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
 
 pub(super) const SECOND: i64 = 1_000_000;
 pub(super) const DAY: i64 = 86_400 * SECOND;
+
+pub(super) fn is_moment(given: &DataType) -> bool {
+    matches!(given, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
+}
+
+pub(super) fn is_time(given: &DataType) -> bool {
+    matches!(given, DataType::Time32(_) | DataType::Time64(_))
+}
 
 /// Microseconds since 1970, or since midnight, or of a span with months of 30 days. Nanoseconds are
 /// rounded of points in time, and cut off of all others.
@@ -40,6 +49,16 @@ pub(super) fn micros(values: &ArrayRef) -> Result<Int64Array> {
             })
         }
         other => plan_err!("{other} is no point in time"),
+    }
+}
+
+/// The same as [`micros`], but nanoseconds are cut off of points in time, too: none comes later.
+pub(super) fn whole_micros(values: &ArrayRef) -> Result<Int64Array> {
+    match values.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            Ok(whole(values)?.unary(|nanos| nanos.div_euclid(1_000)))
+        }
+        _ => micros(values),
     }
 }
 
@@ -81,6 +100,20 @@ pub(super) fn by_their_clock(values: &ArrayRef) -> Result<Option<ArrayRef>> {
         }
         _ => None,
     })
+}
+
+/// A point in time, of its microseconds since 1970.
+pub(super) fn moment(micros: i64) -> Result<NaiveDateTime> {
+    DateTime::from_timestamp_micros(micros).map(|moment| moment.naive_utc()).ok_or_else(beyond)
+}
+
+/// Months since the year 0.
+pub(super) fn months(time: NaiveDateTime) -> i64 {
+    i64::from(time.year()) * 12 + i64::from(time.month0())
+}
+
+pub(super) fn beyond() -> DataFusionError {
+    exec_datafusion_err!("a timestamp beyond the calendar")
 }
 
 /// A thousandth of it, rounded half away from zero.

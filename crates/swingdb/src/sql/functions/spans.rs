@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, Int64Builder, StringArray};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, Int64Array, Int64Builder};
 use arrow::datatypes::DataType;
 use chrono::{Datelike, NaiveDateTime};
 use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
@@ -12,72 +11,9 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::age::{moment, whole_months};
-use super::points::{DAY, SECOND, by_their_clock, micros};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    Years(i64),
-    /// Of the weeks' numbers: a year begins with the week most of which lies in it.
-    IsoYears,
-    Months(i64),
-    /// Of seven days, on whichever day they begin.
-    Weeks,
-    /// By the clock.
-    Days,
-    /// So many microseconds, as they pass.
-    Micros(i64),
-}
-
-const MINUTE: i64 = 60 * SECOND;
-const HOUR: i64 = 60 * MINUTE;
-
-const UNITS: &[(&[&str], Unit)] = &[
-    (&["millennium", "millenniums", "millennia", "mil", "mils"], Unit::Years(1_000)),
-    (&["century", "centuries", "cent", "c"], Unit::Years(100)),
-    (&["decade", "decades", "dec", "decs"], Unit::Years(10)),
-    (&["year", "years", "yr", "yrs", "y"], Unit::Years(1)),
-    (&["isoyear"], Unit::IsoYears),
-    (&["quarter", "quarters"], Unit::Months(3)),
-    (&["month", "months", "mon", "mons"], Unit::Months(1)),
-    (&["week", "weeks", "w", "weekofyear", "yearweek"], Unit::Weeks),
-    (DAYS, Unit::Days),
-    (&["hour", "hours", "hr", "hrs", "h"], Unit::Micros(HOUR)),
-    (&["minute", "minutes", "min", "mins", "m"], Unit::Micros(MINUTE)),
-    (&["second", "seconds", "sec", "secs", "s", "epoch"], Unit::Micros(SECOND)),
-    (MILLISECONDS, Unit::Micros(1_000)),
-    (MICROSECONDS, Unit::Micros(1)),
-];
-
-const DAYS: &[&str] = &[
-    "day",
-    "days",
-    "d",
-    "dayofmonth",
-    "julian",
-    "dayofweek",
-    "weekday",
-    "dow",
-    "isodow",
-    "dayofyear",
-    "doy",
-];
-const MILLISECONDS: &[&str] =
-    &["millisecond", "milliseconds", "ms", "msec", "msecs", "msecond", "mseconds"];
-const MICROSECONDS: &[&str] =
-    &["microsecond", "microseconds", "us", "usec", "usecs", "usecond", "useconds"];
-
-impl Unit {
-    fn named(name: &str) -> Result<Self> {
-        let found = UNITS
-            .iter()
-            .find(|(names, _)| names.iter().any(|known| known.eq_ignore_ascii_case(name)));
-        found.map(|(_, unit)| *unit).ok_or_else(|| {
-            let names: Vec<&str> = UNITS.iter().map(|(names, _)| names[0]).collect();
-            exec_datafusion_err!("'{name}' is no unit of time; units are {}", names.join(", "))
-        })
-    }
-}
+use super::age::whole_months;
+use super::points::{DAY, by_their_clock, is_moment, is_time, micros, moment, months};
+use super::units::{Unit, Units};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -141,32 +77,10 @@ impl ScalarUDFImpl for Span {
         let [unit, earlier, later] = args.args.as_slice() else {
             return exec_err!("{} takes a unit and two points in time", self.name);
         };
-        // One unit for all rows is looked up once.
-        let units = match unit {
-            ColumnarValue::Scalar(unit) => unit.to_array()?,
-            ColumnarValue::Array(units) => Arc::clone(units),
-        };
-        let units = cast(&units, &DataType::Utf8)?;
-        let units = units.as_string::<i32>();
         let points = [Points::of(earlier, rows)?, Points::of(later, rows)?];
-        let found = match unit {
-            ColumnarValue::Scalar(_) if units.is_null(0) => Int64Array::new_null(rows),
-            ColumnarValue::Scalar(_) => {
-                let unit = self.unit(units.value(0), &points)?;
-                self.between(&points, rows, |_| Ok(Some(unit)))?
-            }
-            ColumnarValue::Array(_) => self.of_each(units, &points, rows)?,
-        };
+        let found = self.between(&Units::of(unit)?, &points, rows)?;
         super::as_given(&args, Arc::new(found) as ArrayRef)
     }
-}
-
-fn is_moment(given: &DataType) -> bool {
-    matches!(given, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
-}
-
-fn is_time(given: &DataType) -> bool {
-    matches!(given, DataType::Time32(_) | DataType::Time64(_))
 }
 
 struct Points {
@@ -191,42 +105,14 @@ impl Points {
 }
 
 impl Span {
-    fn unit(&self, name: &str, points: &[Points; 2]) -> Result<Unit> {
-        let unit = Unit::named(name)?;
-        if points.iter().any(|points| points.are_times) && !matches!(unit, Unit::Micros(_)) {
-            return exec_err!("{}: a TIME has no {name}, only hours and parts of them", self.name);
-        }
-        Ok(unit)
-    }
-
-    fn of_each(
-        &self,
-        units: &StringArray,
-        points: &[Points; 2],
-        rows: usize,
-    ) -> Result<Int64Array> {
-        let mut last: Option<(&str, Unit)> = None;
-        self.between(points, rows, |row| {
-            if units.is_null(row) {
-                return Ok(None);
-            }
-            let name = units.value(row);
-            let unit = match last {
-                Some((known, unit)) if known == name => unit,
-                _ => self.unit(name, points)?,
-            };
-            last = Some((name, unit));
-            Ok(Some(unit))
-        })
-    }
-
-    /// `unit`: that of a row.
     fn between(
         &self,
+        units: &Units,
         [earlier, later]: &[Points; 2],
         rows: usize,
-        mut unit: impl FnMut(usize) -> Result<Option<Unit>>,
     ) -> Result<Int64Array> {
+        let of_times = earlier.are_times || later.are_times;
+        let mut unit = units.by_row();
         let mut found = Int64Builder::with_capacity(rows);
         for row in 0..rows {
             if earlier.passed.is_null(row) || later.passed.is_null(row) {
@@ -237,6 +123,9 @@ impl Span {
                 found.append_null();
                 continue;
             };
+            if of_times && !matches!(unit, Unit::Micros(_)) {
+                return exec_err!("{}: a TIME has only hours and parts of them", self.name);
+            }
             let (from, to) = match unit {
                 Unit::Micros(_) => (&earlier.passed, &later.passed),
                 _ => (&earlier.local, &later.local),
@@ -266,11 +155,6 @@ fn boundaries(unit: Unit, from: i64, to: i64) -> Result<i64> {
     }
 }
 
-/// Months since the year 0.
-fn months(time: NaiveDateTime) -> i64 {
-    i64::from(time.year()) * 12 + i64::from(time.month0())
-}
-
 fn whole_units(unit: Unit, from: i64, to: i64) -> Result<i64> {
     let months = || -> Result<i64> { Ok(whole_months(moment(to)?, moment(from)?)) };
     Ok(match unit {
@@ -289,17 +173,8 @@ fn elapsed(from: i64, to: i64) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::points::SECOND;
     use super::*;
-
-    #[test]
-    fn units_have_all_their_names_once() {
-        let names: Vec<&str> = UNITS.iter().flat_map(|(names, _)| names.iter().copied()).collect();
-        for name in &names {
-            assert_eq!(names.iter().filter(|other| other == &name).count(), 1, "{name}");
-        }
-        assert_eq!(Unit::named("Weeks").unwrap(), Unit::Weeks);
-        assert!(Unit::named("fortnight").unwrap_err().to_string().contains("units are millennium"));
-    }
 
     #[test]
     fn boundaries_before_1970() {

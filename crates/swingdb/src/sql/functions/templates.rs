@@ -1,5 +1,7 @@
 //! What functions under the names that DuckDB's users know are the same as.
 
+use super::units::{CENTURIES, DECADES, MILLENNIA};
+
 /// Names, number of arguments, what it is the same as.
 pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (
@@ -86,8 +88,6 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["to_seconds"], 1, "CAST(CAST($1 AS VARCHAR) || ' seconds' AS INTERVAL)"),
     (&["to_milliseconds"], 1, "CAST(CAST($1 AS VARCHAR) || ' milliseconds' AS INTERVAL)"),
     (&["to_microseconds"], 1, "CAST(CAST($1 AS VARCHAR) || ' microseconds' AS INTERVAL)"),
-    (&["time_bucket"], 2, WEEKLY),
-    (&["time_bucket"], 3, "date_bin($1, $2, $3)"),
     (&["len"], 1, "length($1)"),
     // The engine's own take a negative length of a column for a very large one.
     (&["lpad"], 2, "lpad($1, CASE WHEN $2 < 0 THEN 0 ELSE $2 END)"),
@@ -233,9 +233,6 @@ pub(super) const RENAMES: &[(&str, &str)] = &[
     ("uuidv4", "uuid"),
 ];
 
-/// Buckets of whole weeks begin on Mondays.
-pub(super) const WEEKLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')";
-pub(super) const MONTHLY: &str = "date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')";
 pub(super) const STRFTIME: &str = "to_char($1, $2)";
 
 const MOST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) \
@@ -289,9 +286,9 @@ const LAST_DAY: &str =
 
 /// What `date_part` is for names of parts that the engine does not have.
 pub(super) const PARTS: &[(&[&str], &str)] = &[
-    (&["millennium", "millenniums", "millennia", "mil", "mils"], "millennium($1)"),
-    (&["century", "centuries", "cent", "c"], "century($1)"),
-    (&["decade", "decades", "dec", "decs"], "decade($1)"),
+    (MILLENNIA, "millennium($1)"),
+    (CENTURIES, "century($1)"),
+    (DECADES, "decade($1)"),
     (&["dayofweek", "weekday"], "date_part('dow', $1)"),
     (&["dayofmonth"], "date_part('day', $1)"),
     (&["dayofyear"], "date_part('doy', $1)"),
@@ -301,28 +298,4 @@ pub(super) const PARTS: &[(&[&str], &str)] = &[
     (&["era"], "era($1)"),
 ];
 
-/// What `date_trunc` is for names of units that the engine does not have.
-pub(super) const TRUNCATED: &[(&[&str], &str)] = &[
-    (&["millennium", "millenniums", "millennia", "mil", "mils"], MILLENNIA),
-    (&["century", "centuries", "cent", "c"], CENTURIES),
-    (&["decade", "decades", "dec", "decs"], DECADES),
-    (&["years", "yr", "yrs", "y"], "date_trunc('year', $1)"),
-    (&["quarters"], "date_trunc('quarter', $1)"),
-    (&["months", "mon", "mons"], "date_trunc('month', $1)"),
-    (&["weeks", "w", "weekofyear", "yearweek"], "date_trunc('week', $1)"),
-    (&["days", "d", "dayofmonth", "dayofweek", "weekday", "dow"], "date_trunc('day', $1)"),
-    (&["isodow", "dayofyear", "doy", "julian"], "date_trunc('day', $1)"),
-    (&["hours", "hr", "hrs", "h"], "date_trunc('hour', $1)"),
-    (&["minutes", "min", "mins", "m"], "date_trunc('minute', $1)"),
-    (&["seconds", "sec", "secs", "s", "epoch"], "date_trunc('second', $1)"),
-    (&["milliseconds", "ms", "msec", "msecs"], "date_trunc('millisecond', $1)"),
-    (&["microseconds", "us", "usec", "usecs"], "date_trunc('microsecond', $1)"),
-];
-
-const MILLENNIA: &str = "date_trunc('year', $1) \
-     - CAST(CAST(date_part('year', $1) % 1000 AS VARCHAR) || ' years' AS INTERVAL)";
-const CENTURIES: &str = "date_trunc('year', $1) \
-     - CAST(CAST(date_part('year', $1) % 100 AS VARCHAR) || ' years' AS INTERVAL)";
-const DECADES: &str = "date_trunc('year', $1) \
-     - CAST(CAST(date_part('year', $1) % 10 AS VARCHAR) || ' years' AS INTERVAL)";
 const JULIAN: &str = "date_part('epoch', $1) / 86400.0 + 2440588.0";
