@@ -244,6 +244,11 @@ impl Core {
 
     /// Steps 1 to 3 of a publish.
     fn write_manifest(&self, state: &mut State, kind: Kind) -> Result<Written> {
+        // Where it fails nobody shows what was frozen: stores to tracked memory need no more.
+        self.try_manifest(state, kind).inspect_err(|_| self.arm_changed(state, true))
+    }
+
+    fn try_manifest(&self, state: &mut State, kind: Kind) -> Result<Written> {
         self.freeze(state, if kind == Kind::View { Freeze::View } else { Freeze::Publish })?;
         if kind != Kind::View {
             self.link_memory(state)?;

@@ -162,6 +162,52 @@ fn publishing_on_a_full_file_system() {
     }
 }
 
+/// What was frozen in vain is stored to in place: a store that needed memory would end the process.
+#[test]
+fn storing_after_a_publish_or_a_fork_on_a_full_file_system() {
+    for mount in MOUNTS {
+        for forks in [false, true] {
+            let Some(small) = Small::mount(mount) else { return };
+            let area = create(&small, "a");
+            area.track().unwrap();
+            let store = |byte: u8| {
+                let start = area.base().as_ptr().wrapping_add(data_at(0) as usize);
+                // SAFETY: inside the area, whose stores are tracked; no other thread is there.
+                unsafe { std::ptr::write_bytes(start, byte, 2 * DATA as usize) };
+            };
+            store(1);
+            area.publish(Publish::Shared, b"one").unwrap();
+            store(2);
+            let mut file = std::fs::File::create(small.dir.path().join("ballast")).unwrap();
+            while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+            for round in 3..6 {
+                if forks {
+                    // SAFETY: the child does nothing but end.
+                    let child = unsafe { libc::fork() };
+                    if child == 0 {
+                        // SAFETY: ends the process.
+                        unsafe { libc::_exit(0) };
+                    }
+                    let mut status = 0;
+                    // SAFETY: waits for the child that was just made.
+                    unsafe { libc::waitpid(child, &mut status, 0) };
+                    assert_eq!(status, 0);
+                } else {
+                    let failed = area.publish(Publish::Shared, b"two");
+                    assert!(matches!(failed, Err(PublishError::OutOfMemory { .. })), "{failed:?}");
+                }
+                store(round);
+            }
+            assert!(snapshot_is(&small.ns.hook(&name("a")).unwrap(), data_at(0), 2 * DATA, 1));
+            file.set_len(0).unwrap();
+            store(7);
+            area.publish(Publish::Shared, b"three").unwrap();
+            store(8);
+            assert!(snapshot_is(&small.ns.hook(&name("a")).unwrap(), data_at(0), 2 * DATA, 7));
+        }
+    }
+}
+
 #[test]
 fn creating_on_a_full_file_system() {
     let Some(small) = Small::mount("size=1m,nr_inodes=6") else { return };
