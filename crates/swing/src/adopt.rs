@@ -28,7 +28,7 @@ use crate::runs::RunMap;
 use crate::snapshot::check_memory;
 use crate::sys::file::{self, Folder};
 use crate::sys::memfd;
-use crate::units::{AreaOffset, Epoch, ExtentId};
+use crate::units::{AreaId, AreaOffset, Epoch, ExtentId};
 
 /// How often a lock that a collector may hold for a moment is tried, a millisecond apart.
 const MAX_TRIES: u32 = 8;
@@ -97,7 +97,7 @@ fn adopt(
     let memory = open_memory(&folder, &inventory)?;
     let backing = backing_of(ns, memory.as_ref())?;
     let mut sources = vec![None];
-    let mut files: BTreeMap<u64, Arc<File>> = BTreeMap::new();
+    let mut files = Files::new();
     for entry in &manifest.sources[1..] {
         sources.push(Some(open_source(&folder, entry, manifest, &mut files)?));
     }
@@ -182,16 +182,23 @@ fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>>
     Ok(Some(Memory { file: Arc::new(file), identity, linked: true, len }))
 }
 
+/// Memory of other areas that is open already, by area, device and inode: an area that has moved on
+/// has two.
+type Files = BTreeMap<(AreaId, u64, u64), Arc<File>>;
+
 fn open_source(
     folder: &Folder,
     entry: &SourceEntry,
     manifest: &Manifest,
-    files: &mut BTreeMap<u64, Arc<File>>,
+    files: &mut Files,
 ) -> Result<Source> {
     let parents = folder.open_folder(PARENTS)?;
+    // Before the memory: where there is no pin, the name may be that of the area's other memory.
+    let lease = Lease::take(&parents, &pin_name(entry.area, entry.epoch), entry.area, entry.epoch)?;
     let name = parent_memory_name(entry.area);
     let path = parents.join(&name);
-    let file = match files.get(&entry.area.0) {
+    let key = (entry.area, entry.dev, entry.ino);
+    let file = match files.get(&key) {
         Some(file) => file.clone(),
         None => {
             let identity = Some((entry.dev, entry.ino));
@@ -202,8 +209,7 @@ fn open_source(
     };
     let index = manifest.sources.iter().position(|s| s == entry).unwrap_or(0);
     check_memory(manifest, index, &file::facts(&file, &path)?, &path)?;
-    files.insert(entry.area.0, file.clone());
-    let lease = Lease::take(&parents, &pin_name(entry.area, entry.epoch), entry.area, entry.epoch)?;
+    files.insert(key, file.clone());
     Ok(Source {
         area: entry.area,
         epoch: entry.epoch,

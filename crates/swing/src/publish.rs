@@ -368,8 +368,9 @@ impl Core {
                 Some(folder) => folder,
                 None => folder.insert(self.parents_folder()?),
             };
-            folder.link_file(source.lease.file(), &pin_name(source.area, source.epoch))?;
+            // In this order: whoever finds the pin finds the memory, too.
             crate::memory::give_name(folder, &source.file, &parent_memory_name(source.area))?;
+            folder.link_file(source.lease.file(), &pin_name(source.area, source.epoch))?;
             assert!(source.area != self.id || source.epoch < state.next_epoch, "an older state");
             source.pinned = true;
             source.via = None;

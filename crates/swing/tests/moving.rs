@@ -28,6 +28,7 @@ fn child_entry() {
         "dies" => dies(&ns),
         "tracked" => tracked(&ns),
         "model" => model(&ns),
+        "reopened" => reopened(&ns),
         "maker" => maker(&ns),
         _ => panic!("{role}"),
     }
@@ -44,6 +45,17 @@ fn folder(text: &str) -> std::path::PathBuf {
 /// Fills extents of the data zone, each with its number plus `plus`.
 fn number(area: &Area, extents: std::ops::Range<u64>, plus: u64) {
     extents.for_each(|i| fill(area, data_at(i), DATA, (i + plus) as u8));
+}
+
+/// The first byte of each of these extents.
+fn bytes(area: &Area, extents: std::ops::Range<u64>) -> Vec<u8> {
+    extents.map(|i| read(area, data_at(i), 1)[0]).collect()
+}
+
+/// Shows extents of a snapshot from extent `at` on.
+fn clone_of(snapshot: &Snapshot, extents: std::ops::Range<u64>, at: u64, area: &Area) {
+    let source = range(data_at(extents.start), (extents.end - extents.start) * DATA);
+    area.map_foreign(snapshot, source, AreaOffset(data_at(at))).unwrap();
 }
 
 fn check(snapshot: &Snapshot, extents: std::ops::Range<u64>, plus: u64) {
@@ -157,6 +169,12 @@ fn grows(ns: &Namespace) {
     number(&derived, 0..2, 5);
     derived.publish(Publish::Shared, b"").unwrap();
     check_elsewhere("d", 2, 5);
+    drop(derived);
+    let derived = ns.open_area(&name("d")).unwrap();
+    assert_eq!(bytes(&derived, 0..9), [5, 6, 3, 4, 7, 8, 9, 10, 11]);
+    number(&derived, 1..2, 5);
+    derived.publish(Publish::Shared, b"").unwrap();
+    check_elsewhere("d", 2, 5);
     drop((one, two));
     // Everything is overwritten: nobody needs the file any more.
     number(&area, 0..56, 7);
@@ -188,6 +206,92 @@ fn grows(ns: &Namespace) {
 #[test]
 fn an_area_outgrows_its_file_system() {
     in_small_shm("grows");
+}
+
+/// Areas that show memory from before and after the move of another one, and of their own, each
+/// closed and opened again.
+fn reopened(ns: &Namespace) {
+    let before = free();
+    let mut maker = Stage::start("maker", Path::new(HERE));
+    assert_eq!(maker.ask("make a 8 1"), "made");
+    let one = ns.hook(&name("a")).unwrap();
+    // In its own file, and there after the move of `a`.
+    let area = ns.create(&name("c"), &options()).unwrap();
+    clone_of(&one, 0..4, 0, &area);
+    area.publish(Publish::Shared, b"").unwrap();
+    assert_eq!(maker.ask("write 50 2"), "written");
+    assert_eq!(maker.ask("publish"), "published");
+    assert!(folder("a/memory").is_file() && folder("a/memory.held").is_symlink());
+    let two = ns.hook(&name("a")).unwrap();
+    drop(one);
+    drop(area);
+    let area = ns.open_area(&name("c")).unwrap();
+    assert_eq!(bytes(&area, 0..4), [1, 2, 3, 4]);
+    // A view whose area is closed: nobody has pinned the memfd, and the file has its name.
+    clone_of(&two, 16..40, 4, &area);
+    let view = area.freeze_view().unwrap();
+    drop(area);
+    let area = ns.open_area(&name("c")).unwrap();
+    assert_eq!(bytes(&area, 0..4), [1, 2, 3, 4]);
+    check(&view, 4..28, 14);
+    drop(view);
+    clone_of(&two, 16..40, 4, &area);
+    area.publish(Publish::Shared, b"").unwrap();
+    let expected: Vec<u8> = (1..5).chain(18..42).collect();
+    assert_eq!(bytes(&area, 0..28), expected);
+    drop((area, two));
+    // From here on only what this process keeps of the memfd is there.
+    maker.kill();
+    for _ in 0..2 {
+        let area = ns.open_area(&name("c")).unwrap();
+        assert_eq!(bytes(&area, 0..28), expected);
+        check_elsewhere("a", 50, 2);
+        drop(area);
+        assert_eq!(ns.gc().unwrap().damaged, 0);
+        check(&ns.hook(&name("c")).unwrap(), 4..28, 14);
+    }
+    // What it does not show any more it lets go, one memory without the other.
+    let area = ns.open_area(&name("c")).unwrap();
+    number(&area, 4..28, 3);
+    area.publish(Publish::Shared, b"").unwrap();
+    drop(area);
+    let area = ns.open_area(&name("c")).unwrap();
+    assert_eq!(bytes(&area, 0..5), [1, 2, 3, 4, 7]);
+    drop(area);
+    for area in ["a", "c"] {
+        ns.remove(&name(area)).unwrap();
+    }
+    own_clones(ns);
+    assert_eq!(ns.gc().unwrap().damaged, 0);
+    assert_eq!(std::fs::read_dir(HERE).unwrap().count(), 0);
+    assert!(before.get() - free().get() < 1 << 20, "{} of {before}", free());
+}
+
+/// An area that has cloned within itself, before its move and after it.
+fn own_clones(ns: &Namespace) {
+    let mut area = ns.create(&name("s"), &options()).unwrap();
+    number(&area, 0..8, 1);
+    clone_of(&area.freeze_view().unwrap(), 0..2, 60, &area);
+    number(&area, 8..40, 1);
+    area.publish(Publish::Shared, b"").unwrap();
+    assert!(folder("s/memory").is_file() && folder("s/memory.held").is_symlink());
+    clone_of(&area.freeze_view().unwrap(), 6..38, 62, &area);
+    area.publish(Publish::Shared, b"").unwrap();
+    let mut expected = vec![1, 2];
+    expected.extend(7..39);
+    for round in 0..3 {
+        assert_eq!(bytes(&area, 60..94), expected, "round {round}");
+        drop(area);
+        area = ns.open_area(&name("s")).unwrap();
+    }
+    assert_eq!(bytes(&area, 60..94), expected);
+    drop(area);
+    ns.remove(&name("s")).unwrap();
+}
+
+#[test]
+fn what_shows_both_memories_of_an_area_opens_again() {
+    in_small_shm("reopened");
 }
 
 /// A kill before the first publish in the memfd loses nothing that was published; a kill after it
