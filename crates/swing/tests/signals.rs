@@ -536,11 +536,16 @@ fn handlers_store_while_the_library_is_at_work() {
             round += 1;
             let extent = round % HANDLED as u64;
             store(&area, data_at(extent), round);
-            match round % 4 {
+            match round % 5 {
                 0 => drop(area.hold_stores().unwrap()),
                 1 => drop(area.publish(Publish::Shared, b"").unwrap()),
                 2 => area.make_writable(range(data_at(extent), 8), WriteIntent::Keep).unwrap(),
-                _ => area.discard(range(data_at(20), DATA)).unwrap(),
+                3 => area.discard(range(data_at(20), DATA)).unwrap(),
+                _ => {
+                    area.publish(Publish::Shared, b"").unwrap();
+                    let handled = area.base().as_ptr().wrapping_add(data_at(0) as usize);
+                    assert!(swing::tracked::prepare(handled, HANDLED * DATA as usize));
+                }
             }
             store(&area, data_at(20), round);
             assert_eq!(load(&area, data_at(extent)), round);

@@ -51,12 +51,35 @@ impl Drop for Quiet {
         assert!(depth > 0, "ended as often as begun");
         DEPTH.set(depth - 1);
         if depth == 1 {
-            let before = BEFORE.get();
-            // SAFETY: the mask that `hold_off` read.
-            unsafe {
-                libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
-            }
+            restore(&BEFORE.get());
         }
+    }
+}
+
+/// As [`Quiet`], for what a handler of the program may call, too. Nothing in it is the thread's
+/// own: where the library was loaded late, the first look at such a variable allocates it.
+#[must_use]
+pub(crate) struct HeldOff {
+    before: MaybeUninit<sigset_t>,
+    _thread: PhantomData<*const ()>,
+}
+
+impl HeldOff {
+    pub(crate) fn begin() -> Self {
+        Self { before: hold_off(), _thread: PhantomData }
+    }
+}
+
+impl Drop for HeldOff {
+    fn drop(&mut self) {
+        restore(&self.before);
+    }
+}
+
+fn restore(before: &MaybeUninit<sigset_t>) {
+    // SAFETY: the mask that `hold_off` read.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
     }
 }
 
@@ -99,5 +122,20 @@ mod tests {
             drop(later);
             assert!(!is_blocked(libc::SIGTERM));
         }
+    }
+
+    #[test]
+    fn what_is_held_off_before_stays_so() {
+        let held = HeldOff::begin();
+        assert!(is_blocked(libc::SIGTERM) && !is_blocked(SIGSEGV));
+        drop((HeldOff::begin(), Quiet::begin()));
+        assert!(is_blocked(libc::SIGTERM));
+        drop(held);
+        assert!(!is_blocked(libc::SIGTERM));
+        let quiet = Quiet::begin();
+        drop(HeldOff::begin());
+        assert!(is_blocked(libc::SIGTERM));
+        drop(quiet);
+        assert!(!is_blocked(libc::SIGTERM));
     }
 }

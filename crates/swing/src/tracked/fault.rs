@@ -18,6 +18,7 @@ use super::{Tracked, keeper, table};
 use crate::extents::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
+use crate::sys::quiet::HeldOff;
 use crate::sys::{file, futex, mem, process, room};
 use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
 
@@ -90,6 +91,9 @@ pub fn prepare(address: *const u8, len: usize) -> bool {
         let Some(area) = table::find(at) else { return true };
         let extent = area.extent_at(at);
         while !area.states.keep_hot(extent) {
+            // A handler that interrupts this thread and stores there would wait for what the thread
+            // has claimed. The handler of SIGSEGV has them held off by itself.
+            let _held = HeldOff::begin();
             if !area.make_private(at) {
                 return false;
             }

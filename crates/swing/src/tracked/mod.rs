@@ -37,8 +37,9 @@
 //!   signal stack, is killed by the kernel at its first trapped store.
 //! * The memory of Rust's global allocator must not lie in a tracked area: the tables of this crate
 //!   are in it.
-//! * A signal handler of the program that interrupts the allocator, or a call of this crate, must
-//!   not store into tracked memory: the store might wait for a publish that it has interrupted.
+//! * A signal handler of the program may store, and call [`prepare`], whatever it has interrupted.
+//!   If that was the allocator, or another call of this crate, it must call neither of these: it
+//!   might wait for itself.
 //! * Reading an absent extent gives it memory, as writing does.
 //!
 //! # Crashes, forks
