@@ -221,20 +221,37 @@ impl Core {
         // Only what was really replaced: mapping the rest again could itself fail, when what
         // failed is the number of mappings.
         self.restore(state, step.start, step.start + replaced);
-        if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
-            if touched {
+        let mut open = Vec::new();
+        match step.way {
+            // Mappings before the one that it failed at may be open.
+            Way::InPlace if touched => open = self.close_again(step),
+            Way::InPlace => {}
+            Way::Fresh { plane, .. } | Way::Copy { plane } if touched => {
                 // What a failed population has allocated must not stay: the file system is full.
                 let offset = self.geometry.plane_offset(plane, AreaOffset(step.start));
                 let _ = file::punch(file, offset, step.len, &self.memory_path());
-            } else {
+            }
+            Way::Fresh { plane, .. } | Way::Copy { plane } => {
                 step.extents().for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
             }
         }
         for extent in step.extents() {
             assert_eq!(self.states.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
+            if open.contains(&extent) {
+                let (start, len) = (self.geometry.start(extent).0, self.geometry.len(extent).0);
+                self.record(state, &Step { first: extent, count: 1, start, len, way: step.way });
+                continue;
+            }
             let mapped =
                 state.runs.covers(self.geometry.start(extent).0, self.geometry.range(extent).end.0);
             self.settle(state, extent, if mapped { FROZEN } else { ABSENT });
         }
+    }
+
+    /// Protects what was to be written in place; returns what cannot be, and so is open.
+    fn close_again(&self, step: &Step) -> Vec<ExtentId> {
+        // Together they are closed as they were opened; one by one that might take mappings, too.
+        let protected = self.mapping.span().protect(step.start as usize, step.len as usize, false);
+        if protected.is_ok() { Vec::new() } else { self.protect_each(step.extents()) }
     }
 }

@@ -75,24 +75,43 @@ impl Core {
         in_order(&mut extents, self.states.len());
         extents.retain(|e| self.states.get(*e) == PRIVATE);
         let mut failure = None;
+        let mut open = Vec::new();
         let mut done = 0;
         for (start, len) in self.spans_to_protect(&extents) {
-            failure = self.protect_span(state, why, start, len).err();
-            // Also what failed may be protected in part: it needs the barrier again.
             let end = AreaOffset(start + len);
+            let first = done;
             done += extents[done..].partition_point(|e| self.geometry.start(*e) < end);
+            failure = self.protect_span(state, why, start, len).err();
             if failure.is_some() {
+                open = self.protect_each(extents[first..done].iter().copied());
                 break;
             }
         }
         assert!(failure.is_some() || done == extents.len(), "INV-AREA-1: every private extent");
-        state.private = extents.split_off(done);
+        let rest = extents.split_off(done);
+        extents.retain(|e| open.binary_search(e).is_err());
+        state.private = open;
+        state.private.extend(rest);
         for extent in &extents {
             let frozen = word(self.states.word(*extent));
             assert_eq!(state_of(frozen), FROZEN, "INV-AREA-1: {extent} may not be written now");
             self.states.set(*extent, frozen);
         }
         (extents, failure.map_or(Ok(()), Err))
+    }
+
+    /// Write-protects extents one by one, after a system call about all of them has failed
+    /// somewhere between them. Returns, in order, those that cannot be protected, because that
+    /// would cut a mapping which is open: they stay private.
+    pub(crate) fn protect_each(
+        &self,
+        extents: impl IntoIterator<Item = ExtentId>,
+    ) -> Vec<ExtentId> {
+        let is_open = |e: &ExtentId| {
+            let (start, len) = (self.geometry.start(*e).as_usize(), self.geometry.len(*e).0);
+            self.mapping.span().protect(start, len as usize, false).is_err()
+        };
+        extents.into_iter().filter(is_open).collect()
     }
 
     fn protect_span(&self, state: &mut State, why: Freeze, start: u64, len: u64) -> Result<()> {

@@ -1,15 +1,24 @@
 //! A process that has run out of mappings gets an error and its area is as it was (INV-AREA-8).
+//! What was opened before the error came is not written in place once it is shown (INV-AREA-1).
 
 #[macro_use]
 mod common;
 
 use common::*;
-use swing::{HookError, Publish, WriteError, WriteIntent};
+use swing::{Area, ByteLen, ExtentState, HookError, Publish, WriteError, WriteIntent};
+
+/// The mappings are the process's: one test after the other.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Uses up the mappings of this process: pages of alternating protection cannot merge.
 struct Exhausted {
     base: *mut libc::c_void,
     len: usize,
+    /// The pages below have a protection of their own, every second one.
+    end: usize,
 }
 
 impl Exhausted {
@@ -21,15 +30,23 @@ impl Exhausted {
         // SAFETY: an anonymous mapping wherever there is room.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
         assert_ne!(base, libc::MAP_FAILED);
-        for page in (0..len / 4096).step_by(2) {
-            // SAFETY: a page of the mapping just made.
-            let failed =
-                unsafe { libc::mprotect(base.byte_add(page * 4096), 4096, libc::PROT_READ) };
-            if failed != 0 {
-                break;
-            }
+        let mut exhausted = Self { base, len, end: 0 };
+        while exhausted.protect(exhausted.end, libc::PROT_READ) {
+            exhausted.end += 2;
         }
-        Self { base, len }
+        exhausted
+    }
+
+    fn protect(&self, page: usize, access: libc::c_int) -> bool {
+        assert!(page < self.len / 4096);
+        // SAFETY: a page of this object's own mapping.
+        unsafe { libc::mprotect(self.base.byte_add(page * 4096), 4096, access) == 0 }
+    }
+
+    /// Gives back two mappings.
+    fn give_back(&mut self) {
+        self.end -= 2;
+        assert!(self.protect(self.end, libc::PROT_NONE));
     }
 }
 
@@ -41,9 +58,7 @@ impl Drop for Exhausted {
 }
 
 fn out_of_mappings() {
-    // The mappings are the process's: one back end after the other.
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
     fill(&area, 0, 8 * SMALL, 1);
@@ -79,6 +94,153 @@ fn out_of_mappings() {
     assert_eq!(read_snapshot(&snapshot, data_at(2), 9), [2, 2, 2, 2, 2, 2, 2, 2, 1]);
 }
 
+/// Extents that differ in where their versions lie, each a mapping, with one of many behind them.
+const APART: u64 = 8;
+const TOGETHER: u64 = 24;
+
+/// Makes versions that no manifest shows of all these extents, by `write`.
+fn write_apart(area: &Area, write: impl Fn(u64)) {
+    (0..TOGETHER).for_each(&write);
+    area.publish(Publish::Shared, b"").unwrap();
+    (1..APART).step_by(2).for_each(&write);
+    area.publish(Publish::Shared, b"").unwrap();
+    (0..TOGETHER).for_each(&write);
+}
+
+/// Whether the page at this place can be written, as the kernel sees it.
+fn is_open(area: &Area, at: u64) -> bool {
+    const POPULATE_WRITE: libc::c_int = 23;
+    let page = area.base().as_ptr().wrapping_add(at as usize).cast();
+    // SAFETY: populating changes no contents.
+    unsafe { libc::madvise(page, 4096, POPULATE_WRITE) == 0 }
+}
+
+/// Only private extents can be written.
+fn assert_closed(area: &Area) {
+    for at in (0..TOGETHER).map(data_at) {
+        let extent = area.geometry().extent_of(swing::AreaOffset(at));
+        let private = area.extent_state(extent) == ExtentState::Private;
+        assert_eq!(is_open(area, at), private, "{extent}");
+    }
+}
+
+/// A store that opens those behind it comes to a mapping that it cannot cut.
+fn stores_in_order_run_out_of_mappings() {
+    let _alone = alone();
+    for slack in 0..3 {
+        let h = home();
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        area.track().unwrap();
+        write_apart(&area, |extent| store(&area, data_at(extent), 1));
+        drop(area.hold_stores().unwrap());
+        (0..4).for_each(|extent| store(&area, data_at(extent), 2));
+        let mut exhausted = Exhausted::new();
+        (0..slack).for_each(|_| exhausted.give_back());
+        let next = area.base().as_ptr().wrapping_add(data_at(4) as usize);
+        let prepared = swing::tracked::prepare(next, 8);
+        assert_closed(&area);
+        assert!(prepared, "one extent is a mapping of its own, slack {slack}");
+        drop(exhausted);
+        area.publish(Publish::Shared, b"").unwrap();
+        assert_closed(&area);
+        let snapshot = h.ns.hook(&name("a")).unwrap();
+        for at in (0..TOGETHER).map(data_at) {
+            let before = value_in(&snapshot, at);
+            store(&area, at, 3);
+            assert_eq!(value_in(&snapshot, at), before, "INV-AREA-1: at {at:#x}, slack {slack}");
+        }
+    }
+}
+
+/// The barrier, where what it opens ends inside a mapping.
+fn a_barrier_runs_out_of_mappings_half_way() {
+    let _alone = alone();
+    let mut refused = 0;
+    for slack in 0..3 {
+        let h = home();
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        write_apart(&area, |extent| fill(&area, data_at(extent), 8, 1));
+        assert!(area.protect_ahead(ByteLen(0)).unwrap());
+        let mut exhausted = Exhausted::new();
+        (0..slack).for_each(|_| exhausted.give_back());
+        let result = area.make_writable(range(data_at(0), 12 * DATA), WriteIntent::Keep);
+        refused += u32::from(result.is_err());
+        assert_closed(&area);
+        drop(exhausted);
+        area.publish(Publish::Shared, b"").unwrap();
+        assert_closed(&area);
+    }
+    assert!(refused > 0);
+}
+
+/// An extent whose mapping is gone as long as this lives: what protects or opens several fails
+/// there, and can neither close nor open it.
+struct Hole(*mut libc::c_void);
+
+impl Hole {
+    fn new(area: &Area, extent: u64) -> Self {
+        let at = area.base().as_ptr().wrapping_add(data_at(extent) as usize).cast();
+        // SAFETY: an extent that nobody uses meanwhile.
+        assert_eq!(unsafe { libc::munmap(at, DATA as usize) }, 0);
+        Self(at)
+    }
+}
+
+impl Drop for Hole {
+    fn drop(&mut self) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: where nothing is mapped.
+        let mapped = unsafe { libc::mmap(self.0, DATA as usize, access, flags, -1, 0) };
+        assert_eq!(mapped, self.0);
+    }
+}
+
+/// What cannot be closed stays private, and all else is closed.
+fn assert_private(area: &Area, extent: u64) {
+    let of = |at| area.extent_state(area.geometry().extent_of(swing::AreaOffset(data_at(at))));
+    assert_eq!(of(extent), ExtentState::Private);
+    assert_eq!(of(extent + 1), ExtentState::Frozen);
+    assert_closed(area);
+    area.publish(Publish::Shared, b"").unwrap();
+    assert_eq!(of(extent), ExtentState::Frozen);
+    assert_closed(area);
+}
+
+fn what_cannot_be_closed_stays_private() {
+    let _alone = alone();
+    let h = home();
+    let area = h.ns.create(&name("publish"), &options()).unwrap();
+    fill(&area, data_at(0), TOGETHER * DATA, 1);
+    let hole = Hole::new(&area, APART);
+    assert!(area.publish(Publish::Shared, b"").is_err());
+    drop(hole);
+    assert_private(&area, APART);
+
+    let area = h.ns.create(&name("barrier"), &options()).unwrap();
+    write_apart(&area, |extent| fill(&area, data_at(extent), 8, 1));
+    assert!(area.protect_ahead(ByteLen(0)).unwrap());
+    let hole = Hole::new(&area, 5);
+    let range = range(data_at(0), TOGETHER * DATA);
+    assert!(area.make_writable(range, WriteIntent::Keep).is_err());
+    drop(hole);
+    assert_private(&area, 5);
+
+    let area = h.ns.create(&name("store"), &options()).unwrap();
+    area.track().unwrap();
+    write_apart(&area, |extent| store(&area, data_at(extent), 1));
+    drop(area.hold_stores().unwrap());
+    (0..4).for_each(|extent| store(&area, data_at(extent), 2));
+    let hole = Hole::new(&area, 6);
+    // Those behind it are to be opened with it.
+    store(&area, data_at(4), 2);
+    drop(hole);
+    assert_private(&area, 6);
+}
+
 over_both_back_ends! {
     out_of_mappings,
+    stores_in_order_run_out_of_mappings,
+    a_barrier_runs_out_of_mappings_half_way,
+    what_cannot_be_closed_stays_private,
 }

@@ -222,12 +222,15 @@ pub(crate) fn is_writable(address: usize) -> bool {
     }
 }
 
-/// Takes the write-protection off a range of a tracked area. These functions for the fault handler
-/// allocate nothing and take no lock.
-pub(crate) fn allow_writing(at: usize, len: usize) -> Result<(), Errno> {
+/// Takes the write-protection off a range of a tracked area, or puts it on again. What fails may
+/// have been done in part: to the mappings before the one that it failed at. These functions for
+/// the fault handler allocate nothing and take no lock.
+pub(crate) fn set_writable(at: usize, len: usize, writable: bool) -> Result<(), Errno> {
     debug_assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096));
-    // SAFETY: the range is an extent that the caller has claimed.
-    unsafe { mm::mprotect(at as *mut c_void, len, MprotectFlags::READ | MprotectFlags::WRITE) }
+    let access =
+        if writable { MprotectFlags::READ | MprotectFlags::WRITE } else { MprotectFlags::READ };
+    // SAFETY: the range consists of extents that the caller has claimed.
+    unsafe { mm::mprotect(at as *mut c_void, len, access) }
 }
 
 /// Writes pages of a file by way of a mapping, for which no limit on lengths of files holds.

@@ -233,22 +233,56 @@ impl Tracked {
         self.gate.enter();
         let mut done = Ok(false);
         if self.states.replace(extent, word, FAULTING) {
-            let end = self.claim_behind(extent, word & !extents::WAITERS);
-            let (at, len) = self.span_to(extent, end);
-            done = mem::allow_writing(at, len).map(|()| true);
-            if done.is_ok() {
-                self.in_place.fetch_add(len as u64, Ordering::Relaxed);
-            }
-            for opened in (extent.0..end.0).map(ExtentId) {
-                match done {
-                    Ok(_) => self.log(opened, PRIVATE | LOGGED | IN_PLACE),
-                    Err(_) => self.states.set(opened, word & !extents::WAITERS),
-                }
-            }
+            let frozen = word & !extents::WAITERS;
+            let end = self.claim_behind(extent, frozen);
+            done = self.open(extent, end, frozen).map(|()| true);
         }
         self.gate.leave();
         self.follow();
         done
+    }
+
+    /// Opens claimed extents, whose words were `frozen`; where that takes more mappings than the
+    /// process may have, the first of them alone.
+    fn open(&self, extent: ExtentId, end: ExtentId, frozen: u32) -> Result<(), Errno> {
+        let (at, len) = self.span_to(extent, end);
+        if mem::set_writable(at, len, true).is_ok() {
+            (extent.0..end.0).for_each(|e| self.log_opened(ExtentId(e)));
+            return Ok(());
+        }
+        // It has opened the mappings before the one that it could not. Together they are closed as
+        // they were opened; one by one that might take mappings, too.
+        let _ = mem::set_writable(at, len, false);
+        for behind in (extent.0 + 1..end.0).map(ExtentId) {
+            self.close(behind, frozen);
+        }
+        let (at, len) = self.span_of(extent);
+        match mem::set_writable(at, len, true) {
+            Err(e) if self.close(extent, frozen) => Err(e),
+            Err(_) => Ok(()),
+            Ok(()) => {
+                self.log_opened(extent);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives a claimed extent back as it was. `false`: it cannot be closed, because that would cut
+    /// a mapping. So it is open, and is private instead (INV-AREA-1).
+    fn close(&self, extent: ExtentId, frozen: u32) -> bool {
+        let (at, len) = self.span_of(extent);
+        let closed = mem::set_writable(at, len, false).is_ok();
+        match closed {
+            true => self.states.set(extent, frozen),
+            false => self.log_opened(extent),
+        }
+        closed
+    }
+
+    fn log_opened(&self, extent: ExtentId) {
+        let (_, len) = self.span_of(extent);
+        self.in_place.fetch_add(len as u64, Ordering::Relaxed);
+        self.log(extent, PRIVATE | LOGGED | IN_PLACE);
     }
 
     /// Has what comes next copied ahead, if stores come in order.
