@@ -21,8 +21,8 @@ pub(crate) fn check_room(len: usize, room: usize) {
     }
 }
 
-/// Defines functions that read into one buffer. `[fd]`: all that is asked for, of a file; `[once]`:
-/// what there is; `[all]`: all that is asked for. `+ at`: the place in the file, which moves on.
+/// Defines functions that read into one buffer. `[fd]`: all that is asked for, of a file, in one
+/// call; `[place]`: the same from a place on, `+ at`, which moves on; `[once]`: what there is.
 macro_rules! readers {
     ($([$how:ident] $name:ident(
         $first:ident: $first_kind:ty, $(($path:ident: $path_kind:ty),)? $to:ident, $len:ident
@@ -51,17 +51,18 @@ macro_rules! readers {
         }
     )*};
     (@size $room:ident) => { size_t };
-    (@source fd $fd:ident) => { Source::Descriptor($fd) };
+    (@source fd $fd:ident) => { Source::Position($fd) };
+    (@source place $fd:ident) => { Source::Place($fd) };
     (@source once $fd:ident) => { Source::Once };
 }
 
 readers! {
     [fd] read(fd: c_int, to, len);
     [fd] __read_chk(fd: c_int, to, len; < room);
-    [fd] pread(fd: c_int, to, len; + at: off_t);
-    [fd] pread64(fd: c_int, to, len; + at: off64_t);
-    [fd] __pread_chk(fd: c_int, to, len; + at: off_t; < room);
-    [fd] __pread64_chk(fd: c_int, to, len; + at: off64_t; < room);
+    [place] pread(fd: c_int, to, len; + at: off_t);
+    [place] pread64(fd: c_int, to, len; + at: off64_t);
+    [place] __pread_chk(fd: c_int, to, len; + at: off_t; < room);
+    [place] __pread64_chk(fd: c_int, to, len; + at: off64_t; < room);
     [once] readlink(path: *const c_char, to, len);
     [once] __readlink_chk(path: *const c_char, to, len; < room);
     [once] readlinkat(dir: c_int, (path: *const c_char), to, len);
@@ -104,16 +105,17 @@ macro_rules! vector_readers {
             let call = own!($name(
                 c_int, *const iovec, c_int $(, $at_kind)? $(, $flags_kind)?
             ) -> ssize_t);
-            let whole = Source::Descriptor(fd);
+            let source = Source::Position(fd);
+            // From where the file stands, or from an offset: -1 stands for the former.
+            $(let source = if $at < 0 { source } else { Source::Place(fd) };)?
             let each = |vectors, count, _done: usize| {
-                // From where the file stands, or from an offset: -1 stands for the former.
                 $(let $at = if $at < 0 { $at } else { $at.saturating_add(_done as $at_kind) };)?
                 // SAFETY: as the function asks for; a replaced list is as long.
                 unsafe { call(fd, vectors, count as c_int $(, $at)? $(, $flags)?) }
             };
             match usize::try_from(count) {
                 // SAFETY: as the function asks for.
-                Ok(count) => unsafe { fill(vectors, count, whole, each) },
+                Ok(count) => unsafe { fill(vectors, count, source, each) },
                 // SAFETY: the kernel refuses it.
                 Err(_) => unsafe { call(fd, vectors, count $(, $at)? $(, $flags)?) },
             }

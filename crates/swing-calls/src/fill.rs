@@ -2,22 +2,26 @@
 //!
 //! The kernel stores into a room ([`crate::pool`]), and plain stores bring what came into the
 //! program's buffers, one after the other. What gives all that was asked for as long as there is
-//! some (files, random bytes) is read in pieces that stay in the processor's cache, until a piece
-//! comes short; so such a call is as long as elsewhere, whoever hooks meanwhile. What gives what it
-//! has (streams, datagrams, lists) is asked once, for at most [`ROOM`] bytes.
+//! some (a file from a place on, random bytes) is read in pieces that stay in the processor's
+//! cache, until a piece comes short; so such a call is as long as elsewhere, whoever hooks
+//! meanwhile. A file from where its descriptor stands is asked once for all of it: of threads that
+//! read records by one descriptor, each gets whole ones. What gives what it has (streams,
+//! datagrams, lists) is asked once, for at most [`ROOM`] bytes.
 
 use libc::{c_int, c_void, iovec, ssize_t};
 use swing::tracked;
 
 use crate::copy::{NOWHERE, store, touches_area};
 use crate::next::{keeping_errno, set_errno};
-use crate::pool::{self, ROOM};
+use crate::pool::{ROOM, Room};
 use crate::slot::{Slot, Use, again};
 
 /// The most vectors that the kernel takes.
 pub(crate) const MAX_VECTORS: usize = 1024;
-/// How much of a file is read at once.
+/// How much is read at once of what is read in pieces.
 const PIECE: usize = 256 << 10;
+/// The most that the kernel reads in one call.
+const MAX_READ: usize = 0x7fff_f000;
 /// Data up to this length comes by way of the stack.
 const SMALL: usize = 256;
 
@@ -28,16 +32,33 @@ pub(crate) enum Source {
     Once,
     /// All, or up to its end.
     Whole,
-    /// All if the descriptor is a file's.
-    Descriptor(c_int),
+    /// From a place on: all if the descriptor is a file's.
+    Place(c_int),
+    /// From where the descriptor stands: all if it is a file's, and nobody else's read comes in
+    /// between.
+    Position(c_int),
+}
+
+/// How many bytes the kernel is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// At most so many, once.
+    Once(usize),
+    /// So many again and again, until there are enough.
+    Pieces(usize),
 }
 
 impl Source {
-    fn is_whole(self) -> bool {
+    fn asked(self, total: usize) -> Asked {
         match self {
-            Source::Once => false,
-            Source::Whole => true,
-            Source::Descriptor(fd) => keeping_errno(|| is_file(fd)),
+            _ if total <= PIECE => Asked::Once(total),
+            Source::Whole => Asked::Pieces(PIECE),
+            Source::Place(fd) if keeping_errno(|| is_file(fd)) => Asked::Pieces(PIECE),
+            // As much as the kernel reads at once.
+            Source::Position(fd) if total > ROOM && keeping_errno(|| is_file(fd)) => {
+                Asked::Once(total.min(MAX_READ))
+            }
+            Source::Once | Source::Place(_) | Source::Position(_) => Asked::Once(total.min(ROOM)),
         }
     }
 }
@@ -149,19 +170,14 @@ type Call<'a> = &'a mut dyn FnMut(*const iovec, usize, usize) -> ssize_t;
 fn fill_by_room(buffers: &Buffers, total: usize, source: Source, call: Call<'_>) -> ssize_t {
     let mut stack = [std::mem::MaybeUninit::<u8>::uninit(); SMALL];
     // A stack may lie in an area, too.
-    let short = total <= SMALL && !tracked::is_tracked(stack.as_ptr().cast());
-    let room = if short { std::ptr::null_mut() } else { keeping_errno(pool::take) };
-    if !short && room.is_null() {
-        return exposed(buffers, call);
+    if total <= SMALL && !tracked::is_tracked(stack.as_ptr().cast()) {
+        return in_pieces(buffers, total, stack.as_mut_ptr().cast(), Asked::Once(total), call);
     }
-    let at = if room.is_null() { stack.as_mut_ptr().cast() } else { room };
-    let whole = total > PIECE && source.is_whole();
-    let most = if room.is_null() { SMALL } else { ROOM.min(if whole { PIECE } else { ROOM }) };
-    strict_assert!(whole || total <= most || total > ROOM, "what fits comes at once");
-    let result = in_pieces(buffers, total, (at, most, whole), call);
-    if !room.is_null() {
-        keeping_errno(|| pool::give(room));
-    }
+    let asked = source.asked(total);
+    let (Asked::Once(most) | Asked::Pieces(most)) = asked;
+    let Some(room) = keeping_errno(|| Room::of(most)) else { return exposed(buffers, call) };
+    let result = in_pieces(buffers, total, room.at(), asked, call);
+    keeping_errno(|| room.give_back());
     result
 }
 
@@ -169,9 +185,11 @@ fn fill_by_room(buffers: &Buffers, total: usize, source: Source, call: Call<'_>)
 fn in_pieces(
     buffers: &Buffers,
     total: usize,
-    (room, most, whole): (*mut u8, usize, bool),
+    room: *mut u8,
+    asked: Asked,
     call: Call<'_>,
 ) -> ssize_t {
+    let (Asked::Once(most) | Asked::Pieces(most)) = asked;
     strict_assert!(total > 0 && most > 0 && !room.is_null(), "there is something to fill");
     let mut done = 0;
     loop {
@@ -194,7 +212,7 @@ fn in_pieces(
             set_errno(libc::EFAULT);
             return if done > 0 { done as ssize_t } else { -1 };
         }
-        if !whole || came < piece || done == total {
+        if matches!(asked, Asked::Once(_)) || came < piece || done == total {
             return if told > piece { got } else { done as ssize_t };
         }
     }

@@ -22,7 +22,8 @@
 //!
 //! **Concurrency.** As the C library's functions; async-signal-safe where those are. Cancellation
 //! points stay such: nothing on these stacks has to be torn down, so a cancelled thread unwinds
-//! through them, and leaves at most [`pool::ROOM`] bytes of address space behind.
+//! through them, and leaves at most [`pool::ROOM`] bytes of address space behind, or as many as it
+//! reads of a file at once.
 //! **Crash, fork.** No state but addresses of functions and memory that nobody uses.
 
 #[macro_use]

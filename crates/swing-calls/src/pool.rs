@@ -26,11 +26,51 @@ pub(crate) fn take() -> *mut u8 {
             return room;
         }
     }
-    let (kind, access) =
-        (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_READ | libc::PROT_WRITE);
+    map(ROOM)
+}
+
+/// Only what is stored to takes memory.
+fn map(len: usize) -> *mut u8 {
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a mapping of its own, at an address that the kernel chooses.
-    let room = unsafe { libc::mmap(null_mut(), ROOM, access, kind, -1, 0) };
+    let room = unsafe { libc::mmap(null_mut(), len, access, kind, -1, 0) };
     if room == libc::MAP_FAILED { null_mut() } else { room.cast() }
+}
+
+fn unmap(room: *mut u8, len: usize) {
+    // SAFETY: mapped with this length; nobody uses it any more.
+    let done = unsafe { libc::munmap(room.cast(), len) };
+    debug_assert_eq!(done, 0, "a room is a mapping");
+}
+
+/// Memory for one call, however long; what is longer than [`ROOM`] is a mapping of its own. It has
+/// no destructor, so that a cancelled thread can unwind over it.
+pub(crate) struct Room {
+    at: *mut u8,
+    /// 0: from [`take`].
+    own: usize,
+}
+
+impl Room {
+    /// `None` when the kernel has no memory. Changes `errno`.
+    pub(crate) fn of(len: usize) -> Option<Self> {
+        let own = if len > ROOM { len } else { 0 };
+        let at = if own > 0 { map(own) } else { take() };
+        (!at.is_null()).then_some(Self { at, own })
+    }
+
+    pub(crate) fn at(&self) -> *mut u8 {
+        self.at
+    }
+
+    /// Changes `errno`.
+    pub(crate) fn give_back(self) {
+        match self.own {
+            0 => give(self.at),
+            len => unmap(self.at, len),
+        }
+    }
 }
 
 /// Gives a room back that [`take`] gave; changes `errno`.
@@ -43,9 +83,7 @@ pub(crate) fn give(room: *mut u8) {
             return;
         }
     }
-    // SAFETY: mapped by `take` with this length; nobody uses it any more.
-    let done = unsafe { libc::munmap(room.cast(), ROOM) };
-    debug_assert_eq!(done, 0, "a room is a mapping");
+    unmap(room, ROOM);
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use std::mem::MaybeUninit;
 
-use libc::{EFAULT, c_int, c_void, sigset_t};
+use libc::{EFAULT, c_int, c_short, c_void, pollfd, sigset_t};
 use swing::tracked;
 
 use crate::copy::{NOWHERE, load, store, touches_area};
@@ -32,6 +32,9 @@ pub enum Use {
     Filled(usize),
     /// It reads and stores any of the bytes.
     Both,
+    /// It reads `pollfd`s, and stores what has become of each. Their other fields are the program's
+    /// to change meanwhile.
+    Polls,
     /// Not known: the structure is made writable, and not replaced.
     Exposed,
 }
@@ -81,7 +84,7 @@ impl Slot {
             },
         };
         strict_assert!(!matches!(self.place, Place::Itself), "what lies in an area has a place");
-        if self.how == Use::Both && !self.is_exposed() {
+        if matches!(self.how, Use::Both | Use::Polls) && !self.is_exposed() {
             // SAFETY: the place has `len` bytes of its own.
             let loaded = unsafe { load(self.target, self.at(), self.len) };
             if loaded < self.len {
@@ -124,7 +127,7 @@ impl Slot {
             Use::Items(size) => result.map_or(0, |items| items.saturating_mul(size)),
             Use::Filled(more) => result.map_or(0, |bytes| bytes.saturating_add(more)),
             // Also a call that fails may have stored.
-            Use::Both => self.len,
+            Use::Both | Use::Polls => self.len,
         };
         // Some calls tell the length of what did not fit.
         bytes.min(self.len)
@@ -144,15 +147,34 @@ impl Slot {
     fn bring(&mut self, result: i64) -> bool {
         let (from, bytes) = (self.at().cast_const(), self.stored(result));
         strict_assert!(from != self.target && bytes <= self.len, "copied from elsewhere");
-        // What is as it was is not stored: nothing has to be copied for it.
-        // SAFETY: what is to be compared could be loaded before the call.
-        let same = self.how == Use::Both
-            && unsafe { libc::memcmp(from.cast(), self.target.cast(), bytes) } == 0;
-        // SAFETY: the place has `len` bytes; the target is the program's.
-        let done = same || unsafe { store(from, self.target, bytes) } == bytes;
+        // SAFETY: the place has `len` bytes, the target is the program's, and what is compared has
+        // been loaded before the call.
+        let done = unsafe {
+            match self.how {
+                Use::Polls => self.bring_polled(from.cast()),
+                // What is as it was is not stored: nothing has to be copied for it.
+                Use::Both if libc::memcmp(from.cast(), self.target.cast(), bytes) == 0 => true,
+                _ => store(from, self.target, bytes) == bytes,
+            }
+        };
         self.give_back();
         strict_assert!(matches!(self.place, Place::Itself), "settled once");
         done
+    }
+
+    /// Stores what has become of each descriptor, where that is something else than before.
+    fn bring_polled(&self, from: *const pollfd) -> bool {
+        let (to, size) = (self.target.cast::<pollfd>(), size_of::<c_short>());
+        (0..self.len / size_of::<pollfd>()).all(|i| {
+            // SAFETY: the place has `len` bytes; the target is the program's, and could be loaded
+            // before the call.
+            unsafe {
+                let (from, to) = (from.wrapping_add(i), to.wrapping_add(i));
+                let (from, to) = (&raw const (*from).revents, &raw mut (*to).revents);
+                from.read_unaligned() == to.read_unaligned()
+                    || store(from.cast(), to.cast(), size) == size
+            }
+        })
     }
 
     fn give_back(&mut self) {
@@ -231,8 +253,8 @@ pub(crate) fn of_signed<T>(count: c_int) -> usize {
 }
 
 /// Defines functions: after the signature, the structures, and how each is used. `both`: the call
-/// reads and stores, up to all of it; `filled`: it returns how many bytes it has stored; `exposed`:
-/// nobody knows.
+/// reads and stores, up to all of it; `polls`: it stores what has become of each `pollfd`;
+/// `filled`: it returns how many bytes it has stored; `exposed`: nobody knows.
 macro_rules! calls {
     ($($name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty {
         $($buffer:ident: $how:ident($len:expr)),* $(,)?
@@ -264,6 +286,7 @@ macro_rules! calls {
         }
     )*};
     (@use both) => { $crate::slot::Use::Both };
+    (@use polls) => { $crate::slot::Use::Polls };
     (@use filled) => { $crate::slot::Use::Filled(0) };
     (@use exposed) => { $crate::slot::Use::Exposed };
 }
@@ -278,7 +301,7 @@ mod tests {
     fn what_is_in_no_area_is_left_to_the_kernel() {
         let mut here = [0_u8; 100];
         for target in [std::ptr::null_mut(), here.as_mut_ptr().cast(), 8 as *mut c_void] {
-            for how in [Use::Both, Use::Filled(0), Use::Items(4), Use::Exposed] {
+            for how in [Use::Both, Use::Polls, Use::Filled(0), Use::Items(4), Use::Exposed] {
                 let mut slot = Slot::new(target, 100, how);
                 assert_eq!(slot.at(), target.cast());
                 set_errno(EFAULT);

@@ -14,18 +14,18 @@ const MAX_SET: usize = 1 << 16;
 
 calls! {
     poll(polls: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-        polls: both(of::<pollfd>(count as usize))
+        polls: polls(of::<pollfd>(count as usize))
     }
     __poll_chk(polls: *mut pollfd, count: nfds_t, timeout: c_int, room: size_t) -> c_int {
-        polls: both(of::<pollfd>(count as usize))
+        polls: polls(of::<pollfd>(count as usize))
     }
     ppoll(
         polls: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t
-    ) -> c_int { polls: both(of::<pollfd>(count as usize)) }
+    ) -> c_int { polls: polls(of::<pollfd>(count as usize)) }
     __ppoll_chk(
         polls: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t,
         room: size_t
-    ) -> c_int { polls: both(of::<pollfd>(count as usize)) }
+    ) -> c_int { polls: polls(of::<pollfd>(count as usize)) }
     select(
         count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set,
         timeout: *mut timeval

@@ -120,3 +120,87 @@ fn files_are_read_whole() {
         }
     });
 }
+
+/// Threads that share a descriptor share its place in the file: each read takes the next record.
+#[test]
+fn records_of_a_shared_descriptor_come_whole() {
+    use std::os::fd::AsRawFd;
+    const RECORDS: usize = 60;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for len in [300_000, 1_500_000_usize] {
+        let bytes: Vec<u8> = (0..len * RECORDS).map(|i| (i / len) as u8).collect();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let arena = Arena::new();
+        for in_two in [false, true] {
+            let file = std::fs::File::open(file.path()).unwrap();
+            let next = |at: *mut u8| {
+                let part =
+                    |from, len| iovec { iov_base: at.wrapping_add(from).cast(), iov_len: len };
+                let parts = [part(0, 1000), part(1000, len - 1000)];
+                // SAFETY: the buffer has so many bytes.
+                unsafe {
+                    match in_two {
+                        true => readv(file.as_raw_fd(), parts.as_ptr(), 2),
+                        false => read(file.as_raw_fd(), at.cast(), len),
+                    }
+                }
+            };
+            let all = || {
+                let at = arena.buffer(len, 0xA5, Place::Half);
+                let mut records = Vec::new();
+                while next(at) == len as isize {
+                    // SAFETY: the buffer has so many bytes.
+                    let record = unsafe { std::slice::from_raw_parts(at, len) };
+                    assert!(record.iter().all(|byte| *byte == record[0]), "parts of two records");
+                    records.push(record[0]);
+                }
+                records
+            };
+            let mut records: Vec<u8> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(all)).collect();
+                threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            });
+            records.sort_unstable();
+            assert!(records.into_iter().eq(0..RECORDS as u8), "each comes once");
+        }
+    }
+}
+
+/// What a program gives up while it waits, as an event loop does in a handler, stays given up.
+#[test]
+fn a_poll_stores_nothing_but_events() {
+    let (arena, sockets) = (Arena::new(), pair(SOCK_STREAM));
+    for count in [2, 500_usize] {
+        let at = arena.buffer(count * size_of::<pollfd>(), 0, Place::Absent).cast::<pollfd>();
+        for i in 0..count {
+            let fd = if i == 0 { sockets[1] } else { sockets[0] };
+            let one = pollfd { fd, events: POLLIN, revents: 0 };
+            // SAFETY: the buffer has so many.
+            unsafe { at.wrapping_add(i).write_unaligned(one) };
+        }
+        let address = at as usize;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                let second = (address as *mut pollfd).wrapping_add(1);
+                let given_up = pollfd { fd: -1, events: POLLOUT, revents: 0 };
+                // SAFETY: the second one, and a byte for the other end.
+                unsafe {
+                    second.write_unaligned(given_up);
+                    assert_eq!(send(sockets[0], b"x".as_ptr().cast(), 1, 0), 1);
+                }
+            });
+            // SAFETY: so many.
+            assert_eq!(unsafe { poll(at, count as nfds_t, 5000) }, 1);
+        });
+        // SAFETY: as above.
+        let (first, second) = unsafe { (at.read_unaligned(), at.wrapping_add(1).read_unaligned()) };
+        assert_eq!((first.fd, first.revents), (sockets[1], POLLIN));
+        assert_eq!((second.fd, second.events, second.revents), (-1, POLLOUT, 0));
+        let mut byte = 0_u8;
+        // SAFETY: room for one.
+        assert_eq!(unsafe { recv(sockets[1], (&raw mut byte).cast(), 1, 0) }, 1);
+    }
+    // SAFETY: open descriptors.
+    sockets.iter().for_each(|socket| assert_eq!(unsafe { close(*socket) }, 0));
+}
