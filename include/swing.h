@@ -146,8 +146,8 @@ int swing_set_threshold(int token, size_t bytes);
 /* Every other thread's stores into the area, and hooks of it, wait until swing_resume(), so that this
  * thread can bring it, and publish it, in a consistent state. Both by the same thread, for
  * microseconds; take no lock meanwhile that a storing thread may hold. Where this thread stores or
- * touches memory first (to the next 64 KiB or 2 MiB), others may, too. The area's allocator answers
- * SWING_E_BUSY to the holder. */
+ * touches memory first (to the next 64 KiB or 2 MiB), others may, too. The area's allocator and
+ * swing_allow_hooks() answer SWING_E_BUSY to the holder. */
 int swing_hold(int token);
 int swing_resume(int token);
 

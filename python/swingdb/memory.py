@@ -160,12 +160,19 @@ def _name_bytes(name: str) -> bytes:
     return encoded
 
 
+def _release(token: int, process: int) -> None:
+    # In a forked child, where the handle is a copy, the token may be another area's.
+    if os.getpid() == process:
+        _library().swing_release(token)
+
+
 class _Mapping:
     """An area of this process; released with the last buffer of it."""
 
     def __init__(self, area: _Area) -> None:
         self.area = area
-        last = weakref.finalize(self, _library().swing_release, area.token)
+        self.process = os.getpid()
+        last = weakref.finalize(self, _release, area.token, self.process)
         # At the end of the process arrays may still be used; the library sees to its end itself.
         last.atexit = False
 
@@ -284,9 +291,11 @@ class Area:
     def release(self) -> None:
         """Gives the area up; its memory goes with the last array or buffer over it."""
         if self._mapping is not None:
-            if self._name is not None or self._pickled is not None:
-                _library().swing_set_name(self.token, b"")
-            _library().swing_allow_hooks(self.token, 0)
+            # A forked child gives up its copy of the handle, not what its parent shares.
+            if self._mapping.process == os.getpid():
+                if self._name is not None or self._pickled is not None:
+                    _library().swing_set_name(self.token, b"")
+                _library().swing_allow_hooks(self.token, 0)
             self._mapping = None
 
     def __enter__(self) -> Area:

@@ -77,6 +77,8 @@ static void arguments(void) {
     CHECK(swing_hold(area.token) == 0);
     CHECK(swing_alloc(area.token, 1, &block) == SWING_E_BUSY);
     CHECK(swing_free(block.address) == SWING_E_BUSY && swing_publish(area.token) == 0);
+    CHECK(swing_allow_hooks(area.token, 1) == SWING_E_BUSY); /* both wait for each other else */
+    CHECK(swing_allow_hooks(area.token, 0) == SWING_E_BUSY);
     CHECK(swing_resume(area.token) == 0);
     CHECK(swing_free(block.address) == 0 && swing_free(NULL) == 0);
     CHECK(swing_token_at(block.address) == area.token && swing_token_at(nowhere) == area.token);

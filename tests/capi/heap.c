@@ -154,6 +154,9 @@ static void shapes(void) {
     wrong.table = falling;
     wrong.classes = 2;
     CHECK(swing_make_heap(area.token, &wrong) == SWING_E_ARGUMENT && says("ascend"));
+    wrong = options;
+    wrong.reserved = SIZE_MAX;
+    CHECK(swing_make_heap(area.token, &wrong) == SWING_E_ARGUMENT && says("reserved"));
     CHECK(swing_make_heap(area.token, &options) == 0);
     CHECK(swing_make_heap(area.token, &options) == SWING_E_EXISTS && says("already"));
     CHECK(swing_reserved(area.token, &block) == 0 && block.size == 3 * MIB);

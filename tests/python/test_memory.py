@@ -239,6 +239,27 @@ def test_a_forked_child_pickles_what_is_its_parents():
         assert pickle.loads(pipe.read()).buffer[0] == 9
 
 
+def test_a_forked_child_lets_go_of_handles_and_not_of_areas(monkeypatch):
+    released = []
+    monkeypatch.setattr(memory._library(), "swing_release", released.append)
+    area = memory.create(4096)
+    token = area.token
+    receiving, sending = os.pipe()
+    if (pid := os.fork()) == 0:
+        # The token may be another area's by now, which the child has made.
+        area.release()
+        os.write(sending, b"x" * len(released))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as pipe:
+        assert pipe.read() == b""
+    area.release()
+    assert released == [token]
+    monkeypatch.undo()
+    memory._library().swing_release(token)
+
+
 def test_a_worker_with_another_environment_finds_the_area(monkeypatch, tmp_path):
     area = memory.create(4096)
     area.array((1,), "int64")[0] = 5

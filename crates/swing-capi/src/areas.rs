@@ -351,7 +351,13 @@ impl Registry {
     }
 
     pub(crate) fn allow(&self, token: i32, allow: bool) -> Result<()> {
-        Ok(self.own(token)?.area.allow_live_hooks(allow)?)
+        let entry = self.own(token)?;
+        if hold::is_held(token) {
+            // Either waits for the thread that answers hooks, and that for the end of the hold.
+            let text = "this thread holds the area's stores: swing_resume() comes first";
+            return Err(Failure::new(Code::Busy, text));
+        }
+        Ok(entry.area.allow_live_hooks(allow)?)
     }
 
     pub(crate) fn copy_ahead(&self, token: i32, yes: bool) -> Result<()> {

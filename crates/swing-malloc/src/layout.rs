@@ -96,7 +96,11 @@ impl Layout {
         if limit < SMALL_LIMIT {
             return Err(HeapError::Options { what: "the buddy limit is below 32 KiB" });
         }
-        let reserved_len = options.reserved_len(&space).next_multiple_of(RESERVED_OFFSET);
+        let reserved_len = options.reserved_len(&space);
+        if reserved_len >= space.reserve {
+            return Err(HeapError::Options { what: "the reserved part is larger than the area" });
+        }
+        let reserved_len = reserved_len.next_multiple_of(RESERVED_OFFSET);
 
         let large: u64 = classes.iter().map(|class| class.size * u64::from(class.count)).sum();
         let data_end = space.reserve - large;
@@ -292,6 +296,11 @@ mod tests {
         ] {
             let found = Layout::derive(space(64 << 30), &table(classes.clone()));
             assert!(matches!(found, Err(HeapError::Options { .. })), "{classes:?}: {found:?}");
+        }
+        for reserved in [1 << 30, u64::MAX - (64 << 10), u64::MAX] {
+            let options = HeapOptions { reserved_len: Some(reserved), ..HeapOptions::default() };
+            let found = Layout::derive(space(1 << 30), &options);
+            assert!(matches!(found, Err(HeapError::Options { .. })), "{reserved}: {found:?}");
         }
         let mut odd = space(1 << 30);
         odd.small_zone += 1;
