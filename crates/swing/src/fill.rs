@@ -7,6 +7,7 @@
 //! Everything here runs outside the area's lock, on extents that the caller has claimed.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
@@ -113,7 +114,7 @@ impl Core {
             if zero {
                 file::punch(file, run.file_offset, run.len, &path)?;
             }
-            file::allocate(file, run.file_offset, run.len)
+            file::allocate(file.as_fd(), run.file_offset, run.len)
                 .map_err(|_| file::out_of_memory(self.folder.path(), ByteLen(step.len)))?;
             self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
             *replaced = step.len;
@@ -143,7 +144,7 @@ impl Core {
             let step = POPULATE_STEP.min(len - done);
             let populated = match span.populate((at + done) as usize, step as usize) {
                 // Before Linux 5.14: allocate in the file instead.
-                Err(Errno::INVAL) => file::allocate(file, file_offset + done, step),
+                Err(Errno::INVAL) => file::allocate(file.as_fd(), file_offset + done, step),
                 other => other,
             };
             match populated {

@@ -9,6 +9,7 @@
 //! temporary names first, and then finds that the manifest has no other name and no lease.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 
 use crate::area::{Core, State};
 use crate::error::Result;
@@ -50,7 +51,7 @@ impl Core {
         let epoch = state.next_epoch;
         let name = manifest_name(epoch);
         if let Ok(file) = self.folder.create_new(&name) {
-            let _ = file::allocate(&file, 0, ROOM);
+            let _ = file::allocate(file.as_fd(), 0, ROOM);
             let prepared = Prepared { epoch, file };
             match self.folder.link(&name, SHARING) {
                 Ok(()) => state.prepared = Some(prepared),

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ use crate::units::ByteLen;
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Mode of folders this crate makes.
 const DIR_MODE: Mode = Mode::RWXU;
+/// What memory comes in at least.
+const PAGE: u64 = 4096;
 
 /// An open folder.
 #[derive(Debug)]
@@ -328,16 +330,49 @@ pub(crate) fn set_len(file: &File, len: u64, path: &Path) -> Result<()> {
 
 /// Gives the memory of a range of a file back to the system; the range reads as zeros afterwards.
 pub(crate) fn punch(file: &File, offset: u64, len: u64, path: &Path) -> Result<()> {
+    punch_quietly(file.as_fd(), offset, len).map_err(|e| Fault::io("give back memory of", path, e))
+}
+
+/// As [`punch`]; allocates nothing, for the fault handler.
+pub(crate) fn punch_quietly(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> std::result::Result<(), Errno> {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     assert!(len > 0 && offset.checked_add(len).is_some(), "a range of the file");
     retry(|| fs::fallocate(file, mode, offset, len))
-        .map_err(|e| Fault::io("give back memory of", path, e))
 }
 
 /// Allocates a range of a file (in small pages); the way to populate where `MADV_POPULATE_WRITE` is
-/// missing.
-pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> std::result::Result<(), Errno> {
-    retry(|| fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, len))
+/// missing. Where it fails some of the range may have got memory. Allocates nothing else.
+///
+/// Before Linux 6.11 any signal interrupts it, and what it has done is undone: with a timer that
+/// rings often the whole range would never be finished, so it goes on in shorter steps.
+pub(crate) fn allocate(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> std::result::Result<(), Errno> {
+    in_steps(len, |done, step| fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset + done, step))
+}
+
+/// Does what a signal may interrupt: all at once, and after interruptions in shorter steps.
+fn in_steps(
+    len: u64,
+    mut call: impl FnMut(u64, u64) -> std::result::Result<(), Errno>,
+) -> std::result::Result<(), Errno> {
+    let (mut done, mut step) = (0, len);
+    while done < len {
+        let next = step.min(len - done);
+        match call(done, next) {
+            Ok(()) => done += next,
+            Err(Errno::INTR) => step = (next / 2).next_multiple_of(PAGE),
+            Err(e) => return Err(e),
+        }
+    }
+    assert_eq!(done, len, "all of it");
+    Ok(())
 }
 
 /// Repeats a call that a signal interrupted.
@@ -480,6 +515,27 @@ pub(crate) fn owner_and_mode(folder: &Folder) -> Result<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A timer that rings while more than so much is being done.
+    #[test]
+    fn what_is_interrupted_goes_on_in_shorter_steps() {
+        for (len, most) in [(256 << 20, 3 << 20), (PAGE, PAGE), (5 * PAGE, PAGE), (7, 7)] {
+            let (mut steps, mut calls) = (Vec::new(), 0);
+            let result = in_steps(len, |done, step| {
+                calls += 1;
+                if step > most {
+                    return Err(Errno::INTR);
+                }
+                steps.push((done, step));
+                Ok(())
+            });
+            assert!(result.is_ok() && calls <= steps.len() + 8, "{calls} for {}", steps.len());
+            let ends = steps.iter().map(|(done, step)| done + step);
+            assert!(std::iter::once(0).chain(ends).zip(&steps).all(|(end, next)| end == next.0));
+            assert_eq!(steps.iter().map(|(_, step)| step).sum::<u64>(), len);
+        }
+        assert_eq!(in_steps(8, |_, _| Err(Errno::NOSPC)), Err(Errno::NOSPC));
+    }
 
     #[test]
     fn mounts_say_whether_they_have_huge_pages() {

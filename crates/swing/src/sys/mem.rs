@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 
+use super::file;
 use super::lift::Lifted;
 
 /// All spans begin at multiples of this, so that huge pages fit.
@@ -275,8 +276,7 @@ pub(crate) fn scratch(
                 match mm::madvise(at, len, how) {
                     Err(Errno::INTR | Errno::AGAIN) => {}
                     Err(Errno::INVAL) => {
-                        let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
-                        break rustix::fs::fallocate(file, keep, offset, len as u64);
+                        break file::allocate(file, offset, len as u64);
                     }
                     other => break other,
                 }

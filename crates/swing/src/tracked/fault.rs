@@ -11,7 +11,6 @@
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::{Tracked, keeper, table};
@@ -427,11 +426,9 @@ impl Tracked {
         let len64 = len as u64;
         if absent {
             if spare {
-                let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                rustix::fs::fallocate(self.file(), punch, offset, len64)?;
+                file::punch_quietly(self.file(), offset, len64)?;
             }
-            return rustix::fs::fallocate(self.file(), FallocateFlags::KEEP_SIZE, offset, len64)
-                .map_err(memory_is_full);
+            return file::allocate(self.file(), offset, len64).map_err(memory_is_full);
         }
         if !file::may_reach(offset + len64) {
             // SAFETY: the old version is mapped readable and frozen; see `make_version`.
@@ -474,9 +471,7 @@ impl Tracked {
             mem::drop_scratch(scratch, len);
         }
         if next & SPARE == 0 {
-            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let offset = self.file_offset(extent, next);
-            let _ = rustix::fs::fallocate(self.file(), punch, offset, len as u64);
+            let _ = file::punch_quietly(self.file(), self.file_offset(extent, next), len as u64);
         }
     }
 
