@@ -95,7 +95,8 @@ pub(crate) struct State {
     pub versions: Versions,
     /// Extents that became private since the last publish; some may have been discarded since.
     pub private: Vec<ExtentId>,
-    /// The first so many of these were private at the last look for what to protect early.
+    /// The first so many of these were private at the last look for what to protect early; a few
+    /// more when repetitions have been dropped since.
     pub old_private: usize,
     /// Frozen extents of a tracked area that are written in place; some may have been since.
     pub in_place: Vec<ExtentId>,

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::area::{Area, Core, State};
 use crate::error::{Context, Fault, Result, WriteError};
-use crate::extents::{ABSENT, BUSY, FROZEN, HOT, Own};
+use crate::extents::{ABSENT, BUSY, FROZEN, HOT, Own, note};
 use crate::steps::{Step, Way};
 use crate::sys::quiet::Quiet;
 use crate::sys::{file, room};
@@ -203,7 +203,7 @@ impl Core {
                     born,
                 );
             }
-            state.private.push(extent);
+            note(&mut state.private, extent);
         }
         if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
             state.runs.set(self.plane_run(step.start, step.len, plane));

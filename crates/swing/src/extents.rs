@@ -6,6 +6,7 @@
 //! Where the area's own versions lie and since when is kept in a sparse table behind the area's
 //! lock.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -53,6 +54,22 @@ pub(crate) const HOT: u32 = 1024;
 pub(crate) const AGAIN: u32 = 2048;
 const PLANE_SHIFT: u32 = 12;
 const _: () = assert!(crate::geometry::MAX_PLANES - 1 <= u32::MAX >> PLANE_SHIFT);
+
+/// A list up to this length is not looked through for repetitions.
+const SHORT_LIST: usize = 1 << 12;
+
+/// Adds to a list of extents to look at later, in which one may come again and again. When the list
+/// would have to grow, all but the first of each are dropped: it has room for a few times as many
+/// as there are different ones, however long nobody looks.
+pub(crate) fn note(list: &mut Vec<ExtentId>, extent: ExtentId) {
+    if list.len() == list.capacity() && list.len() >= SHORT_LIST {
+        let mut seen = HashSet::with_capacity(list.len());
+        list.retain(|e| seen.insert(*e));
+        // As many more before the next time.
+        list.reserve(list.len().max(SHORT_LIST));
+    }
+    list.push(extent);
+}
 
 /// The state in a word.
 #[inline]
@@ -372,6 +389,21 @@ mod tests {
             waiters.into_iter().for_each(|w| assert_eq!(w.join().unwrap(), PRIVATE));
         });
         assert_eq!(s.word(e), PRIVATE);
+    }
+
+    #[test]
+    fn lists_do_not_grow_with_repetitions() {
+        let mut few = Vec::new();
+        (0..1_000_000).for_each(|i| note(&mut few, ExtentId(i % 5)));
+        assert!(few.capacity() <= 4 * SHORT_LIST, "{}", few.capacity());
+        assert!(few.iter().copied().take(5).eq((0..5).map(ExtentId)));
+        let mut many = Vec::new();
+        for round in 0..20 {
+            (0..50_000).for_each(|i| note(&mut many, ExtentId(i * (1 + round % 2))));
+        }
+        assert!(many.capacity() <= 4 * 75_000, "{}", many.capacity());
+        let all: HashSet<_> = many.iter().copied().collect();
+        assert!(all.len() == 75_000 && many.starts_with(&[ExtentId(0), ExtentId(1)]));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
+use crate::extents::note;
 use crate::geometry::{Geometry, MAX_PLANES};
 use crate::planes::{PlaneTable, Planes};
 use crate::units::{ByteLen, Epoch, ExtentId};
@@ -240,7 +241,7 @@ impl Versions {
         self.spare_bytes += geometry.len(extent).0;
         self.compact_order();
         if let Some(changed) = &mut self.changed {
-            changed.push(extent);
+            note(changed, extent);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::area::{Core, State};
 use crate::error::Result;
 use crate::extents::{
     self, ABSENT, AGAIN, BUSY, FAULTING, FROZEN, HOT, IN_PLACE, LOGGED, NO_PLANE, Own, PLANNED,
-    PRIVATE, SPARE, UNARMED,
+    PRIVATE, SPARE, UNARMED, note,
 };
 use crate::mapping::mapping_fault;
 use crate::protect::Freeze;
@@ -83,7 +83,7 @@ impl Core {
             let len = self.geometry.len(extent).0;
             state.runs.set(Run { start: start.0, len, source: 0, file_offset });
         }
-        state.private.push(extent);
+        note(&mut state.private, extent);
         state.dirty = true;
         let next = self.private_word(state, extent) | again;
         // Only `prepare` changes the word meanwhile, and says that it is hot.
@@ -125,7 +125,7 @@ impl Core {
             let seen = |own: &Own| publishing || visible(&state.live, own.born, state.next_epoch);
             let next = if now == FROZEN && own.as_ref().is_some_and(|own| !seen(own)) {
                 if word & IN_PLACE == 0 {
-                    state.in_place.push(extent);
+                    note(&mut state.in_place, extent);
                 }
                 IN_PLACE | PLANNED | self.next_plane(state, extent, own.map(|own| own.plane))
             } else {
@@ -227,7 +227,7 @@ impl Core {
         let result = self.protect_some(&early);
         for (extent, word) in early {
             if result.is_ok() {
-                state.in_place.push(extent);
+                note(&mut state.in_place, extent);
                 self.states.set(extent, FROZEN | IN_PLACE | PLANNED | extents::plan_of(word));
             } else {
                 open.push(extent);
