@@ -79,6 +79,9 @@ struct Held {
     // Field order is drop order: the guard points into the core.
     state: MutexGuard<'static, State>,
     lease: Option<Lease>,
+    /// Nothing is being copied ahead: a handler of the program that stores to such an extent would
+    /// wait for the keeper, and that for the area.
+    _copying: Option<MutexGuard<'static, ()>>,
     core: Arc<Core>,
 }
 
@@ -113,15 +116,18 @@ extern "C" fn prepare() {
     let open = OPEN.lock();
     let mut areas = Vec::new();
     for core in open.iter().filter_map(Weak::upgrade) {
+        // SAFETY: the guards borrow from what stays where it is as long as the core, which `Held`
+        // keeps alive and drops after them.
+        let kept: &'static Core = unsafe { &*Arc::as_ptr(&core) };
         // An area inherited by this process is no longer its own to freeze.
-        let Ok(guard) = core.lock_idle() else { continue };
-        // SAFETY: the guard borrows from `core`, which `Held` keeps alive and drops after the
-        // guard.
-        let mut state = unsafe {
-            std::mem::transmute::<MutexGuard<'_, State>, MutexGuard<'static, State>>(guard)
-        };
+        if kept.check_fork().is_err() {
+            continue;
+        }
+        // Before the area's lock, as whoever copies.
+        let _copying = kept.tracked.get().map(|tracked| tracked.ahead.stand_still());
+        let Ok(mut state) = kept.lock_idle() else { continue };
         let lease = core.freeze_for_child(&mut state);
-        areas.push(Held { state, lease, core });
+        areas.push(Held { state, lease, _copying, core });
     }
     // After the areas' locks, as when one is closed.
     let fork = InFork {

@@ -21,7 +21,7 @@
 //! filled without it, put in their place under the lock again. A publish in between shows the older
 //! versions, which have the same bytes. A store to just these extents waits for them.
 //! Closing the area waits as well ([`Core::stop_ahead`]): from then on the memory may be another
-//! process's.
+//! process's. **fork.** Nothing is being copied while the process forks.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ use crate::error::Result;
 use crate::extents::{self, FAULTING, FROZEN, IN_PLACE, NO_PLANE, Own, SPARE, UNARMED, WAITERS};
 use crate::mapping::mapping_fault;
 use crate::runs::Run;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use crate::sys::mem;
 use crate::units::{ByteLen, ExtentId};
 
@@ -132,6 +132,11 @@ impl Progress {
         self.wanted.load(Ordering::SeqCst)
     }
 
+    /// Nothing is copied as long as the result lives. Taken before the area's lock.
+    pub(crate) fn stand_still(&self) -> MutexGuard<'_, ()> {
+        self.copying.lock()
+    }
+
     /// Whether something may be due behind stores that have come to this extent.
     pub(super) fn is_near(&self, next: ExtentId) -> bool {
         let idle = self.idle.load(Ordering::Relaxed);
@@ -156,7 +161,7 @@ impl Core {
             tracked.ahead.wanted.store(false, Ordering::SeqCst);
             state.ahead.due.clear();
         }
-        drop(tracked.ahead.copying.lock());
+        drop(tracked.ahead.stand_still());
     }
 
     /// After a live hook: has the keeper begin.
@@ -176,7 +181,7 @@ impl Core {
         let Some(tracked) = self.tracked.get().filter(|t| t.ahead.is_wanted()) else {
             return Ok(false);
         };
-        let _copying = tracked.ahead.copying.lock();
+        let _copying = tracked.ahead.stand_still();
         let claims = self.claim_ahead(&mut *self.lock_for_change()?);
         let Some(first) = claims.first() else { return Ok(false) };
         let end = ExtentId(first.extent.0 + claims.len() as u32);
