@@ -263,6 +263,7 @@ class Connection:
     def refresh(self) -> bool:
         """Moves a snapshot to the newest shared state; False if there is none newer.
 
+        When the database has been dropped and made anew since, that is the new one's.
         An error once the snapshot was written to. Rows handed out before keep their state.
         """
         return self._check().database.refresh()
@@ -270,6 +271,7 @@ class Connection:
     def wait_newer(self, timeout_s: float | None = None) -> bool:
         """Waits for a newer shared state than the snapshot's; False if none came in time.
 
+        So is any state of a database that was made anew under the name.
         It stays to be taken, by :meth:`refresh`. Without ``timeout_s`` it waits for ever.
         """
         return self._check().database.wait_newer(timeout_s)

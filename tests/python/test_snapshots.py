@@ -161,6 +161,27 @@ def test_wait_newer(taxi):
     assert count(snap) == 1001
 
 
+def test_a_database_that_was_made_anew_is_newer(taxi):
+    for _ in range(5):
+        taxi.execute("INSERT INTO trips VALUES (0, 0)")
+        taxi.share()
+    snap = swingdb.snapshot("taxi")
+    assert snap.wait_newer(0) is False
+    taxi.close()
+    swingdb.drop("taxi")
+    with pytest.raises(swingdb.Error, match="taxi"):
+        snap.refresh()
+    assert count(snap) == 1005
+    with swingdb.connect("taxi") as anew:
+        anew.execute("CREATE TABLE trips AS SELECT 7 AS id")
+        epoch = anew.share().epoch
+        assert epoch < snap.epoch
+        assert snap.wait_newer(600) is True
+        assert snap.refresh() is True
+        assert (count(snap), snap.epoch) == (1, epoch)
+        assert snap.refresh() is False
+
+
 def test_fan_in(taxi):
     with swingdb.connect("zones") as zones:
         zones.execute(

@@ -15,7 +15,7 @@ use crate::namespace::Namespace;
 use crate::publish::{SHARED, UNSHARED};
 use crate::snapshot::{HeldSource, Snapshot, hold_sources};
 use crate::sys::file::{self, Folder};
-use crate::units::Epoch;
+use crate::units::StateId;
 
 /// Where a snapshot is mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,14 +94,13 @@ impl Namespace {
         Snapshot::map(self, manifest, held, options.at)
     }
 
-    /// The epoch of the newest shared state; `None` when there is none. Cheap enough to ask before
-    /// every query.
-    pub fn shared_epoch(&self, name: &AreaName) -> Result<Option<Epoch>, HookError> {
+    /// The newest shared state; `None` when there is none. Cheap enough to ask before every query.
+    pub fn shared_state(&self, name: &AreaName) -> Result<Option<StateId>, HookError> {
         let ctx = Context::named(name, self.path());
-        self.shared_epoch_inner(name).map_err(|fault| HookError::from_fault(fault, &ctx))
+        self.shared_state_inner(name).map_err(|fault| HookError::from_fault(fault, &ctx))
     }
 
-    pub(crate) fn shared_epoch_inner(&self, name: &AreaName) -> Result<Option<Epoch>> {
+    pub(crate) fn shared_state_inner(&self, name: &AreaName) -> Result<Option<StateId>> {
         let folder = self.folder().open_folder(&name.folder())?;
         let file = match open_shared(&folder) {
             Ok(file) => file,
@@ -111,7 +110,8 @@ impl Namespace {
         let path = folder.join(SHARED);
         let mut header = [0; HEADER_BYTES];
         match file.read_exact_at(&mut header, 0) {
-            Ok(()) => Header::decode(&header, &path).map(|h| Some(h.epoch)),
+            Ok(()) => Header::decode(&header, &path)
+                .map(|header| Some(StateId { area: header.id, epoch: header.epoch })),
             Err(_) => Err(Fault::corrupt(&path, "shorter than the header of a manifest")),
         }
     }

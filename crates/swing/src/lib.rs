@@ -117,4 +117,4 @@ pub use sys::descriptors;
 pub use sys::file::{Room, room_of};
 pub use sys::process::exit_now;
 pub use tracked::HoldGuard;
-pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
+pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId, StateId};

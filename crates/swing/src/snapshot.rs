@@ -33,7 +33,7 @@ use crate::remove::dismantle;
 use crate::runs::{RunMap, layers};
 use crate::sys::file::{self, FileFacts};
 use crate::sys::process;
-use crate::units::{AreaId, AreaOffset, Epoch};
+use crate::units::{AreaId, AreaOffset, Epoch, StateId};
 
 /// A leased, mapped, read-only state. Clones share the lease and the addresses.
 #[derive(Clone)]
@@ -97,6 +97,11 @@ impl Snapshot {
     /// The epoch of the state.
     pub fn epoch(&self) -> Epoch {
         self.inner.manifest.epoch
+    }
+
+    /// Which state of which area it is.
+    pub fn state(&self) -> StateId {
+        StateId { area: self.area_id(), epoch: self.epoch() }
     }
 
     /// The area the state belongs to.

@@ -111,6 +111,23 @@ impl Add for ByteLen {
     }
 }
 
+/// One published state: of which area, and which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateId {
+    /// The area: another one that is made under the same name has another id.
+    pub area: AreaId,
+    /// Its epoch: each state of an area has a greater one than those before.
+    pub epoch: Epoch,
+}
+
+impl StateId {
+    /// Whether whoever has the state `seen` has something to gain by this one, which the name leads
+    /// to now: it is a later one, or the area has been removed and made anew since.
+    pub fn is_news_to(self, seen: Option<StateId>) -> bool {
+        seen.is_none_or(|seen| seen.area != self.area || seen.epoch < self.epoch)
+    }
+}
+
 impl Epoch {
     /// Epochs that an area can have. What comes from a file is compared with it, so that the next
     /// epoch always is a number; an area that publishes all the time does not come to the end.
@@ -174,6 +191,16 @@ mod tests {
         assert_eq!(AreaId(255).to_string(), "00000000000000ff");
         assert_eq!(Epoch(7).next().to_string(), "8");
         assert_eq!(ExtentId(3).to_string(), "extent 3");
+    }
+
+    #[test]
+    fn another_areas_state_is_news_whatever_its_epoch() {
+        let state = |area, epoch| StateId { area: AreaId(area), epoch: Epoch(epoch) };
+        assert!(state(1, 1).is_news_to(None));
+        assert!(state(1, 8).is_news_to(Some(state(1, 7))));
+        assert!(!state(1, 7).is_news_to(Some(state(1, 7))));
+        assert!(!state(1, 6).is_news_to(Some(state(1, 7))));
+        assert!((1..9).all(|epoch| state(2, epoch).is_news_to(Some(state(1, 7)))));
     }
 
     #[test]

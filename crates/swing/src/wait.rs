@@ -11,27 +11,33 @@ use crate::error::{Context, Fault, HookError, Result};
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::sys::descriptors;
-use crate::units::Epoch;
+use crate::units::StateId;
 
 /// The longest sleep between two looks: a notification that is lost (inotify limits) costs at most
 /// this.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 impl Namespace {
-    /// Waits until the area has shared a state newer than `than`: `true`; `false` when `timeout`
-    /// has passed.
+    /// Waits until the area has shared a state that is news to whoever has `than`
+    /// ([`StateId::is_news_to`]): `true`; `false` when `timeout` has passed.
     pub fn wait_newer(
         &self,
         name: &AreaName,
-        than: Epoch,
+        than: Option<StateId>,
         timeout: Duration,
     ) -> Result<bool, HookError> {
         let ctx = Context::named(name, self.path());
         self.wait_inner(name, than, timeout).map_err(|fault| HookError::from_fault(fault, &ctx))
     }
 
-    fn wait_inner(&self, name: &AreaName, than: Epoch, timeout: Duration) -> Result<bool> {
-        let is_newer = || self.shared_epoch_inner(name).map(|e| e.is_some_and(|e| e > than));
+    fn wait_inner(
+        &self,
+        name: &AreaName,
+        than: Option<StateId>,
+        timeout: Duration,
+    ) -> Result<bool> {
+        let news = |state: StateId| state.is_news_to(than);
+        let is_newer = || self.shared_state_inner(name).map(|state| state.is_some_and(news));
         if is_newer()? {
             return Ok(true);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::*;
 use swing::{
-    AreaOffset, AreaOptions, ByteLen, CreateError, Epoch, HookError, MAX_PAYLOAD_BYTES, OpenError,
+    AreaOffset, AreaOptions, ByteLen, CreateError, HookError, MAX_PAYLOAD_BYTES, OpenError,
     Publish, PublishError, RemoveError, WriteError, WriteIntent,
 };
 
@@ -19,8 +19,8 @@ fn no_area_of_the_name() {
     let hook = [
         h.ns.hook(&missing).map(|_| ()),
         h.ns.hook_live(&missing).map(|_| ()),
-        h.ns.shared_epoch(&missing).map(|_| ()),
-        h.ns.wait_newer(&missing, Epoch(0), Duration::ZERO).map(|_| ()),
+        h.ns.shared_state(&missing).map(|_| ()),
+        h.ns.wait_newer(&missing, None, Duration::ZERO).map(|_| ()),
     ];
     for result in hook {
         assert!(matches!(&result, Err(HookError::NotFound { name }) if name == "missing"));

@@ -63,8 +63,8 @@ fn damaged_manifests() {
         fs::write(&file, &bad).unwrap();
         refused(&h, "a");
         if round % 3 == 0 {
-            let epoch = h.ns.shared_epoch(&name("a"));
-            assert!(bad.len() >= 128 || epoch.is_err());
+            let state = h.ns.shared_state(&name("a"));
+            assert!(bad.len() >= 128 || state.is_err());
         }
     }
     fs::write(&file, &good).unwrap();

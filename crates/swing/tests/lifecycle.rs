@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::*;
 use swing::{
     AreaName, AreaOffset, AreaOptions, ByteLen, CreateError, Epoch, HookError, MapForeignError,
-    Namespace, OpenError, Publish, RemoveError, WriteIntent,
+    Namespace, OpenError, Publish, RemoveError, StateId, WriteIntent,
 };
 
 fn allocated(h: &Home, area: &str) -> u64 {
@@ -232,20 +232,21 @@ fn one_owner_of_many_that_try() {
 
 fn waiting_for_a_newer_state() {
     let h = home();
-    let missing = h.ns.wait_newer(&name("x"), Epoch(0), Duration::ZERO);
+    let missing = h.ns.wait_newer(&name("x"), None, Duration::ZERO);
     assert!(matches!(missing, Err(HookError::NotFound { .. })));
     let area = h.ns.create(&name("a"), &options()).unwrap();
-    assert_eq!(h.ns.shared_epoch(&name("a")).unwrap(), None);
+    assert_eq!(h.ns.shared_state(&name("a")).unwrap(), None);
     let start = Instant::now();
-    assert!(!h.ns.wait_newer(&name("a"), Epoch(0), Duration::from_millis(30)).unwrap());
+    assert!(!h.ns.wait_newer(&name("a"), None, Duration::from_millis(30)).unwrap());
     assert!(start.elapsed() >= Duration::from_millis(29));
     area.publish(Publish::Committed, b"").unwrap();
-    let first = area.publish(Publish::Shared, b"").unwrap();
-    assert!(h.ns.wait_newer(&name("a"), Epoch(0), Duration::ZERO).unwrap());
+    let state = |epoch| StateId { area: area.id(), epoch };
+    let first = state(area.publish(Publish::Shared, b"").unwrap());
+    assert!(h.ns.wait_newer(&name("a"), None, Duration::ZERO).unwrap());
     // Much longer than anything takes here.
     const LONG: Duration = Duration::from_secs(600);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| h.ns.wait_newer(&name("a"), first, LONG).unwrap());
+        let waiting = scope.spawn(|| h.ns.wait_newer(&name("a"), Some(first), LONG).unwrap());
         std::thread::sleep(Duration::from_millis(50));
         area.publish(Publish::Committed, b"").unwrap();
         std::thread::sleep(Duration::from_millis(50));
@@ -253,16 +254,26 @@ fn waiting_for_a_newer_state() {
         let shared = area.publish(Publish::Shared, b"").unwrap();
         let start = Instant::now();
         assert!(waiting.join().unwrap() && start.elapsed() < LONG / 10, "{:?}", start.elapsed());
-        assert_eq!(h.ns.shared_epoch(&name("a")).unwrap(), Some(shared));
+        assert_eq!(h.ns.shared_state(&name("a")).unwrap(), Some(state(shared)));
     });
+    let far = state(Epoch(1000));
     drop(area);
     std::thread::scope(|scope| {
-        let (ns, far) = (&h.ns, Epoch(1000));
-        let waiting = scope.spawn(move || ns.wait_newer(&name("a"), far, LONG));
+        let ns = &h.ns;
+        let waiting = scope.spawn(move || ns.wait_newer(&name("a"), Some(far), LONG));
         std::thread::sleep(Duration::from_millis(50));
         h.ns.remove(&name("a")).unwrap();
         assert!(matches!(waiting.join().unwrap(), Err(HookError::NotFound { .. })));
     });
+    // Another area of the name, whose epochs begin anew.
+    let again = h.ns.create(&name("a"), &options()).unwrap();
+    assert!(!h.ns.wait_newer(&name("a"), Some(far), Duration::ZERO).unwrap());
+    let epoch = again.publish(Publish::Shared, b"").unwrap();
+    assert!(epoch < far.epoch && h.ns.wait_newer(&name("a"), Some(far), LONG).unwrap());
+    let now = h.ns.shared_state(&name("a")).unwrap();
+    assert_eq!(now, Some(StateId { area: again.id(), epoch }));
+    assert_eq!(h.ns.hook(&name("a")).ok().map(|snapshot| snapshot.state()), now);
+    assert!(!h.ns.wait_newer(&name("a"), now, Duration::ZERO).unwrap());
 }
 
 fn listing_shows_sizes_owner_readers_and_lineage() {

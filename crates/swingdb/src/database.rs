@@ -167,6 +167,7 @@ impl Database {
     }
 
     /// Moves a snapshot to the newest shared state of its origin; `false` when there is none newer.
+    /// When the origin has been dropped and made anew since, that is the new one's.
     ///
     /// An error once the snapshot has been written to. Results and arrays already handed out keep
     /// the state they were read from.
@@ -174,7 +175,7 @@ impl Database {
         self.inner.store.refresh()
     }
 
-    /// Waits until the origin of this snapshot has shared a newer state; `false` at the time-out.
+    /// Waits until [`Database::refresh`] has something to move to; `false` at the time-out.
     pub fn wait_newer(&self, timeout: Duration) -> Result<bool> {
         self.inner.store.wait_newer(timeout)
     }

@@ -5,11 +5,13 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use common::{Blocked, Home, seeded};
 use fastrand::Rng;
+use swing::AreaName;
 use swingdb::store::{Catalog, ColumnDef, IfExists, RowId, RowIds, Store, TableDef};
 
 /// Enough for the preparation, in a column of numbers.
@@ -143,6 +145,53 @@ fn named_snapshots_are_shared_after_large_and_small_changes() {
         assert_eq!(report.limbo_blocks, 0, "what a share left is freed: {report:?}");
         check(&origin.latest(), &first, "the origin");
     }
+}
+
+/// The epochs of a database that was dropped and made anew begin anew.
+#[test]
+fn snapshots_move_on_to_another_database_of_the_name() {
+    const LONG: Duration = Duration::from_secs(600);
+    let home = Home::new();
+    let origin = AreaName::new("origin").unwrap();
+    let filled = |value: i64, shares: i64| {
+        let store = Store::open(&home.namespace, "origin").unwrap();
+        for round in 0..shares {
+            let mut txn = store.begin().unwrap();
+            txn.create_table(def("t"), IfExists::Replace).unwrap();
+            txn.append("main", "t", &[batch(&[value, round])]).unwrap();
+            txn.commit().unwrap();
+            store.share().unwrap();
+        }
+        store
+    };
+    let wanted = |value, shares| Tables::from([("t".to_owned(), vec![value, shares - 1])]);
+    drop(filled(1, 9));
+    let unnamed = Store::hook(&home.namespace, "origin").unwrap();
+    let named = Store::hook_named(&home.namespace, "origin", "named").unwrap();
+    let all = [&unnamed, &named];
+    let before = unnamed.latest();
+    assert!(all.iter().all(|store| !store.wait_newer(Duration::ZERO).unwrap()));
+    for (value, shares) in [(2, 1), (3, 4), (4, 2)] {
+        home.namespace.remove(&origin).unwrap();
+        assert!(all.iter().all(|store| store.refresh().is_err()), "there is none");
+        let waiting = unnamed.clone();
+        let _anew = std::thread::scope(|scope| {
+            let anew = filled(value, shares);
+            let waiting = scope.spawn(move || waiting.wait_newer(LONG).unwrap());
+            assert!(waiting.join().unwrap());
+            anew
+        });
+        for store in all {
+            assert!(store.wait_newer(Duration::ZERO).unwrap() && store.refresh().unwrap());
+            check(&store.latest(), &wanted(value, shares), "after the refresh");
+            assert!(!store.wait_newer(Duration::ZERO).unwrap() && !store.refresh().unwrap());
+        }
+    }
+    check(&before, &wanted(1, 9), "what was read before");
+    named.share().unwrap();
+    drop(named);
+    let again = Store::open(&home.namespace, "named").unwrap();
+    check(&again.latest(), &wanted(4, 2), "opened again");
 }
 
 #[test]

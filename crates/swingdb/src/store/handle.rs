@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use swing::{Area, AreaName, AreaOptions, CreateError, Namespace, OpenError, Publish, Snapshot};
+use swing::{
+    Area, AreaName, AreaOptions, CreateError, Namespace, OpenError, Publish, Snapshot, StateId,
+};
 use swing_malloc::{BlockTable, Heap, HeapOptions};
 
 use super::catalog::Catalog;
@@ -298,8 +300,8 @@ impl Store {
         Ok(epoch)
     }
 
-    /// Moves a snapshot without own changes to the newest shared state of its origin; `false`: it
-    /// was the newest.
+    /// Moves a snapshot without own changes to the newest shared state of its origin, or of the
+    /// database that has been made anew under its name since; `false`: it was the newest.
     pub fn refresh(&self) -> Result<bool> {
         let origin = self.origin()?;
         let mut writer = self.take_writer()?;
@@ -314,9 +316,10 @@ impl Store {
                 "this snapshot has changes of its own or was shared; take a new snapshot instead",
             ));
         }
-        let newest = self.inner.namespace.shared_epoch(origin);
+        let newest = self.inner.namespace.shared_state(origin);
         let newest = newest.map_err(|e| hook_error(e, origin.as_str()))?;
-        let is_newer = newest.is_some_and(|newest| Some(newest.0) > self.snapshot_epoch());
+        let seen = self.snapshot_state();
+        let is_newer = newest.is_some_and(|newest| newest.is_news_to(seen));
         if is_newer {
             let (snapshot, catalog, fresh) = take_snapshot(&self.inner.namespace, origin)?;
             // With it goes the old area, which nothing was written to.
@@ -336,16 +339,15 @@ impl Store {
         self.inner.origin.as_ref().ok_or_else(|| Error::unsupported(message))
     }
 
-    fn snapshot_epoch(&self) -> Option<u64> {
-        self.inner.snapshot.lock().as_ref().map(|s| s.epoch().0)
+    fn snapshot_state(&self) -> Option<StateId> {
+        self.inner.snapshot.lock().as_ref().map(Snapshot::state)
     }
 
-    /// Waits until the origin of this snapshot has shared a newer state; `false` when the time is
-    /// over.
+    /// Waits until the origin of this snapshot has shared a newer state, or another database of its
+    /// name one; `false` when the time is over.
     pub fn wait_newer(&self, timeout: Duration) -> Result<bool> {
         let origin = self.origin()?;
-        let than = swing::Epoch(self.snapshot_epoch().unwrap_or(0));
-        let newer = self.inner.namespace.wait_newer(origin, than, timeout);
+        let newer = self.inner.namespace.wait_newer(origin, self.snapshot_state(), timeout);
         newer.map_err(|e| hook_error(e, origin.as_str()))
     }
 
@@ -396,7 +398,7 @@ impl Store {
         let slot = self.inner.slot.lock();
         let own = slot.writer.as_ref().and_then(|w| w.epoch);
         drop(slot);
-        own.or_else(|| self.snapshot_epoch())
+        own.or_else(|| self.snapshot_state().map(|state| state.epoch.0))
     }
 
     /// Figures for listings.
