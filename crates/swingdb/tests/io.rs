@@ -14,5 +14,7 @@ mod first_error;
 mod formats;
 #[path = "io/generated.rs"]
 mod generated;
+#[path = "io/hostile.rs"]
+mod hostile;
 #[path = "io/support.rs"]
 mod support;

@@ -4,7 +4,7 @@
 //! batches are joined, large ones cut, so that segments get their usual size.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use arrow::ipc::reader::{FileReader, StreamReader, read_footer_length};
-use arrow::ipc::{root_as_footer, root_as_message};
+use arrow::ipc::reader::{FileReader, StreamReader};
 
+use super::ipc_lengths::{CheckedStream, check_file};
 use super::parquet::with_views;
 use super::scan::{Run, Sink, in_parallel};
-use super::source::{InputFile, Packing};
+use super::source::InputFile;
 use crate::error::{Error, Result};
 
 const FILE_MAGIC: &[u8] = b"ARROW1";
@@ -185,81 +185,17 @@ fn open_file(
     projection: Option<&[usize]>,
 ) -> Result<FileReader<BufReader<File>>, ArrowError> {
     let mut source = BufReader::with_capacity(1 << 20, File::open(&file.path)?);
-    check_blocks(&mut source, file.bytes)?;
+    check_file(&mut source, file.bytes)?;
     FileReader::try_new(source, projection.map(<[usize]>::to_vec))
 }
 
 fn open_stream(
     file: &InputFile,
     projection: Option<&[usize]>,
-) -> Result<StreamReader<BufReader<Box<dyn Read + Send>>>, ArrowError> {
-    if file.packing == Packing::Plain {
-        check_messages(file)?;
-    }
+) -> Result<StreamReader<CheckedStream<BufReader<Box<dyn Read + Send>>>>, ArrowError> {
     let source = file.open(None).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
-    let source = BufReader::with_capacity(1 << 20, source);
+    let source = CheckedStream::new(BufReader::with_capacity(1 << 20, source));
     StreamReader::try_new(source, projection.map(<[usize]>::to_vec))
-}
-
-/// Refuses a file whose footer has batches that are longer than the file: the decoder would ask for
-/// that much memory, and the process end when there is none.
-fn check_blocks(source: &mut BufReader<File>, bytes: u64) -> Result<(), ArrowError> {
-    const TRAILER: usize = 10;
-    let broken = |why: &str| ArrowError::ParseError(why.to_string());
-    let mut trailer = [0; TRAILER];
-    source.seek(SeekFrom::Start(bytes.saturating_sub(TRAILER as u64)))?;
-    source.read_exact(&mut trailer)?;
-    let length = u64::try_from(read_footer_length(trailer)?).unwrap_or(u64::MAX);
-    let start = bytes.checked_sub(TRAILER as u64).and_then(|end| end.checked_sub(length));
-    let start = start.ok_or_else(|| broken("the footer is longer than the file"))?;
-    let mut footer = Vec::new();
-    source.seek(SeekFrom::Start(start))?;
-    source.take(length).read_to_end(&mut footer)?;
-    let footer = root_as_footer(&footer).map_err(|error| broken(&error.to_string()))?;
-    let blocks = footer.recordBatches().into_iter().chain(footer.dictionaries());
-    for block in blocks.flatten() {
-        let parts = [
-            u64::try_from(block.offset()).ok(),
-            u64::try_from(block.metaDataLength()).ok(),
-            u64::try_from(block.bodyLength()).ok(),
-        ];
-        let end = parts.into_iter().try_fold(0u64, |end, part| end.checked_add(part?));
-        if end.is_none_or(|end| end > bytes) {
-            return Err(broken("a batch lies outside of the file"));
-        }
-    }
-    source.rewind()?;
-    Ok(())
-}
-
-/// As [`check_blocks`], of the messages of a stream.
-fn check_messages(file: &InputFile) -> Result<(), ArrowError> {
-    const CONTINUES: [u8; 4] = [0xff; 4];
-    let broken = |why: &str| ArrowError::ParseError(why.to_string());
-    let mut source = BufReader::new(File::open(&file.path)?);
-    loop {
-        let mut length = [0; 4];
-        if source.read_exact(&mut length).is_err() {
-            return Ok(());
-        }
-        if length == CONTINUES && source.read_exact(&mut length).is_err() {
-            return Ok(());
-        }
-        let length = u64::from(u32::from_le_bytes(length));
-        if length == 0 {
-            return Ok(());
-        }
-        if length > file.bytes {
-            return Err(broken("a message is longer than the file"));
-        }
-        let mut header = Vec::new();
-        source.by_ref().take(length).read_to_end(&mut header)?;
-        let message = root_as_message(&header).map_err(|error| broken(&error.to_string()))?;
-        match u64::try_from(message.bodyLength()) {
-            Ok(body) if body <= file.bytes => source.seek_relative(body as i64)?,
-            _ => return Err(broken("a message is longer than the file")),
-        }
-    }
 }
 
 /// Runs a decoder; its errors and panics become errors about the file.

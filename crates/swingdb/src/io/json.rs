@@ -28,6 +28,9 @@ const SAMPLE_ROWS: u64 = 20_480;
 const SAMPLE_BYTES: u64 = 8 << 20;
 const MIN_BLOCK_BYTES: usize = 256 << 10;
 const MAX_BLOCK_BYTES: usize = 16 << 20;
+/// How deep a line may be nested: what the parser of the sample takes.
+const MAX_LEVELS: usize = 127;
+const TOO_DEEP: &str = "is nested more than 127 levels deep";
 
 /// How a set of JSON files is read.
 pub(crate) struct JsonScan {
@@ -153,6 +156,9 @@ fn decode(schema: &SchemaRef, text: &[u8], strict: bool) -> Result<Option<Record
         ReaderBuilder::new(Arc::clone(schema)).with_batch_size(lines + 1).with_strict_mode(strict);
     let mut decoder = builder.build_decoder()?;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
+        if is_too_deep(line) {
+            return Err(Error::plan(TOO_DEEP));
+        }
         let before = decoder.len();
         let taken = decoder.decode(line)?;
         if taken < line.len() || decoder.has_partial_record() || decoder.len() > before + 1 {
@@ -160,6 +166,29 @@ fn decode(schema: &SchemaRef, text: &[u8], strict: bool) -> Result<Option<Record
         }
     }
     Ok(decoder.flush()?)
+}
+
+/// Whether a line is nested deeper than [`MAX_LEVELS`]: the decoder does not mind, but calls itself
+/// for each level where it has something to say of such a value.
+fn is_too_deep(line: &[u8]) -> bool {
+    let opening = || memchr::memchr2_iter(b'[', b'{', line);
+    if opening().take(MAX_LEVELS + 1).count() <= MAX_LEVELS {
+        return false;
+    }
+    let (mut depth, mut in_string, mut bytes) = (0_usize, false, line.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if in_string => drop(bytes.next()),
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_LEVELS {
+            return true;
+        }
+    }
+    false
 }
 
 /// The error for the first line of a block that cannot be decoded alone.
@@ -171,6 +200,7 @@ fn first_bad_line(file: &InputFile, schema: &SchemaRef, block: &csv::Block, stri
                 let value = serde_json::from_slice::<serde_json::Value>(line);
                 match (value, decode(schema, line, strict)) {
                     _ if line.trim_ascii().is_empty() => None,
+                    _ if is_too_deep(line) => Some(TOO_DEEP.to_string()),
                     (Err(error), _) => Some(no_json(&error)),
                     (Ok(value), _) if !value.is_object() => Some("is no JSON object".to_string()),
                     (Ok(_), Err(error)) if decode(schema, line, false).is_ok() => Some(format!(
@@ -230,6 +260,7 @@ impl Sample {
                     numbers.push(number);
                     None
                 }
+                _ if is_too_deep(line) => Some(TOO_DEEP.to_string()),
                 Ok(_) => Some("is no JSON object".to_string()),
                 Err(error) => Some(no_json(&error)),
             };

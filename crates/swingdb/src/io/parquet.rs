@@ -15,6 +15,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 
+use super::parquet_footer;
 use super::scan::{Run, Sink, in_parallel};
 use super::source::InputFile;
 use crate::error::{Error, Result};
@@ -136,6 +137,7 @@ impl ParquetScan {
 
 fn load(file: &InputFile) -> Result<ArrowReaderMetadata, ParquetError> {
     let source = File::open(&file.path).map_err(|error| ParquetError::External(error.into()))?;
+    parquet_footer::check(&source, file.bytes)?;
     let plain = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
     let schema = with_views(plain.schema());
     if &schema == plain.schema() {

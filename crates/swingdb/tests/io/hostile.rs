@@ -1,0 +1,211 @@
+//! Files that say what would end a process that believed it: lengths without end, nesting without
+//! end. A test that fails takes all others with it.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use swingdb::arrow::array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray};
+use swingdb::arrow::datatypes::Int32Type;
+use swingdb::arrow::ipc::CompressionType;
+use swingdb::arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use swingdb::io::{ExportOptions, ImportOptions};
+
+use super::support::{Place, import_error, seeded};
+
+const ROWS: usize = 1000;
+
+fn batch() -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
+    let texts = (0..ROWS).map(|row| format!("a text of row {}", row % 9));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let kinds: DictionaryArray<Int32Type> =
+        (0..ROWS).map(|row| ["one kind", "another kind"][row % 2]).collect();
+    let columns = [("n", numbers), ("t", texts), ("k", Arc::new(kinds))];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn arrow(stream: bool, codec: Option<CompressionType>) -> Vec<u8> {
+    let options = IpcWriteOptions::default().try_with_compression(codec).unwrap();
+    let (batch, mut bytes) = (batch(), Vec::new());
+    if stream {
+        let schema = &batch.schema();
+        let mut writer = StreamWriter::try_new_with_options(&mut bytes, schema, options).unwrap();
+        writer.write(&batch).and_then(|()| writer.finish()).unwrap();
+    } else {
+        let schema = &batch.schema();
+        let mut writer = FileWriter::try_new_with_options(&mut bytes, schema, options).unwrap();
+        writer.write(&batch).and_then(|()| writer.finish()).unwrap();
+    }
+    bytes
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap()
+}
+
+/// The message of the error of reading a file.
+fn refused(place: &Place, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    place.file(name, bytes);
+    let error = place.import(name, "t", ImportOptions::default()).unwrap_err();
+    let (path, _, message) = import_error(error);
+    assert_eq!(path, place.path(name));
+    message
+}
+
+const CODECS: [CompressionType; 2] = [CompressionType::LZ4_FRAME, CompressionType::ZSTD];
+
+#[test]
+fn lengths_of_compressed_buffers() {
+    let place = Place::new();
+    for (stream, codec) in [false, true].into_iter().flat_map(|s| CODECS.map(|c| (s, c))) {
+        let good = arrow(stream, Some(codec));
+        place.file("good.arrow", &good);
+        assert_eq!(place.import("good.arrow", "g", ImportOptions::default()).unwrap(), ROWS as u64);
+        assert_eq!(place.value("SELECT count(*) FROM g WHERE k = 'one kind'"), "500");
+        place.run("DROP TABLE g");
+        // The column of numbers has eight bytes a row.
+        let length = (8 * ROWS as i64).to_le_bytes();
+        let at = good.windows(8).position(|bytes| bytes == length).unwrap();
+        for wrong in [i64::MIN, -2, i64::MAX, 1 << 62, 1 << 46, 8 * ROWS as i64 + 1] {
+            let mut bad = good.clone();
+            bad[at..at + 8].copy_from_slice(&wrong.to_le_bytes());
+            let message = refused(&place, "bad.arrow", &bad);
+            assert!(message.contains("readable"), "{stream} {codec:?} {wrong}: {message}");
+            if stream {
+                refused(&place, "bad.arrows.gz", packed(&bad));
+            }
+        }
+    }
+}
+
+/// The body of a message is as long as its header says.
+#[test]
+fn lengths_of_messages() {
+    let place = Place::new();
+    let good = arrow(true, None);
+    // Somewhere in the header of the batch: the length of its body, a multiple of 64.
+    let word = |at: usize| i64::from_le_bytes(good[at..at + 8].try_into().unwrap());
+    let lengths: Vec<usize> = (0..good.len() / 8 * 8)
+        .step_by(8)
+        .filter(|at| (8_000..good.len() as i64).contains(&word(*at)) && word(*at) % 64 == 0)
+        .collect();
+    assert!(!lengths.is_empty(), "no length of a body");
+    for wrong in [i64::MIN, -1, i64::MAX, 1 << 46, 1 << 40] {
+        for at in &lengths {
+            let mut bad = good.clone();
+            bad[*at..at + 8].copy_from_slice(&wrong.to_le_bytes());
+            refused(&place, "bad.arrows", &bad);
+            refused(&place, "bad.arrows.gz", packed(&bad));
+        }
+    }
+    refused(&place, "long.arrows", [&[0xFF; 7][..], &[0x7F]].concat());
+    refused(&place, "long.arrows.gz", packed(&[&[0xFF; 7][..], &[0x7F]].concat()));
+}
+
+#[test]
+fn words_of_files_made_extreme() {
+    let mut random = seeded();
+    let place = Place::new();
+    place
+        .run("CREATE TABLE src AS SELECT value AS a, [value, NULL] AS l FROM range(3000) r(value)");
+    place.con.export_file("src", place.path("f.parquet"), ExportOptions::default()).unwrap();
+    let parquet = std::fs::read(place.path("f.parquet")).unwrap();
+    let mut files = vec![("x.parquet", parquet)];
+    for codec in [None, Some(CODECS[0]), Some(CODECS[1])] {
+        files.extend([("x.arrow", arrow(false, codec)), ("x.arrows", arrow(true, codec))]);
+    }
+    let lens = [-1, -2, 0, 1, 127, 1 << 20, 1 << 31, 1 << 40, 1 << 46, 1 << 62, i64::MAX];
+    for _ in 0..150 {
+        for (name, good) in &files {
+            let mut bad = good.clone();
+            // Lengths are near the ends, and where there are few other bytes.
+            let words = bad.len() / 4 - 2;
+            let near = random.usize(..words.min(200));
+            let word = match random.u8(..3) {
+                0 => near,
+                1 => words - 1 - near,
+                _ => random.usize(..words),
+            };
+            let value =
+                if random.bool() { lens[random.usize(..lens.len())] } else { random.i64(..) };
+            let width = [1, 2, 4, 8][random.usize(..4)];
+            bad[4 * word..4 * word + width].copy_from_slice(&value.to_le_bytes()[..width]);
+            place.file(name, &bad);
+            let _ =
+                place.run_in(&format!("CREATE OR REPLACE TABLE t AS SELECT * FROM '{{}}/{name}'"));
+        }
+    }
+}
+
+#[test]
+fn json_nested_without_end() {
+    let place = Place::new();
+    let nested = |open: &str, inner: &str, close: &str, levels: usize| {
+        format!("{}{inner}{}", open.repeat(levels), close.repeat(levels))
+    };
+    let lists = |levels| format!("{{\"a\": {}, \"b\": 1}}\n", nested("[", "1", "]", levels));
+    let simple = |rows| "{\"a\": [[1]], \"b\": 1}\n".repeat(rows);
+    for levels in [128, 100_000] {
+        // In the sample, after it, and in what nobody asks for.
+        let deep = lists(levels);
+        assert!(refused(&place, "f.json", &deep).contains("127 levels"));
+        let late = simple(30_000) + &deep;
+        assert!(refused(&place, "f.json", &late).contains("127 levels"));
+        for query in ["count(*) FROM '{}/f.json' WHERE a IS NULL", "sum(b) FROM '{}/f.json'"] {
+            let error = place.run_in(&format!("SELECT {query}")).unwrap_err();
+            let (_, line, message) = import_error(error);
+            assert!(message.contains("127 levels") && line == Some(30_001), "{message}");
+        }
+        let objects = nested("{\"a\":", "1", "}", levels) + "\n";
+        assert!(refused(&place, "f.json", objects).contains("127 levels"));
+        let file = format!("[{}, {}]", simple(1).trim(), deep.trim());
+        assert!(refused(&place, "f.json", file).contains("127 levels"));
+    }
+    // Brackets in strings are none, however many, nor are those that are closed again.
+    let text = "[{\\\"\\\\".repeat(5000);
+    let pairs = vec!["[]"; 500].join(",");
+    place.file("f.json", format!("{{\"a\": \"{text}\", \"b\": [{pairs}]}}\n"));
+    assert_eq!(place.import("f.json", "brackets", ImportOptions::default()).unwrap(), 1);
+    assert_eq!(place.value("SELECT length(a) + len(b) FROM brackets"), "20500");
+}
+
+/// A file whose schema has one group in another, so many times.
+fn deep_parquet(levels: usize) -> Vec<u8> {
+    let mut footer = vec![0x15, 2, 0x19, 0xFC];
+    let mut left = levels + 2;
+    while left > 0x7F {
+        footer.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    footer.push(left as u8);
+    for _ in 0..=levels {
+        // Optional, a name, one child.
+        footer.extend([0x35, 2, 0x18, 1, b'g', 0x15, 2, 0]);
+    }
+    footer.extend([0x15, 2, 0x25, 2, 0x18, 1, b'l', 0]);
+    // No rows, no row groups.
+    footer.extend([0x16, 0, 0x19, 0x0C, 0]);
+    let length = (footer.len() as u32).to_le_bytes();
+    [b"PAR1", &footer[..], &length, b"PAR1"].concat()
+}
+
+#[test]
+fn parquet_nested_without_end() {
+    let place = Place::new();
+    place.file("deep.parquet", deep_parquet(30));
+    assert_eq!(place.import("deep.parquet", "d", ImportOptions::default()).unwrap(), 0);
+    for levels in [500, 5_000, 1_000_000] {
+        let message = refused(&place, "deep.parquet", deep_parquet(levels));
+        assert!(message.contains("levels deep"), "{message}");
+        assert!(place.run_in("SELECT * FROM '{}/deep.parquet'").is_err());
+    }
+    // Row groups, as many as a number can say.
+    let mut endless = deep_parquet(3);
+    let end = endless.len() - 8;
+    endless.splice(end - 2..end - 1, [0xFC, 0xFF, 0xFF, 0xFF, 0xFF, 0x07]);
+    let length = (endless.len() as u32 - 12).to_le_bytes();
+    let end = endless.len() - 8;
+    endless[end..end + 4].copy_from_slice(&length);
+    assert!(refused(&place, "endless.parquet", endless).contains("footer"));
+}
