@@ -24,6 +24,9 @@ const FILE_MAGIC: &[u8] = b"ARROW1";
 /// Batches of one piece of work have at least this many rows together, if there are as many.
 const PIECE_ROWS: usize = 100_000;
 
+/// The unpacked bytes of a stream.
+type Stream = CheckedStream<BufReader<Box<dyn Read + Send>>>;
+
 /// How a set of Arrow files is read.
 pub(crate) struct IpcScan {
     /// The columns as tables keep them.
@@ -192,7 +195,7 @@ fn open_file(
 fn open_stream(
     file: &InputFile,
     projection: Option<&[usize]>,
-) -> Result<StreamReader<CheckedStream<BufReader<Box<dyn Read + Send>>>>, ArrowError> {
+) -> Result<StreamReader<Stream>, ArrowError> {
     let source = file.open(None).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
     let source = CheckedStream::new(BufReader::with_capacity(1 << 20, source));
     StreamReader::try_new(source, projection.map(<[usize]>::to_vec))
