@@ -69,6 +69,16 @@ QUERIES = [
             + ["INTERVAL '1 month'", "INTERVAL '15 months'", "to_hours(x + 1)", "to_months(x + 1)"]
         )
     ),
+    *(
+        f"SELECT n, ({interval})::VARCHAR, [{interval}]::VARCHAR, {{'i': {interval}}}::VARCHAR, "
+        f"'of ' || ({interval}), concat({interval}, y), "
+        f"(({interval})::VARCHAR)::INTERVAL = ({interval}) FROM r ORDER BY n"
+        for interval in (
+            ["to_months(x * 7 - 300) + to_days(x - 50) + to_minutes(n - 900) + to_seconds(x - 50)"]
+            + ["to_months(x - 50)", "to_days(x % 5 - 2)", "to_milliseconds(n * 977 - 40000)"]
+        )
+    ),
+    "SELECT n, (d - e)::VARCHAR, (e - d)::VARCHAR FROM r ORDER BY n",
     "SELECT n, quarter(to_months(x - 50)), century(to_years(x * 9 - 450)) FROM r ORDER BY n",
     *(
         f"SELECT n, strftime(d, '{format}'), strptime(strftime(d, '{format}'), '{format}') "

@@ -1,10 +1,11 @@
 //! The text of single values.
 
 use crate::failure::{Failure, Outcome};
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, RecordBatch, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
+use swingdb::interval_texts;
 
 /// How NULL is shown to people.
 pub const NULL: &str = "NULL";
@@ -21,15 +22,27 @@ const OPTIONS: FormatOptions<'static> = FormatOptions::new()
 
 /// The values of one batch as text.
 pub struct Cells<'a> {
-    columns: Vec<(ArrayFormatter<'a>, Option<NullBuffer>)>,
+    columns: Vec<(Texts<'a>, Option<NullBuffer>)>,
+}
+
+/// The texts of a column: written when they are wanted, or before.
+enum Texts<'a> {
+    Formatted(ArrayFormatter<'a>),
+    Ready(StringArray),
 }
 
 impl<'a> Cells<'a> {
     pub fn new(batch: &'a RecordBatch) -> Outcome<Self> {
         let column = |array: &'a dyn Array| {
-            let formatter = ArrayFormatter::try_new(array, &OPTIONS).map_err(Failure::message)?;
+            let texts = match interval_texts(array) {
+                Some(texts) => Texts::Ready(texts),
+                None => {
+                    let formatter = ArrayFormatter::try_new(array, &OPTIONS);
+                    Texts::Formatted(formatter.map_err(Failure::message)?)
+                }
+            };
             // Logical: a dictionary's value may be null where its key is not.
-            Ok((formatter, array.logical_nulls()))
+            Ok((texts, array.logical_nulls()))
         };
         let columns = batch.columns().iter().map(|array| column(array.as_ref()));
         Ok(Cells { columns: columns.collect::<Outcome<_>>()? })
@@ -42,9 +55,13 @@ impl<'a> Cells<'a> {
     /// Writes a value's text; nothing for NULL.
     pub fn write(&self, row: usize, column: usize, text: &mut String) {
         use std::fmt::Write;
-        if !self.is_null(row, column) {
+        if self.is_null(row, column) {
+            return;
+        }
+        match &self.columns[column].0 {
+            Texts::Ready(texts) => text.push_str(texts.value(row)),
             // Writing to a string does not fail, and errors of values are shown in their place.
-            let _ = write!(text, "{}", self.columns[column].0.value(row));
+            Texts::Formatted(formatter) => drop(write!(text, "{}", formatter.value(row))),
         }
     }
 

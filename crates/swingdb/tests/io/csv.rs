@@ -391,3 +391,22 @@ fn progress_reaches_the_end() {
         place.con.execute("SELECT count(*) FROM t WHERE a = ?", &[Value::from("1")]).unwrap();
     assert_eq!(count.collect().unwrap()[0].num_rows(), 1);
 }
+
+#[test]
+fn intervals_come_back() {
+    let place = Place::new();
+    place.run(
+        "CREATE TABLE t AS \
+         SELECT to_months(n) + to_days(n * 3 - 50) + to_minutes(n * 77 - 900) AS i, n \
+         FROM generate_series(-40, 40) AS r(n)",
+    );
+    place.run("INSERT INTO t VALUES (NULL, 99), (INTERVAL '-0.000001 seconds', 100)");
+    place.run("CREATE TABLE u (i INTERVAL, n BIGINT)");
+    place.run_in("COPY t TO '{}/t.csv'").unwrap();
+    place.run_in("COPY u FROM '{}/t.csv'").unwrap();
+    let same = "SELECT count(*) FROM t JOIN u USING (n) WHERE t.i IS NOT DISTINCT FROM u.i";
+    assert_eq!(place.value(same), "83");
+    let text = std::fs::read_to_string(place.path("t.csv")).unwrap();
+    assert!(text.contains("-3 years -4 months -170 days -66:20:00,-40\n"), "{text}");
+    assert!(text.ends_with("\n,99\n-00:00:00.000001,100\n"), "{text}");
+}

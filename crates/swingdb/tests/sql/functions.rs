@@ -289,6 +289,11 @@ const LACKING: &[(&str, &str)] = &[
     ("date_trunc('year', INTERVAL '14 months 3 days') = INTERVAL '1 year'", "true"),
     ("date_trunc('hour', INTERVAL '3 days 5 hours 7 minutes') = INTERVAL '77 hours'", "true"),
     ("date_trunc('day', '2024-05-05 10:00:00')", "2024-05-05 00:00:00"),
+    ("INTERVAL '14 months 3 days 04:05:06.5'::VARCHAR", "1 year 2 months 3 days 04:05:06.5"),
+    ("INTERVAL '-1 day -90 minutes'::VARCHAR", "-1 day -01:30:00"),
+    ("(TIMESTAMP '2020-01-01' - TIMESTAMP '2020-01-10 12:00:00')::VARCHAR", "-9 days -12:00:00"),
+    ("[INTERVAL '36 hours', NULL]::VARCHAR", "['36:00:00', NULL]"),
+    ("'in ' || INTERVAL '1 day'", "in 1 day"),
     ("date_trunc(NULL, DATE '2024-05-05') IS NULL AND date_trunc('y', NULL) IS NULL", "true"),
     (
         "date_trunc('second', arrow_cast('1969-12-31 23:59:59.999999999', \

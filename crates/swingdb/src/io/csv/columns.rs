@@ -17,6 +17,7 @@ use arrow::json::ReaderBuilder;
 use super::dialect::Dialect;
 use super::fields::{Field, Fields, unescape};
 use super::values::{self, DateStyle};
+use crate::interval_text::readable;
 
 /// The fields of a batch of records, with what is needed to understand them.
 pub(super) struct Batch<'a> {
@@ -263,6 +264,7 @@ impl Column {
         let array = match self.data_type {
             // There is no cast from views.
             DataType::FixedSizeBinary(_) => cast(&array, &DataType::Binary)?,
+            DataType::Interval(_) => Arc::new(readable(array.as_string_view())),
             _ => array,
         };
         // Integers become dates and times without copying; strings become what else there is.

@@ -18,6 +18,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::calendar::civil_from_days;
 use crate::error::Result;
+use crate::interval_text::interval_texts;
 
 /// How CSV is written.
 #[derive(Clone, Debug)]
@@ -182,6 +183,7 @@ impl Column {
             DataType::Dictionary(_, values) => arrow::compute::cast(array, values)?,
             _ => ArrayRef::clone(array),
         };
+        let array = interval_texts(&array).map_or(array, |texts| Arc::new(texts));
         let texts = match array.data_type().is_nested() {
             true => Some(json_texts(&array)?),
             false => None,

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | fractions | whole numbers | are rounded, where the engine cuts them off |
 //! | timestamps | text | `2024-01-01 10:00:00`, which reads back |
+//! | intervals | text | `1 year 3 days 04:05:06`, which reads back |
 //! | lists, structs, maps | text | `[1, NULL]`, `{'a': 1}`, `{k=1}`; text in them quoted |
 //! | text | lists, structs, maps | are [read](super::read_nested) as they are written |
 //! | bytes | text | `a\x00`: `\xHH` for what is no printable ASCII character |
@@ -14,6 +15,7 @@
 //! | decimals | floating point | the nearest number |
 //! | text | times | a number alone is no time: the engine takes it for microseconds |
 //! | text | timestamps, dates | seconds may be missing: `2024-03-15 05:00` |
+//! | text | intervals | parts may be as a clock shows them: `1 day 04:05:06` |
 //!
 //! Inside of lists and structs too. [`prepared_type`] says whether there is anything to do.
 
@@ -34,6 +36,7 @@ use arrow::util::display::FormatOptions;
 use super::read_nested;
 pub(crate) use super::read_nested::{is_nested, read_json};
 use crate::error::{Error, Result};
+use crate::interval_text::{interval_texts, readable};
 use crate::io::{blob_of_text, blob_text, timestamp_texts};
 use crate::sql::type_names::sql_name;
 
@@ -46,7 +49,9 @@ const TEXT_FORMAT: FormatOptions<'static> =
 pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> {
     use DataType as D;
     if to.is_string() {
-        let formatted = matches!(from, D::Timestamp(..)) || is_nested(from) || is_bytes(from);
+        let formatted = matches!(from, D::Timestamp(..) | D::Interval(_) | D::Duration(_))
+            || is_nested(from)
+            || is_bytes(from);
         return formatted.then_some(D::Utf8);
     }
     Some(match (from, to) {
@@ -84,11 +89,10 @@ pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> 
         (D::Decimal128(p, s), to) if *s > 0 && to.is_integer() => D::Decimal128(*p, 0),
         (D::Decimal256(p, s), to) if *s > 0 && to.is_integer() => D::Decimal256(*p, 0),
         (from, D::Float32 | D::Float64) if is_decimal(from) && !is_exact(from, to) => to.clone(),
-        (from, D::Time32(_) | D::Time64(_) | D::Timestamp(..) | D::Date32 | D::Date64)
-            if from.is_string() =>
-        {
-            D::Utf8View
-        }
+        (
+            from,
+            D::Time32(_) | D::Time64(_) | D::Timestamp(..) | D::Date32 | D::Date64 | D::Interval(_),
+        ) if from.is_string() => D::Utf8View,
         _ => return None,
     })
 }
@@ -125,6 +129,10 @@ pub(crate) fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Ar
             read_nested::read(texts.as_string_view(), to, safe)
         }
         (from, to) if from.is_string() && is_bytes(to) => bytes(array, safe),
+        (from, DataType::Interval(_)) if from.is_string() => {
+            let texts = cast(array, &DataType::Utf8View)?;
+            Ok(Arc::new(readable(texts.as_string_view())))
+        }
         (from, _) if from.is_string() => moments(array, to, safe),
         (DataType::Float64, _) => {
             let rounded: Float64Array =
@@ -431,6 +439,9 @@ fn texts(array: &ArrayRef) -> Result<StringArray> {
     if let Some(texts) = timestamp_texts(array) {
         return Ok(texts.as_string::<i32>().clone());
     }
+    if let Some(texts) = interval_texts(array) {
+        return Ok(texts);
+    }
     if is_bytes(array.data_type()) {
         return byte_texts(array);
     }
@@ -582,6 +593,11 @@ mod tests {
             (timestamp.clone(), DataType::Date32, None),
             (DataType::Utf8, timestamp, Some(DataType::Utf8View)),
             (DataType::Date32, DataType::Utf8, None),
+            (
+                DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano),
+                DataType::Utf8View,
+                Some(DataType::Utf8),
+            ),
         ] {
             assert_eq!(prepared_type(&from, &to), expected, "{from} to {to}");
         }
