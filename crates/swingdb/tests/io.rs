@@ -16,5 +16,7 @@ mod formats;
 mod generated;
 #[path = "io/hostile.rs"]
 mod hostile;
+#[path = "io/mutations.rs"]
+mod mutations;
 #[path = "io/support.rs"]
 mod support;

@@ -20,6 +20,7 @@ mod meter;
 mod options;
 mod output;
 mod parquet;
+mod parquet_chunks;
 mod parquet_footer;
 mod scan;
 mod source;

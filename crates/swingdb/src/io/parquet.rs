@@ -15,9 +15,9 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 
-use super::parquet_footer;
 use super::scan::{Run, Sink, in_parallel};
 use super::source::InputFile;
+use super::{parquet_chunks, parquet_footer};
 use crate::error::{Error, Result};
 
 /// Adjacent row groups are read together until they have this many rows, so that files with very
@@ -139,6 +139,7 @@ fn load(file: &InputFile) -> Result<ArrowReaderMetadata, ParquetError> {
     let source = File::open(&file.path).map_err(|error| ParquetError::External(error.into()))?;
     parquet_footer::check(&source, file.bytes)?;
     let plain = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
+    parquet_chunks::check(plain.metadata(), file.bytes)?;
     let schema = with_views(plain.schema());
     if &schema == plain.schema() {
         return Ok(plain);

@@ -1,0 +1,235 @@
+//! Real files of which something is changed: whatever it is, reading them is an answer or an error
+//! that says what is wrong. A test that fails may take all others with it.
+
+use swingdb::Error;
+use swingdb::io::{ExportOptions, ImportOptions};
+
+use super::support::{Place, seeded};
+
+/// Numbers that a program which believes them does not survive, or that are just not true.
+const NUMBERS: [i64; 14] = [
+    -1,
+    -2,
+    0,
+    1,
+    127,
+    1 << 16,
+    1 << 20,
+    (1 << 31) - 1,
+    1 << 31,
+    1 << 40,
+    1 << 46,
+    1 << 62,
+    i64::MAX,
+    i64::MIN,
+];
+
+/// A file with numbers, texts, NULLs, lists and structs.
+fn exported(place: &Place, name: &str, compression: Option<&str>) -> Vec<u8> {
+    place.run(
+        "CREATE OR REPLACE TABLE src AS SELECT value AS n, concat('text ', value % 7) AS t, \
+         CASE WHEN value % 3 = 0 THEN CAST(value AS DOUBLE) END AS d, [value, NULL] AS l, \
+         {a: value, b: [{c: 'x'}]} AS s FROM range(700) r(value)",
+    );
+    let compression = compression.map(str::to_string);
+    let options = ExportOptions { compression, ..Default::default() };
+    place.con.export_file("src", place.path(name), options).unwrap();
+    std::fs::read(place.path(name)).unwrap()
+}
+
+/// Reads a file in all ways that there are; an error must not be that of a defect.
+fn read(place: &Place, function: &str, name: &str, bytes: &[u8], what: &str) {
+    place.file(name, bytes);
+    let checked = |result: Result<(), Error>| match result {
+        // The engine's own scan of Parquet files panics where pages are cut off, which is caught.
+        Err(Error::Internal { message }) if message.contains("panic: range end out of") => {
+            assert_eq!(function, "read_parquet", "{name}, {what}: {message}");
+        }
+        Err(Error::Internal { message }) => panic!("{name}, {what}: {message}"),
+        _ => {}
+    };
+    checked(place.import(name, "t", ImportOptions::default()).map(drop));
+    place.run("DROP TABLE IF EXISTS t");
+    let from = format!("FROM {function}('{{}}/{name}')");
+    checked(place.run_in(&format!("SELECT count(*) {from}")));
+    checked(place.run_in(&format!("SELECT * {from} WHERE n > 5 LIMIT 100000")));
+}
+
+/// Where a struct of Thrift's compact protocol has numbers: those of lists' lengths, too.
+struct Numbers<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    found: Vec<(usize, usize, bool)>,
+}
+
+impl Numbers<'_> {
+    fn of(bytes: &[u8]) -> Vec<(usize, usize, bool)> {
+        let mut numbers = Numbers { bytes, at: 0, found: Vec::new() };
+        numbers.value(12);
+        numbers.found
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.at += 1;
+        self.bytes[self.at - 1]
+    }
+
+    fn number(&mut self, signed: bool) -> usize {
+        let (start, mut number, mut shift) = (self.at, 0, 0);
+        loop {
+            let byte = self.byte();
+            number |= usize::from(byte & 0x7F) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                self.found.push((start, self.at, signed));
+                return number;
+            }
+        }
+    }
+
+    fn value(&mut self, kind: u8) {
+        match kind {
+            1 | 2 => {}
+            3 => self.at += 1,
+            4..=6 => drop(self.number(true)),
+            7 => self.at += 8,
+            8 => self.at += self.number(false),
+            9 | 10 => {
+                let head = self.byte();
+                let count = if head >> 4 == 15 { self.number(false) } else { (head >> 4).into() };
+                (0..count).for_each(|_| self.value(head & 15));
+            }
+            12 => loop {
+                let head = self.byte();
+                match head {
+                    0 => break,
+                    1..=15 => panic!("a field with a long number"),
+                    _ => self.value(head & 15),
+                }
+            },
+            other => panic!("a field of kind {other}"),
+        }
+    }
+}
+
+fn varint(number: i64, signed: bool) -> Vec<u8> {
+    let mut rest = if signed { ((number << 1) ^ (number >> 63)) as u64 } else { number as u64 };
+    let mut bytes = Vec::new();
+    while rest > 0x7F {
+        bytes.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+    bytes
+}
+
+#[test]
+fn numbers_in_the_footers_of_parquet_files() {
+    let mut random = seeded();
+    let place = Place::new();
+    let good = exported(&place, "f.parquet", None);
+    let tail = good.len() - 8;
+    let length = u32::from_le_bytes(good[tail..tail + 4].try_into().unwrap()) as usize;
+    let (data, footer) = good[..tail].split_at(tail - length);
+    let numbers = Numbers::of(footer);
+    assert!(numbers.len() > 100);
+    // Each of them as memory that no machine has, then whatever chance brings.
+    let absurd = (0..numbers.len()).map(|place| (place, 1 << 40));
+    let chance: Vec<(usize, i64)> = (0..rounds())
+        .map(|_| (random.usize(..numbers.len()), NUMBERS[random.usize(..NUMBERS.len())]))
+        .collect();
+    for (place_of, number) in absurd.chain(chance) {
+        let (start, end, signed) = numbers[place_of];
+        let changed = [&footer[..start], &varint(number, signed), &footer[end..]].concat();
+        let length = (changed.len() as u32).to_le_bytes();
+        let bad = [data, &changed, &length, b"PAR1"].concat();
+        read(&place, "read_parquet", "x.parquet", &bad, &format!("{number} at {start}"));
+    }
+}
+
+/// How often chance is asked: `SWINGDB_TEST_ROUNDS`, or a few times.
+fn rounds() -> usize {
+    std::env::var("SWINGDB_TEST_ROUNDS").map_or(40, |text| text.parse().unwrap())
+}
+
+/// `good` with a few bytes, words or stretches changed.
+fn changed(random: &mut fastrand::Rng, good: &[u8]) -> Vec<u8> {
+    let mut bad = good.to_vec();
+    for _ in 0..random.usize(1..4) {
+        // What says how long something is stands near the ends, or anywhere.
+        let near = random.usize(..bad.len().min(400));
+        let at = match random.u8(..3) {
+            0 => near,
+            1 => bad.len() - 1 - near,
+            _ => random.usize(..bad.len()),
+        };
+        match random.u8(..5) {
+            0 => bad[at] = random.u8(..),
+            1 => bad.truncate(at.max(1)),
+            2 => drop(
+                bad.splice(at..at, good[random.usize(..good.len())..].iter().take(40).copied()),
+            ),
+            _ => {
+                let at = at / 4 * 4;
+                let width = [1, 2, 4, 8][random.usize(..4)].min(bad.len() - at);
+                let number = match random.bool() {
+                    true => NUMBERS[random.usize(..NUMBERS.len())],
+                    false => random.i64(..),
+                };
+                bad[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+            }
+        }
+    }
+    bad
+}
+
+#[test]
+fn bytes_of_parquet_files() {
+    let mut random = seeded();
+    let place = Place::new();
+    for codec in ["uncompressed", "snappy", "zstd", "lz4", "gzip"] {
+        let good = exported(&place, "f.parquet", Some(codec));
+        for round in 0..rounds() {
+            let bad = changed(&mut random, &good);
+            read(&place, "read_parquet", "x.parquet", &bad, &format!("{codec}, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn bytes_of_arrow_files_and_streams() {
+    let mut random = seeded();
+    let place = Place::new();
+    let names = ["x.arrow", "x.arrows"];
+    let codecs = ["none", "lz4", "zstd"];
+    for (codec, name) in codecs.into_iter().flat_map(|codec| names.map(|name| (codec, name))) {
+        let good = exported(&place, name, Some(codec));
+        for round in 0..rounds() {
+            let bad = changed(&mut random, &good);
+            read(&place, "read_arrow", name, &bad, &format!("{codec}, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn bytes_of_json_files() {
+    let mut random = seeded();
+    let place = Place::new();
+    let lines = exported(&place, "f.json", None);
+    let array = [b"[", lines.trim_ascii().to_vec().as_slice(), b"]"].concat();
+    let array = String::from_utf8(array).unwrap().replace('\n', ",\n").into_bytes();
+    let pieces = ["[", "]", "{", "}", "{\"a\":", "\"", "\\", ",", "1e999", "-", "\u{1}", "\\ud800"];
+    for (name, good) in [("x.json", lines), ("x.json", array)] {
+        for round in 0..rounds() {
+            let mut bad = match random.bool() {
+                true => changed(&mut random, &good),
+                false => good.clone(),
+            };
+            let piece = pieces[random.usize(..pieces.len())];
+            let times = [1, 2, 60, 130, 200_000][random.usize(..5)];
+            let at = random.usize(..bad.len());
+            bad.splice(at..at, piece.repeat(times).into_bytes());
+            read(&place, "read_json", name, &bad, &format!("round {round}: {times} {piece}"));
+        }
+    }
+}
