@@ -28,13 +28,18 @@ fn batch_of<'a>(message: &Message<'a>) -> Option<RecordBatch<'a>> {
     message.header_as_record_batch().or_else(of_dictionary)
 }
 
-/// Whether there is memory for what a batch's buffers are when they are decompressed; `read` fills
-/// its argument with the body's bytes from a place on.
+/// Whether there is memory for what a batch's buffers are when they are decompressed, and as many
+/// rows as it says, which nobody else asks where none of its columns is read; `read` fills its
+/// argument with the body's bytes from a place on.
 fn check_batch(
     batch: RecordBatch<'_>,
     body: u64,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), IoError>,
 ) -> Result<(), ArrowError> {
+    let first = batch.nodes().filter(|nodes| !nodes.is_empty()).map(|nodes| nodes.get(0).length());
+    if batch.length() < 0 || first.is_some_and(|rows| rows != batch.length()) {
+        return Err(broken("a batch has not as many rows as its columns"));
+    }
     let outside = || broken("a buffer lies outside of its batch");
     let mut total = 0_usize;
     for buffer in batch.buffers().into_iter().flatten() {
@@ -132,7 +137,7 @@ impl<R: Read> CheckedStream<R> {
         Ok((&mut self.source).take(length).read_to_end(&mut self.message)? as u64 == length)
     }
 
-    /// Reads the next message. What is cut off goes on as it is: the decoder has a word for it.
+    /// Reads the next message. Where not even its length is whole, the decoder has a word for it.
     fn next(&mut self) -> Result<(), ArrowError> {
         self.message.clear();
         self.given = 0;
@@ -142,8 +147,12 @@ impl<R: Read> CheckedStream<R> {
         }
         let lengths = self.message.len();
         let length = self.message.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        if length == 0 || !self.append(length.into())? {
+        if length == 0 {
             return Ok(());
+        }
+        // The decoder would take memory for all of it, and find only then that it is not there.
+        if !self.append(length.into())? {
+            return Err(broken("a message is longer than the file"));
         }
         let header_end = self.message.len();
         let message = root_as_message(&self.message[lengths..]);

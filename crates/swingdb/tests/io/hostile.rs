@@ -99,8 +99,38 @@ fn lengths_of_messages() {
             refused(&place, "bad.arrows.gz", packed(&bad));
         }
     }
-    refused(&place, "long.arrows", [&[0xFF; 7][..], &[0x7F]].concat());
-    refused(&place, "long.arrows.gz", packed(&[&[0xFF; 7][..], &[0x7F]].concat()));
+    // A header of 2 GiB: no memory is taken for what is not there.
+    let long = [&[0xFF; 7][..], &[0x7F]].concat();
+    assert!(refused(&place, "long.arrows", &long).contains("longer than the file"));
+    assert!(refused(&place, "long.arrows.gz", packed(&long)).contains("longer than the file"));
+}
+
+/// A query of no column at all has nothing but the batch's own word for the number of rows.
+#[test]
+fn rows_that_no_column_has() {
+    let place = Place::new();
+    for stream in [false, true] {
+        let good = arrow(stream, None);
+        let rows = (ROWS as i64).to_le_bytes();
+        let places = good.windows(8).enumerate().filter(|(_, word)| *word == rows);
+        let places: Vec<usize> = places.map(|(at, _)| at).filter(|at| at % 8 == 0).collect();
+        let mut refusals = 0;
+        for (at, wrong) in places.into_iter().flat_map(|at| [-1, 7, 1 << 50].map(|n| (at, n))) {
+            let mut bad = good.clone();
+            bad[at..at + 8].copy_from_slice(&i64::to_le_bytes(wrong));
+            place.file("rows.arrow", &bad);
+            match place.con.query(&place.fill_in("SELECT count(*) FROM '{}/rows.arrow'")) {
+                Ok(result) => match result.collect() {
+                    Ok(_) => {
+                        assert_eq!(place.value("SELECT count(*) FROM '{}/rows.arrow'"), "1000")
+                    }
+                    Err(_) => refusals += 1,
+                },
+                Err(_) => refusals += 1,
+            }
+        }
+        assert!(refusals >= 3, "{stream}: {refusals}");
+    }
 }
 
 #[test]
