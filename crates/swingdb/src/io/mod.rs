@@ -22,6 +22,7 @@ mod output;
 mod parquet;
 mod parquet_chunks;
 mod parquet_footer;
+mod parquet_widths;
 mod scan;
 mod source;
 mod types;

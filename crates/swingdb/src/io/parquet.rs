@@ -17,7 +17,7 @@ use parquet::errors::ParquetError;
 
 use super::scan::{Run, Sink, in_parallel};
 use super::source::InputFile;
-use super::{parquet_chunks, parquet_footer};
+use super::{parquet_chunks, parquet_footer, parquet_widths};
 use crate::error::{Error, Result};
 
 /// Adjacent row groups are read together until they have this many rows, so that files with very
@@ -126,7 +126,7 @@ impl ParquetScan {
         let metadata = self.files[task.file].clone();
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata)
             .with_row_groups(task.row_groups.clone())
-            .with_batch_size(run.batch_rows);
+            .with_batch_size(parquet_widths::batch_rows(&self.schema, run.batch_rows));
         if let Some(projection) = run.projection {
             let mask = ProjectionMask::roots(builder.parquet_schema(), projection.iter().copied());
             builder = builder.with_projection(mask);
@@ -140,6 +140,7 @@ fn load(file: &InputFile) -> Result<ArrowReaderMetadata, ParquetError> {
     parquet_footer::check(&source, file.bytes)?;
     let plain = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
     parquet_chunks::check(plain.metadata(), file.bytes)?;
+    parquet_widths::check(plain.schema())?;
     let schema = with_views(plain.schema());
     if &schema == plain.schema() {
         return Ok(plain);

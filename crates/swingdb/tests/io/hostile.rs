@@ -4,8 +4,17 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use swingdb::arrow::array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray};
-use swingdb::arrow::datatypes::Int32Type;
+use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+use parquet::arrow::encode_arrow_schema;
+use parquet::data_type::FixedLenByteArrayType;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use swingdb::arrow::array::{
+    ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, new_null_array,
+};
+use swingdb::arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use swingdb::arrow::ipc::CompressionType;
 use swingdb::arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use swingdb::io::{ExportOptions, ImportOptions};
@@ -238,4 +247,51 @@ fn parquet_nested_without_end() {
     let end = endless.len() - 8;
     endless[end..end + 4].copy_from_slice(&length);
     assert!(refused(&place, "endless.parquet", endless).contains("footer"));
+}
+
+/// A file of rows without values, of which each is said to be as long as can be.
+fn wide_parquet(list: bool) -> Vec<u8> {
+    let (rows, mut bytes) = (1000, Vec::new());
+    let item = Arc::new(Field::new("item", DataType::Int64, true));
+    let told = match list {
+        true => DataType::FixedSizeList(Arc::clone(&item), i32::MAX),
+        false => DataType::FixedSizeBinary(i32::MAX),
+    };
+    let told = encode_arrow_schema(&Schema::new(vec![Field::new("c", told, true)]));
+    let told = KeyValue::new("ARROW:schema".to_string(), told);
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![told])).build();
+    if list {
+        let lists = new_null_array(&DataType::List(item), rows);
+        let batch = RecordBatch::try_from_iter([("c", lists)]).unwrap();
+        let options = ArrowWriterOptions::new().with_properties(properties);
+        let options = options.with_skip_arrow_metadata(true);
+        let mut writer =
+            ArrowWriter::try_new_with_options(&mut bytes, batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    } else {
+        let schema = "message m { optional fixed_len_byte_array(2147483647) c; }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let mut writer =
+            SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let typed = column.typed::<FixedLenByteArrayType>();
+        typed.write_batch(&[], Some(&vec![0; rows]), None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+    }
+    bytes
+}
+
+#[test]
+fn parquet_of_wide_values_that_are_not_there() {
+    let place = Place::new();
+    for list in [false, true] {
+        let bytes = wide_parquet(list);
+        assert!(bytes.len() < 2000);
+        assert!(refused(&place, "wide.parquet", bytes).contains("in each row"));
+        assert!(place.run_in("SELECT * FROM '{}/wide.parquet'").is_err());
+    }
 }
