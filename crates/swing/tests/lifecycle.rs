@@ -276,6 +276,50 @@ fn waiting_for_a_newer_state() {
     assert!(!h.ns.wait_newer(&name("a"), now, Duration::ZERO).unwrap());
 }
 
+/// Whoever waits meanwhile hears that there is no area, or goes on to wait for the new one.
+fn waiting_while_the_area_is_made_anew() {
+    const LONG: Duration = Duration::from_secs(600);
+    const ROUNDS: u64 = 20;
+    let h = home();
+    let shared = |times: u64| {
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        area.publish(Publish::Committed, b"").unwrap();
+        for _ in 0..times {
+            area.publish(Publish::Shared, b"").unwrap();
+        }
+        area
+    };
+    drop(shared(ROUNDS + 1));
+    // Each one's last epoch is before that of the one before.
+    for times in (1..=ROUNDS).rev() {
+        let seen = h.ns.shared_state(&name("a")).unwrap();
+        std::thread::scope(|scope| {
+            let ns = &h.ns;
+            let waiting = scope.spawn(move || {
+                loop {
+                    match ns.wait_newer(&name("a"), seen, LONG) {
+                        Ok(newer) => break newer,
+                        Err(HookError::NotFound { .. }) => std::thread::yield_now(),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+            std::thread::sleep(Duration::from_millis(times % 3));
+            ns.remove(&name("a")).unwrap();
+            let area = shared(0);
+            std::thread::sleep(Duration::from_millis(times % 5));
+            assert!(!waiting.is_finished(), "the new one has shared nothing");
+            for _ in 0..times {
+                area.publish(Publish::Shared, b"").unwrap();
+            }
+            let start = Instant::now();
+            assert!(waiting.join().unwrap() && start.elapsed() < LONG / 10);
+            let now = ns.hook(&name("a")).unwrap().state();
+            assert!(now.area == area.id() && seen.is_some_and(|seen| now.epoch < seen.epoch));
+        });
+    }
+}
+
 fn listing_shows_sizes_owner_readers_and_lineage() {
     let h = home();
     let area = h.ns.create(&name("a/b c"), &options()).unwrap();
@@ -497,6 +541,7 @@ over_both_back_ends! {
     unnamed_and_unpublished_areas_leave_nothing,
     one_owner_of_many_that_try,
     waiting_for_a_newer_state,
+    waiting_while_the_area_is_made_anew,
     listing_shows_sizes_owner_readers_and_lineage,
     hooks_can_be_refused_and_allowed_again,
     hooks_are_refused_above_the_threshold,
