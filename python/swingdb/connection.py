@@ -271,8 +271,9 @@ class Connection:
     def wait_newer(self, timeout_s: float | None = None) -> bool:
         """Waits for a newer shared state than the snapshot's; False if none came in time.
 
-        So is any state of a database that was made anew under the name.
-        It stays to be taken, by :meth:`refresh`. Without ``timeout_s`` it waits for ever.
+        So is any state of a database that was made anew under the name. A ``NotFoundError`` when
+        there is none of the name, or no longer one. What is newer stays to be taken, by
+        :meth:`refresh`. Without ``timeout_s`` it waits for ever.
         """
         return self._check().database.wait_newer(timeout_s)
 

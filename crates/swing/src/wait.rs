@@ -19,7 +19,8 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 impl Namespace {
     /// Waits until the area has shared a state that is news to whoever has `than`
-    /// ([`StateId::is_news_to`]): `true`; `false` when `timeout` has passed.
+    /// ([`StateId::is_news_to`]): `true`; `false` when `timeout` has passed. An error when there is
+    /// no area of the name, or no longer one.
     pub fn wait_newer(
         &self,
         name: &AreaName,

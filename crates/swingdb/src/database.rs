@@ -175,7 +175,8 @@ impl Database {
         self.inner.store.refresh()
     }
 
-    /// Waits until [`Database::refresh`] has something to move to; `false` at the time-out.
+    /// Waits until [`Database::refresh`] has something to move to; `false` at the time-out. An
+    /// error when there is no database of the name, or no longer one.
     pub fn wait_newer(&self, timeout: Duration) -> Result<bool> {
         self.inner.store.wait_newer(timeout)
     }
