@@ -11,6 +11,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
+use swingdb::Error;
 use swingdb::arrow::array::{
     ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray, new_null_array,
 };
@@ -294,4 +295,32 @@ fn parquet_of_wide_values_that_are_not_there() {
         assert!(refused(&place, "wide.parquet", bytes).contains("in each row"));
         assert!(place.run_in("SELECT * FROM '{}/wide.parquet'").is_err());
     }
+}
+
+/// What is just allowed does not need more stack than a thread usually has.
+#[test]
+fn the_deepest_files_on_an_ordinary_thread() {
+    let place = Place::new();
+    let deepest = (1..1000).rev().find(|levels| {
+        place.file("p.parquet", deep_parquet(*levels));
+        let result = place.import("p.parquet", "t", ImportOptions::default());
+        !matches!(result, Err(Error::Import { .. }))
+    });
+    assert!(deepest.is_some_and(|levels| levels > 300), "{deepest:?}");
+    let levels = 127;
+    let text = format!("{}1{}\n", "{\"a\":".repeat(levels), "}".repeat(levels));
+    place.file("o.json", text);
+    place.file("l.json", format!("{{\"a\":{}{}}}\n", "[".repeat(126), "]".repeat(126)));
+    let read = || {
+        for name in ["p.parquet", "o.json", "l.json"] {
+            let _ = place.import(name, "deep", ImportOptions::default());
+            for query in ["SELECT * FROM", "SELECT a FROM", "SELECT count(*), g FROM", "TABLE"] {
+                let _ = place.run_in(&format!("{query} '{{}}/{name}' GROUP BY ALL ORDER BY ALL"));
+                let _ = place.run_in(&format!("{query} '{{}}/{name}'"));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        std::thread::Builder::new().stack_size(2 << 20).spawn_scoped(scope, read).unwrap();
+    });
 }
