@@ -108,10 +108,11 @@ impl Catalog {
         Self { space, version: 0, next_table: 1, sharing: false, schemas, foreign }
     }
 
-    /// Distinguishes states of one store: every commit, also inside a transaction every change,
-    /// makes a larger one.
-    pub fn version(&self) -> u64 {
-        self.version
+    /// Whether both are one state of one database. Versions alone do not tell: every commit, also
+    /// inside a transaction every change, makes a larger one, but a snapshot that is refreshed may
+    /// have come to another database of the name, which counts anew.
+    pub(crate) fn is_same_state(&self, other: &Catalog) -> bool {
+        Arc::ptr_eq(&self.space, &other.space) && self.version == other.version
     }
 
     /// Schemas in alphabetical order; `main` always exists.

@@ -122,6 +122,33 @@ fn a_transaction_reads_one_state() {
     db.check("SELECT count(*) FROM t", &["2"]);
 }
 
+/// Databases that are made alike have like versions.
+#[test]
+fn a_transaction_does_not_go_on_in_another_database_of_the_name() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let made = |value: i32| {
+        let origin = Database::open_in(home.path(), "origin").unwrap();
+        let sql = format!("CREATE TABLE t (a INT); INSERT INTO t VALUES ({value}); SHARE");
+        origin.connect().query(&sql).unwrap();
+        origin.close().unwrap();
+    };
+    made(1);
+    let snapshot = Database::snapshot_in(home.path(), "origin").unwrap();
+    let (con, other) = (snapshot.connect(), snapshot.connect());
+    con.query("BEGIN").unwrap();
+    assert_eq!(rows(&con, "SELECT a FROM t"), ["1"]);
+    swingdb::drop_in(home.path(), "origin").unwrap();
+    made(2);
+    other.query("REFRESH").unwrap();
+    assert_eq!(rows(&other, "SELECT a FROM t"), ["2"]);
+    assert_eq!(rows(&con, "SELECT a FROM t"), ["1"]);
+    let error = con.query("INSERT INTO t SELECT a * 10 FROM t").unwrap_err();
+    assert!(matches!(error, Error::Transaction { .. }), "{error:?}");
+    assert_eq!(rows(&con, "SELECT a FROM t"), ["1"]);
+    con.query("ROLLBACK").unwrap();
+    assert_eq!(rows(&con, "SELECT a FROM t"), ["2"]);
+}
+
 #[test]
 fn immediate_takes_the_writer_at_once() {
     let db = Db::with("CREATE TABLE t (a INT)");

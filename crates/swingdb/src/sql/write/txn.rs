@@ -196,7 +196,7 @@ fn begin(store: &Store) -> Result<WriteTxn> {
 /// From the pinned state to a write transaction that starts from the very same state.
 fn upgrade(store: &Store, pinned: &Arc<Catalog>) -> Result<WriteTxn> {
     let txn = begin(store)?;
-    if txn.base().version() == pinned.version() {
+    if txn.base().is_same_state(pinned) {
         return Ok(txn);
     }
     txn.rollback();
