@@ -38,6 +38,17 @@ fn map(len: usize) -> *mut u8 {
     if room == libc::MAP_FAILED { null_mut() } else { room.cast() }
 }
 
+/// As [`map`], of what will be stored to from one end to the other: in huge pages, where there are
+/// such, the kernel does not have to come for each small one.
+fn map_long(len: usize) -> *mut u8 {
+    let room = map(len);
+    if !room.is_null() {
+        // SAFETY: the mapping just made; an advice changes no contents. Without it all works, too.
+        unsafe { libc::madvise(room.cast(), len, libc::MADV_HUGEPAGE) };
+    }
+    room
+}
+
 fn unmap(room: *mut u8, len: usize) {
     // SAFETY: mapped with this length; nobody uses it any more.
     let done = unsafe { libc::munmap(room.cast(), len) };
@@ -56,7 +67,7 @@ impl Room {
     /// `None` when the kernel has no memory. Changes `errno`.
     pub(crate) fn of(len: usize) -> Option<Self> {
         let own = if len > ROOM { len } else { 0 };
-        let at = if own > 0 { map(own) } else { take() };
+        let at = if own > 0 { map_long(own) } else { take() };
         (!at.is_null()).then_some(Self { at, own })
     }
 
