@@ -8,7 +8,8 @@
 //!
 //! Every wait is bounded by [`LIVE_TIMEOUT`].
 
-use std::io::Read;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -17,10 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::live::{ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST};
+use crate::live::{ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, MAX_ANSWER_BYTES, REFUSED, REQUEST};
 use crate::sync::Mutex;
-use crate::sys::descriptors;
 use crate::sys::file::Folder;
+use crate::sys::{descriptors, pass};
+use crate::units::Epoch;
 
 /// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
 /// the owner does for an answer.
@@ -28,10 +30,25 @@ const PROMPT: Duration = Duration::from_micros(200);
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
+/// A fresh state, with all that it takes to map it.
+#[derive(Debug)]
+pub(crate) struct HandedState {
+    pub epoch: Epoch,
+    /// Its bytes, which nobody has checked yet.
+    pub manifest: Vec<u8>,
+    /// The manifest's file, with a shared lock.
+    pub lease: File,
+    /// The area's memory.
+    pub memory: File,
+}
+
 /// What came of asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Answer {
-    Fresh,
+    /// A fresh state has been published.
+    Fresh(Epoch),
+    /// The same, and here it is.
+    Handed(HandedState),
     Refused,
     /// Nobody there, or no time.
     None,
@@ -81,7 +98,7 @@ fn take_kept(path: &Path) -> Option<Kept> {
 }
 
 fn keep(kept: Kept, answer: Answer) -> Answer {
-    if answer != Answer::None
+    if !matches!(answer, Answer::None)
         && let Some(mut all) = KEPT.try_lock()
     {
         if all.len() >= MAX_KEPT {
@@ -104,32 +121,83 @@ fn send_request(stream: &UnixStream) -> bool {
 }
 
 /// `None` when the connection is closed.
-fn read_answer(mut stream: &UnixStream) -> Option<Answer> {
-    let mut answer = [0u8; ANSWER_BYTES];
-    let come = look_for_answer(stream, &mut answer);
-    match stream.read_exact(&mut answer[come..]) {
-        Ok(()) if answer[..4] == FRESH.to_le_bytes() => Some(Answer::Fresh),
-        Ok(()) if answer[..4] == REFUSED.to_le_bytes() => Some(Answer::Refused),
-        Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => None,
-        Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => None,
-        _ => Some(Answer::None),
+fn read_answer(stream: &UnixStream) -> Option<Answer> {
+    let mut bytes = [0u8; MAX_ANSWER_BYTES];
+    let (mut got, mut files) = (0, None);
+    let end = Instant::now() + LIVE_TIMEOUT;
+    while got < ANSWER_BYTES || got < answer_len(&bytes) {
+        // What is too long is not read any more: it is no answer.
+        if answer_len(&bytes) > MAX_ANSWER_BYTES || !wait_for_answer(stream, end) {
+            return Some(Answer::None);
+        }
+        match pass::receive(stream, &mut bytes[got..]) {
+            Ok((0, _)) => return None,
+            Ok((n, come)) => {
+                got += n;
+                files = files.or(come);
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => return None,
+            Err(_) => return Some(Answer::None),
+        }
+    }
+    debug_assert!(got <= MAX_ANSWER_BYTES);
+    Some(answer_of(&bytes[..got], files))
+}
+
+fn answer_of(bytes: &[u8], files: Option<[OwnedFd; pass::FILES]>) -> Answer {
+    let (header, manifest) = bytes.split_at(ANSWER_BYTES);
+    let status = word_at(header, 0);
+    let epoch = Epoch(u64::from(word_at(header, 8)) | u64::from(word_at(header, 12)) << 32);
+    match (status, files) {
+        (REFUSED, _) => Answer::Refused,
+        (FRESH, Some(files)) if bytes.len() == answer_len(header) && !manifest.is_empty() => {
+            let [lease, memory] = files.map(File::from);
+            Answer::Handed(HandedState { epoch, manifest: manifest.to_vec(), lease, memory })
+        }
+        // Without files, for instance because this process has too many open, it has a name.
+        (FRESH, _) => Answer::Fresh(epoch),
+        _ => Answer::None,
     }
 }
 
-/// Reads what comes first of an answer, unless [`PROMPT`] is over before; how many bytes. Whoever
-/// else wants this processor, and be it the owner, has it meanwhile.
-fn look_for_answer(stream: &UnixStream, answer: &mut [u8; ANSWER_BYTES]) -> usize {
-    let begin = Instant::now();
-    while begin.elapsed() < PROMPT {
-        let (to, len) = (answer.as_mut_ptr().cast(), answer.len());
+fn word_at(header: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&header[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+/// The length of an answer whose fixed part is there.
+fn answer_len(header: &[u8]) -> usize {
+    ANSWER_BYTES + word_at(header, 4) as usize
+}
+
+/// Looks for an answer; after [`PROMPT`] asleep. Whoever else wants this processor, and be it the
+/// owner, has it meanwhile. `false` when the time is over.
+fn wait_for_answer(stream: &UnixStream, end: Instant) -> bool {
+    let prompt = Instant::now() + PROMPT;
+    loop {
+        let mut first = 0u8;
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
         // SAFETY: a valid descriptor, and a buffer of that length.
-        let got = unsafe { libc::recv(stream.as_raw_fd(), to, len, libc::MSG_DONTWAIT) };
-        if let Ok(got) = usize::try_from(got) {
-            return got;
+        let got = unsafe { libc::recv(stream.as_raw_fd(), (&raw mut first).cast(), 1, flags) };
+        // Whatever it is but "nothing yet", the caller finds it.
+        if got >= 0 || std::io::Error::last_os_error().kind() != ErrorKind::WouldBlock {
+            return true;
         }
-        std::thread::yield_now();
+        let now = Instant::now();
+        if now >= end {
+            return false;
+        }
+        if now < prompt {
+            std::thread::yield_now();
+            continue;
+        }
+        let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let ms = (end - now).as_millis() as libc::c_int + 1;
+        // SAFETY: one valid entry, of which the call writes only `revents`.
+        unsafe { libc::poll(&raw mut poll, 1, ms) };
     }
-    0
 }
 
 /// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
@@ -168,7 +236,8 @@ fn address_of(path: &Path) -> libc::sockaddr_un {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -184,13 +253,48 @@ mod tests {
         (dir, folder)
     }
 
-    fn ask(dir: &tempfile::TempDir) -> Answer {
-        super::ask(&Folder::open_path(dir.path()).unwrap(), "area").unwrap().0
+    #[derive(Debug, PartialEq, Eq)]
+    enum Kind {
+        Fresh,
+        Handed,
+        Refused,
+        None,
     }
+
+    fn kind(answer: Answer) -> Kind {
+        match answer {
+            Answer::Fresh(epoch) => {
+                assert_eq!(epoch, EPOCH);
+                Kind::Fresh
+            }
+            Answer::Handed(state) => {
+                assert_eq!((state.epoch, state.manifest.as_slice()), (EPOCH, MANIFEST));
+                Kind::Handed
+            }
+            Answer::Refused => Kind::Refused,
+            Answer::None => Kind::None,
+        }
+    }
+
+    fn ask(dir: &tempfile::TempDir) -> Kind {
+        kind(super::ask(&Folder::open_path(dir.path()).unwrap(), "area").unwrap().0)
+    }
+
+    const EPOCH: Epoch = Epoch(0x12_3456_789a);
+    const MANIFEST: &[u8] = b"not looked at";
 
     fn reply(status: u32) -> [u8; ANSWER_BYTES] {
         let mut bytes = [0; ANSWER_BYTES];
         bytes[..4].copy_from_slice(&status.to_le_bytes());
+        bytes[8..].copy_from_slice(&EPOCH.0.to_le_bytes());
+        bytes
+    }
+
+    /// A fresh state with a manifest that is said to have this length.
+    fn handed(len: u32) -> Vec<u8> {
+        let mut bytes = reply(FRESH).to_vec();
+        bytes[4..8].copy_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(MANIFEST);
         bytes
     }
 
@@ -205,10 +309,10 @@ mod tests {
     fn a_path_without_a_listener_is_no_answer() {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
-        assert_eq!(ask(&dir), Answer::None);
+        assert_eq!(ask(&dir), Kind::None);
         let gone = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         drop(gone);
-        assert_eq!(ask(&dir), Answer::None);
+        assert_eq!(ask(&dir), Kind::None);
     }
 
     #[test]
@@ -222,9 +326,9 @@ mod tests {
                 serve(&mut listener.accept().unwrap().0, bytes);
             }
         });
-        assert_eq!(ask(&dir), Answer::None);
-        assert_eq!(ask(&dir), Answer::None);
-        assert_eq!(ask(&dir), Answer::Refused);
+        assert_eq!(ask(&dir), Kind::None);
+        assert_eq!(ask(&dir), Kind::None);
+        assert_eq!(ask(&dir), Kind::Refused);
         server.join().unwrap();
     }
 
@@ -246,7 +350,7 @@ mod tests {
                 stream.write_all(&reply[3..]).unwrap();
             }
         });
-        assert_eq!([ask(&dir), ask(&dir)], [Answer::Fresh, Answer::Refused]);
+        assert_eq!([ask(&dir), ask(&dir)], [Kind::Fresh, Kind::Refused]);
         server.join().unwrap();
     }
 
@@ -262,10 +366,10 @@ mod tests {
             drop(first);
             serve(&mut listener.accept().unwrap().0, &reply(FRESH));
         });
-        assert_eq!(ask(&dir), Answer::Fresh);
-        assert_eq!(ask(&dir), Answer::Refused);
+        assert_eq!(ask(&dir), Kind::Fresh);
+        assert_eq!(ask(&dir), Kind::Refused);
         // Either the closed end is noticed when asking, or it closes while the answer is awaited.
-        assert_eq!(ask(&dir), Answer::Fresh);
+        assert_eq!(ask(&dir), Kind::Fresh);
         server.join().unwrap();
     }
 
@@ -277,7 +381,7 @@ mod tests {
             for (dir, folder) in &homes {
                 let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
                 scope.spawn(move || serve(&mut listener.accept().unwrap().0, &reply(FRESH)));
-                assert_eq!(ask(dir), Answer::Fresh);
+                assert_eq!(ask(dir), Kind::Fresh);
             }
         });
         assert!(KEPT.lock().len() <= MAX_KEPT);
@@ -295,13 +399,49 @@ mod tests {
             serve(&mut stream, &reply(FRESH));
             stream
         });
-        assert_eq!(ask(&dir), Answer::Fresh);
+        assert_eq!(ask(&dir), Kind::Fresh);
         let still_connected = first.join().unwrap();
         parent.rename("area", "removed").unwrap();
         parent.make_folder("area").unwrap();
         let (answer, found) = super::ask(&parent, "area").unwrap();
-        assert_eq!(answer, Answer::None, "nobody listens there");
+        assert_eq!(kind(answer), Kind::None, "nobody listens there");
         assert_ne!(found.identity().unwrap(), folder.identity().unwrap());
         drop(still_connected);
+    }
+
+    #[test]
+    fn a_state_comes_with_its_files_or_by_its_name() {
+        let _alone = ALONE.lock();
+        let (dir, folder) = folder();
+        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let len = MANIFEST.len() as u32;
+        let server = std::thread::spawn(move || {
+            let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+            let files = [files[0].as_fd(), files[1].as_fd()];
+            let mut stream = listener.accept().unwrap().0;
+            let mut request = [0; REQUEST.len()];
+            // In one piece, in two, without files.
+            stream.read_exact(&mut request).unwrap();
+            pass::send(&stream, &handed(len), files).unwrap();
+            stream.read_exact(&mut request).unwrap();
+            pass::send(&stream, &handed(len)[..20], files).unwrap();
+            std::thread::sleep(2 * PROMPT);
+            stream.write_all(&handed(len)[20..]).unwrap();
+            serve(&mut stream, &handed(len));
+            // Much too long, cut off, and another status: no answers, and no connection to keep.
+            for bad in [handed(u32::MAX), handed(len + 1)] {
+                stream.read_exact(&mut request).unwrap();
+                pass::send(&stream, &bad, files).unwrap();
+                stream.shutdown(std::net::Shutdown::Write).unwrap();
+                stream = listener.accept().unwrap().0;
+            }
+            serve(&mut stream, &reply(9));
+        });
+        let expected =
+            [Kind::Handed, Kind::Handed, Kind::Fresh, Kind::None, Kind::None, Kind::None];
+        for (i, expected) in expected.into_iter().enumerate() {
+            assert_eq!(ask(&dir), expected, "{i}");
+        }
+        server.join().unwrap();
     }
 }

@@ -188,6 +188,7 @@ extern "C" fn in_child() {
         if let Some(lock) = held.state.lock.take() {
             lock.leave_to_parent();
         }
+        held.core.forget_in_child(&mut held.state);
         // Views of the parent's memory that its keeper would have dropped.
         held.state.lifted.clear();
         // As long as this process lives: nobody can tell when its last address into the area is

@@ -6,14 +6,15 @@
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use crate::area::Area;
+use crate::area::{Area, MEMORY};
+use crate::ask::HandedState;
 use crate::error::{Context, Fault, HookError, PublishError, Result};
 use crate::lease::{self, Attempt, Lease};
 use crate::manifest::{HEADER_BYTES, Header, Kind, MAX_MANIFEST_BYTES, Manifest};
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::publish::{SHARED, UNSHARED};
-use crate::snapshot::{HeldSource, Snapshot, hold_sources};
+use crate::snapshot::{HeldSource, Snapshot, check_memory, hold_sources};
 use crate::sys::file::{self, Folder};
 use crate::units::StateId;
 
@@ -94,6 +95,28 @@ impl Namespace {
         Snapshot::map(self, manifest, held, options.at)
     }
 
+    /// Maps a state that its owner has handed over. The lease is held by whoever has the file: the
+    /// owner has taken it before it published.
+    pub(crate) fn hook_handed(
+        &self,
+        folder: &Folder,
+        state: HandedState,
+        options: HookOptions,
+    ) -> Result<Snapshot> {
+        let path = folder.join(SHARED);
+        let manifest = Manifest::decode(&state.manifest, &path)?;
+        let expected = manifest.kind == Kind::Shared && manifest.sources.len() == 1;
+        if !expected || manifest.epoch != state.epoch {
+            return Err(Fault::corrupt(&path, "not the state that was answered"));
+        }
+        let path = folder.join(MEMORY);
+        check_memory(&manifest, 0, &file::facts(&state.memory, &path)?, &path)?;
+        let lease = Arc::new(Lease::from_locked(state.lease, manifest.id, manifest.epoch));
+        let memory = Some(Arc::new(state.memory));
+        let held = vec![HeldSource { file: memory, lease, via: None }];
+        Snapshot::map(self, manifest, held, options.at)
+    }
+
     /// The newest shared state; `None` when there is none. Cheap enough to ask before every query.
     pub fn shared_state(&self, name: &AreaName) -> Result<Option<StateId>, HookError> {
         let ctx = Context::named(name, self.path());
@@ -141,7 +164,7 @@ impl crate::area::Core {
     fn freeze_view(&self) -> Result<Snapshot> {
         let mut state = self.lock_idle()?;
         let (manifest, lease) = self.publish_view(&mut state)?;
-        let file = self.own_memory_read_only(&state)?;
+        let file = self.own_memory_read_only(&state)?.map(Arc::new);
         let own = Arc::new(lease);
         let mut held = vec![HeldSource { file, lease: own.clone(), via: None }];
         for entry in &manifest.sources[1..] {

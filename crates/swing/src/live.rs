@@ -1,9 +1,10 @@
 //! Live hooks: asking the owner of an area for its state of this moment.
 //!
 //! A thread of the owner, the *responder*, listens on a Unix socket in the area's folder. Whoever
-//! hooks live connects, asks, and gets an answer when a fresh state has been published; then hooks
-//! it like any other. Several that ask at once share one publish: it happens after each of them
-//! asked. What "moment" means with threads that store all the while is said in [`crate::tracked`].
+//! hooks live connects, asks, and gets an answer when a fresh state has been published, with all
+//! that is needed to map it ([`crate::prepared`]); a state that depends on other areas, or has a
+//! long manifest, is then hooked like any other. Several that ask at once share one publish: it
+//! happens after each of them asked. What "moment" means with threads that store all the while is said in [`crate::tracked`].
 //!
 //! An owner that is dead, stopped or busy for longer than [`LIVE_TIMEOUT`] does not answer: then
 //! its last shared state is hooked, as by [`Namespace::hook`]. An owner that refuses hooks, or is
@@ -14,7 +15,7 @@
 //! of the socket, so that it never looks like an owner.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,14 +27,18 @@ use crate::area::{Area, Core};
 use crate::ask::{Answer, ask};
 use crate::error::{Context, Fault, HookError, Result, TrackError};
 use crate::hook::HookOptions;
+use crate::lease;
 use crate::manifest::Kind;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
+use crate::prepared::{Handed, MAX_HANDED_BYTES};
 use crate::publish::Published;
 use crate::snapshot::Snapshot;
+use crate::sys::file::Folder;
 use crate::sys::quiet::Quiet;
-use crate::sys::{descriptors, process};
+use crate::sys::{descriptors, pass, process};
 use crate::tracked::keeper;
+use crate::units::Epoch;
 
 /// The socket's name in the area's folder.
 pub(crate) const LIVE: &str = "live";
@@ -52,10 +57,13 @@ const YIELDS: u32 = 16;
 /// time between the last two, within these bounds.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
 const MOST_IDLE: Duration = Duration::from_secs(60);
+/// How often a state is looked for that has been answered.
+const MAX_LOOKS: u32 = 200;
 /// What a request consists of.
-pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x01";
-/// An answer: status, zero, epoch.
+pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x02";
+/// The fixed part of an answer: status, length of the manifest that follows, epoch.
 pub(crate) const ANSWER_BYTES: usize = 16;
+pub(crate) const MAX_ANSWER_BYTES: usize = ANSWER_BYTES + MAX_HANDED_BYTES;
 pub(crate) const FRESH: u32 = 1;
 pub(crate) const REFUSED: u32 = 2;
 const FAILED: u32 = 3;
@@ -260,9 +268,19 @@ struct Client {
     answered: bool,
 }
 
+/// What a client has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Waits,
+    Asks,
+    /// It has gone, or sends something else.
+    Ends,
+}
+
 impl Client {
-    fn new(stream: UnixStream, answered: bool) -> Self {
-        Self { stream, request: [0; REQUEST.len()], got: 0, since: Instant::now(), answered }
+    fn new(stream: UnixStream) -> Self {
+        let request = [0; REQUEST.len()];
+        Self { stream, request, got: 0, since: Instant::now(), answered: false }
     }
 
     /// It has been answered, and does not ask again at the moment.
@@ -270,21 +288,46 @@ impl Client {
         self.answered && self.got == 0
     }
 
-    /// Reads what is there: `None` to go on waiting, else whether it was a request.
-    fn read(&mut self) -> Option<bool> {
+    /// What it has come to, given what `poll` said of its socket.
+    fn step(&mut self, events: c_int) -> Step {
+        // Of one that has asked before, the request is read when it has been answered.
+        if self.is_resting() && events == c_int::from(libc::POLLIN) {
+            return Step::Asks;
+        }
+        if self.is_resting() && events == 0 { Step::Waits } else { self.read() }
+    }
+
+    /// Reads what is there of a request.
+    fn read(&mut self) -> Step {
         match self.stream.read(&mut self.request[self.got..]) {
-            Ok(0) => Some(false),
+            Ok(0) => Step::Ends,
             Ok(n) => {
                 self.got += n;
                 debug_assert!(self.got <= REQUEST.len());
-                (self.got == REQUEST.len()).then(|| self.request == REQUEST)
+                match self.got == REQUEST.len() {
+                    true if self.request == REQUEST => Step::Asks,
+                    true => Step::Ends,
+                    false => Step::Waits,
+                }
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                let waiting = self.is_resting() || self.since.elapsed() <= MAX_CLIENT_TIME;
-                (!waiting).then_some(false)
+                match self.is_resting() || self.since.elapsed() <= MAX_CLIENT_TIME {
+                    true => Step::Waits,
+                    false => Step::Ends,
+                }
             }
-            Err(_) => Some(false),
+            Err(_) => Step::Ends,
         }
+    }
+
+    /// After an answer: whether it may ask again.
+    fn rest(&mut self) -> bool {
+        // Answered ahead of its request, or rather of what it has sent instead of one.
+        if self.got < REQUEST.len() && self.read() != Step::Asks {
+            return false;
+        }
+        (self.got, self.since, self.answered) = (0, Instant::now(), true);
+        true
     }
 }
 
@@ -299,22 +342,27 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
             (false, _) => Some(ASKING),
             (true, idling) => idling.then_some(LEAST_IDLE),
         };
-        let Some(come) = wait_for_clients(listener, &clients, longest) else { return };
+        let Some(events) = wait_for_clients(listener, &clients, longest) else { return };
+        let mut asking = Vec::new();
+        for (mut client, events) in std::mem::take(&mut clients).into_iter().zip(events.clients) {
+            match client.step(events) {
+                Step::Waits => clients.push(client),
+                Step::Asks => asking.push(client),
+                Step::Ends => {}
+            }
+        }
         // Nobody is looked for who has not come: whoever asks waits for each call made here.
-        while come && has_room(&clients) {
+        while events.come && has_room(&clients) {
             let accepted = descriptors::open(|| listener.accept().map(|(stream, _)| stream));
             let Ok(stream) = accepted.map(UnixStream::from) else { break };
             if stream.set_nonblocking(true).is_ok() {
                 make_room(&mut clients);
-                clients.push(Client::new(stream, false));
-            }
-        }
-        let mut asking = Vec::new();
-        for mut client in std::mem::take(&mut clients) {
-            match client.read() {
-                None => clients.push(client),
-                Some(true) => asking.push(client.stream),
-                Some(false) => {}
+                let mut client = Client::new(stream);
+                match client.read() {
+                    Step::Waits => clients.push(client),
+                    Step::Asks => asking.push(client),
+                    Step::Ends => {}
+                }
             }
         }
         if asking.is_empty() {
@@ -326,23 +374,11 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
         }
         let Some(core) = core() else { return };
         let published = core.answer_live();
-        let (status, epoch) = match &published {
-            Ok(Some(published)) => (FRESH, published.epoch.0),
-            Ok(None) => (REFUSED, 0),
-            Err(_) => (FAILED, 0),
-        };
-        let mut answer = [0u8; ANSWER_BYTES];
-        answer[..4].copy_from_slice(&status.to_le_bytes());
-        answer[8..].copy_from_slice(&epoch.to_le_bytes());
-        for mut stream in asking {
-            // Whoever has gone meanwhile needs no answer.
-            if stream.write(&answer).is_ok() {
-                clients.push(Client::new(stream, true));
-            }
-        }
+        core.send_answers(&published, &mut asking);
         // On a busy machine whoever has been answered may need this very processor, and goes first:
         // what the publish made superfluous is given back when nobody waits for it.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
+        clients.extend(asking.into_iter().filter_map(|mut c| c.rest().then_some(c)));
         let _ = match published {
             Ok(Some(published)) => core.follow_up(published),
             _ => core.drop_lifted_later(),
@@ -350,6 +386,36 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
         core.prepare_manifest();
         core.copy_ahead_soon();
         idle.hooked();
+    }
+}
+
+impl Core {
+    /// Answers those who asked. Who has gone meanwhile, or does not read, needs no answer.
+    fn send_answers(&self, published: &Result<Option<Published>>, asking: &mut Vec<Client>) {
+        let (status, epoch) = match published {
+            Ok(Some(published)) => (FRESH, published.epoch),
+            Ok(None) => (REFUSED, Epoch(0)),
+            Err(_) => (FAILED, Epoch(0)),
+        };
+        // Under the lock nobody forks, and so no child keeps what is sent.
+        let state = self.state.lock();
+        let handed = state.handed.as_ref().filter(|handed| handed.epoch == epoch);
+        let bytes = handed.map_or(&[][..], |handed| &handed.bytes);
+        let mut answer = Vec::with_capacity(ANSWER_BYTES + bytes.len());
+        answer.extend_from_slice(&status.to_le_bytes());
+        answer.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        answer.extend_from_slice(&epoch.0.to_le_bytes());
+        answer.extend_from_slice(bytes);
+        debug_assert!(answer.len() <= MAX_ANSWER_BYTES);
+        asking.retain_mut(|client| {
+            let sent = match handed {
+                Some(Handed { keys, .. }) => {
+                    pass::send(&client.stream, &answer, [keys.lease.as_fd(), keys.memory.as_fd()])
+                }
+                None => client.stream.write_all(&answer),
+            };
+            sent.is_ok()
+        });
     }
 }
 
@@ -395,12 +461,20 @@ impl Idle {
     }
 }
 
-/// Whether somebody wants to connect; `None` when the socket has been shut down.
+/// What has happened while nobody asked.
+struct Events {
+    /// Somebody wants to connect.
+    come: bool,
+    /// Of each client's socket.
+    clients: Vec<c_int>,
+}
+
+/// Waits for something to happen; `None` when the socket has been shut down.
 fn wait_for_clients(
     listener: &UnixListener,
     clients: &[Client],
     longest: Option<Duration>,
-) -> Option<bool> {
+) -> Option<Events> {
     let poll = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let full = !has_room(clients);
     let mut polls = vec![libc::pollfd {
@@ -414,7 +488,10 @@ fn wait_for_clients(
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
     debug_assert_eq!(polls.len(), clients.len() + 1);
     let over = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
-    (polls[0].revents & over == 0).then_some(polls[0].revents != 0)
+    (polls[0].revents & over == 0).then(|| Events {
+        come: polls[0].revents != 0,
+        clients: polls[1..].iter().map(|poll| poll.revents.into()).collect(),
+    })
 }
 
 impl Namespace {
@@ -439,12 +516,28 @@ impl Namespace {
         let (answer, folder) = ask(self.folder(), &name.folder())?;
         match answer {
             Answer::Refused => Err(Fault::NotHookable),
-            // In the same folder, unless something has happened to it.
-            Answer::Fresh => match self.hook_folder(&folder, options) {
-                Err(Fault::NotFound | Fault::Contended) => self.hook_inner(name, options),
-                other => other,
-            },
+            Answer::Handed(state) => self.hook_handed(&folder, state, options),
+            Answer::Fresh(epoch) => self.hook_answered(name, &folder, epoch, options),
             Answer::None => self.hook_inner(name, options),
         }
+    }
+
+    /// Hooks a state that has been answered but not handed over. Its name may come a little later.
+    fn hook_answered(
+        &self,
+        name: &AreaName,
+        folder: &Folder,
+        epoch: Epoch,
+        options: HookOptions,
+    ) -> Result<Snapshot> {
+        for tries in 0..MAX_LOOKS {
+            // In the same folder, unless something has happened to it.
+            match self.hook_folder(folder, options) {
+                Ok(older) if older.epoch() < epoch => lease::pause(tries),
+                Err(Fault::NotFound | Fault::Contended) => break,
+                other => return other,
+            }
+        }
+        self.hook_inner(name, options)
     }
 }

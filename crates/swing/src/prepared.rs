@@ -5,8 +5,17 @@
 //! So after each live hook the next manifest is created, empty but with memory, and gets its
 //! temporary name as well. A publish writes it and renames, no more.
 //!
+//! Whoever asks need not wait for the name either, nor open anything: the manifest's lease is taken
+//! ahead, too, and handed over with the answer, as are the memory, open for reading, and the
+//! manifest's bytes. A lease is a lock of an open file, and so the receiver's as soon as it is
+//! sent, whatever becomes of the owner. The state gets its name right after the answer, and before
+//! anybody else changes anything ([`Core::lock_for_change`]).
+//!
+//! **Fork.** A child closes its copies of what could keep a lease ([`Core::forget_in_child`]).
+//!
 //! **Crash.** An empty manifest is one that never became current: whoever takes the inventory drops
-//! temporary names first, and then finds that the manifest has no other name and no lease.
+//! temporary names first, and then finds that the manifest has no other name and no lease. One
+//! that was handed over is leased, and complete; it never became current, as if it had been a view.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -23,11 +32,45 @@ const TEMPORARY: &str = "t.";
 /// Memory that a manifest gets ahead; most need no more.
 const ROOM: u64 = 4096;
 
+/// The longest manifest that is handed over; longer ones take long to map in any case.
+pub(crate) const MAX_HANDED_BYTES: usize = 4096;
+
 /// An empty manifest with its own name and [`SHARING`].
 #[derive(Debug)]
 pub(crate) struct Prepared {
     epoch: Epoch,
     file: File,
+    keys: Option<Keys>,
+}
+
+/// What whoever hooks needs besides the bytes of the manifest.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    /// The manifest, with a shared lock.
+    pub lease: File,
+    /// The area's own memory, open for reading.
+    pub memory: File,
+    /// Of the memory.
+    pub identity: (u64, u64),
+}
+
+/// A state that is handed over to whoever has asked for it.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    pub keys: Keys,
+    pub epoch: Epoch,
+    pub bytes: Vec<u8>,
+    /// It is current; until then its manifest has the name [`SHARING`].
+    pub named: bool,
+}
+
+/// The file for a manifest.
+#[derive(Debug)]
+pub(crate) struct ManifestFile {
+    pub file: File,
+    /// It has the name [`SHARING`] already.
+    pub linked: bool,
+    pub keys: Option<Keys>,
 }
 
 /// Drops the names that a crash has left in the middle of something. The caller holds the owner
@@ -52,7 +95,8 @@ impl Core {
         let name = manifest_name(epoch);
         if let Ok(file) = self.folder.create_new(&name) {
             let _ = file::allocate(file.as_fd(), 0, ROOM);
-            let prepared = Prepared { epoch, file };
+            let keys = self.make_keys(&state, &name).unwrap_or(None);
+            let prepared = Prepared { epoch, file, keys };
             match self.folder.link(&name, SHARING) {
                 Ok(()) => state.prepared = Some(prepared),
                 Err(_) => self.drop_prepared(prepared),
@@ -60,22 +104,48 @@ impl Core {
         }
     }
 
-    /// The file for the manifest of this epoch, new or made ahead; whether it has the name
-    /// [`SHARING`], which only a shared state needs.
+    fn make_keys(&self, state: &State, name: &str) -> Result<Option<Keys>> {
+        let Some(identity) = state.memory.as_ref().map(|memory| memory.identity) else {
+            return Ok(None);
+        };
+        let Some(memory) = self.own_memory_read_only(state)? else { return Ok(None) };
+        let lease = self.folder.open_read(name)?;
+        let locked = file::try_lock(&lease, false, &self.folder.join(name))?;
+        Ok(locked.then_some(Keys { lease, memory, identity }))
+    }
+
+    /// The file for the manifest of this epoch, new or made ahead; only a shared state needs the
+    /// name [`SHARING`], and can be handed over.
     pub(crate) fn manifest_file(
         &self,
         state: &mut State,
         epoch: Epoch,
         kind: Kind,
-    ) -> Result<(File, bool)> {
+    ) -> Result<ManifestFile> {
         match state.prepared.take() {
-            Some(prepared) if prepared.epoch == epoch && kind == Kind::Shared => {
-                return Ok((prepared.file, true));
+            Some(Prepared { epoch: of, file, keys }) if of == epoch && kind == Kind::Shared => {
+                return Ok(ManifestFile { file, linked: true, keys });
             }
             Some(prepared) => self.drop_prepared(prepared),
             None => {}
         }
-        Ok((self.folder.create_new(&manifest_name(epoch))?, false))
+        let file = self.folder.create_new(&manifest_name(epoch))?;
+        Ok(ManifestFile { file, linked: false, keys: None })
+    }
+
+    /// Makes a state current that has been handed over before it was. Where that fails (somebody
+    /// has taken the folder apart) the one before stays current until the next publish.
+    pub(crate) fn name_handed(&self, state: &mut State) {
+        if state.handed.as_ref().is_some_and(|handed| !handed.named) {
+            let _ = self.folder.rename(SHARING, self.shared_link(state));
+            state.handed.iter_mut().for_each(|handed| handed.named = true);
+        }
+    }
+
+    /// Closes a forked child's copies of files whose locks would be kept by it.
+    pub(crate) fn forget_in_child(&self, state: &mut State) {
+        state.prepared = None;
+        state.handed = None;
     }
 
     /// Nobody will ask for a publish any more.
@@ -146,6 +216,8 @@ mod tests {
             let ino = area.core.folder.identity_of(SHARING).unwrap();
             let snapshot = ns.hook_live(&name()).unwrap();
             assert_eq!(snapshot.epoch(), expected);
+            // By now it has its name.
+            drop(area.core.lock_for_change().unwrap());
             assert_eq!(area.core.folder.identity_of(SHARED), Some(ino));
         }
         assert_eq!(prepared(&area), Some(Epoch(20)));

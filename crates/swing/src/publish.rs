@@ -11,13 +11,13 @@
 //! area. Manifests that this publish supersedes are examined a bounded number at a time.
 
 use std::fs::File;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
 use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
+use crate::prepared::{Handed, MAX_HANDED_BYTES, ManifestFile};
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
 use crate::tracked::Alternation;
@@ -57,6 +57,8 @@ struct Written {
     file: File,
     /// It has the name [`SHARING`] already.
     linked: bool,
+    /// It can be handed over to whoever has asked for it.
+    handed: Option<Handed>,
 }
 
 /// The name of a manifest in its area's folder.
@@ -161,6 +163,8 @@ impl Core {
     fn retire_superseded(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {
         let mut state = self.lock_for_change()?;
         let committed = self.commit_shared(&mut state)?;
+        // Its lease is that of others only.
+        state.handed = None;
         for old in committed.into_iter().chain(superseded.into_iter().flatten()) {
             self.retire_if_possible(&mut state, old)?;
         }
@@ -190,7 +194,8 @@ impl Core {
         }
         let mut state = self.lock_idle()?;
         state.payload = payload.to_vec();
-        let Written { epoch, file: manifest, linked } = self.write_manifest(&mut state, kind)?;
+        let Written { epoch, file: manifest, linked, handed } =
+            self.write_manifest(&mut state, kind)?;
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
         // Of a shared state the link for hookers comes first, because somebody may be waiting for
@@ -203,6 +208,8 @@ impl Core {
         if kind == Kind::Shared {
             let link = self.shared_link(&state);
             match linked {
+                // Whoever has asked gets it first.
+                true if late && handed.is_some() => state.handed = handed,
                 true => self.folder.rename(SHARING, link)?,
                 false => self.folder.relink(&name, SHARING, link)?,
             }
@@ -278,7 +285,7 @@ impl Core {
         let name = manifest_name(epoch);
         // From here on the epoch is used up, also when writing fails.
         state.next_epoch = epoch.next();
-        let (file, linked) = self.manifest_file(state, epoch, kind)?;
+        let ManifestFile { file, linked, keys } = self.manifest_file(state, epoch, kind)?;
         let bytes = manifest.encode();
         debug_assert!(
             Manifest::decode(&bytes, self.folder.path()).is_ok_and(|read| read == manifest),
@@ -305,7 +312,11 @@ impl Core {
                 source.last_published = Some(epoch);
             }
         }
-        Ok(Written { epoch, file, linked })
+        // What lies in several areas has more than one lease, and is hooked by its name.
+        let fits = manifest.sources.len() == 1 && bytes.len() <= MAX_HANDED_BYTES;
+        let keys = keys.filter(|keys| fits && manifest.own_identity() == Some(keys.identity));
+        let handed = keys.map(|keys| Handed { keys, epoch, bytes, named: false });
+        Ok(Written { epoch, file, linked, handed })
     }
 
     /// The manifest of the present state.
@@ -389,7 +400,7 @@ impl Core {
     }
 
     /// The name the link for hookers has at the moment.
-    fn shared_link(&self, state: &State) -> &'static str {
+    pub(crate) fn shared_link(&self, state: &State) -> &'static str {
         if state.hookable && !state.over_threshold { SHARED } else { UNSHARED }
     }
 
@@ -406,11 +417,8 @@ impl Core {
     }
 
     /// A read-only open of the own memory file, if there is one.
-    pub(crate) fn own_memory_read_only(&self, state: &State) -> Result<Option<Arc<File>>> {
-        let Some(memory) = &state.memory else {
-            return Ok(None);
-        };
-        file::reopen_read(&memory.file).map(|f| Some(Arc::new(f)))
+    pub(crate) fn own_memory_read_only(&self, state: &State) -> Result<Option<File>> {
+        state.memory.as_ref().map(|memory| file::reopen_read(&memory.file)).transpose()
     }
 }
 

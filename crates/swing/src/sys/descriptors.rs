@@ -108,7 +108,19 @@ fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
 /// Makes a descriptor of this library.
 pub(crate) fn open<T: Into<OwnedFd>, E>(make: impl FnOnce() -> Result<T, E>) -> Result<OwnedFd, E> {
     let _window = Window::begin();
-    let made = make()?.into();
+    Ok(keep(make()?.into()))
+}
+
+/// Makes some descriptors of this library by one system call.
+pub(crate) fn open_all<E>(
+    make: impl FnOnce() -> Result<Vec<OwnedFd>, E>,
+) -> Result<Vec<OwnedFd>, E> {
+    let _window = Window::begin();
+    Ok(make()?.into_iter().map(keep).collect())
+}
+
+/// Puts a new descriptor where those of this library are; in a [`Window`].
+fn keep(made: OwnedFd) -> OwnedFd {
     let from = FROM.load(Ordering::Relaxed);
     let high = match made.as_raw_fd() < from {
         // Without a free number from there on it stays where it is.
@@ -120,7 +132,7 @@ pub(crate) fn open<T: Into<OwnedFd>, E>(make: impl FnOnce() -> Result<T, E>) -> 
     {
         word.fetch_or(bit, Ordering::SeqCst);
     }
-    Ok(high)
+    high
 }
 
 /// Opens a file to read it.
