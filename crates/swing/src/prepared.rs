@@ -168,7 +168,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::publish::{Publish, SHARED};
+    use crate::publish::{Publish, Published, SHARED};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 
     fn name() -> AreaName {
@@ -247,6 +247,65 @@ mod tests {
         let area = ns.open_area(&name()).unwrap();
         area.reclaim().unwrap();
         assert_eq!(names(&area), [manifest_name(last)]);
+    }
+
+    /// Publishes as for somebody who has asked; the lease that this gets, and the epoch.
+    fn hand_over(area: &Area) -> (File, Epoch, Published) {
+        let published = area.core.publish_quickly(Kind::Shared, b"").unwrap();
+        let state = area.core.state.lock();
+        let handed = state.handed.as_ref().expect("prepared, and of one area");
+        assert!(!handed.named && handed.epoch == published.epoch);
+        // A second descriptor of the same lock, as one that is sent.
+        (handed.keys.lease.try_clone().unwrap(), handed.epoch, published)
+    }
+
+    #[test]
+    fn a_state_that_is_handed_over_becomes_current_before_anything_else_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ns, area) = area(dir.path());
+        let first = prepared(&area).unwrap();
+        let (lease, epoch, published) = hand_over(&area);
+        assert_eq!(epoch, first);
+        assert!(ns.hook(&name()).unwrap().epoch() < epoch, "it has no name yet");
+        drop(area.core.lock_for_change().unwrap());
+        assert_eq!(ns.hook(&name()).unwrap().epoch(), epoch);
+        area.core.follow_up(published).unwrap();
+        assert!(area.core.state.lock().handed.is_none(), "the lease is the receiver's alone");
+        // It lasts as long as that one wants.
+        for _ in 0..3 {
+            area.publish(Publish::Shared, b"").unwrap();
+        }
+        assert!(names(&area).contains(&manifest_name(epoch)));
+        drop(lease);
+        area.reclaim().unwrap();
+        assert!(!names(&area).contains(&manifest_name(epoch)));
+    }
+
+    #[test]
+    fn a_state_that_was_handed_over_outlives_an_owner_that_dies_before_naming_it() {
+        for keeps in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let (ns, area) = area(dir.path());
+            prepared(&area).unwrap();
+            let (lease, epoch, published) = hand_over(&area);
+            let lease = Some(lease).filter(|_| keeps);
+            // What a death leaves: closed descriptors, and nothing done.
+            {
+                let mut state = area.core.state.lock();
+                state.handed = None;
+                state.lock = None;
+                state.closed = true;
+            }
+            drop(published);
+            drop(area);
+            let adopted = ns.open_area(&name()).unwrap();
+            assert_eq!(names(&adopted).contains(&manifest_name(epoch)), keeps);
+            let next = adopted.publish(Publish::Shared, b"").unwrap();
+            assert!(next > epoch, "no epoch is used twice");
+            drop(lease);
+            adopted.reclaim().unwrap();
+            assert_eq!(names(&adopted), [manifest_name(next)]);
+        }
     }
 
     #[test]
