@@ -4,7 +4,8 @@
 //! hooks live connects, asks, and gets an answer when a fresh state has been published, with all
 //! that is needed to map it ([`crate::prepared`]); a state that depends on other areas, or has a
 //! long manifest, is then hooked like any other. Several that ask at once share one publish: it
-//! happens after each of them asked. What "moment" means with threads that store all the while is said in [`crate::tracked`].
+//! happens after each of them asked. What "moment" means with threads that store all the while is
+//! said in [`crate::tracked`].
 //!
 //! An owner that is dead, stopped or busy for longer than [`LIVE_TIMEOUT`] does not answer: then
 //! its last shared state is hooked, as by [`Namespace::hook`]. An owner that refuses hooks, or is

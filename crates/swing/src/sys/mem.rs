@@ -298,7 +298,7 @@ pub(crate) fn scratch(
 /// What is overwritten must not be read first, as an ordinary loop does: a third of the traffic
 /// would be for nothing. On AMD's processors the string copy does that best. On Intel's it takes
 /// 1.7 times as long as stores past the cache, with the lines to be read asked for ahead
-/// (docs/design.md).
+/// (docs/experiments.md, figure 9a).
 ///
 /// # Safety
 /// As of [`std::ptr::copy_nonoverlapping`].
