@@ -357,7 +357,6 @@ impl Core {
         if state.closed {
             return Err(Fault::Closed);
         }
-        self.name_handed(&mut state);
         self.absorb(&mut state);
         Ok(state)
     }

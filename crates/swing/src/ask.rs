@@ -46,7 +46,7 @@ pub(crate) struct HandedState {
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// A fresh state has been published.
-    Fresh(Epoch),
+    Fresh,
     /// The same, and here it is.
     Handed(HandedState),
     Refused,
@@ -156,7 +156,7 @@ fn answer_of(bytes: &[u8], files: Option<[OwnedFd; pass::FILES]>) -> Answer {
             Answer::Handed(HandedState { epoch, manifest: manifest.to_vec(), lease, memory })
         }
         // Without files, for instance because this process has too many open, it has a name.
-        (FRESH, _) => Answer::Fresh(epoch),
+        (FRESH, _) => Answer::Fresh,
         _ => Answer::None,
     }
 }
@@ -263,10 +263,7 @@ mod tests {
 
     fn kind(answer: Answer) -> Kind {
         match answer {
-            Answer::Fresh(epoch) => {
-                assert_eq!(epoch, EPOCH);
-                Kind::Fresh
-            }
+            Answer::Fresh => Kind::Fresh,
             Answer::Handed(state) => {
                 assert_eq!((state.epoch, state.manifest.as_slice()), (EPOCH, MANIFEST));
                 Kind::Handed

@@ -28,14 +28,12 @@ use crate::area::{Area, Core};
 use crate::ask::{Answer, ask};
 use crate::error::{Context, Fault, HookError, Result, TrackError};
 use crate::hook::HookOptions;
-use crate::lease;
 use crate::manifest::Kind;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::prepared::{Handed, MAX_HANDED_BYTES};
 use crate::publish::Published;
 use crate::snapshot::Snapshot;
-use crate::sys::file::Folder;
 use crate::sys::quiet::Quiet;
 use crate::sys::{descriptors, pass, process};
 use crate::tracked::keeper;
@@ -58,8 +56,6 @@ const YIELDS: u32 = 16;
 /// time between the last two, within these bounds.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
 const MOST_IDLE: Duration = Duration::from_secs(60);
-/// How often a state is looked for that has been answered.
-const MAX_LOOKS: u32 = 200;
 /// What a request consists of.
 pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x02";
 /// The fixed part of an answer: status, length of the manifest that follows, epoch.
@@ -518,27 +514,12 @@ impl Namespace {
         match answer {
             Answer::Refused => Err(Fault::NotHookable),
             Answer::Handed(state) => self.hook_handed(&folder, state, options),
-            Answer::Fresh(epoch) => self.hook_answered(name, &folder, epoch, options),
+            // In the same folder, unless something has happened to it.
+            Answer::Fresh => match self.hook_folder(&folder, options) {
+                Err(Fault::NotFound | Fault::Contended) => self.hook_inner(name, options),
+                other => other,
+            },
             Answer::None => self.hook_inner(name, options),
         }
-    }
-
-    /// Hooks a state that has been answered but not handed over. Its name may come a little later.
-    fn hook_answered(
-        &self,
-        name: &AreaName,
-        folder: &Folder,
-        epoch: Epoch,
-        options: HookOptions,
-    ) -> Result<Snapshot> {
-        for tries in 0..MAX_LOOKS {
-            // In the same folder, unless something has happened to it.
-            match self.hook_folder(folder, options) {
-                Ok(older) if older.epoch() < epoch => lease::pause(tries),
-                Err(Fault::NotFound | Fault::Contended) => break,
-                other => return other,
-            }
-        }
-        self.hook_inner(name, options)
     }
 }

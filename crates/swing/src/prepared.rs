@@ -5,17 +5,16 @@
 //! So after each live hook the next manifest is created, empty but with memory, and gets its
 //! temporary name as well. A publish writes it and renames, no more.
 //!
-//! Whoever asks need not wait for the name either, nor open anything: the manifest's lease is taken
-//! ahead, too, and handed over with the answer, as are the memory, open for reading, and the
-//! manifest's bytes. A lease is a lock of an open file, and so the receiver's as soon as it is
-//! sent, whatever becomes of the owner. The state gets its name right after the answer, and before
-//! anybody else changes anything ([`Core::lock_for_change`]).
+//! Whoever asks need not open anything either: the manifest's lease is taken ahead, too, and handed
+//! over with the answer, as are the memory, open for reading, and the manifest's bytes. A lease is
+//! a lock of an open file, and so the receiver's as soon as it is sent, whatever becomes of the
+//! owner. The state is current before it is handed over: nobody who hooks later, also after the
+//! owner's death, finds an older one.
 //!
 //! **Fork.** A child closes its copies of what could keep a lease ([`Core::forget_in_child`]).
 //!
 //! **Crash.** An empty manifest is one that never became current: whoever takes the inventory drops
-//! temporary names first, and then finds that the manifest has no other name and no lease. One
-//! that was handed over is leased, and complete; it never became current, as if it had been a view.
+//! temporary names first, and then finds that the manifest has no other name and no lease.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -60,8 +59,6 @@ pub(crate) struct Handed {
     pub keys: Keys,
     pub epoch: Epoch,
     pub bytes: Vec<u8>,
-    /// It is current; until then its manifest has the name [`SHARING`].
-    pub named: bool,
 }
 
 /// The file for a manifest.
@@ -131,15 +128,6 @@ impl Core {
         }
         let file = self.folder.create_new(&manifest_name(epoch))?;
         Ok(ManifestFile { file, linked: false, keys: None })
-    }
-
-    /// Makes a state current that has been handed over before it was. Where that fails (somebody
-    /// has taken the folder apart) the one before stays current until the next publish.
-    pub(crate) fn name_handed(&self, state: &mut State) {
-        if state.handed.as_ref().is_some_and(|handed| !handed.named) {
-            let _ = self.folder.rename(SHARING, self.shared_link(state));
-            state.handed.iter_mut().for_each(|handed| handed.named = true);
-        }
     }
 
     /// Closes a forked child's copies of files whose locks would be kept by it.
@@ -216,8 +204,6 @@ mod tests {
             let ino = area.core.folder.identity_of(SHARING).unwrap();
             let snapshot = ns.hook_live(&name()).unwrap();
             assert_eq!(snapshot.epoch(), expected);
-            // By now it has its name.
-            drop(area.core.lock_for_change().unwrap());
             assert_eq!(area.core.folder.identity_of(SHARED), Some(ino));
         }
         assert_eq!(prepared(&area), Some(Epoch(20)));
@@ -254,20 +240,18 @@ mod tests {
         let published = area.core.publish_quickly(Kind::Shared, b"").unwrap();
         let state = area.core.state.lock();
         let handed = state.handed.as_ref().expect("prepared, and of one area");
-        assert!(!handed.named && handed.epoch == published.epoch);
+        assert_eq!(handed.epoch, published.epoch);
         // A second descriptor of the same lock, as one that is sent.
         (handed.keys.lease.try_clone().unwrap(), handed.epoch, published)
     }
 
     #[test]
-    fn a_state_that_is_handed_over_becomes_current_before_anything_else_changes() {
+    fn a_state_that_is_handed_over_is_current_and_lasts_as_long_as_its_lease() {
         let dir = tempfile::tempdir().unwrap();
         let (ns, area) = area(dir.path());
         let first = prepared(&area).unwrap();
         let (lease, epoch, published) = hand_over(&area);
         assert_eq!(epoch, first);
-        assert!(ns.hook(&name()).unwrap().epoch() < epoch, "it has no name yet");
-        drop(area.core.lock_for_change().unwrap());
         assert_eq!(ns.hook(&name()).unwrap().epoch(), epoch);
         area.core.follow_up(published).unwrap();
         assert!(area.core.state.lock().handed.is_none(), "the lease is the receiver's alone");
@@ -279,33 +263,6 @@ mod tests {
         drop(lease);
         area.reclaim().unwrap();
         assert!(!names(&area).contains(&manifest_name(epoch)));
-    }
-
-    #[test]
-    fn a_state_that_was_handed_over_outlives_an_owner_that_dies_before_naming_it() {
-        for keeps in [true, false] {
-            let dir = tempfile::tempdir().unwrap();
-            let (ns, area) = area(dir.path());
-            prepared(&area).unwrap();
-            let (lease, epoch, published) = hand_over(&area);
-            let lease = Some(lease).filter(|_| keeps);
-            // What a death leaves: closed descriptors, and nothing done.
-            {
-                let mut state = area.core.state.lock();
-                state.handed = None;
-                state.lock = None;
-                state.closed = true;
-            }
-            drop(published);
-            drop(area);
-            let adopted = ns.open_area(&name()).unwrap();
-            assert_eq!(names(&adopted).contains(&manifest_name(epoch)), keeps);
-            let next = adopted.publish(Publish::Shared, b"").unwrap();
-            assert!(next > epoch, "no epoch is used twice");
-            drop(lease);
-            adopted.reclaim().unwrap();
-            assert_eq!(names(&adopted), [manifest_name(next)]);
-        }
     }
 
     #[test]

@@ -208,11 +208,10 @@ impl Core {
         if kind == Kind::Shared {
             let link = self.shared_link(&state);
             match linked {
-                // Whoever has asked gets it first.
-                true if late && handed.is_some() => state.handed = handed,
                 true => self.folder.rename(SHARING, link)?,
                 false => self.folder.relink(&name, SHARING, link)?,
             }
+            state.handed = handed;
             superseded[1] = state.shared.replace(epoch);
         }
         let older = superseded.iter().flatten().all(|old| *old < epoch);
@@ -315,7 +314,7 @@ impl Core {
         // What lies in several areas has more than one lease, and is hooked by its name.
         let fits = manifest.sources.len() == 1 && bytes.len() <= MAX_HANDED_BYTES;
         let keys = keys.filter(|keys| fits && manifest.own_identity() == Some(keys.identity));
-        let handed = keys.map(|keys| Handed { keys, epoch, bytes, named: false });
+        let handed = keys.map(|keys| Handed { keys, epoch, bytes });
         Ok(Written { epoch, file, linked, handed })
     }
 
@@ -400,7 +399,7 @@ impl Core {
     }
 
     /// The name the link for hookers has at the moment.
-    pub(crate) fn shared_link(&self, state: &State) -> &'static str {
+    fn shared_link(&self, state: &State) -> &'static str {
         if state.hookable && !state.over_threshold { SHARED } else { UNSHARED }
     }
 

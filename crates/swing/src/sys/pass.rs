@@ -7,7 +7,6 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::ptr::null_mut;
 
 use super::descriptors;
 
@@ -92,7 +91,7 @@ fn files_of(message: &libc::msghdr) -> Vec<OwnedFd> {
     // process, which nobody else knows.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
-        while header != null_mut() {
+        while !header.is_null() {
             let is_files =
                 (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS;
             let len = ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
