@@ -344,8 +344,9 @@ fn is_intel() -> bool {
     match KNOWN.load(Ordering::Relaxed) {
         0 => {
             let leaf = std::arch::x86_64::__cpuid(0);
-            let name = [leaf.ebx, leaf.edx, leaf.ecx].map(u32::to_le_bytes).concat();
-            let intel = name == b"GenuineIntel";
+            // The fault handler asks, too: nothing is allocated.
+            let name = [*b"Genu", *b"ineI", *b"ntel"].map(u32::from_le_bytes);
+            let intel = [leaf.ebx, leaf.edx, leaf.ecx] == name;
             KNOWN.store(if intel { YES } else { NO }, Ordering::Relaxed);
             intel
         }
