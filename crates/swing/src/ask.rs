@@ -18,17 +18,35 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::live::{ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, MAX_ANSWER_BYTES, REFUSED, REQUEST};
+use crate::geometry::Geometry;
+use crate::live::{
+    ANSWER_BYTES, COMING, FRESH, LIVE, LIVE_TIMEOUT, MAX_ANSWER_BYTES, REFUSED, REQUEST,
+    REQUEST_BYTES,
+};
+use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 use crate::sys::file::Folder;
-use crate::sys::{descriptors, pass};
+use crate::sys::{descriptors, pass, process};
 use crate::units::Epoch;
 
 /// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
 /// the owner does for an answer.
-const PROMPT: Duration = Duration::from_micros(200);
+const PROMPT: Duration = Duration::from_micros(400);
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
+
+/// What it takes to reserve addresses for an area.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub geometry: Geometry,
+    pub base: usize,
+}
+
+impl Layout {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        Self { geometry: *snapshot.geometry(), base: snapshot.inner.manifest.base as usize }
+    }
+}
 
 /// A fresh state, with all that it takes to map it.
 #[derive(Debug)]
@@ -47,43 +65,88 @@ pub(crate) struct HandedState {
 pub(crate) enum Answer {
     /// A fresh state has been published.
     Fresh,
-    /// The same, and here it is.
-    Handed(HandedState),
+    /// This state will be, soon.
+    Coming(HandedState, Pending),
     Refused,
     /// Nobody there, or no time.
     None,
 }
 
+/// A state that has come before it is current.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    kept: Kept,
+    epoch: Epoch,
+    end: Instant,
+}
+
+impl Pending {
+    /// Waits until the state is current; `false`: it never will be, as far as is known here.
+    /// `layout` is for the next time.
+    pub(crate) fn wait_until_current(self, layout: Option<Layout>) -> bool {
+        let Self { mut kept, epoch, end } = self;
+        let answer = read_answer(&kept.stream, end);
+        let current =
+            matches!(answer, Some(Message { status: FRESH, epoch: of, .. }) if of == epoch);
+        if current {
+            kept.layout = layout;
+            keep(kept);
+        }
+        current
+    }
+}
+
 /// A connection to the owner of the area in one folder. While that is open nothing else has its
 /// identity.
+#[derive(Debug)]
 struct Kept {
     folder: Arc<Folder>,
     identity: (u64, u64),
     process: u32,
     stream: UnixStream,
+    /// Of the state hooked last.
+    layout: Option<Layout>,
+}
+
+/// What an owner says.
+struct Message {
+    status: u32,
+    epoch: Epoch,
+    manifest: Vec<u8>,
+    files: Option<[OwnedFd; pass::FILES]>,
 }
 
 /// The connections not in use, the one used last at the end.
 static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
 /// Asks the owner of the area in the folder `name` for a fresh publish; the answer, and that
-/// folder.
-pub(crate) fn ask(parent: &Folder, name: &str) -> Result<(Answer, Arc<Folder>)> {
+/// folder. `meanwhile` is called, at most once, when the owner is at work, if it is known how the
+/// area lies.
+pub(crate) fn ask(
+    parent: &Folder,
+    name: &str,
+    meanwhile: &mut dyn FnMut(&Layout),
+) -> Result<(Answer, Arc<Folder>)> {
+    let end = Instant::now() + LIVE_TIMEOUT;
     if let Some(kept) = take_kept(&parent.join(name))
         && send_request(&kept.stream)
         // Looked at while the owner is at work already: another area may have the name by now.
         && parent.identity_of(name) == Some(kept.identity)
-        && let Some(answer) = read_answer(&kept.stream)
     {
+        kept.layout.iter().for_each(meanwhile);
         let folder = kept.folder.clone();
-        return Ok((keep(kept, answer), folder));
+        if let Some(message) = read_answer(&kept.stream, end) {
+            return Ok((answer_of(kept, message, end), folder));
+        }
     }
     let folder = Arc::new(parent.open_folder(name)?);
     let identity = folder.identity()?;
     let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
-    let kept = Kept { folder: folder.clone(), identity, process: std::process::id(), stream };
-    let asked = send_request(&kept.stream).then(|| read_answer(&kept.stream));
-    let answer = asked.flatten().map_or(Answer::None, |answer| keep(kept, answer));
+    let process = std::process::id();
+    let kept = Kept { folder: folder.clone(), identity, process, stream, layout: None };
+    let end = Instant::now() + LIVE_TIMEOUT;
+    let asked = send_request(&kept.stream).then(|| read_answer(&kept.stream, end));
+    let answer = asked.flatten().map_or(Answer::None, |message| answer_of(kept, message, end));
     Ok((answer, folder))
 }
 
@@ -97,39 +160,41 @@ fn take_kept(path: &Path) -> Option<Kept> {
     Some(all.remove(at))
 }
 
-fn keep(kept: Kept, answer: Answer) -> Answer {
-    if !matches!(answer, Answer::None)
-        && let Some(mut all) = KEPT.try_lock()
-    {
+fn keep(kept: Kept) {
+    if let Some(mut all) = KEPT.try_lock() {
         if all.len() >= MAX_KEPT {
             all.remove(0);
         }
         all.push(kept);
         debug_assert!(all.len() <= MAX_KEPT);
     }
-    answer
 }
 
 /// `false` when the connection is closed: by an owner that is gone, or needs the room.
 fn send_request(stream: &UnixStream) -> bool {
+    let mut request = [0u8; REQUEST_BYTES];
+    let (begin, time) = request.split_at_mut(REQUEST.len());
+    begin.copy_from_slice(&REQUEST);
+    time.copy_from_slice(&process::monotonic_ns().to_le_bytes());
     // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
     let sent = unsafe {
-        let (bytes, len) = (REQUEST.as_ptr().cast(), REQUEST.len());
+        let (bytes, len) = (request.as_ptr().cast(), request.len());
         libc::send(stream.as_raw_fd(), bytes, len, libc::MSG_NOSIGNAL)
     };
-    sent == REQUEST.len() as isize
+    sent == REQUEST_BYTES as isize
 }
 
-/// `None` when the connection is closed.
-fn read_answer(stream: &UnixStream) -> Option<Answer> {
+/// One message of the owner. `None` when the connection is closed.
+fn read_answer(stream: &UnixStream, end: Instant) -> Option<Message> {
     let mut bytes = [0u8; MAX_ANSWER_BYTES];
     let (mut got, mut files) = (0, None);
-    let end = Instant::now() + LIVE_TIMEOUT;
+    let none = Message { status: 0, epoch: Epoch(0), manifest: Vec::new(), files: None };
     while got < ANSWER_BYTES || got < answer_len(&bytes) {
         // What is too long is not read any more: it is no answer.
         if answer_len(&bytes) > MAX_ANSWER_BYTES || !wait_for_answer(stream, end) {
-            return Some(Answer::None);
+            return Some(none);
         }
+        // Of what comes after a message with files nothing is read together with it.
         match pass::receive(stream, &mut bytes[got..]) {
             Ok((0, _)) => return None,
             Ok((n, come)) => {
@@ -138,27 +203,38 @@ fn read_answer(stream: &UnixStream) -> Option<Answer> {
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(e) if e.kind() == ErrorKind::ConnectionReset => return None,
-            Err(_) => return Some(Answer::None),
+            Err(_) => return Some(none),
         }
     }
-    debug_assert!(got <= MAX_ANSWER_BYTES);
-    Some(answer_of(&bytes[..got], files))
+    if got > answer_len(&bytes) {
+        return Some(none);
+    }
+    let (header, manifest) = bytes[..got].split_at(ANSWER_BYTES);
+    let epoch = u64::from(word_at(header, 8)) | u64::from(word_at(header, 12)) << 32;
+    let (status, manifest) = (word_at(header, 0), manifest.to_vec());
+    Some(Message { status, epoch: Epoch(epoch), manifest, files })
 }
 
-fn answer_of(bytes: &[u8], files: Option<[OwnedFd; pass::FILES]>) -> Answer {
-    let (header, manifest) = bytes.split_at(ANSWER_BYTES);
-    let status = word_at(header, 0);
-    let epoch = Epoch(u64::from(word_at(header, 8)) | u64::from(word_at(header, 12)) << 32);
-    match (status, files) {
+/// What a message means. After all but a part of an answer the connection can be used again.
+fn answer_of(kept: Kept, message: Message, end: Instant) -> Answer {
+    let Message { status, epoch, manifest, files } = message;
+    let answer = match (status, files) {
         (REFUSED, _) => Answer::Refused,
-        (FRESH, Some(files)) if bytes.len() == answer_len(header) && !manifest.is_empty() => {
-            let [lease, memory] = files.map(File::from);
-            Answer::Handed(HandedState { epoch, manifest: manifest.to_vec(), lease, memory })
-        }
-        // Without files, for instance because this process has too many open, it has a name.
         (FRESH, _) => Answer::Fresh,
-        _ => Answer::None,
-    }
+        (COMING, Some(files)) => {
+            let [lease, memory] = files.map(File::from);
+            let state = HandedState { epoch, manifest, lease, memory };
+            return Answer::Coming(state, Pending { kept, epoch, end });
+        }
+        // Without files, for instance because this process has too many open: it has a name soon.
+        (COMING, None) => match (Pending { kept, epoch, end }).wait_until_current(None) {
+            true => return Answer::Fresh,
+            false => return Answer::None,
+        },
+        _ => return Answer::None,
+    };
+    keep(kept);
+    answer
 }
 
 fn word_at(header: &[u8], at: usize) -> u32 {
@@ -257,6 +333,8 @@ mod tests {
     enum Kind {
         Fresh,
         Handed,
+        /// Handed over, and not current in the end.
+        Lost,
         Refused,
         None,
     }
@@ -264,9 +342,9 @@ mod tests {
     fn kind(answer: Answer) -> Kind {
         match answer {
             Answer::Fresh => Kind::Fresh,
-            Answer::Handed(state) => {
+            Answer::Coming(state, pending) => {
                 assert_eq!((state.epoch, state.manifest.as_slice()), (EPOCH, MANIFEST));
-                Kind::Handed
+                if pending.wait_until_current(None) { Kind::Handed } else { Kind::Lost }
             }
             Answer::Refused => Kind::Refused,
             Answer::None => Kind::None,
@@ -274,7 +352,7 @@ mod tests {
     }
 
     fn ask(dir: &tempfile::TempDir) -> Kind {
-        kind(super::ask(&Folder::open_path(dir.path()).unwrap(), "area").unwrap().0)
+        kind(super::ask(&Folder::open_path(dir.path()).unwrap(), "area", &mut |_| {}).unwrap().0)
     }
 
     const EPOCH: Epoch = Epoch(0x12_3456_789a);
@@ -287,18 +365,18 @@ mod tests {
         bytes
     }
 
-    /// A fresh state with a manifest that is said to have this length.
-    fn handed(len: u32) -> Vec<u8> {
-        let mut bytes = reply(FRESH).to_vec();
+    /// A state that is coming, with a manifest that is said to have this length.
+    fn coming(len: u32) -> Vec<u8> {
+        let mut bytes = reply(COMING).to_vec();
         bytes[4..8].copy_from_slice(&len.to_le_bytes());
         bytes.extend_from_slice(MANIFEST);
         bytes
     }
 
     fn serve(stream: &mut UnixStream, bytes: &[u8]) {
-        let mut request = [0; REQUEST.len()];
+        let mut request = [0; REQUEST_BYTES];
         stream.read_exact(&mut request).unwrap();
-        assert_eq!(request, REQUEST);
+        assert_eq!(request[..REQUEST.len()], REQUEST);
         stream.write_all(bytes).unwrap();
     }
 
@@ -337,7 +415,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
             for (pause, status) in [(Duration::ZERO, FRESH), (20 * PROMPT, REFUSED)] {
-                let mut request = [0; REQUEST.len()];
+                let mut request = [0; REQUEST_BYTES];
                 stream.read_exact(&mut request).unwrap();
                 std::thread::sleep(pause);
                 // In two parts: the first one alone is no answer.
@@ -389,7 +467,7 @@ mod tests {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let parent = Folder::open_path(dir.path()).unwrap();
-        assert!(matches!(super::ask(&parent, "none"), Err(Fault::NotFound)));
+        assert!(matches!(super::ask(&parent, "none", &mut |_| {}), Err(Fault::NotFound)));
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let first = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
@@ -400,7 +478,7 @@ mod tests {
         let still_connected = first.join().unwrap();
         parent.rename("area", "removed").unwrap();
         parent.make_folder("area").unwrap();
-        let (answer, found) = super::ask(&parent, "area").unwrap();
+        let (answer, found) = super::ask(&parent, "area", &mut |_| {}).unwrap();
         assert_eq!(kind(answer), Kind::None, "nobody listens there");
         assert_ne!(found.identity().unwrap(), folder.identity().unwrap());
         drop(still_connected);
@@ -416,17 +494,32 @@ mod tests {
             let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
             let files = [files[0].as_fd(), files[1].as_fd()];
             let mut stream = listener.accept().unwrap().0;
-            let mut request = [0; REQUEST.len()];
+            let mut request = [0; REQUEST_BYTES];
             // In one piece, in two, without files.
             stream.read_exact(&mut request).unwrap();
-            pass::send(&stream, &handed(len), files).unwrap();
+            pass::send(&stream, &coming(len), files).unwrap();
+            stream.write_all(&reply(FRESH)).unwrap();
             stream.read_exact(&mut request).unwrap();
-            pass::send(&stream, &handed(len)[..20], files).unwrap();
+            pass::send(&stream, &coming(len)[..20], files).unwrap();
             std::thread::sleep(2 * PROMPT);
-            stream.write_all(&handed(len)[20..]).unwrap();
-            serve(&mut stream, &handed(len));
+            stream.write_all(&coming(len)[20..]).unwrap();
+            std::thread::sleep(2 * PROMPT);
+            stream.write_all(&reply(FRESH)).unwrap();
+            serve(&mut stream, &coming(len));
+            std::thread::sleep(2 * PROMPT);
+            stream.write_all(&reply(FRESH)).unwrap();
+            // It never becomes current: the owner says so, dies, or means another one. After each
+            // the connection is made again.
+            let mut other = reply(FRESH);
+            other[9] ^= 1;
+            for last in [&reply(REFUSED)[..], &[], &other] {
+                stream.read_exact(&mut request).unwrap();
+                pass::send(&stream, &coming(len), files).unwrap();
+                stream.write_all(last).unwrap();
+                stream = listener.accept().unwrap().0;
+            }
             // Much too long, cut off, and another status: no answers, and no connection to keep.
-            for bad in [handed(u32::MAX), handed(len + 1)] {
+            for bad in [coming(u32::MAX), coming(len + 1)] {
                 stream.read_exact(&mut request).unwrap();
                 pass::send(&stream, &bad, files).unwrap();
                 stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -434,9 +527,11 @@ mod tests {
             }
             serve(&mut stream, &reply(9));
         });
-        let expected =
-            [Kind::Handed, Kind::Handed, Kind::Fresh, Kind::None, Kind::None, Kind::None];
-        for (i, expected) in expected.into_iter().enumerate() {
+        let (fresh, lost) = (Kind::Fresh, Kind::Lost);
+        let expected = [Kind::Handed, Kind::Handed, fresh, lost, Kind::Lost, Kind::Lost];
+        let none = [Kind::None, Kind::None, Kind::None];
+        let expected = expected.into_iter().chain(none);
+        for (i, expected) in expected.enumerate() {
             assert_eq!(ask(&dir), expected, "{i}");
         }
         server.join().unwrap();

@@ -170,6 +170,20 @@ impl States {
         }
     }
 
+    /// As [`States::set`], for an extent that nobody can claim meanwhile, with a version before and
+    /// after: many of these in a row take half of the time.
+    #[inline]
+    pub(crate) fn set_unclaimed(&self, extent: ExtentId, word: u32) {
+        let cell = &self.words[extent.0 as usize];
+        let old = cell.load(Ordering::Acquire);
+        debug_assert!([PRIVATE, FROZEN].contains(&state_of(old)) && state_of(word) == FROZEN);
+        match old & WAITERS {
+            // At most `keep_hot` comes in between, and what it says ends here in any case.
+            0 => cell.store(word, Ordering::Release),
+            _ => self.set(extent, word),
+        }
+    }
+
     /// Replaces the word if it is still `seen`; who waits goes on waiting.
     #[inline]
     pub(crate) fn replace(&self, extent: ExtentId, seen: u32, word: u32) -> bool {

@@ -247,6 +247,8 @@ pub(crate) fn absorb_tracked() -> Option<Duration> {
     with_tracked(|core| {
         let Ok(mut state) = core.lock_for_change() else { return };
         let more = core.protect_early(&mut state).unwrap_or(None);
+        drop(state);
+        core.seat_responder();
         next = next.into_iter().chain(more).min();
     });
     next

@@ -11,6 +11,7 @@ use crate::ask::HandedState;
 use crate::error::{Context, Fault, HookError, PublishError, Result};
 use crate::lease::{self, Attempt, Lease};
 use crate::manifest::{HEADER_BYTES, Header, Kind, MAX_MANIFEST_BYTES, Manifest};
+use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::publish::{SHARED, UNSHARED};
@@ -96,11 +97,12 @@ impl Namespace {
     }
 
     /// Maps a state that its owner has handed over. The lease is held by whoever has the file: the
-    /// owner has taken it before it published.
+    /// owner has taken it before it published. `reserved` is used if it is what the state needs.
     pub(crate) fn hook_handed(
         &self,
         folder: &Folder,
         state: HandedState,
+        reserved: Option<Arc<Mapping>>,
         options: HookOptions,
     ) -> Result<Snapshot> {
         let path = folder.join(SHARED);
@@ -114,7 +116,14 @@ impl Namespace {
         let lease = Arc::new(Lease::from_locked(state.lease, manifest.id, manifest.epoch));
         let memory = Some(Arc::new(state.memory));
         let held = vec![HeldSource { file: memory, lease, via: None }];
-        Snapshot::map(self, manifest, held, options.at)
+        let fits = |mapping: &Arc<Mapping>| {
+            mapping.base().as_ptr() as u64 == manifest.base
+                && *mapping.geometry() == manifest.geometry
+        };
+        match reserved.filter(fits) {
+            Some(mapping) => Snapshot::map_over(self, manifest, held, mapping),
+            None => Snapshot::map(self, manifest, held, options.at),
+        }
     }
 
     /// The newest shared state; `None` when there is none. Cheap enough to ask before every query.

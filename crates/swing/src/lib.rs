@@ -77,6 +77,7 @@ mod publish;
 mod reclaim;
 mod remove;
 mod runs;
+mod seat;
 mod sessions;
 mod snapshot;
 mod sparse;

@@ -19,20 +19,23 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use libc::c_int;
 
 use crate::area::{Area, Core};
-use crate::ask::{Answer, ask};
+use crate::ask::{Answer, Layout, ask};
 use crate::error::{Context, Fault, HookError, Result, TrackError};
 use crate::hook::HookOptions;
 use crate::manifest::Kind;
+use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
-use crate::prepared::{Handed, MAX_HANDED_BYTES};
+use crate::prepared::{Announce, Handed, MAX_HANDED_BYTES};
 use crate::publish::Published;
+use crate::seat::{Seat, Seated};
 use crate::snapshot::Snapshot;
 use crate::sys::quiet::Quiet;
 use crate::sys::{descriptors, pass, process};
@@ -56,14 +59,18 @@ const YIELDS: u32 = 16;
 /// time between the last two, within these bounds.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
 const MOST_IDLE: Duration = Duration::from_secs(60);
-/// What a request consists of.
-pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x02";
+/// What a request begins with.
+pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x03";
+/// The whole of it: then comes the time when it was sent, of the clock that all processes share.
+pub(crate) const REQUEST_BYTES: usize = 24;
 /// The fixed part of an answer: status, length of the manifest that follows, epoch.
 pub(crate) const ANSWER_BYTES: usize = 16;
 pub(crate) const MAX_ANSWER_BYTES: usize = ANSWER_BYTES + MAX_HANDED_BYTES;
 pub(crate) const FRESH: u32 = 1;
 pub(crate) const REFUSED: u32 = 2;
 const FAILED: u32 = 3;
+/// Ahead of another answer: the state that will be current when that says [`FRESH`].
+pub(crate) const COMING: u32 = 4;
 
 /// Called around each publish that a live hook asks for; see [`Area::guard_live_hooks`].
 pub type LiveGuard = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
@@ -76,6 +83,7 @@ pub(crate) struct Responder {
     /// The thread's own one; only a forked child closes it by number.
     descriptor: RawFd,
     thread: JoinHandle<()>,
+    seat: Seat,
 }
 
 impl Responder {
@@ -140,7 +148,7 @@ impl Core {
 
     fn answer_from_now(self: &Arc<Self>) -> Result<()> {
         self.place_shared_link(&mut *self.lock_for_change()?)?;
-        if let Some(published) = self.answer_live()? {
+        if let Some(published) = self.answer_live(&mut |_, _| {})? {
             self.follow_up(published)?;
         }
         let mut live = self.live.lock();
@@ -158,16 +166,18 @@ impl Core {
         let second = second.map_err(fault)?;
         let descriptor = listener.as_raw_fd();
         let core = Arc::downgrade(self);
+        let seat = Seat::default();
+        let taken = seat.clone();
         let thread = keeper::without_signals(|| {
             let builder = std::thread::Builder::new().name("swing-live".into());
-            builder.spawn(move || respond(&listener, || core.upgrade()))
+            builder.spawn(move || respond(&listener, &taken, || core.upgrade()))
         });
         let thread = thread.map_err(|e| {
             let _ = self.folder.unlink(LIVE);
             fault(e)
         })?;
         self.expect_live_hooks(true);
-        live.responder = Some(Responder { listener: second, descriptor, thread });
+        live.responder = Some(Responder { listener: second, descriptor, thread, seat });
         drop(live);
         self.prepare_manifest();
         Ok(())
@@ -208,6 +218,17 @@ impl Core {
         }
     }
 
+    /// Has the responder run where a store was trapped last.
+    pub(crate) fn seat_responder(&self) {
+        let processor = self.tracked.get().map_or(0, |t| t.processor.load(Ordering::Relaxed));
+        if let Some(processor) = processor.checked_sub(1)
+            && let Some(live) = self.live.try_lock()
+            && let Some(responder) = &live.responder
+        {
+            responder.seat.move_to(processor);
+        }
+    }
+
     /// In a forked child: the socket is the parent's, and the thread is not here.
     pub(crate) fn abandon_live_in_child(&self) {
         let Some(mut live) = self.live.try_lock() else { return };
@@ -222,14 +243,14 @@ impl Core {
     }
 
     /// Publishes for those who asked. `None`: hooks are refused.
-    fn answer_live(&self) -> Result<Option<Published>> {
+    fn answer_live(&self, announce: Announce<'_>) -> Result<Option<Published>> {
         let guard = self.live.lock().guard.clone();
         let mut result = Ok(None);
         let mut publish = || {
             result = {
                 let admitted = self.lock_for_change().and_then(|mut state| self.admits(&mut state));
                 match admitted {
-                    Ok(true) => self.publish_live().map(Some),
+                    Ok(true) => self.publish_live(announce).map(Some),
                     Ok(false) => Ok(None),
                     Err(fault) => Err(fault),
                 }
@@ -242,9 +263,9 @@ impl Core {
         result
     }
 
-    fn publish_live(&self) -> Result<Published> {
+    fn publish_live(&self, announce: Announce<'_>) -> Result<Published> {
         let payload = self.lock_for_change()?.payload.clone();
-        self.publish_quickly(Kind::Shared, &payload)
+        self.publish_quickly(Kind::Shared, &payload, announce)
     }
 
     /// Whether hooks are admitted, after a look whether memory held for snapshots has come free.
@@ -259,7 +280,7 @@ impl Core {
 /// A client: one that has not asked completely, or one that has been answered and may ask again.
 struct Client {
     stream: UnixStream,
-    request: [u8; REQUEST.len()],
+    request: [u8; REQUEST_BYTES],
     got: usize,
     since: Instant,
     answered: bool,
@@ -276,7 +297,7 @@ enum Step {
 
 impl Client {
     fn new(stream: UnixStream) -> Self {
-        let request = [0; REQUEST.len()];
+        let request = [0; REQUEST_BYTES];
         Self { stream, request, got: 0, since: Instant::now(), answered: false }
     }
 
@@ -300,9 +321,9 @@ impl Client {
             Ok(0) => Step::Ends,
             Ok(n) => {
                 self.got += n;
-                debug_assert!(self.got <= REQUEST.len());
-                match self.got == REQUEST.len() {
-                    true if self.request == REQUEST => Step::Asks,
+                debug_assert!(self.got <= REQUEST_BYTES);
+                match self.got == REQUEST_BYTES {
+                    true if self.request.starts_with(&REQUEST) => Step::Asks,
                     true => Step::Ends,
                     false => Step::Waits,
                 }
@@ -317,21 +338,29 @@ impl Client {
         }
     }
 
-    /// After an answer: whether it may ask again.
-    fn rest(&mut self) -> bool {
+    /// How long before another time, in nanoseconds, the request was sent, as far as it says so.
+    fn waited(&self, seen_ns: u64) -> Duration {
+        let sent = self.request.last_chunk().map_or(u64::MAX, |time| u64::from_le_bytes(*time));
+        seen_ns.checked_sub(sent).map_or(Duration::MAX, Duration::from_nanos)
+    }
+
+    /// After an answer, to a request that was seen at this time: whether it may ask again.
+    fn rest(&mut self, seen_ns: u64, seat: &Seated) -> bool {
         // Answered ahead of its request, or rather of what it has sent instead of one.
-        if self.got < REQUEST.len() && self.read() != Step::Asks {
+        if self.got < REQUEST_BYTES && self.read() != Step::Asks {
             return false;
         }
+        seat.asked(self.waited(seen_ns));
         (self.got, self.since, self.answered) = (0, Instant::now(), true);
         true
     }
 }
 
 /// The responder's thread: until the socket is shut down or the area gone.
-fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
+fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<Core>>) {
     Quiet::for_ever();
     process::wake_promptly();
+    let seat = seat.take();
     let mut clients: Vec<Client> = Vec::new();
     let mut idle = Idle::default();
     loop {
@@ -340,6 +369,7 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
             (true, idling) => idling.then_some(LEAST_IDLE),
         };
         let Some(events) = wait_for_clients(listener, &clients, longest) else { return };
+        let seen_ns = process::monotonic_ns();
         let mut asking = Vec::new();
         for (mut client, events) in std::mem::take(&mut clients).into_iter().zip(events.clients) {
             match client.step(events) {
@@ -370,50 +400,52 @@ fn respond(listener: &UnixListener, core: impl Fn() -> Option<Arc<Core>>) {
             continue;
         }
         let Some(core) = core() else { return };
-        let published = core.answer_live();
-        core.send_answers(&published, &mut asking);
+        let published = core.answer_live(&mut |bytes, handed| announce(bytes, handed, &mut asking));
+        send_answers(&published, &mut asking);
         // On a busy machine whoever has been answered may need this very processor, and goes first:
         // what the publish made superfluous is given back when nobody waits for it.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
-        clients.extend(asking.into_iter().filter_map(|mut c| c.rest().then_some(c)));
+        asking.retain_mut(|client| client.rest(seen_ns, &seat));
+        clients.append(&mut asking);
         let _ = match published {
             Ok(Some(published)) => core.follow_up(published),
             _ => core.drop_lifted_later(),
         };
         core.prepare_manifest();
         core.copy_ahead_soon();
+        core.seat_responder();
         idle.hooked();
     }
 }
 
-impl Core {
-    /// Answers those who asked. Who has gone meanwhile, or does not read, needs no answer.
-    fn send_answers(&self, published: &Result<Option<Published>>, asking: &mut Vec<Client>) {
-        let (status, epoch) = match published {
-            Ok(Some(published)) => (FRESH, published.epoch),
-            Ok(None) => (REFUSED, Epoch(0)),
-            Err(_) => (FAILED, Epoch(0)),
-        };
-        // Under the lock nobody forks, and so no child keeps what is sent.
-        let state = self.state.lock();
-        let handed = state.handed.as_ref().filter(|handed| handed.epoch == epoch);
-        let bytes = handed.map_or(&[][..], |handed| &handed.bytes);
-        let mut answer = Vec::with_capacity(ANSWER_BYTES + bytes.len());
-        answer.extend_from_slice(&status.to_le_bytes());
-        answer.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        answer.extend_from_slice(&epoch.0.to_le_bytes());
-        answer.extend_from_slice(bytes);
-        debug_assert!(answer.len() <= MAX_ANSWER_BYTES);
-        asking.retain_mut(|client| {
-            let sent = match handed {
-                Some(Handed { keys, .. }) => {
-                    pass::send(&client.stream, &answer, [keys.lease.as_fd(), keys.memory.as_fd()])
-                }
-                None => client.stream.write_all(&answer),
-            };
-            sent.is_ok()
-        });
-    }
+/// Shows those who asked a state that is about to become current. The caller holds the area's lock:
+/// under it nobody forks, and so no child keeps what is sent.
+fn announce(manifest: &[u8], handed: &Handed, asking: &mut Vec<Client>) {
+    let mut answer = answer(COMING, handed.epoch, manifest.len());
+    answer.extend_from_slice(manifest);
+    debug_assert!(answer.len() <= MAX_ANSWER_BYTES);
+    let files = [handed.keys.lease.as_fd(), handed.keys.memory.as_fd()];
+    asking.retain(|client| pass::send(&client.stream, &answer, files).is_ok());
+}
+
+/// Answers those who asked. Who has gone meanwhile, or does not read, needs no answer.
+fn send_answers(published: &Result<Option<Published>>, asking: &mut Vec<Client>) {
+    let (status, epoch) = match published {
+        Ok(Some(published)) => (FRESH, published.epoch),
+        Ok(None) => (REFUSED, Epoch(0)),
+        Err(_) => (FAILED, Epoch(0)),
+    };
+    let answer = answer(status, epoch, 0);
+    asking.retain_mut(|client| client.stream.write_all(&answer).is_ok());
+}
+
+/// The fixed part of an answer, before so many bytes of a manifest.
+fn answer(status: u32, epoch: Epoch, manifest_len: usize) -> Vec<u8> {
+    let mut answer = Vec::with_capacity(ANSWER_BYTES + manifest_len);
+    answer.extend_from_slice(&status.to_le_bytes());
+    answer.extend_from_slice(&(manifest_len as u32).to_le_bytes());
+    answer.extend_from_slice(&epoch.0.to_le_bytes());
+    answer
 }
 
 /// Whether another client can be taken.
@@ -510,10 +542,23 @@ impl Namespace {
     }
 
     fn hook_live_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
-        let (answer, folder) = ask(self.folder(), &name.folder())?;
+        let mut reserved = None;
+        // While the owner is at work.
+        let mut meanwhile = |layout: &Layout| {
+            reserved = Mapping::reserve(self, layout.geometry, Some(layout.base)).ok();
+        };
+        let (answer, folder) = ask(self.folder(), &name.folder(), &mut meanwhile)?;
         match answer {
             Answer::Refused => Err(Fault::NotHookable),
-            Answer::Handed(state) => self.hook_handed(&folder, state, options),
+            Answer::Coming(state, pending) => {
+                let snapshot = self.hook_handed(&folder, state, reserved, options);
+                let layout = snapshot.as_ref().ok().map(Layout::of);
+                match pending.wait_until_current(layout) {
+                    true => snapshot,
+                    // Its owner has failed to make it current, or has died.
+                    false => self.hook_inner(name, options),
+                }
+            }
             // In the same folder, unless something has happened to it.
             Answer::Fresh => match self.hook_folder(&folder, options) {
                 Err(Fault::NotFound | Fault::Contended) => self.hook_inner(name, options),

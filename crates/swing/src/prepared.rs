@@ -58,8 +58,11 @@ pub(crate) struct Keys {
 pub(crate) struct Handed {
     pub keys: Keys,
     pub epoch: Epoch,
-    pub bytes: Vec<u8>,
 }
+
+/// Told of a state that is about to become current: the bytes of its manifest, and what goes with
+/// them.
+pub(crate) type Announce<'a> = &'a mut dyn FnMut(&[u8], &Handed);
 
 /// The file for a manifest.
 #[derive(Debug)]
@@ -237,7 +240,7 @@ mod tests {
 
     /// Publishes as for somebody who has asked; the lease that this gets, and the epoch.
     fn hand_over(area: &Area) -> (File, Epoch, Published) {
-        let published = area.core.publish_quickly(Kind::Shared, b"").unwrap();
+        let published = area.core.publish_quickly(Kind::Shared, b"", &mut |_, _| {}).unwrap();
         let state = area.core.state.lock();
         let handed = state.handed.as_ref().expect("prepared, and of one area");
         assert_eq!(handed.epoch, published.epoch);

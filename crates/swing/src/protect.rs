@@ -95,7 +95,7 @@ impl Core {
         for extent in &extents {
             let frozen = word(self.states.word(*extent));
             assert_eq!(state_of(frozen), FROZEN, "INV-AREA-1: {extent} may not be written now");
-            self.states.set(*extent, frozen);
+            self.states.set_unclaimed(*extent, frozen);
         }
         (extents, failure.map_or(Ok(()), Err))
     }

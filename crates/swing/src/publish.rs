@@ -17,7 +17,7 @@ use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
 use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
-use crate::prepared::{Handed, MAX_HANDED_BYTES, ManifestFile};
+use crate::prepared::{Announce, Handed, MAX_HANDED_BYTES, ManifestFile};
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
 use crate::tracked::Alternation;
@@ -145,7 +145,7 @@ impl Core {
     }
 
     fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
-        let published = self.publish_quickly(kind, payload)?;
+        let published = self.publish_quickly(kind, payload, &mut |_, _| {})?;
         let epoch = published.epoch;
         self.follow_up(published)?;
         Ok(epoch)
@@ -182,12 +182,19 @@ impl Core {
         Ok(state.committed.replace(shared))
     }
 
-    /// A publish without the part that gives memory back, which is [`Core::follow_up`].
-    pub(crate) fn publish_quickly(&self, kind: Kind, payload: &[u8]) -> Result<Published> {
-        self.publish_new(kind, payload).inspect_err(|_| self.end_settling())
+    /// A publish without the part that gives memory back, which is [`Core::follow_up`]. `announce`
+    /// is called as soon as it is known what the state will be, if that can be handed over; it is
+    /// current when this returns, or never.
+    pub(crate) fn publish_quickly(
+        &self,
+        kind: Kind,
+        payload: &[u8],
+        announce: Announce<'_>,
+    ) -> Result<Published> {
+        self.publish_new(kind, payload, announce).inspect_err(|_| self.end_settling())
     }
 
-    fn publish_new(&self, kind: Kind, payload: &[u8]) -> Result<Published> {
+    fn publish_new(&self, kind: Kind, payload: &[u8], announce: Announce<'_>) -> Result<Published> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let limit = MAX_PAYLOAD_BYTES as u64;
             return Err(Fault::Limit { what: "bytes of payload", limit });
@@ -195,7 +202,7 @@ impl Core {
         let mut state = self.lock_idle()?;
         state.payload = payload.to_vec();
         let Written { epoch, file: manifest, linked, handed } =
-            self.write_manifest(&mut state, kind)?;
+            self.write_manifest(&mut state, kind, announce)?;
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
         // Of a shared state the link for hookers comes first, because somebody may be waiting for
@@ -237,7 +244,7 @@ impl Core {
             let manifest = self.describe(state, Kind::View, epoch)?;
             return Ok((manifest, lease));
         }
-        let Written { epoch, file, .. } = self.write_manifest(state, Kind::View)?;
+        let Written { epoch, file, .. } = self.write_manifest(state, Kind::View, &mut |_, _| {})?;
         let path = self.folder.join(&manifest_name(epoch));
         // The state lock is held: nobody but this process may probe, and it does so only under this
         // lock.
@@ -249,27 +256,43 @@ impl Core {
     }
 
     /// Steps 1 to 3 of a publish.
-    fn write_manifest(&self, state: &mut State, kind: Kind) -> Result<Written> {
+    fn write_manifest(
+        &self,
+        state: &mut State,
+        kind: Kind,
+        announce: Announce<'_>,
+    ) -> Result<Written> {
         // Where it fails nobody shows what was frozen: stores to tracked memory need no more.
-        self.try_manifest(state, kind).inspect_err(|_| self.arm_changed(state, true))
+        self.try_manifest(state, kind, announce).inspect_err(|_| self.arm_changed(state, true))
     }
 
-    fn try_manifest(&self, state: &mut State, kind: Kind) -> Result<Written> {
+    fn try_manifest(
+        &self,
+        state: &mut State,
+        kind: Kind,
+        announce: Announce<'_>,
+    ) -> Result<Written> {
         self.freeze(state, if kind == Kind::View { Freeze::View } else { Freeze::Publish })?;
         if kind != Kind::View {
             self.link_memory(state)?;
             self.consolidate(state);
             self.pin_sources(state)?;
         }
-        self.write_frozen(state, kind)
+        self.write_frozen(state, kind, announce)
     }
 
     /// A manifest of the present state, frozen or not, that nobody can hook.
     pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, File)> {
-        self.write_frozen(state, Kind::View).map(|written| (written.epoch, written.file))
+        let written = self.write_frozen(state, Kind::View, &mut |_, _| {});
+        written.map(|written| (written.epoch, written.file))
     }
 
-    fn write_frozen(&self, state: &mut State, kind: Kind) -> Result<Written> {
+    fn write_frozen(
+        &self,
+        state: &mut State,
+        kind: Kind,
+        announce: Announce<'_>,
+    ) -> Result<Written> {
         let epoch = state.next_epoch;
         if !Epoch::POSSIBLE.contains(&epoch) {
             let limit = Epoch::POSSIBLE.end().0;
@@ -290,6 +313,13 @@ impl Core {
             Manifest::decode(&bytes, self.folder.path()).is_ok_and(|read| read == manifest),
             "INV-AREA-6: what is written is what readers accept"
         );
+        // What lies in several areas has more than one lease, and is hooked by its name.
+        let fits = manifest.sources.len() == 1 && bytes.len() <= MAX_HANDED_BYTES;
+        let keys = keys.filter(|keys| fits && manifest.own_identity() == Some(keys.identity));
+        let handed = keys.map(|keys| Handed { keys, epoch });
+        if let Some(handed) = &handed {
+            announce(&bytes, handed);
+        }
         if let Err(fault) = file::write_all(&file, &bytes, &self.folder.join(&name)) {
             let _ = self.folder.unlink(&name);
             let _ = if linked { self.folder.unlink(SHARING) } else { Ok(()) };
@@ -311,10 +341,6 @@ impl Core {
                 source.last_published = Some(epoch);
             }
         }
-        // What lies in several areas has more than one lease, and is hooked by its name.
-        let fits = manifest.sources.len() == 1 && bytes.len() <= MAX_HANDED_BYTES;
-        let keys = keys.filter(|keys| fits && manifest.own_identity() == Some(keys.identity));
-        let handed = keys.map(|keys| Handed { keys, epoch, bytes });
         Ok(Written { epoch, file, linked, handed })
     }
 

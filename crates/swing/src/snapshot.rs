@@ -77,8 +77,19 @@ impl Snapshot {
         held: Vec<HeldSource>,
         at: HookAt,
     ) -> Result<Self> {
+        let mapping = reserve(ns, &manifest, at)?;
+        Self::map_over(ns, manifest, held, mapping)
+    }
+
+    /// The same over addresses that are reserved, and show nothing yet.
+    pub(crate) fn map_over(
+        ns: &Namespace,
+        manifest: Manifest,
+        held: Vec<HeldSource>,
+        mapping: Arc<Mapping>,
+    ) -> Result<Self> {
         assert_eq!(held.len(), manifest.sources.len(), "every source is leased and open");
-        let mapping = map_manifest(ns, &manifest, &held, at)?;
+        map_all(&mapping, &manifest, &held, ns.path())?;
         let departure = mapping.departure().clone();
         let inner = Inner { ns: ns.clone(), manifest, mapping, held, _departure: departure };
         Ok(Self { inner: Arc::new(inner) })
@@ -185,7 +196,7 @@ impl Snapshot {
         let mapping = if self.inner.mapping.claim_writer() {
             self.inner.mapping.clone()
         } else {
-            let again = map_manifest(ns, manifest, held, at).inspect_err(|_| {
+            let again = map_again(ns, manifest, held, at).inspect_err(|_| {
                 // Nothing is in it yet; what cannot be taken away now a collector finds.
                 let folder_name = Namespace::folder_name(name, id);
                 let _ = dismantle(ns, &made.folder, &folder_name, &made.lock);
@@ -247,23 +258,34 @@ impl Snapshot {
     }
 }
 
-/// Maps all runs of a manifest read-only, at its owner's base when that is free here.
-fn map_manifest(
+/// Addresses for a state: those of its owner when they are free here.
+fn reserve(ns: &Namespace, manifest: &Manifest, at: HookAt) -> Result<Arc<Mapping>> {
+    let base = manifest.base as usize;
+    match at {
+        HookAt::Anywhere => Mapping::reserve(ns, manifest.geometry, Some(base)),
+        HookAt::OriginAddress => Mapping::reserve_at(ns, manifest.geometry, base),
+    }
+}
+
+/// Maps all of a state read-only at addresses of its own.
+fn map_again(
     ns: &Namespace,
     manifest: &Manifest,
     held: &[HeldSource],
     at: HookAt,
 ) -> Result<Arc<Mapping>> {
-    let base = manifest.base as usize;
-    let mapping = match at {
-        HookAt::Anywhere => Mapping::reserve(ns, manifest.geometry, Some(base))?,
-        HookAt::OriginAddress => Mapping::reserve_at(ns, manifest.geometry, base)?,
-    };
-    map_runs(&mapping, manifest, held, ns.path())?;
+    let mapping = reserve(ns, manifest, at)?;
+    map_all(&mapping, manifest, held, ns.path())?;
+    Ok(mapping)
+}
+
+/// Maps all runs of a manifest read-only, and keeps what they depend on.
+fn map_all(mapping: &Mapping, manifest: &Manifest, held: &[HeldSource], path: &Path) -> Result<()> {
+    map_runs(mapping, manifest, held, path)?;
     for source in held {
         mapping.keep(source.lease.clone(), source.file.clone());
     }
-    Ok(mapping)
+    Ok(())
 }
 
 pub(crate) fn map_runs(

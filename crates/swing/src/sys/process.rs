@@ -58,6 +58,70 @@ pub(crate) fn wake_promptly() {
     }
 }
 
+/// The processor that the calling thread is on. Async-signal-safe.
+pub(crate) fn processor() -> Option<u32> {
+    // SAFETY: takes and changes nothing.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// The kernel's number of the calling thread.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: takes and changes nothing.
+    unsafe { libc::gettid() }
+}
+
+/// Processors on which a thread may run.
+#[derive(Clone, Copy)]
+pub(crate) struct Processors(libc::cpu_set_t);
+
+impl Processors {
+    const BYTES: usize = size_of::<libc::cpu_set_t>();
+
+    /// Those of the calling thread.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        // SAFETY: all-zero bytes are an empty set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: writes no more than the size it is told.
+        let got = unsafe { libc::sched_getaffinity(0, Self::BYTES, &raw mut set) };
+        (got == 0).then_some(Self(set))
+    }
+
+    /// One alone; `None` when there is none of this number.
+    pub(crate) fn only(processor: u32) -> Option<Self> {
+        // SAFETY: all-zero bytes are an empty set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        let exists = (processor as usize) < 8 * Self::BYTES;
+        exists.then(|| {
+            // SAFETY: inside the set.
+            unsafe { libc::CPU_SET(processor as usize, &mut set) };
+            Self(set)
+        })
+    }
+
+    /// From now on a thread runs only there; `false` when it may not, or has ended.
+    pub(crate) fn set(&self, thread: i32) -> bool {
+        // SAFETY: reads a set of the size it is told.
+        unsafe { libc::sched_setaffinity(thread, Self::BYTES, &raw const self.0) == 0 }
+    }
+}
+
+impl PartialEq for Processors {
+    fn eq(&self, other: &Self) -> bool {
+        // SAFETY: both are whole sets.
+        unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
+    }
+}
+
+impl std::fmt::Debug for Processors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let is_set = |i: &usize| {
+            // SAFETY: inside the set.
+            unsafe { libc::CPU_ISSET(*i, &self.0) }
+        };
+        f.debug_set().entries((0..8 * Self::BYTES).filter(is_set)).finish()
+    }
+}
+
 /// The time of the processor that the calling thread has used. Async-signal-safe.
 pub(crate) fn thread_time_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -68,6 +132,11 @@ pub(crate) fn thread_time_ns() -> u64 {
 pub(crate) fn time_of_thread_ns(thread: i32) -> u64 {
     // Linux's clock of a thread (4) that counts what the scheduler does (2).
     clock_ns(!thread << 3 | 4 | 2)
+}
+
+/// The time of the clock that all processes share. Async-signal-safe.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {

@@ -364,6 +364,7 @@ impl Tracked {
             let spent = process::thread_time_ns().saturating_sub(begin);
             self.copying_ns.fetch_add(spent, Ordering::Relaxed);
         }
+        self.processor.store(process::processor().map_or(0, |p| p + 1), Ordering::Relaxed);
         let step = if self.huge { LOG_STEP } else { LOG_STEP_SMALL };
         if self.logged.fetch_add(1, Ordering::Relaxed) % step == step - 1 {
             keeper::absorb_soon();

@@ -324,7 +324,7 @@ impl Core {
         for extent in &again {
             let word = self.states.word(*extent);
             if extents::state_of(word) == FROZEN && word & IN_PLACE != 0 {
-                self.states.set(*extent, frozen_word(word));
+                self.states.set_unclaimed(*extent, frozen_word(word));
             }
         }
         let (frozen, result) = self.protect_private(state, why, frozen_word);

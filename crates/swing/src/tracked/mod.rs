@@ -113,6 +113,8 @@ pub(crate) struct Tracked {
     pub ahead: ahead::Progress,
     /// Time of the processor spent on filling new versions.
     pub copying_ns: AtomicU64,
+    /// The processor on which a store was trapped last, plus one; 0: not known.
+    pub processor: AtomicU32,
     pub copied: AtomicU64,
     pub populated: AtomicU64,
     pub in_place: AtomicU64,
@@ -226,6 +228,7 @@ impl Core {
             huge: self.geometry.has_huge_extents() && crate::sys::file::has_huge_pages(&file),
             ahead: ahead::Progress::default(),
             copying_ns: AtomicU64::new(0),
+            processor: AtomicU32::new(0),
             copied: AtomicU64::new(0),
             populated: AtomicU64::new(0),
             in_place: AtomicU64::new(0),

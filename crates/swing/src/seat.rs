@@ -1,0 +1,152 @@
+//! Where the responder runs: on the processor of the thread that stores.
+//!
+//! A publish takes write access from all threads of the owner, and the kernel interrupts each
+//! processor that one of them is on, which in a virtual machine takes 20 to 50 us, for each range
+//! of addresses again. The responder has to be woken in any case, by one such interrupt. On the
+//! processor where a store was trapped last it then takes write access without another one, as far
+//! as a single thread stores, and whoever hooks has a processor for itself meanwhile.
+//!
+//! Where a thread is not interrupted for one that has been woken (as by kernels that preempt
+//! lazily), or stores come from elsewhere by then, this is of no use. Each request says when it was
+//! sent: after some that were seen late the responder runs wherever the scheduler likes.
+//!
+//! **Concurrency.** The keeper moves the responder, so that it need not be awake; under a lock that
+//! the responder takes to leave, so that its number is not another thread's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::sync::Mutex;
+use crate::sys::process::{self, Processors};
+
+/// A request that is seen later than this has waited for the processor.
+const LATE: Duration = Duration::from_micros(200);
+/// What is not meant to be a time.
+const NO_TIME: Duration = Duration::from_secs(10);
+/// So many more late requests than others, and the seat is given up.
+const MOST_LATE: u32 = 4;
+/// After so many requests it is tried again.
+const TRY_AGAIN: u32 = 256;
+
+/// The processor of a responder, shared with whoever moves it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seat(Arc<Mutex<Option<Taken>>>);
+
+/// The state of a seat whose thread lives.
+#[derive(Debug)]
+struct Taken {
+    thread: i32,
+    /// Where the thread may run in any case.
+    anywhere: Processors,
+    at: Option<u32>,
+    late: u32,
+    /// Requests until the seat is taken again.
+    given_up: u32,
+}
+
+impl Seat {
+    /// The calling thread takes the seat, until the result is dropped.
+    pub(crate) fn take(&self) -> Seated {
+        let taken = Processors::of_this_thread().map(|anywhere| Taken {
+            thread: process::thread_id(),
+            anywhere,
+            at: None,
+            late: 0,
+            given_up: 0,
+        });
+        *self.0.lock() = taken;
+        Seated(self.clone())
+    }
+
+    /// Moves it to a processor; if somebody else is about to, later.
+    pub(crate) fn move_to(&self, processor: u32) {
+        if let Some(mut seat) = self.0.try_lock()
+            && let Some(taken) = seat.as_mut()
+        {
+            taken.move_to(processor);
+        }
+    }
+}
+
+impl Taken {
+    fn move_to(&mut self, processor: u32) {
+        let wanted = self.given_up == 0 && self.at != Some(processor);
+        if let Some(one) = Processors::only(processor).filter(|_| wanted) {
+            self.at = one.set(self.thread).then_some(processor);
+        }
+    }
+
+    /// A request was seen so long after it had been sent.
+    fn asked(&mut self, waited: Duration) {
+        self.given_up = self.given_up.saturating_sub(1);
+        if self.at.is_none() || waited >= NO_TIME {
+            return;
+        }
+        self.late = if waited >= LATE { self.late + 1 } else { self.late.saturating_sub(1) };
+        if self.late >= MOST_LATE {
+            self.anywhere.set(self.thread);
+            (self.at, self.late, self.given_up) = (None, 0, TRY_AGAIN);
+        }
+    }
+}
+
+/// A seat taken by the thread that has this.
+#[derive(Debug)]
+pub(crate) struct Seated(Seat);
+
+impl Seated {
+    /// See [`Taken::asked`].
+    pub(crate) fn asked(&self, waited: Duration) {
+        if let Some(taken) = self.0.0.lock().as_mut() {
+            taken.asked(waited);
+        }
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        *self.0.0.lock() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seat_is_where_it_was_moved_to_until_requests_come_late() {
+        std::thread::spawn(|| {
+            let before = Processors::of_this_thread().unwrap();
+            let here = process::processor().unwrap();
+            let seat = Seat::default();
+            seat.move_to(here);
+            assert_eq!(Processors::of_this_thread().unwrap(), before, "nobody has it yet");
+            let seated = seat.take();
+            let only = Processors::only(here).unwrap();
+            let is_at = || Processors::of_this_thread().unwrap();
+            seat.move_to(here);
+            assert_eq!(is_at(), only);
+            for _ in 0..20 {
+                seated.asked(LATE);
+                seated.asked(Duration::from_micros(1));
+                seated.asked(NO_TIME);
+            }
+            assert_eq!(is_at(), only, "now and then a request is late");
+            (0..MOST_LATE).for_each(|_| seated.asked(LATE));
+            assert_eq!(is_at(), before);
+            for _ in 0..TRY_AGAIN {
+                seat.move_to(here);
+                assert_eq!(is_at(), before);
+                seated.asked(Duration::ZERO);
+            }
+            seat.move_to(here);
+            assert_eq!(is_at(), only);
+            drop(seated);
+            before.set(process::thread_id());
+            seat.move_to(here);
+            assert_eq!(is_at(), before, "it has left");
+        })
+        .join()
+        .unwrap();
+    }
+}
