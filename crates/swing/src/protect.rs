@@ -8,7 +8,7 @@
 
 use crate::area::{Core, State};
 use crate::error::Result;
-use crate::extents::{FROZEN, PRIVATE, state_of};
+use crate::extents::{FROZEN, PRIVATE};
 use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::tracked::keeper;
@@ -62,13 +62,12 @@ fn in_order(extents: &mut Vec<ExtentId>, count: u32) {
 }
 
 impl Core {
-    /// Write-protects exactly the extents that are private, in merged ranges; `word` says from
-    /// their words what these become. Returns them.
+    /// Write-protects exactly the extents that are private, in merged ranges. Returns them: their
+    /// words say it when the caller has changed these.
     pub(crate) fn protect_private(
         &self,
         state: &mut State,
         why: Freeze,
-        word: impl Fn(u32) -> u32,
     ) -> (Vec<ExtentId>, Result<()>) {
         let mut extents = std::mem::take(&mut state.private);
         state.old_private = 0;
@@ -92,11 +91,6 @@ impl Core {
         extents.retain(|e| open.binary_search(e).is_err());
         state.private = open;
         state.private.extend(rest);
-        for extent in &extents {
-            let frozen = word(self.states.word(*extent));
-            assert_eq!(state_of(frozen), FROZEN, "INV-AREA-1: {extent} may not be written now");
-            self.states.set_unclaimed(*extent, frozen);
-        }
         (extents, failure.map_or(Ok(()), Err))
     }
 

@@ -20,7 +20,7 @@ use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, 
 use crate::prepared::{Announce, Handed, MAX_HANDED_BYTES, ManifestFile};
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
-use crate::tracked::Alternation;
+use crate::tracked::{Alternation, Frozen};
 use crate::units::{AreaId, ByteLen, Epoch};
 
 /// The link that hookers open.
@@ -272,18 +272,28 @@ impl Core {
         kind: Kind,
         announce: Announce<'_>,
     ) -> Result<Written> {
-        self.freeze(state, if kind == Kind::View { Freeze::View } else { Freeze::Publish })?;
-        if kind != Kind::View {
-            self.link_memory(state)?;
-            self.consolidate(state);
-            self.pin_sources(state)?;
+        let why = if kind == Kind::View { Freeze::View } else { Freeze::Publish };
+        let (frozen, result) = self.begin_freeze(state, why);
+        let mut frozen = Some(frozen);
+        // What moves extents looks at their words.
+        if self.tracked.get().is_none() || result.is_err() {
+            self.end_freeze(state, frozen.take());
         }
-        self.write_frozen(state, kind, announce)
+        let written = result.and_then(|()| {
+            if kind != Kind::View {
+                self.link_memory(state)?;
+                self.consolidate(state);
+                self.pin_sources(state)?;
+            }
+            self.write_frozen(state, kind, announce, &mut frozen)
+        });
+        self.end_freeze(state, frozen);
+        written
     }
 
     /// A manifest of the present state, frozen or not, that nobody can hook.
     pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, File)> {
-        let written = self.write_frozen(state, Kind::View, &mut |_, _| {});
+        let written = self.write_frozen(state, Kind::View, &mut |_, _| {}, &mut None);
         written.map(|written| (written.epoch, written.file))
     }
 
@@ -292,6 +302,7 @@ impl Core {
         state: &mut State,
         kind: Kind,
         announce: Announce<'_>,
+        frozen: &mut Option<Frozen<'_>>,
     ) -> Result<Written> {
         let epoch = state.next_epoch;
         if !Epoch::POSSIBLE.contains(&epoch) {
@@ -299,15 +310,14 @@ impl Core {
             return Err(Fault::Limit { what: "publishes of one area", limit });
         }
         assert!(state.busy == 0, "INV-AREA-3: nobody works on extents during a publish");
-        #[cfg(debug_assertions)]
-        self.assert_tables_agree(state);
         let newest = state.live.last_key_value().map(|(e, ())| *e);
         assert!(newest.is_none_or(|e| e < epoch), "epochs only grow");
         let manifest = self.describe(state, kind, epoch)?;
         let name = manifest_name(epoch);
         // From here on the epoch is used up, also when writing fails.
-        state.next_epoch = epoch.next();
-        let ManifestFile { file, linked, keys } = self.manifest_file(state, epoch, kind)?;
+        let use_up = |state: &mut State| state.next_epoch = epoch.next();
+        let file = self.manifest_file(state, epoch, kind).inspect_err(|_| use_up(state));
+        let ManifestFile { file, linked, keys } = file?;
         let bytes = manifest.encode();
         debug_assert!(
             Manifest::decode(&bytes, self.folder.path()).is_ok_and(|read| read == manifest),
@@ -320,6 +330,10 @@ impl Core {
         if let Some(handed) = &handed {
             announce(&bytes, handed);
         }
+        self.end_freeze(state, frozen.take());
+        use_up(state);
+        #[cfg(debug_assertions)]
+        self.assert_tables_agree(state);
         if let Err(fault) = file::write_all(&file, &bytes, &self.folder.join(&name)) {
             let _ = self.folder.unlink(&name);
             let _ = if linked { self.folder.unlink(SHARING) } else { Ok(()) };

@@ -36,6 +36,18 @@ const CHANCES_SMALL: usize = 1;
 /// Extents on each side of one that say where the crowd is.
 const CROWD: u32 = 4;
 
+/// What [`Core::begin_freeze`] has protected.
+#[must_use]
+pub(crate) struct Frozen<'a> {
+    why: Freeze,
+    /// What was private.
+    extents: Vec<ExtentId>,
+    /// What was protected early.
+    again: Vec<ExtentId>,
+    /// In a tracked area.
+    shut: Option<(Closed<'a>, Quiet)>,
+}
+
 impl Core {
     /// Writes down which extents the handler has made private.
     pub(crate) fn absorb(&self, state: &mut State) {
@@ -303,19 +315,42 @@ impl Core {
     /// Write-protects what is private. In a tracked area: at one instant for all threads; the gate
     /// stays shut for [`Freeze::Hold`].
     pub(crate) fn freeze(&self, state: &mut State, why: Freeze) -> Result<()> {
+        let (frozen, result) = self.begin_freeze(state, why);
+        self.end_freeze(state, Some(frozen));
+        result
+    }
+
+    /// The first half of [`Core::freeze`]: nobody stores to what was private, in a tracked area not
+    /// even by the handler, until the second half, which is due in any case.
+    pub(crate) fn begin_freeze(&self, state: &mut State, why: Freeze) -> (Frozen<'_>, Result<()>) {
         let Some(tracked) = self.tracked.get() else {
-            return self.protect_private(state, why, |_| FROZEN).1;
+            let (extents, result) = self.protect_private(state, why);
+            return (Frozen { why, extents, again: Vec::new(), shut: None }, result);
         };
         assert!(why != Freeze::Ahead, "stores to tracked areas would see it");
-        let publishing = why != Freeze::Hold;
         signal::rearm();
         // To the end: stores wait for what is not armed, too.
-        let _quiet = Quiet::begin();
+        let quiet = Quiet::begin();
         // Most of the log before the gate closes, so that it opens again sooner.
         self.absorb(state);
         let closed = tracked.gate.close();
         self.absorb(state);
-        let again = if publishing { std::mem::take(&mut state.in_place) } else { Vec::new() };
+        let again = match why {
+            Freeze::Hold => Vec::new(),
+            _ => std::mem::take(&mut state.in_place),
+        };
+        let (extents, result) = self.protect_private(state, why);
+        if why == Freeze::Hold && result.is_ok() {
+            tracked.gate.hold(&closed);
+        }
+        (Frozen { why, extents, again, shut: Some((closed, quiet)) }, result)
+    }
+
+    /// The second half: the words of what was protected say so, and where it goes next, and the
+    /// handler may go on. Whoever waits for the state need not wait for this.
+    pub(crate) fn end_freeze(&self, state: &mut State, frozen: Option<Frozen<'_>>) {
+        let Some(Frozen { why, extents, again, shut }) = frozen else { return };
+        let publishing = why != Freeze::Hold;
         // Normally the next version's place is known already, and no thread waits for it.
         let frozen_word = |word: u32| match publishing && word & PLANNED != 0 {
             true => FROZEN | extents::plan_of(word),
@@ -327,20 +362,20 @@ impl Core {
                 self.states.set_unclaimed(*extent, frozen_word(word));
             }
         }
-        let (frozen, result) = self.protect_private(state, why, frozen_word);
-        if why == Freeze::Hold && result.is_ok() {
-            tracked.gate.hold(&closed);
+        for extent in &extents {
+            let word = if shut.is_some() { frozen_word(self.states.word(*extent)) } else { FROZEN };
+            self.states.set_unclaimed(*extent, word);
         }
+        let (Some(tracked), Some((closed, _quiet))) = (self.tracked.get(), shut) else { return };
         if why == Freeze::Publish && tracked.hooked_live.load(Ordering::Relaxed) {
             tracked.settling.begin();
         }
         drop(closed);
-        for extent in frozen.into_iter().chain(again) {
+        for extent in extents.into_iter().chain(again) {
             if self.states.word(extent) & UNARMED != 0 {
                 self.arm(state, extent, publishing);
             }
         }
-        result
     }
 
     /// Locks for a change of some extents: nobody works on them, nobody holds stores off, and the

@@ -71,6 +71,7 @@ pub(crate) use alternation::Alternation;
 pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
 pub(crate) use gate::Closed;
 use gate::Gate;
+pub(crate) use ledger::Frozen;
 use settling::Settling;
 pub use signal::rearm;
 
