@@ -6,6 +6,8 @@
 //! not come in time is not used again, because the answer may still come. A forked child makes its
 //! own.
 //!
+//! While the owner is at work, addresses for its answer are reserved: where the last state lay.
+//!
 //! Every wait is bounded by [`LIVE_TIMEOUT`].
 
 use std::fs::File;
@@ -21,17 +23,20 @@ use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::live::{
     ANSWER_BYTES, COMING, FRESH, LIVE, LIVE_TIMEOUT, MAX_ANSWER_BYTES, REFUSED, REQUEST,
-    REQUEST_BYTES,
+    REQUEST_BYTES, THREAD,
 };
 use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 use crate::sys::file::Folder;
-use crate::sys::{descriptors, pass, process};
+use crate::sys::process::{self, Processors};
+use crate::sys::{descriptors, pass};
 use crate::units::Epoch;
 
+/// How long an owner that is not busy takes at most until it says something.
+const LATE: Duration = Duration::from_micros(200);
 /// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
 /// the owner does for an answer.
-const PROMPT: Duration = Duration::from_micros(400);
+const PROMPT: Duration = Duration::from_micros(500);
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
@@ -85,7 +90,7 @@ impl Pending {
     /// `layout` is for the next time.
     pub(crate) fn wait_until_current(self, layout: Option<Layout>) -> bool {
         let Self { mut kept, epoch, end } = self;
-        let answer = read_answer(&kept.stream, end);
+        let answer = read_answer(&kept.line, end);
         let current =
             matches!(answer, Some(Message { status: FRESH, epoch: of, .. }) if of == epoch);
         if current {
@@ -103,13 +108,39 @@ struct Kept {
     folder: Arc<Folder>,
     identity: (u64, u64),
     process: u32,
-    stream: UnixStream,
+    line: Line,
     /// Of the state hooked last.
     layout: Option<Layout>,
 }
 
+/// A connection, and who answers there.
+#[derive(Debug)]
+struct Line {
+    stream: UnixStream,
+    /// The owner's process.
+    process: Option<i32>,
+    /// Its thread; 0: not known yet.
+    thread: i32,
+}
+
+impl Line {
+    /// Has the answering thread go on here, if it is only waiting for the processor where stores
+    /// come from ([`crate::seat`]): the scheduler has not interrupted whoever runs there, and next
+    /// looks some milliseconds later. Nothing happens where this process may not do that.
+    fn take_along(&self) {
+        let Some(process) = self.process.filter(|_| self.thread > 0) else { return };
+        let here = process::processor().and_then(Processors::only);
+        if process::is_thread(process, self.thread, THREAD)
+            && let Some(here) = here
+        {
+            here.set(self.thread);
+        }
+    }
+}
+
 /// What an owner says.
 struct Message {
+    thread: i32,
     status: u32,
     epoch: Epoch,
     manifest: Vec<u8>,
@@ -129,13 +160,13 @@ pub(crate) fn ask(
 ) -> Result<(Answer, Arc<Folder>)> {
     let end = Instant::now() + LIVE_TIMEOUT;
     if let Some(kept) = take_kept(&parent.join(name))
-        && send_request(&kept.stream)
+        && send_request(&kept.line.stream)
         // Looked at while the owner is at work already: another area may have the name by now.
         && parent.identity_of(name) == Some(kept.identity)
     {
         kept.layout.iter().for_each(meanwhile);
         let folder = kept.folder.clone();
-        if let Some(message) = read_answer(&kept.stream, end) {
+        if let Some(message) = read_answer(&kept.line, end) {
             return Ok((answer_of(kept, message, end), folder));
         }
     }
@@ -143,9 +174,10 @@ pub(crate) fn ask(
     let identity = folder.identity()?;
     let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
     let process = std::process::id();
-    let kept = Kept { folder: folder.clone(), identity, process, stream, layout: None };
+    let line = Line { process: process::peer_of(&stream), stream, thread: 0 };
+    let kept = Kept { folder: folder.clone(), identity, process, line, layout: None };
     let end = Instant::now() + LIVE_TIMEOUT;
-    let asked = send_request(&kept.stream).then(|| read_answer(&kept.stream, end));
+    let asked = send_request(&kept.line.stream).then(|| read_answer(&kept.line, end));
     let answer = asked.flatten().map_or(Answer::None, |message| answer_of(kept, message, end));
     Ok((answer, folder))
 }
@@ -185,17 +217,18 @@ fn send_request(stream: &UnixStream) -> bool {
 }
 
 /// One message of the owner. `None` when the connection is closed.
-fn read_answer(stream: &UnixStream, end: Instant) -> Option<Message> {
+fn read_answer(line: &Line, end: Instant) -> Option<Message> {
     let mut bytes = [0u8; MAX_ANSWER_BYTES];
     let (mut got, mut files) = (0, None);
-    let none = Message { status: 0, epoch: Epoch(0), manifest: Vec::new(), files: None };
+    let (epoch, manifest) = (Epoch(0), Vec::new());
+    let none = Message { thread: 0, status: 0, epoch, manifest, files: None };
     while got < ANSWER_BYTES || got < answer_len(&bytes) {
         // What is too long is not read any more: it is no answer.
-        if answer_len(&bytes) > MAX_ANSWER_BYTES || !wait_for_answer(stream, end) {
+        if answer_len(&bytes) > MAX_ANSWER_BYTES || !wait_for_answer(line, end) {
             return Some(none);
         }
         // Of what comes after a message with files nothing is read together with it.
-        match pass::receive(stream, &mut bytes[got..]) {
+        match pass::receive(&line.stream, &mut bytes[got..]) {
             Ok((0, _)) => return None,
             Ok((n, come)) => {
                 got += n;
@@ -212,12 +245,14 @@ fn read_answer(stream: &UnixStream, end: Instant) -> Option<Message> {
     let (header, manifest) = bytes[..got].split_at(ANSWER_BYTES);
     let epoch = u64::from(word_at(header, 8)) | u64::from(word_at(header, 12)) << 32;
     let (status, manifest) = (word_at(header, 0), manifest.to_vec());
-    Some(Message { status, epoch: Epoch(epoch), manifest, files })
+    let thread = word_at(header, 16) as i32;
+    Some(Message { thread, status, epoch: Epoch(epoch), manifest, files })
 }
 
 /// What a message means. After all but a part of an answer the connection can be used again.
-fn answer_of(kept: Kept, message: Message, end: Instant) -> Answer {
-    let Message { status, epoch, manifest, files } = message;
+fn answer_of(mut kept: Kept, message: Message, end: Instant) -> Answer {
+    let Message { thread, status, epoch, manifest, files } = message;
+    kept.line.thread = thread;
     let answer = match (status, files) {
         (REFUSED, _) => Answer::Refused,
         (FRESH, _) => Answer::Fresh,
@@ -250,8 +285,10 @@ fn answer_len(header: &[u8]) -> usize {
 
 /// Looks for an answer; after [`PROMPT`] asleep. Whoever else wants this processor, and be it the
 /// owner, has it meanwhile. `false` when the time is over.
-fn wait_for_answer(stream: &UnixStream, end: Instant) -> bool {
-    let prompt = Instant::now() + PROMPT;
+fn wait_for_answer(line: &Line, end: Instant) -> bool {
+    let stream = &line.stream;
+    let begin = Instant::now();
+    let (prompt, mut late) = (begin + PROMPT, Some(begin + LATE));
     loop {
         let mut first = 0u8;
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
@@ -264,6 +301,10 @@ fn wait_for_answer(stream: &UnixStream, end: Instant) -> bool {
         let now = Instant::now();
         if now >= end {
             return false;
+        }
+        if late.is_some_and(|late| now >= late) {
+            late = None;
+            line.take_along();
         }
         if now < prompt {
             std::thread::yield_now();
@@ -361,7 +402,7 @@ mod tests {
     fn reply(status: u32) -> [u8; ANSWER_BYTES] {
         let mut bytes = [0; ANSWER_BYTES];
         bytes[..4].copy_from_slice(&status.to_le_bytes());
-        bytes[8..].copy_from_slice(&EPOCH.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&EPOCH.0.to_le_bytes());
         bytes
     }
 
@@ -381,6 +422,34 @@ mod tests {
     }
 
     #[test]
+    fn only_a_thread_that_answers_is_taken_along() {
+        for (name, taken) in [(THREAD, true), ("other", false)] {
+            let (tell, told) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let body = move || {
+                tell.send(process::thread_id()).unwrap();
+                let _ = ended.recv();
+            };
+            let thread = std::thread::Builder::new().name(name.into()).spawn(body).unwrap();
+            let number = told.recv().unwrap();
+            let before = Processors::of(number).unwrap();
+            let (stream, _other) = UnixStream::pair().unwrap();
+            let own = process::peer_of(&stream);
+            assert_eq!(own, Some(std::process::id() as i32));
+            let mut line = Line { stream, process: own, thread: 0 };
+            line.take_along();
+            assert_eq!(Processors::of(number).unwrap(), before, "not known");
+            line.thread = number;
+            line.take_along();
+            let after = Processors::of(number).unwrap();
+            let one = (0..1024).filter_map(Processors::only).any(|one| one == after);
+            assert!(if taken { one } else { after == before }, "{name}: {after:?}");
+            drop(end);
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
     fn a_path_without_a_listener_is_no_answer() {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
@@ -397,7 +466,7 @@ mod tests {
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let server = std::thread::spawn(move || {
             // One cut off, one unknown: neither connection is used again.
-            for bytes in [&[FRESH as u8; 1][..], &[9; 16], &reply(REFUSED)] {
+            for bytes in [&[FRESH as u8; 1][..], &[9; ANSWER_BYTES], &reply(REFUSED)] {
                 serve(&mut listener.accept().unwrap().0, bytes);
             }
         });

@@ -1,10 +1,11 @@
 //! Live hooks: asking the owner of an area for its state of this moment.
 //!
 //! A thread of the owner, the *responder*, listens on a Unix socket in the area's folder. Whoever
-//! hooks live connects, asks, and gets an answer when a fresh state has been published, with all
-//! that is needed to map it ([`crate::prepared`]); a state that depends on other areas, or has a
-//! long manifest, is then hooked like any other. Several that ask at once share one publish: it
-//! happens after each of them asked. What "moment" means with threads that store all the while is
+//! hooks live connects, asks, and gets all that is needed to map a fresh state
+//! ([`crate::prepared`]) as soon as nobody stores to that any more, and the word that it is current
+//! while mapping it; a state that depends on other areas, or has a long manifest, is hooked like any
+//! other when that word comes. Several that ask at once share one publish: it happens after each of
+//! them asked. The responder runs where stores come from ([`crate::seat`]). What "moment" means with threads that store all the while is
 //! said in [`crate::tracked`].
 //!
 //! An owner that is dead, stopped or busy for longer than [`LIVE_TIMEOUT`] does not answer: then
@@ -12,7 +13,7 @@
 //! over its copy-on-write threshold, says so.
 //!
 //! What comes through the socket is hostile: requests have a fixed length, clients have a bounded
-//! time and number, and nothing of a request but its magic is used. A forked child closes its copy
+//! time and number, and of a request only its time is used, as a hint. A forked child closes its copy
 //! of the socket, so that it never looks like an owner.
 
 use std::io::{ErrorKind, Read, Write};
@@ -63,14 +64,18 @@ const MOST_IDLE: Duration = Duration::from_secs(60);
 pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x03";
 /// The whole of it: then comes the time when it was sent, of the clock that all processes share.
 pub(crate) const REQUEST_BYTES: usize = 24;
-/// The fixed part of an answer: status, length of the manifest that follows, epoch.
-pub(crate) const ANSWER_BYTES: usize = 16;
+/// The fixed part of an answer: status, length of the manifest that follows, epoch, and the number
+/// of the thread that answers.
+pub(crate) const ANSWER_BYTES: usize = 20;
 pub(crate) const MAX_ANSWER_BYTES: usize = ANSWER_BYTES + MAX_HANDED_BYTES;
 pub(crate) const FRESH: u32 = 1;
 pub(crate) const REFUSED: u32 = 2;
 const FAILED: u32 = 3;
 /// Ahead of another answer: the state that will be current when that says [`FRESH`].
 pub(crate) const COMING: u32 = 4;
+
+/// What the responder's thread is called.
+pub(crate) const THREAD: &str = "swing-live";
 
 /// Called around each publish that a live hook asks for; see [`Area::guard_live_hooks`].
 pub type LiveGuard = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
@@ -169,7 +174,7 @@ impl Core {
         let seat = Seat::default();
         let taken = seat.clone();
         let thread = keeper::without_signals(|| {
-            let builder = std::thread::Builder::new().name("swing-live".into());
+            let builder = std::thread::Builder::new().name(THREAD.into());
             builder.spawn(move || respond(&listener, &taken, || core.upgrade()))
         });
         let thread = thread.map_err(|e| {
@@ -445,6 +450,7 @@ fn answer(status: u32, epoch: Epoch, manifest_len: usize) -> Vec<u8> {
     answer.extend_from_slice(&status.to_le_bytes());
     answer.extend_from_slice(&(manifest_len as u32).to_le_bytes());
     answer.extend_from_slice(&epoch.0.to_le_bytes());
+    answer.extend_from_slice(&process::thread_id().to_le_bytes());
     answer
 }
 
@@ -548,16 +554,19 @@ impl Namespace {
             reserved = Mapping::reserve(self, layout.geometry, Some(layout.base)).ok();
         };
         let (answer, folder) = ask(self.folder(), &name.folder(), &mut meanwhile)?;
+        // Not to be in the way of what is mapped otherwise.
+        let reserved = reserved.filter(|_| matches!(answer, Answer::Coming(..)));
         match answer {
             Answer::Refused => Err(Fault::NotHookable),
             Answer::Coming(state, pending) => {
                 let snapshot = self.hook_handed(&folder, state, reserved, options);
                 let layout = snapshot.as_ref().ok().map(Layout::of);
-                match pending.wait_until_current(layout) {
-                    true => snapshot,
-                    // Its owner has failed to make it current, or has died.
-                    false => self.hook_inner(name, options),
+                if pending.wait_until_current(layout) {
+                    return snapshot;
                 }
+                // Its owner has failed to make it current, or has died.
+                drop(snapshot);
+                self.hook_inner(name, options)
             }
             // In the same folder, unless something has happened to it.
             Answer::Fresh => match self.hook_folder(&folder, options) {

@@ -6,10 +6,10 @@
 //! temporary name as well. A publish writes it and renames, no more.
 //!
 //! Whoever asks need not open anything either: the manifest's lease is taken ahead, too, and handed
-//! over with the answer, as are the memory, open for reading, and the manifest's bytes. A lease is
-//! a lock of an open file, and so the receiver's as soon as it is sent, whatever becomes of the
-//! owner. The state is current before it is handed over: nobody who hooks later, also after the
-//! owner's death, finds an older one.
+//! over, as are the memory, open for reading, and the manifest's bytes, before these are in the
+//! file. A lease is a lock of an open file, and so the receiver's as soon as it is sent, whatever
+//! becomes of the owner. While the receiver maps the state, the owner makes it current and says so;
+//! only then is it used: nobody who hooks later, also after the owner's death, finds an older one.
 //!
 //! **Fork.** A child closes its copies of what could keep a lease ([`Core::forget_in_child`]).
 //!

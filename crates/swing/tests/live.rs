@@ -231,6 +231,45 @@ fn busy_and_dead_owners_leave_their_last_state() {
 }
 
 /// A chain: hooked, written by plain stores, hooked from there.
+/// The addresses that a hooker reserves while it waits are its state's, or not in its way: also
+/// where a state comes by its name, because it lies in several areas or the owner does not answer.
+fn a_state_comes_to_the_addresses_of_its_owner() {
+    let h = home();
+    let path = h.dir.path().to_owned();
+    let owner = Child::run(move || {
+        let ns = Namespace::open(&path).unwrap();
+        let first = ns.create(&name("a"), &options()).unwrap();
+        first.allow_live_hooks(true).unwrap();
+        store(&first, data_at(0), 1);
+        store(&first, data_at(1), 1);
+        let second = ns.hook_live(&name("a")).unwrap().derive(Some(&name("b"))).unwrap();
+        second.allow_live_hooks(true).unwrap();
+        for n in 1u64.. {
+            store(&first, data_at(0), n);
+            store(&second, data_at(0), n);
+        }
+    });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !h.dir.path().join("b/live").exists() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let options = swing::HookOptions { at: swing::HookAt::OriginAddress };
+    let hook = |area| h.ns.hook_live_with(&name(area), options).unwrap();
+    for round in 0..20 {
+        for area in ["a", "b"] {
+            let snapshot = hook(area);
+            assert!(snapshot.is_at_origin(), "{area}, round {round}");
+            assert_eq!(value_in(&snapshot, data_at(1)), 1);
+        }
+    }
+    // It does not answer any more, and then is gone.
+    owner.signal(libc::SIGSTOP);
+    assert!(hook("a").is_at_origin());
+    drop(owner);
+    assert!(hook("a").is_at_origin() && hook("b").is_at_origin());
+}
+
 fn hooked_areas_are_hooked_again() {
     let h = home();
     let first = h.ns.create(&name("n0"), &options()).unwrap();
@@ -404,5 +443,6 @@ over_both_back_ends! {
     a_guard_makes_moments_consistent,
     hostile_clients_change_nothing,
     busy_and_dead_owners_leave_their_last_state,
+    a_state_comes_to_the_addresses_of_its_owner,
     hooked_areas_are_hooked_again,
 }

@@ -2,6 +2,8 @@
 //! given again.
 
 use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -77,12 +79,12 @@ pub(crate) struct Processors(libc::cpu_set_t);
 impl Processors {
     const BYTES: usize = size_of::<libc::cpu_set_t>();
 
-    /// Those of the calling thread.
-    pub(crate) fn of_this_thread() -> Option<Self> {
+    /// Those of a thread; 0 is the calling one.
+    pub(crate) fn of(thread: i32) -> Option<Self> {
         // SAFETY: all-zero bytes are an empty set.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         // SAFETY: writes no more than the size it is told.
-        let got = unsafe { libc::sched_getaffinity(0, Self::BYTES, &raw mut set) };
+        let got = unsafe { libc::sched_getaffinity(thread, Self::BYTES, &raw mut set) };
         (got == 0).then_some(Self(set))
     }
 
@@ -132,6 +134,23 @@ pub(crate) fn thread_time_ns() -> u64 {
 pub(crate) fn time_of_thread_ns(thread: i32) -> u64 {
     // Linux's clock of a thread (4) that counts what the scheduler does (2).
     clock_ns(!thread << 3 | 4 | 2)
+}
+
+/// The process that listens at the other end of a connection, if it can be seen from here.
+pub(crate) fn peer_of(stream: &UnixStream) -> Option<i32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let (fd, to) = (stream.as_raw_fd(), (&raw mut peer).cast());
+    // SAFETY: writes no more than the size it is told.
+    let got =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len) };
+    (got == 0 && peer.pid > 0).then_some(peer.pid)
+}
+
+/// Whether a process has a thread of this number and name.
+pub(crate) fn is_thread(process: i32, thread: i32, name: &str) -> bool {
+    let path = format!("/proc/{process}/task/{thread}/comm");
+    read(&path).is_ok_and(|comm| comm.trim_ascii_end() == name.as_bytes())
 }
 
 /// The time of the clock that all processes share. Async-signal-safe.
