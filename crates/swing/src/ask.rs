@@ -33,10 +33,10 @@ use crate::sys::{descriptors, pass};
 use crate::units::Epoch;
 
 /// How long an owner that is not busy takes at most until it says something.
-const LATE: Duration = Duration::from_micros(200);
+const LATE: Duration = Duration::from_micros(300);
 /// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
 /// the owner does for an answer.
-const PROMPT: Duration = Duration::from_micros(500);
+const PROMPT: Duration = Duration::from_micros(600);
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
