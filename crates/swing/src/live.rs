@@ -130,7 +130,7 @@ impl Area {
 
     /// Has `guard` called around each publish that a live hook asks for: it must call its argument
     /// once. The place to take a lock, so that a structure in the area is whole in every snapshot.
-    /// It runs in the responder's thread.
+    /// It runs in the responder's thread, which is kept on the processor where stores come from.
     pub fn guard_live_hooks(&self, guard: Option<LiveGuard>) {
         self.core.live.lock().guard = guard;
     }
