@@ -2,19 +2,19 @@
 //!
 //! A thread of the owner, the *responder*, listens on a Unix socket in the area's folder. Whoever
 //! hooks live connects, asks, and gets all that is needed to map a fresh state
-//! ([`crate::prepared`]) as soon as nobody stores to that any more, and the word that it is current
-//! while mapping it; a state that depends on other areas, or has a long manifest, is hooked like any
-//! other when that word comes. Several that ask at once share one publish: it happens after each of
-//! them asked. The responder runs where stores come from ([`crate::seat`]). What "moment" means with threads that store all the while is
-//! said in [`crate::tracked`].
+//! ([`crate::prepared`]) as soon as nobody stores to that any more, and while mapping it the word
+//! that it is current; a state that depends on other areas, or has a long manifest, is hooked like
+//! any other when that word comes. Several that ask at once share one publish: it happens after
+//! each of them asked. What "moment" means with threads that store all the while is said in
+//! [`crate::tracked`]. The responder runs where stores come from ([`crate::seat`]).
 //!
 //! An owner that is dead, stopped or busy for longer than [`LIVE_TIMEOUT`] does not answer: then
 //! its last shared state is hooked, as by [`Namespace::hook`]. An owner that refuses hooks, or is
 //! over its copy-on-write threshold, says so.
 //!
 //! What comes through the socket is hostile: requests have a fixed length, clients have a bounded
-//! time and number, and of a request only its time is used, as a hint. A forked child closes its copy
-//! of the socket, so that it never looks like an owner.
+//! time and number, and of a request only its time is used, as a hint. A forked child closes its
+//! copy of the socket, so that it never looks like an owner.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};

@@ -7,8 +7,8 @@
 //! as a single thread stores, and whoever hooks has a processor for itself meanwhile.
 //!
 //! Now and then the thread that stores is not interrupted for the responder: the scheduler lets it
-//! have the end of its time slice, and looks again some milliseconds later. Then whoever hooks moves
-//! the responder to its own processor. Where that happens often (as with kernels that preempt
+//! have the end of its time slice, and looks again some milliseconds later. Then whoever hooks
+//! moves the responder to its own processor. Where that happens often (as with kernels that preempt
 //! lazily), or stores come from elsewhere by then, the seat is of no use. Each request says when it
 //! was sent: after some that were seen late the responder runs wherever the scheduler likes.
 //!
