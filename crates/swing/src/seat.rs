@@ -81,18 +81,17 @@ impl Taken {
     /// A request was seen so long after it had been sent.
     fn asked(&mut self, waited: Duration) {
         self.given_up = self.given_up.saturating_sub(1);
-        if self.at.is_none() || waited >= NO_TIME {
-            return;
-        }
         if waited < LATE {
             self.late = self.late.saturating_sub(1);
             return;
         }
         // Whoever asked may have moved the thread meanwhile.
-        (self.at, self.late) = (None, self.late + 1);
+        self.anywhere.set(self.thread);
+        if self.at.take().is_some() && waited < NO_TIME {
+            self.late += 1;
+        }
         if self.late >= MOST_LATE {
-            self.anywhere.set(self.thread);
-            (self.at, self.late, self.given_up) = (None, 0, TRY_AGAIN);
+            (self.late, self.given_up) = (0, TRY_AGAIN);
         }
     }
 }
@@ -140,6 +139,7 @@ mod tests {
                 assert_eq!(is_at(), only, "now and then a request is late");
                 seated.asked(Duration::from_micros(1));
                 seated.asked(NO_TIME);
+                assert_eq!(is_at(), before, "not a time");
             }
             for _ in 0..MOST_LATE {
                 seat.move_to(here);
@@ -151,6 +151,9 @@ mod tests {
                 assert_eq!(is_at(), before);
                 seated.asked(Duration::ZERO);
             }
+            only.set(process::thread_id());
+            seated.asked(LATE);
+            assert_eq!(is_at(), before, "somebody has moved it");
             seat.move_to(here);
             assert_eq!(is_at(), only);
             drop(seated);
