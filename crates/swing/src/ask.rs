@@ -117,8 +117,8 @@ struct Kept {
 #[derive(Debug)]
 struct Line {
     stream: UnixStream,
-    /// The owner's process.
-    process: Option<i32>,
+    /// The process that answers.
+    owner: Option<i32>,
     /// Its thread; 0: not known yet.
     thread: i32,
 }
@@ -128,9 +128,9 @@ impl Line {
     /// come from ([`crate::seat`]): the scheduler has not interrupted whoever runs there, and next
     /// looks some milliseconds later. Nothing happens where this process may not do that.
     fn take_along(&self) {
-        let Some(process) = self.process.filter(|_| self.thread > 0) else { return };
+        let Some(owner) = self.owner.filter(|_| self.thread > 0) else { return };
         let here = process::processor().and_then(Processors::only);
-        if process::is_thread(process, self.thread, THREAD)
+        if process::is_thread(owner, self.thread, THREAD)
             && let Some(here) = here
         {
             here.set(self.thread);
@@ -174,7 +174,7 @@ pub(crate) fn ask(
     let identity = folder.identity()?;
     let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
     let process = std::process::id();
-    let line = Line { process: process::peer_of(&stream), stream, thread: 0 };
+    let line = Line { owner: process::peer_of(&stream), stream, thread: 0 };
     let kept = Kept { folder: folder.clone(), identity, process, line, layout: None };
     let end = Instant::now() + LIVE_TIMEOUT;
     let asked = send_request(&kept.line.stream).then(|| read_answer(&kept.line, end));
@@ -243,10 +243,13 @@ fn read_answer(line: &Line, end: Instant) -> Option<Message> {
         return Some(none);
     }
     let (header, manifest) = bytes[..got].split_at(ANSWER_BYTES);
-    let epoch = u64::from(word_at(header, 8)) | u64::from(word_at(header, 12)) << 32;
-    let (status, manifest) = (word_at(header, 0), manifest.to_vec());
-    let thread = word_at(header, 16) as i32;
-    Some(Message { thread, status, epoch: Epoch(epoch), manifest, files })
+    Some(Message {
+        thread: i32::from_le_bytes(field(header, 16)),
+        status: u32::from_le_bytes(field(header, 0)),
+        epoch: Epoch(u64::from_le_bytes(field(header, 8))),
+        manifest: manifest.to_vec(),
+        files,
+    })
 }
 
 /// What a message means. After all but a part of an answer the connection can be used again.
@@ -272,15 +275,15 @@ fn answer_of(mut kept: Kept, message: Message, end: Instant) -> Answer {
     answer
 }
 
-fn word_at(header: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&header[at..at + 4]);
-    u32::from_le_bytes(word)
+fn field<const N: usize>(header: &[u8], at: usize) -> [u8; N] {
+    let mut field = [0; N];
+    field.copy_from_slice(&header[at..at + N]);
+    field
 }
 
 /// The length of an answer whose fixed part is there.
 fn answer_len(header: &[u8]) -> usize {
-    ANSWER_BYTES + word_at(header, 4) as usize
+    ANSWER_BYTES + u32::from_le_bytes(field(header, 4)) as usize
 }
 
 /// Looks for an answer; after [`PROMPT`] asleep. Whoever else wants this processor, and be it the
@@ -434,9 +437,9 @@ mod tests {
             let number = told.recv().unwrap();
             let before = Processors::of(number).unwrap();
             let (stream, _other) = UnixStream::pair().unwrap();
-            let own = process::peer_of(&stream);
-            assert_eq!(own, Some(std::process::id() as i32));
-            let mut line = Line { stream, process: own, thread: 0 };
+            let owner = process::peer_of(&stream);
+            assert_eq!(owner, Some(std::process::id() as i32));
+            let mut line = Line { stream, owner, thread: 0 };
             line.take_along();
             assert_eq!(Processors::of(number).unwrap(), before, "not known");
             line.thread = number;

@@ -176,7 +176,8 @@ impl States {
     pub(crate) fn set_unclaimed(&self, extent: ExtentId, word: u32) {
         let cell = &self.words[extent.0 as usize];
         let old = cell.load(Ordering::Acquire);
-        debug_assert!([PRIVATE, FROZEN].contains(&state_of(old)) && state_of(word) == FROZEN);
+        assert_eq!(state_of(word), FROZEN, "INV-AREA-1: {extent} may not be written now");
+        debug_assert!([PRIVATE, FROZEN].contains(&state_of(old)));
         match old & WAITERS {
             // At most `keep_hot` comes in between, and what it says ends here in any case.
             0 => cell.store(word, Ordering::Release),

@@ -223,7 +223,7 @@ impl Core {
         }
     }
 
-    /// Has the responder run where a store was trapped last.
+    /// Has the responder run where a trapped store has copied an extent last.
     pub(crate) fn seat_responder(&self) {
         let processor = self.tracked.get().map_or(0, |t| t.processor.load(Ordering::Relaxed));
         if let Some(processor) = processor.checked_sub(1)

@@ -262,16 +262,6 @@ impl Core {
         kind: Kind,
         announce: Announce<'_>,
     ) -> Result<Written> {
-        // Where it fails nobody shows what was frozen: stores to tracked memory need no more.
-        self.try_manifest(state, kind, announce).inspect_err(|_| self.arm_changed(state, true))
-    }
-
-    fn try_manifest(
-        &self,
-        state: &mut State,
-        kind: Kind,
-        announce: Announce<'_>,
-    ) -> Result<Written> {
         let why = if kind == Kind::View { Freeze::View } else { Freeze::Publish };
         let (frozen, result) = self.begin_freeze(state, why);
         let mut frozen = Some(frozen);
@@ -288,7 +278,8 @@ impl Core {
             self.write_frozen(state, kind, announce, &mut frozen)
         });
         self.end_freeze(state, frozen);
-        written
+        // Where it fails nobody shows what was frozen: stores to tracked memory need no more.
+        written.inspect_err(|_| self.arm_changed(state, true))
     }
 
     /// A manifest of the present state, frozen or not, that nobody can hook.

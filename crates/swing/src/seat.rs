@@ -3,8 +3,8 @@
 //! A publish takes write access from all threads of the owner, and the kernel interrupts each
 //! processor that one of them is on, which in a virtual machine takes 20 to 50 us, for each range
 //! of addresses again. The responder has to be woken in any case, by one such interrupt. On the
-//! processor where a store was trapped last it then takes write access without another one, as far
-//! as a single thread stores, and whoever hooks has a processor for itself meanwhile.
+//! processor where a trapped store has copied last it then takes write access without another one,
+//! as far as a single thread stores, and whoever hooks has a processor for itself meanwhile.
 //!
 //! Now and then the thread that stores is not interrupted for the responder: the scheduler lets it
 //! have the end of its time slice, and looks again some milliseconds later. Then whoever hooks

@@ -187,6 +187,16 @@ impl Drop for Child {
     }
 }
 
+/// Waits until another process answers live hooks of an area; when all has to be over.
+fn wait_for_owner(h: &Home, area: &str) -> Instant {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !h.dir.path().join(area).join("live").exists() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    deadline
+}
+
 /// A real other process: hooked while it stores, then stopped, then killed.
 fn busy_and_dead_owners_leave_their_last_state() {
     let h = home();
@@ -199,11 +209,7 @@ fn busy_and_dead_owners_leave_their_last_state() {
             store(&area, data_at(n % 5), n);
         }
     });
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !h.dir.path().join("a/live").exists() {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let deadline = wait_for_owner(&h, "a");
     let newest = |s: &Snapshot| {
         let mapped = (0..5).filter(|i| s.is_mapped(&range(data_at(*i), 8)));
         mapped.map(|i| value_in(s, data_at(i))).max().unwrap_or(0)
@@ -249,11 +255,7 @@ fn a_state_comes_to_the_addresses_of_its_owner() {
             store(&second, data_at(0), n);
         }
     });
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !h.dir.path().join("b/live").exists() {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for_owner(&h, "b");
     let options = swing::HookOptions { at: swing::HookAt::OriginAddress };
     let hook = |area| h.ns.hook_live_with(&name(area), options).unwrap();
     for round in 0..20 {

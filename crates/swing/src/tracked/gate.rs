@@ -65,12 +65,6 @@ impl Drop for Closed<'_> {
     }
 }
 
-/// The calling thread's id; a system call.
-pub(crate) fn thread_id() -> i32 {
-    // SAFETY: gettid has no arguments and cannot fail.
-    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
-}
-
 impl Gate {
     /// One try to get inside. `Err`: the word seen; bit [`HELD`] says that it may take long.
     fn try_enter(&self) -> Result<(), u32> {
@@ -88,7 +82,7 @@ impl Gate {
         if word & (HELD | FORKING) == 0 {
             return true;
         }
-        let me = thread_id();
+        let me = process::thread_id();
         (word & HELD == 0 || self.holder.load(Ordering::SeqCst) == me)
             && (word & FORKING == 0 || self.forker.load(Ordering::SeqCst) == me)
     }
@@ -162,7 +156,7 @@ impl Gate {
     /// From here on, until `end_fork`, no thread but the calling one gets inside.
     pub(crate) fn begin_fork(&self) {
         let _closed = self.close();
-        self.forker.store(thread_id(), Ordering::SeqCst);
+        self.forker.store(process::thread_id(), Ordering::SeqCst);
         let before = self.word.fetch_or(FORKING, Ordering::SeqCst);
         assert!(before & FORKING == 0, "one thread forks at a time");
     }
@@ -203,7 +197,7 @@ impl Gate {
     /// Goes on holding when the closer opens; called between `begin_hold` and `end_hold`.
     pub(crate) fn hold(&self, _closed: &Closed<'_>) {
         debug_assert_eq!(self.holding.load(Ordering::SeqCst), 1);
-        self.holder.store(thread_id(), Ordering::SeqCst);
+        self.holder.store(process::thread_id(), Ordering::SeqCst);
         self.word.fetch_or(HELD, Ordering::SeqCst);
     }
 

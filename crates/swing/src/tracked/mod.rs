@@ -114,7 +114,7 @@ pub(crate) struct Tracked {
     pub ahead: ahead::Progress,
     /// Time of the processor spent on filling new versions.
     pub copying_ns: AtomicU64,
-    /// The processor on which a store was trapped last, plus one; 0: not known.
+    /// The processor on which a trapped store has copied last, plus one; 0: not known.
     pub processor: AtomicU32,
     pub copied: AtomicU64,
     pub populated: AtomicU64,

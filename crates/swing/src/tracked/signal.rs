@@ -37,9 +37,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
 use super::fault::{self, Access};
-use super::gate::thread_id;
 use crate::fork;
 use crate::sync::Mutex;
+use crate::sys::process::thread_id;
 
 /// The longest chain of handlers kept; the newest replaces the last beyond it.
 const MAX_CHAIN: usize = 8;
