@@ -78,17 +78,19 @@ impl Taken {
         }
     }
 
-    /// A request was seen so long after it had been sent.
-    fn asked(&mut self, waited: Duration) {
+    /// A request was seen so long after it had been sent, and answered on this processor.
+    fn asked(&mut self, waited: Duration, here: Option<u32>) {
         self.given_up = self.given_up.saturating_sub(1);
-        if waited < LATE {
+        // Whoever asks moves the thread also when it was its answer that took long.
+        let moved = self.at.is_some() && self.at != here;
+        let late = waited >= LATE;
+        if !late {
             self.late = self.late.saturating_sub(1);
-            return;
         }
-        // Whoever asked may have moved the thread meanwhile.
-        self.anywhere.set(self.thread);
-        if self.at.take().is_some() && waited < NO_TIME {
-            self.late += 1;
+        if late || moved {
+            self.anywhere.set(self.thread);
+            let seated = self.at.take().is_some();
+            self.late += u32::from(late && seated && waited < NO_TIME);
         }
         if self.late >= MOST_LATE {
             (self.late, self.given_up) = (0, TRY_AGAIN);
@@ -104,7 +106,7 @@ impl Seated {
     /// See [`Taken::asked`].
     pub(crate) fn asked(&self, waited: Duration) {
         if let Some(taken) = self.0.0.lock().as_mut() {
-            taken.asked(waited);
+            taken.asked(waited, process::processor());
         }
     }
 }
@@ -156,6 +158,10 @@ mod tests {
             assert_eq!(is_at(), before, "somebody has moved it");
             seat.move_to(here);
             assert_eq!(is_at(), only);
+            before.set(process::thread_id());
+            seat.0.lock().as_mut().unwrap().asked(Duration::ZERO, None);
+            seat.move_to(here);
+            assert_eq!(is_at(), only, "somebody has moved it, although it was not late");
             drop(seated);
             before.set(process::thread_id());
             seat.move_to(here);
