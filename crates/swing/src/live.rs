@@ -34,7 +34,7 @@ use crate::manifest::Kind;
 use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
-use crate::prepared::{Announce, Handed, MAX_HANDED_BYTES};
+use crate::prepared::{Audience, Handed, MAX_HANDED_BYTES};
 use crate::publish::Published;
 use crate::seat::{Seat, Seated};
 use crate::snapshot::Snapshot;
@@ -153,7 +153,7 @@ impl Core {
 
     fn answer_from_now(self: &Arc<Self>) -> Result<()> {
         self.place_shared_link(&mut *self.lock_for_change()?)?;
-        if let Some(published) = self.answer_live(&mut |_, _| {})? {
+        if let Some(published) = self.answer_live(&mut ())? {
             self.follow_up(published)?;
         }
         let mut live = self.live.lock();
@@ -248,14 +248,14 @@ impl Core {
     }
 
     /// Publishes for those who asked. `None`: hooks are refused.
-    fn answer_live(&self, announce: Announce<'_>) -> Result<Option<Published>> {
+    fn answer_live(&self, audience: &mut dyn Audience) -> Result<Option<Published>> {
         let guard = self.live.lock().guard.clone();
         let mut result = Ok(None);
         let mut publish = || {
             result = {
                 let admitted = self.lock_for_change().and_then(|mut state| self.admits(&mut state));
                 match admitted {
-                    Ok(true) => self.publish_live(announce).map(Some),
+                    Ok(true) => self.publish_live(audience).map(Some),
                     Ok(false) => Ok(None),
                     Err(fault) => Err(fault),
                 }
@@ -268,9 +268,9 @@ impl Core {
         result
     }
 
-    fn publish_live(&self, announce: Announce<'_>) -> Result<Published> {
+    fn publish_live(&self, audience: &mut dyn Audience) -> Result<Published> {
         let payload = self.lock_for_change()?.payload.clone();
-        self.publish_quickly(Kind::Shared, &payload, announce)
+        self.publish_quickly(Kind::Shared, &payload, audience)
     }
 
     /// Whether hooks are admitted, after a look whether memory held for snapshots has come free.
@@ -405,8 +405,9 @@ fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<C
             continue;
         }
         let Some(core) = core() else { return };
-        let published = core.answer_live(&mut |bytes, handed| announce(bytes, handed, &mut asking));
-        send_answers(&published, &mut asking);
+        let mut waiting = Waiting { clients: asking, told: false };
+        let published = core.answer_live(&mut waiting);
+        let mut asking = waiting.answered(&published);
         // On a busy machine whoever has been answered may need this very processor, and goes first:
         // what the publish made superfluous is given back when nobody waits for it.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
@@ -423,25 +424,47 @@ fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<C
     }
 }
 
-/// Shows those who asked a state that is about to become current. The caller holds the area's lock:
-/// under it nobody forks, and so no child keeps what is sent.
-fn announce(manifest: &[u8], handed: &Handed, asking: &mut Vec<Client>) {
-    let mut answer = answer(COMING, handed.epoch, manifest.len());
-    answer.extend_from_slice(manifest);
-    debug_assert!(answer.len() <= MAX_ANSWER_BYTES);
-    let files = [handed.keys.lease.as_fd(), handed.keys.memory.as_fd()];
-    asking.retain(|client| pass::send(&client.stream, &answer, files).is_ok());
+/// Those who have asked, and wait for an answer.
+struct Waiting {
+    clients: Vec<Client>,
+    /// They have it.
+    told: bool,
 }
 
-/// Answers those who asked. Who has gone meanwhile, or does not read, needs no answer.
-fn send_answers(published: &Result<Option<Published>>, asking: &mut Vec<Client>) {
-    let (status, epoch) = match published {
-        Ok(Some(published)) => (FRESH, published.epoch),
-        Ok(None) => (REFUSED, Epoch(0)),
-        Err(_) => (FAILED, Epoch(0)),
-    };
-    let answer = answer(status, epoch, 0);
-    asking.retain_mut(|client| client.stream.write_all(&answer).is_ok());
+impl Audience for Waiting {
+    /// The caller holds the area's lock: under it nobody forks, and so no child keeps what is sent.
+    fn coming(&mut self, manifest: &[u8], handed: &Handed) {
+        let mut answer = answer(COMING, handed.epoch, manifest.len());
+        answer.extend_from_slice(manifest);
+        debug_assert!(answer.len() <= MAX_ANSWER_BYTES);
+        let files = [handed.keys.lease.as_fd(), handed.keys.memory.as_fd()];
+        self.clients.retain(|client| pass::send(&client.stream, &answer, files).is_ok());
+    }
+
+    fn current(&mut self, epoch: Epoch) {
+        self.tell(FRESH, epoch);
+    }
+}
+
+impl Waiting {
+    /// Who has gone meanwhile, or does not read, needs no answer.
+    fn tell(&mut self, status: u32, epoch: Epoch) {
+        assert!(!self.told, "a request has one answer");
+        let answer = answer(status, epoch, 0);
+        self.clients.retain_mut(|client| client.stream.write_all(&answer).is_ok());
+        self.told = true;
+    }
+
+    /// All have an answer now. Those who have taken it.
+    fn answered(mut self, published: &Result<Option<Published>>) -> Vec<Client> {
+        match published {
+            _ if self.told => {}
+            Ok(Some(published)) => self.tell(FRESH, published.epoch),
+            Ok(None) => self.tell(REFUSED, Epoch(0)),
+            Err(_) => self.tell(FAILED, Epoch(0)),
+        }
+        self.clients
+    }
 }
 
 /// The fixed part of an answer, before so many bytes of a manifest.

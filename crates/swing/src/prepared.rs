@@ -60,9 +60,17 @@ pub(crate) struct Handed {
     pub epoch: Epoch,
 }
 
-/// Told of a state that is about to become current: the bytes of its manifest, and what goes with
-/// them.
-pub(crate) type Announce<'a> = &'a mut dyn FnMut(&[u8], &Handed);
+/// Whoever waits for a state while it is published.
+pub(crate) trait Audience {
+    /// It is known what the state will be: the bytes of its manifest, and what goes with them. It
+    /// may still be stored to.
+    fn coming(&mut self, _manifest: &[u8], _handed: &Handed) {}
+    /// The state that was coming does not change any more, and is current.
+    fn current(&mut self, _epoch: Epoch) {}
+}
+
+/// Nobody.
+impl Audience for () {}
 
 /// The file for a manifest.
 #[derive(Debug)]
@@ -240,7 +248,7 @@ mod tests {
 
     /// Publishes as for somebody who has asked; the lease that this gets, and the epoch.
     fn hand_over(area: &Area) -> (File, Epoch, Published) {
-        let published = area.core.publish_quickly(Kind::Shared, b"", &mut |_, _| {}).unwrap();
+        let published = area.core.publish_quickly(Kind::Shared, b"", &mut ()).unwrap();
         let state = area.core.state.lock();
         let handed = state.handed.as_ref().expect("prepared, and of one area");
         assert_eq!(handed.epoch, published.epoch);

@@ -17,7 +17,7 @@ use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
 use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
-use crate::prepared::{Announce, Handed, MAX_HANDED_BYTES, ManifestFile};
+use crate::prepared::{Audience, Handed, MAX_HANDED_BYTES, ManifestFile};
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
 use crate::tracked::{Alternation, Frozen};
@@ -145,7 +145,7 @@ impl Core {
     }
 
     fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
-        let published = self.publish_quickly(kind, payload, &mut |_, _| {})?;
+        let published = self.publish_quickly(kind, payload, &mut ())?;
         let epoch = published.epoch;
         self.follow_up(published)?;
         Ok(epoch)
@@ -182,27 +182,45 @@ impl Core {
         Ok(state.committed.replace(shared))
     }
 
-    /// A publish without the part that gives memory back, which is [`Core::follow_up`]. `announce`
-    /// is called as soon as it is known what the state will be, if that can be handed over; it is
-    /// current when this returns, or never.
+    /// A publish without the part that gives memory back, which is [`Core::follow_up`]. The
+    /// audience is told of a state that can be handed over; this is current when the call returns,
+    /// or never.
     pub(crate) fn publish_quickly(
         &self,
         kind: Kind,
         payload: &[u8],
-        announce: Announce<'_>,
+        audience: &mut dyn Audience,
     ) -> Result<Published> {
-        self.publish_new(kind, payload, announce).inspect_err(|_| self.end_settling())
+        self.publish_new(kind, payload, audience).inspect_err(|_| self.end_settling())
     }
 
-    fn publish_new(&self, kind: Kind, payload: &[u8], announce: Announce<'_>) -> Result<Published> {
+    fn publish_new(
+        &self,
+        kind: Kind,
+        payload: &[u8],
+        audience: &mut dyn Audience,
+    ) -> Result<Published> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let limit = MAX_PAYLOAD_BYTES as u64;
             return Err(Fault::Limit { what: "bytes of payload", limit });
         }
         let mut state = self.lock_idle()?;
         state.payload = payload.to_vec();
-        let Written { epoch, file: manifest, linked, handed } =
-            self.write_manifest(&mut state, kind, announce)?;
+        self.while_frozen(&mut state, Freeze::Publish, |state, frozen| {
+            let written = self.write_manifest(state, kind, audience, frozen)?;
+            self.make_current(state, kind, written, audience)
+        })
+    }
+
+    /// Step 4.
+    fn make_current(
+        &self,
+        state: &mut State,
+        kind: Kind,
+        written: Written,
+        audience: &mut dyn Audience,
+    ) -> Result<Published> {
+        let Written { epoch, file: manifest, linked, handed } = written;
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
         // Of a shared state the link for hookers comes first, because somebody may be waiting for
@@ -213,10 +231,13 @@ impl Core {
             superseded[0] = state.committed.replace(epoch);
         }
         if kind == Kind::Shared {
-            let link = self.shared_link(&state);
+            let link = self.shared_link(state);
             match linked {
                 true => self.folder.rename(SHARING, link)?,
                 false => self.folder.relink(&name, SHARING, link)?,
+            }
+            if handed.is_some() {
+                audience.current(epoch);
             }
             state.handed = handed;
             superseded[1] = state.shared.replace(epoch);
@@ -244,7 +265,10 @@ impl Core {
             let manifest = self.describe(state, Kind::View, epoch)?;
             return Ok((manifest, lease));
         }
-        let Written { epoch, file, .. } = self.write_manifest(state, Kind::View, &mut |_, _| {})?;
+        let written = self.while_frozen(state, Freeze::View, |state, frozen| {
+            self.write_manifest(state, Kind::View, &mut (), frozen)
+        });
+        let Written { epoch, file, .. } = written?;
         let path = self.folder.join(&manifest_name(epoch));
         // The state lock is held: nobody but this process may probe, and it does so only under this
         // lock.
@@ -255,44 +279,53 @@ impl Core {
         Ok((manifest, Lease::from_locked(file, self.id, epoch)))
     }
 
+    /// Freezing ends when `work` is done, or has taken what was begun and ended that itself.
+    fn while_frozen<'a, T>(
+        &'a self,
+        state: &mut State,
+        why: Freeze,
+        work: impl FnOnce(&mut State, &mut Option<Frozen<'a>>) -> Result<T>,
+    ) -> Result<T> {
+        let mut frozen = Some(self.begin_freeze(state, why));
+        let result = work(state, &mut frozen);
+        self.end_freeze(state, frozen);
+        // Where it fails nobody shows what was frozen: stores to tracked memory need no more.
+        result.inspect_err(|_| self.arm_changed(state, true))
+    }
+
     /// Steps 1 to 3 of a publish.
     fn write_manifest(
         &self,
         state: &mut State,
         kind: Kind,
-        announce: Announce<'_>,
+        audience: &mut dyn Audience,
+        frozen: &mut Option<Frozen<'_>>,
     ) -> Result<Written> {
-        let why = if kind == Kind::View { Freeze::View } else { Freeze::Publish };
-        let (frozen, result) = self.begin_freeze(state, why);
-        let mut frozen = Some(frozen);
-        // What moves extents looks at their words.
-        if self.tracked.get().is_none() || result.is_err() {
+        if self.tracked.get().is_none() {
+            self.protect_frozen(state, frozen)?;
+            // What moves extents looks at their words.
             self.end_freeze(state, frozen.take());
         }
-        let written = result.and_then(|()| {
-            if kind != Kind::View {
-                self.link_memory(state)?;
-                self.consolidate(state);
-                self.pin_sources(state)?;
-            }
-            self.write_frozen(state, kind, announce, &mut frozen)
-        });
-        self.end_freeze(state, frozen);
-        // Where it fails nobody shows what was frozen: stores to tracked memory need no more.
-        written.inspect_err(|_| self.arm_changed(state, true))
+        if kind != Kind::View {
+            self.link_memory(state)?;
+            self.consolidate(state);
+            self.pin_sources(state)?;
+        }
+        self.write_frozen(state, kind, audience, frozen)
     }
 
     /// A manifest of the present state, frozen or not, that nobody can hook.
     pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, File)> {
-        let written = self.write_frozen(state, Kind::View, &mut |_, _| {}, &mut None);
+        let written = self.write_frozen(state, Kind::View, &mut (), &mut None);
         written.map(|written| (written.epoch, written.file))
     }
 
+    /// Protects what is to be frozen, unless that has been done, and writes the manifest.
     fn write_frozen(
         &self,
         state: &mut State,
         kind: Kind,
-        announce: Announce<'_>,
+        audience: &mut dyn Audience,
         frozen: &mut Option<Frozen<'_>>,
     ) -> Result<Written> {
         let epoch = state.next_epoch;
@@ -318,14 +351,19 @@ impl Core {
         let fits = manifest.sources.len() == 1 && bytes.len() <= MAX_HANDED_BYTES;
         let keys = keys.filter(|keys| fits && manifest.own_identity() == Some(keys.identity));
         let handed = keys.map(|keys| Handed { keys, epoch });
-        if let Some(handed) = &handed {
-            announce(&bytes, handed);
-        }
-        self.end_freeze(state, frozen.take());
         use_up(state);
+        if let Some(handed) = &handed {
+            audience.coming(&bytes, handed);
+        }
+        let mut written = self.protect_frozen(state, frozen);
         #[cfg(debug_assertions)]
         self.assert_tables_agree(state);
-        if let Err(fault) = file::write_all(&file, &bytes, &self.folder.join(&name)) {
+        // Otherwise the handler waits until those who have been told know that it is current.
+        if handed.is_none() {
+            self.end_freeze(state, frozen.take());
+        }
+        written = written.and_then(|()| file::write_all(&file, &bytes, &self.folder.join(&name)));
+        if let Err(fault) = written {
             let _ = self.folder.unlink(&name);
             let _ = if linked { self.folder.unlink(SHARING) } else { Ok(()) };
             return Err(fault);

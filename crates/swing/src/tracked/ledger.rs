@@ -36,11 +36,11 @@ const CHANCES_SMALL: usize = 1;
 /// Extents on each side of one that say where the crowd is.
 const CROWD: u32 = 4;
 
-/// What [`Core::begin_freeze`] has protected.
+/// What [`Core::begin_freeze`] has begun.
 #[must_use]
 pub(crate) struct Frozen<'a> {
     why: Freeze,
-    /// What was private.
+    /// What was private, once it is protected.
     extents: Vec<ExtentId>,
     /// What was protected early.
     again: Vec<ExtentId>,
@@ -315,17 +315,17 @@ impl Core {
     /// Write-protects what is private. In a tracked area: at one instant for all threads; the gate
     /// stays shut for [`Freeze::Hold`].
     pub(crate) fn freeze(&self, state: &mut State, why: Freeze) -> Result<()> {
-        let (frozen, result) = self.begin_freeze(state, why);
-        self.end_freeze(state, Some(frozen));
+        let mut frozen = Some(self.begin_freeze(state, why));
+        let result = self.protect_frozen(state, &mut frozen);
+        self.end_freeze(state, frozen);
         result
     }
 
-    /// The first half of [`Core::freeze`]: nobody stores to what was private, in a tracked area not
-    /// even by the handler, until the second half, which is due in any case.
-    pub(crate) fn begin_freeze(&self, state: &mut State, why: Freeze) -> (Frozen<'_>, Result<()>) {
+    /// The first part of [`Core::freeze`]: in a tracked area no extent becomes private until the
+    /// last part, which is due in any case.
+    pub(crate) fn begin_freeze(&self, state: &mut State, why: Freeze) -> Frozen<'_> {
         let Some(tracked) = self.tracked.get() else {
-            let (extents, result) = self.protect_private(state, why);
-            return (Frozen { why, extents, again: Vec::new(), shut: None }, result);
+            return Frozen { why, extents: Vec::new(), again: Vec::new(), shut: None };
         };
         assert!(why != Freeze::Ahead, "stores to tracked areas would see it");
         signal::rearm();
@@ -339,14 +339,29 @@ impl Core {
             Freeze::Hold => Vec::new(),
             _ => std::mem::take(&mut state.in_place),
         };
-        let (extents, result) = self.protect_private(state, why);
-        if why == Freeze::Hold && result.is_ok() {
-            tracked.gate.hold(&closed);
-        }
-        (Frozen { why, extents, again, shut: Some((closed, quiet)) }, result)
+        Frozen { why, extents: Vec::new(), again, shut: Some((closed, quiet)) }
     }
 
-    /// The second half: the words of what was protected say so, and where it goes next, and the
+    /// The second part: from now on nobody stores to what was private.
+    pub(crate) fn protect_frozen(
+        &self,
+        state: &mut State,
+        frozen: &mut Option<Frozen<'_>>,
+    ) -> Result<()> {
+        let Some(frozen) = frozen.as_mut() else { return Ok(()) };
+        debug_assert!(frozen.extents.is_empty(), "protected once");
+        let (extents, result) = self.protect_private(state, frozen.why);
+        frozen.extents = extents;
+        if let (Some(tracked), Some((closed, _))) = (self.tracked.get(), &frozen.shut)
+            && frozen.why == Freeze::Hold
+            && result.is_ok()
+        {
+            tracked.gate.hold(closed);
+        }
+        result
+    }
+
+    /// The last part: the words of what was protected say so, and where it goes next, and the
     /// handler may go on. Whoever waits for the state need not wait for this.
     pub(crate) fn end_freeze(&self, state: &mut State, frozen: Option<Frozen<'_>>) {
         let Some(Frozen { why, extents, again, shut }) = frozen else { return };
