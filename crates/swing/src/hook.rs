@@ -3,18 +3,18 @@
 //! The cost is a handful of system calls plus one per run; it does not depend on how much data
 //! there is, and the owner is not involved at all: it may be busy, stopped or dead.
 
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use crate::area::{Area, MEMORY};
 use crate::ask::HandedState;
 use crate::error::{Context, Fault, HookError, PublishError, Result};
 use crate::lease::{self, Attempt, Lease};
-use crate::manifest::{HEADER_BYTES, Header, Kind, MAX_MANIFEST_BYTES, Manifest};
+use crate::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
 use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
-use crate::publish::{SHARED, UNSHARED};
+use crate::publish::SHARED;
+use crate::sharing;
 use crate::snapshot::{HeldSource, Snapshot, check_memory, hold_sources};
 use crate::sys::file::{self, Folder};
 use crate::units::StateId;
@@ -81,7 +81,7 @@ impl Namespace {
     /// One try; `Contended` when another has to follow.
     pub(crate) fn hook_folder(&self, folder: &Folder, options: HookOptions) -> Result<Snapshot> {
         let path = folder.join(SHARED);
-        let file = open_shared(folder)?;
+        let file = sharing::open_newest(folder)?;
         let len = match lease::attempt(&file, &path)? {
             Attempt::Held { len } if len <= MAX_MANIFEST_BYTES => len,
             Attempt::Held { .. } => return Err(Fault::corrupt(&path, "longer than any manifest")),
@@ -134,27 +134,13 @@ impl Namespace {
 
     pub(crate) fn shared_state_inner(&self, name: &AreaName) -> Result<Option<StateId>> {
         let folder = self.folder().open_folder(&name.folder())?;
-        let file = match open_shared(&folder) {
+        let file = match sharing::open_newest(&folder) {
             Ok(file) => file,
             Err(Fault::NotShared | Fault::NotHookable) => return Ok(None),
             Err(fault) => return Err(fault),
         };
-        let path = folder.join(SHARED);
-        let mut header = [0; HEADER_BYTES];
-        match file.read_exact_at(&mut header, 0) {
-            Ok(()) => Header::decode(&header, &path)
-                .map(|header| Some(StateId { area: header.id, epoch: header.epoch })),
-            Err(_) => Err(Fault::corrupt(&path, "shorter than the header of a manifest")),
-        }
-    }
-}
-
-/// Opens the link for hookers, or says why there is none.
-fn open_shared(folder: &Folder) -> Result<std::fs::File> {
-    match folder.open_read(SHARED) {
-        Err(Fault::NotFound) if folder.exists(UNSHARED) => Err(Fault::NotHookable),
-        Err(Fault::NotFound) => Err(Fault::NotShared),
-        other => other,
+        let header = sharing::read_header(&file, &folder.join(SHARED))?;
+        Ok(Some(StateId { area: header.id, epoch: header.epoch }))
     }
 }
 

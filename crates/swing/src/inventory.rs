@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::Path;
 
 use crate::area::{MEMORY, PARENTS};
 use crate::error::{Fault, Result};
@@ -18,6 +19,7 @@ use crate::prepared::drop_temporary_names;
 use crate::publish::{
     COMMITTED, SHARED, UNSHARED, manifest_epoch, manifest_name, parent_memory_name, pin_name,
 };
+use crate::sharing;
 use crate::sys::file::{self, Folder};
 use crate::units::{AreaId, ByteLen, Epoch};
 
@@ -36,11 +38,14 @@ pub(crate) struct Inventory {
 
 /// Reads and checks a manifest by one of its names.
 pub(crate) fn read_manifest(folder: &Folder, name: &str) -> Result<Manifest> {
-    let path = folder.join(name);
-    let file = folder.open_read(name)?;
-    match file::read_all(&file, MAX_MANIFEST_BYTES, &path)? {
-        Some(bytes) => Manifest::decode(&bytes, &path),
-        None => Err(Fault::corrupt(&path, "longer than any manifest")),
+    read_manifest_from(&folder.open_read(name)?, &folder.join(name))
+}
+
+/// Reads and checks an open manifest.
+pub(crate) fn read_manifest_from(file: &File, path: &Path) -> Result<Manifest> {
+    match file::read_all(file, MAX_MANIFEST_BYTES, path)? {
+        Some(bytes) => Manifest::decode(&bytes, path),
+        None => Err(Fault::corrupt(path, "longer than any manifest")),
     }
 }
 
@@ -48,6 +53,7 @@ impl Inventory {
     /// Looks through a folder whose owner lock is held. `NotFound` when nothing was ever committed.
     pub(crate) fn take(folder: &Folder, _lock: &OwnerLock) -> Result<Self> {
         let mut committed = read_manifest(folder, COMMITTED)?;
+        sharing::finish(folder)?;
         let unshared = !folder.exists(SHARED) && folder.exists(UNSHARED);
         let link = if unshared { UNSHARED } else { SHARED };
         let shared = match read_manifest(folder, link) {

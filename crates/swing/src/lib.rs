@@ -79,6 +79,7 @@ mod remove;
 mod runs;
 mod seat;
 mod sessions;
+mod sharing;
 mod snapshot;
 mod sparse;
 mod stats;

@@ -6,12 +6,13 @@ use std::fs::File;
 use crate::area::MEMORY;
 use crate::error::{Context, Fault, NamespaceError, Result};
 use crate::info::Info;
-use crate::inventory::read_manifest;
+use crate::inventory::{read_manifest, read_manifest_from};
 use crate::manifest::Manifest;
 use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, noted_memory, read_owner};
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
+use crate::sharing;
 use crate::sys::file::{self, Folder};
 use crate::sys::memfd;
 use crate::units::{AreaId, ByteLen, Epoch};
@@ -112,7 +113,10 @@ fn describe(
     let lock = folder.open_read(OWNER_LOCK).ok();
     let owner = lock.as_ref().and_then(read_owner);
     let committed = read_manifest(folder, COMMITTED).ok();
-    let shared = read_manifest(folder, SHARED).or_else(|_| read_manifest(folder, UNSHARED)).ok();
+    let shared = sharing::open_newest(folder)
+        .and_then(|file| read_manifest_from(&file, &folder.join(SHARED)))
+        .or_else(|_| read_manifest(folder, UNSHARED))
+        .ok();
     let newest = committed.as_ref().or(shared.as_ref());
     let identity = newest.and_then(Manifest::own_identity);
     let memory = memory::open(folder, MEMORY, info.id, identity, Access::Read);

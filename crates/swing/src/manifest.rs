@@ -89,7 +89,7 @@ pub(crate) struct Header {
     pub geometry: Geometry,
     pub base: u64,
     pub published_ns: u64,
-    total: u64,
+    pub total: u64,
     sources: u32,
     runs: u32,
     names: u32,

@@ -3,7 +3,8 @@
 //! A live hook waits for the publish that it causes, and half of the time that this spends on the
 //! manifest goes into names: creating `m.<epoch>`, linking it to a temporary name, renaming that.
 //! So after each live hook the next manifest is created, empty but with memory, and gets its
-//! temporary name as well. A publish writes it and renames, no more.
+//! temporary name as well. A publish writes it, and it is current ([`crate::sharing`]); nobody waits
+//! for the rename.
 //!
 //! Whoever asks need not open anything either: the manifest's lease is taken ahead, too, and handed
 //! over, as are the memory, open for reading, and the manifest's bytes, before these are in the
@@ -13,8 +14,8 @@
 //!
 //! **Fork.** A child closes its copies of what could keep a lease ([`Core::forget_in_child`]).
 //!
-//! **Crash.** An empty manifest is one that never became current: whoever takes the inventory drops
-//! temporary names first, and then finds that the manifest has no other name and no lease.
+//! **Crash.** A manifest that is not complete never became current: whoever takes the inventory
+//! drops temporary names first, and then finds that it has no other name and no lease.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -22,7 +23,7 @@ use std::os::fd::AsFd;
 use crate::area::{Core, State};
 use crate::error::Result;
 use crate::manifest::Kind;
-use crate::publish::{SHARING, manifest_name};
+use crate::publish::{SHARED, SHARING, manifest_name};
 use crate::sys::file::{self, Folder};
 use crate::units::Epoch;
 
@@ -131,7 +132,10 @@ impl Core {
         kind: Kind,
     ) -> Result<ManifestFile> {
         match state.prepared.take() {
-            Some(Prepared { epoch: of, file, keys }) if of == epoch && kind == Kind::Shared => {
+            // Complete it is there for hookers, which may be refused meanwhile.
+            Some(Prepared { epoch: of, file, keys })
+                if of == epoch && kind == Kind::Shared && self.shared_link(state) == SHARED =>
+            {
                 return Ok(ManifestFile { file, linked: true, keys });
             }
             Some(prepared) => self.drop_prepared(prepared),
@@ -167,7 +171,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::publish::{Publish, Published, SHARED};
+    use crate::publish::{Publish, Published};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 
     fn name() -> AreaName {

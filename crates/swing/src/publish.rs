@@ -7,6 +7,10 @@
 //! 3. the manifest is written completely under its own name `m.<epoch>`, which nobody opens;
 //! 4. a rename makes it current. Before it the old state is current, after it the new one.
 //!
+//! A manifest made ahead ([`crate::prepared`]) becomes current with step 3, by its last byte: it has
+//! a name that hookers look at already, and that they take it by as soon as it is complete. Then
+//! step 4 only gives it the usual one.
+//!
 //! The cost is the number of extents that changed plus the number of runs, never the size of the
 //! area. Manifests that this publish supersedes are examined a bounded number at a time.
 
@@ -27,8 +31,11 @@ use crate::units::{AreaId, ByteLen, Epoch};
 pub(crate) const SHARED: &str = "shared";
 /// Where the link waits while hooks are refused.
 pub(crate) const UNSHARED: &str = "unshared";
-/// What becomes one of these two by a rename.
+/// The link to a manifest made ahead: once that is complete it is what hookers take, until it is
+/// what they find by [`SHARED`].
 pub(crate) const SHARING: &str = "t.shared";
+/// What becomes one of the first two by a rename, and means nothing before.
+const LINKING: &str = "t.link";
 /// The link that an adopter opens.
 pub(crate) const COMMITTED: &str = "committed";
 
@@ -206,20 +213,14 @@ impl Core {
         }
         let mut state = self.lock_idle()?;
         state.payload = payload.to_vec();
-        self.while_frozen(&mut state, Freeze::Publish, |state, frozen| {
-            let written = self.write_manifest(state, kind, audience, frozen)?;
-            self.make_current(state, kind, written, audience)
-        })
+        let written = self.while_frozen(&mut state, Freeze::Publish, |state, frozen| {
+            self.write_manifest(state, kind, audience, frozen)
+        });
+        self.make_current(&mut state, kind, written?)
     }
 
     /// Step 4.
-    fn make_current(
-        &self,
-        state: &mut State,
-        kind: Kind,
-        written: Written,
-        audience: &mut dyn Audience,
-    ) -> Result<Published> {
+    fn make_current(&self, state: &mut State, kind: Kind, written: Written) -> Result<Published> {
         let Written { epoch, file: manifest, linked, handed } = written;
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
@@ -234,10 +235,7 @@ impl Core {
             let link = self.shared_link(state);
             match linked {
                 true => self.folder.rename(SHARING, link)?,
-                false => self.folder.relink(&name, SHARING, link)?,
-            }
-            if handed.is_some() {
-                audience.current(epoch);
+                false => self.folder.relink(&name, LINKING, link)?,
             }
             state.handed = handed;
             superseded[1] = state.shared.replace(epoch);
@@ -368,6 +366,9 @@ impl Core {
             let _ = if linked { self.folder.unlink(SHARING) } else { Ok(()) };
             return Err(fault);
         }
+        if handed.is_some() {
+            audience.current(epoch);
+        }
         let known = state.live.insert(epoch, ());
         assert!(known.is_none(), "an epoch is published once");
         state.dirty = false;
@@ -468,7 +469,7 @@ impl Core {
     }
 
     /// The name the link for hookers has at the moment.
-    fn shared_link(&self, state: &State) -> &'static str {
+    pub(crate) fn shared_link(&self, state: &State) -> &'static str {
         if state.hookable && !state.over_threshold { SHARED } else { UNSHARED }
     }
 

@@ -1,0 +1,149 @@
+//! The state that hookers find in an area's folder.
+//!
+//! It has the name [`SHARED`]. A manifest made ahead ([`crate::prepared`]) has the name [`SHARING`]
+//! while it is still empty; complete, it is the newest state at once, and gets the other name some
+//! microseconds later, or when somebody opens the area whose owner died in between. So whoever looks
+//! for the newest state looks at both, and takes what is complete and newer.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::error::{Fault, Result};
+use crate::manifest::{HEADER_BYTES, Header, Kind};
+use crate::publish::{SHARED, SHARING, UNSHARED};
+use crate::sys::file::{self, Folder};
+
+/// Opens the manifest of the newest shared state, or says why there is none.
+pub(crate) fn open_newest(folder: &Folder) -> Result<File> {
+    if let Some(file) = open_ahead(folder) {
+        return Ok(file);
+    }
+    match folder.open_read(SHARED) {
+        Err(Fault::NotFound) if folder.exists(UNSHARED) => Err(Fault::NotHookable),
+        Err(Fault::NotFound) => Err(Fault::NotShared),
+        other => other,
+    }
+}
+
+/// Gives what is newest the usual name. The caller holds the owner lock.
+pub(crate) fn finish(folder: &Folder) -> Result<()> {
+    if open_ahead(folder).is_some() { folder.rename(SHARING, SHARED) } else { Ok(()) }
+}
+
+/// The fixed part of a manifest.
+pub(crate) fn read_header(file: &File, path: &Path) -> Result<Header> {
+    let mut header = [0; HEADER_BYTES];
+    match file.read_exact_at(&mut header, 0) {
+        Ok(()) => Header::decode(&header, path),
+        Err(_) => Err(Fault::corrupt(path, "shorter than the header of a manifest")),
+    }
+}
+
+/// The manifest made ahead, if it is complete and newer than the one with the usual name.
+fn open_ahead(folder: &Folder) -> Option<File> {
+    let file = folder.open_read(SHARING).ok()?;
+    let path = folder.join(SHARING);
+    let facts = file::facts(&file, &path).ok().filter(|facts| facts.regular && facts.len > 0)?;
+    // A longer one is written in parts.
+    let is_complete = |header: &Header| header.kind == Kind::Shared && header.total == facts.len;
+    let header = read_header(&file, &path).ok().filter(is_complete)?;
+    let path = folder.join(SHARED);
+    let usual = folder.open_read(SHARED).ok().and_then(|file| read_header(&file, &path).ok());
+    let newer = usual.is_none_or(|usual| usual.id == header.id && usual.epoch < header.epoch);
+    newer.then_some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::{Publish, manifest_name};
+    use crate::{Area, AreaName, AreaOptions, ByteLen, Epoch, Namespace};
+
+    fn name() -> AreaName {
+        AreaName::new("sharing").unwrap()
+    }
+
+    fn area(ns: &Namespace) -> Area {
+        let area = ns.create(&name(), &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
+        area.publish(Publish::Shared, b"first").unwrap();
+        area
+    }
+
+    /// Publishes another state, and undoes what comes after its last byte. Gives the epochs.
+    fn publish_by_half(area: &Area, first: Epoch) -> Epoch {
+        // Keeps the first state.
+        let keep = area.core.ns.hook(&name()).unwrap();
+        assert_eq!(keep.epoch(), first);
+        let second = area.publish(Publish::Shared, b"second").unwrap();
+        let folder = &area.core.folder;
+        folder.rename(SHARED, SHARING).unwrap();
+        for link in [SHARED, "committed"] {
+            folder.relink(&manifest_name(first), "t.link", link).unwrap();
+        }
+        second
+    }
+
+    #[test]
+    fn a_complete_manifest_is_current_before_it_has_the_usual_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let area = area(&ns);
+        let second = publish_by_half(&area, Epoch(1));
+        assert_eq!(ns.hook(&name()).unwrap().payload(), b"second");
+        assert_eq!(ns.shared_state(&name()).unwrap().unwrap().epoch, second);
+        let listed = || ns.list().unwrap().remove(0).shared_epoch;
+        assert_eq!(listed(), Some(second));
+        // The owner dies.
+        drop(area);
+        let area = ns.open_area(&name()).unwrap();
+        assert_eq!(area.payload(), b"second");
+        assert!(!area.core.folder.exists(SHARING));
+        assert_eq!((ns.hook(&name()).unwrap().epoch(), listed()), (second, Some(second)));
+    }
+
+    #[test]
+    fn what_is_not_complete_or_older_is_not_current() {
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let area = area(&ns);
+        let old = area.core.folder.open_read(&manifest_name(Epoch(1))).unwrap();
+        let old = file::read_all(&old, 1 << 20, dir.path()).unwrap().unwrap();
+        let second = publish_by_half(&area, Epoch(1));
+        let new = area.core.folder.open_read(SHARING).unwrap();
+        let new = file::read_all(&new, 1 << 20, dir.path()).unwrap().unwrap();
+        let mut other = new.clone();
+        other[40] ^= 1;
+        for (bytes, epoch) in [
+            (&new[..], second),
+            (&new[..new.len() - 1], Epoch(1)),
+            (&new[..HEADER_BYTES], Epoch(1)),
+            (&new[..HEADER_BYTES - 1], Epoch(1)),
+            (&other[..], Epoch(1)),
+            (&old[..], Epoch(1)),
+            (&[], Epoch(1)),
+        ] {
+            area.core.folder.unlink(SHARING).unwrap();
+            let file = area.core.folder.create_new(SHARING).unwrap();
+            file::write_all(&file, bytes, dir.path()).unwrap();
+            assert_eq!(ns.shared_state(&name()).unwrap().unwrap().epoch, epoch);
+            assert_eq!(ns.hook(&name()).unwrap().epoch(), epoch);
+        }
+    }
+
+    #[test]
+    fn a_state_shared_while_hooks_are_refused_is_not_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let area = area(&ns);
+        area.allow_live_hooks(true).unwrap();
+        ns.hook_live(&name()).unwrap();
+        while area.core.state.lock().prepared.is_none() {
+            std::thread::yield_now();
+        }
+        area.set_hookable(false).unwrap();
+        area.publish(Publish::Shared, b"").unwrap();
+        assert!(!area.core.folder.exists(SHARING), "nobody finds it there, at no time");
+        assert_eq!(ns.shared_state(&name()).unwrap(), None);
+    }
+}
