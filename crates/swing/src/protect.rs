@@ -8,7 +8,7 @@
 
 use crate::area::{Core, State};
 use crate::error::Result;
-use crate::extents::{FROZEN, PRIVATE};
+use crate::extents::{FROZEN, PRIVATE, States};
 use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::tracked::keeper;
@@ -26,6 +26,10 @@ const LIFT_SMALL: ByteLen = ByteLen::mib(32);
 const DROP_HUGE: ByteLen = ByteLen::mib(256);
 const DROP_SMALL: ByteLen = ByteLen::mib(1);
 
+/// Where at least one in so many extents is listed as private, all are looked at, in order, instead
+/// of sorting the list.
+const SPARSE: u32 = 16;
+
 /// What the area is frozen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freeze {
@@ -39,26 +43,20 @@ pub(crate) enum Freeze {
     Ahead,
 }
 
-/// Sorts extents of an area that has `count`, and drops what is listed twice. Many of them by a bit
-/// for each extent of the area.
-fn in_order(extents: &mut Vec<ExtentId>, count: u32) {
-    const BITS: u32 = u64::BITS;
-    if extents.len() < (count / BITS) as usize || extents.is_sorted() {
-        extents.sort_unstable();
-        return extents.dedup();
+/// The extents that are private, in order, of a list of these and others. An extent that was given
+/// back and taken again is listed twice.
+fn private_in_order(mut listed: Vec<ExtentId>, states: &States) -> Vec<ExtentId> {
+    let is_private = |e: &ExtentId| states.get(*e) == PRIVATE;
+    if listed.len() >= (states.len() / SPARSE) as usize {
+        let mut private = Vec::with_capacity(listed.len());
+        private.extend((0..states.len()).map(ExtentId).filter(is_private));
+        debug_assert!(private.iter().all(|e| listed.contains(e)), "each of them is listed");
+        return private;
     }
-    let mut listed = vec![0u64; count.div_ceil(BITS) as usize];
-    for e in extents.iter() {
-        listed[(e.0 / BITS) as usize] |= 1 << (e.0 % BITS);
-    }
-    extents.clear();
-    for (i, word) in listed.into_iter().enumerate() {
-        let mut left = word;
-        while left != 0 {
-            extents.push(ExtentId(i as u32 * BITS + left.trailing_zeros()));
-            left &= left - 1;
-        }
-    }
+    listed.sort_unstable();
+    listed.dedup();
+    listed.retain(is_private);
+    listed
 }
 
 impl Core {
@@ -69,10 +67,9 @@ impl Core {
         state: &mut State,
         why: Freeze,
     ) -> (Vec<ExtentId>, Result<()>) {
-        let mut extents = std::mem::take(&mut state.private);
+        let listed = std::mem::take(&mut state.private);
         state.old_private = 0;
-        in_order(&mut extents, self.states.len());
-        extents.retain(|e| self.states.get(*e) == PRIVATE);
+        let mut extents = private_in_order(listed, &self.states);
         let mut failure = None;
         let mut open = Vec::new();
         let mut done = 0;
@@ -161,24 +158,25 @@ impl Core {
     /// The ranges of some extents (in order), joined over gaps of extents that are protected
     /// already: a system call over these costs less than one more of it.
     fn spans_to_protect(&self, extents: &[ExtentId]) -> Vec<(u64, u64)> {
-        let mut spans: Vec<(u64, u64)> = Vec::new();
+        let mut spans: Vec<(ExtentId, ExtentId)> = Vec::new();
         let small = self.tracked.get().is_some_and(|t| !t.has_huge_pages());
         let most = if small { MAX_GAP_SMALL } else { MAX_GAP_HUGE };
-        let mut before: Option<ExtentId> = None;
         for extent in extents {
-            let (start, len) = (self.geometry.start(*extent).0, self.geometry.len(*extent).0);
-            let joins = before.is_some_and(|before| {
+            let joins = |before: ExtentId| {
                 extent.0 - before.0 <= most
                     && (before.0 + 1..extent.0).all(|e| self.states.get(ExtentId(e)) == FROZEN)
-            });
-            match spans.last_mut().filter(|_| joins) {
-                Some(last) => last.1 = start + len - last.0,
-                None => spans.push((start, len)),
+            };
+            match spans.last_mut().filter(|(_, last)| joins(*last)) {
+                Some((_, last)) => *last = *extent,
+                None => spans.push((*extent, *extent)),
             }
-            before = Some(*extent);
         }
-        debug_assert!(spans.windows(2).all(|s| s[0].0 + s[0].1 <= s[1].0), "spans are ordered");
-        spans
+        debug_assert!(spans.windows(2).all(|s| s[0].1 < s[1].0), "spans are ordered");
+        let range = |(first, last): (ExtentId, ExtentId)| {
+            let (start, end) = (self.geometry.start(first).0, self.geometry.range(last).end.0);
+            (start, end - start)
+        };
+        spans.into_iter().map(range).collect()
     }
 }
 
@@ -189,17 +187,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_extents_are_put_in_order_as_few_are() {
+    fn what_is_private_is_found_in_order_among_many_extents_and_few() {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut rng = fastrand::Rng::with_seed(seed);
         for _ in 0..200 {
             let count = rng.u32(1..5000);
-            let listed = 0..rng.u32(0..2000);
-            let mut extents: Vec<_> = listed.map(|_| ExtentId(rng.u32(..count))).collect();
-            let expected: BTreeSet<_> = extents.iter().copied().collect();
-            in_order(&mut extents, count);
-            assert_eq!(extents, Vec::from_iter(expected));
+            let listed: Vec<_> =
+                (0..rng.u32(0..1000)).map(|_| ExtentId(rng.u32(..count))).collect();
+            let states = States::new(count);
+            let mut expected = BTreeSet::new();
+            for extent in &listed {
+                let private = rng.bool();
+                states.set(*extent, if private { PRIVATE } else { FROZEN });
+                let _ = if private { expected.insert(*extent) } else { expected.remove(extent) };
+            }
+            assert_eq!(private_in_order(listed, &states), Vec::from_iter(expected));
         }
     }
 }
