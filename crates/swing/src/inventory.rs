@@ -111,6 +111,9 @@ impl Inventory {
         if lease::probe(folder, &name)? == Probe::Retired {
             return Ok(());
         }
+        if sharing::is_torn(folder, &name) {
+            return folder.unlink(&name);
+        }
         let manifest = read_manifest(folder, &name)?;
         if manifest.epoch != epoch || manifest.id != self.committed.id {
             return Err(Fault::corrupt(&folder.join(&name), "its name contradicts its contents"));

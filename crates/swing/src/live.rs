@@ -2,11 +2,12 @@
 //!
 //! A thread of the owner, the *responder*, listens on a Unix socket in the area's folder. Whoever
 //! hooks live connects, asks, and gets all that is needed to map a fresh state
-//! ([`crate::prepared`]) as soon as nobody stores to that any more, and while mapping it the word
-//! that it is current; a state that depends on other areas, or has a long manifest, is hooked like
-//! any other when that word comes. Several that ask at once share one publish: it happens after
-//! each of them asked. What "moment" means with threads that store all the while is said in
-//! [`crate::tracked`]. The responder runs where stores come from ([`crate::seat`]).
+//! ([`crate::prepared`]) as soon as it is known what lies where, and while mapping it the word that
+//! nobody stores to it any more, and that it is current; a state that depends on other areas, or
+//! has a long manifest, is hooked like any other when that word comes. Several that ask at once
+//! share one publish: it happens after each of them asked. What "moment" means with threads that
+//! store all the while is said in [`crate::tracked`]. The responder runs where stores come from
+//! ([`crate::seat`]).
 //!
 //! An owner that is dead, stopped or busy for longer than [`LIVE_TIMEOUT`] does not answer: then
 //! its last shared state is hooked, as by [`Namespace::hook`]. An owner that refuses hooks, or is

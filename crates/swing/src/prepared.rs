@@ -3,14 +3,15 @@
 //! A live hook waits for the publish that it causes, and half of the time that this spends on the
 //! manifest goes into names: creating `m.<epoch>`, linking it to a temporary name, renaming that.
 //! So after each live hook the next manifest is created, empty but with memory, and gets its
-//! temporary name as well. A publish writes it, and it is current ([`crate::sharing`]); nobody waits
-//! for the rename.
+//! temporary name as well. A publish writes it, and it is current ([`crate::sharing`]): nobody
+//! waits for the rename.
 //!
 //! Whoever asks need not open anything either: the manifest's lease is taken ahead, too, and handed
 //! over, as are the memory, open for reading, and the manifest's bytes, before these are in the
 //! file. A lease is a lock of an open file, and so the receiver's as soon as it is sent, whatever
-//! becomes of the owner. While the receiver maps the state, the owner makes it current and says so;
-//! only then is it used: nobody who hooks later, also after the owner's death, finds an older one.
+//! becomes of the owner. While the receiver maps the state, the owner takes write access, makes the
+//! state current and says so; only then is it used: nobody who hooks later, also after the owner's
+//! death, finds an older one.
 //!
 //! **Fork.** A child closes its copies of what could keep a lease ([`Core::forget_in_child`]).
 //!
@@ -219,6 +220,8 @@ mod tests {
             let ino = area.core.folder.identity_of(SHARING).unwrap();
             let snapshot = ns.hook_live(&name()).unwrap();
             assert_eq!(snapshot.epoch(), expected);
+            // The name follows, under the lock.
+            drop(area.core.lock_for_change().unwrap());
             assert_eq!(area.core.folder.identity_of(SHARED), Some(ino));
         }
         assert_eq!(prepared(&area), Some(Epoch(20)));
@@ -280,25 +283,42 @@ mod tests {
         assert!(!names(&area).contains(&manifest_name(epoch)));
     }
 
+    /// Also if it had been handed over already: whoever has its lease does not use it.
     #[test]
     fn what_a_dead_owner_had_prepared_is_swept() {
-        for torn in [&b""[..], b"SWINGMF\0 torn"] {
+        let whole = |folder: &Folder| {
+            let file = folder.open_read(SHARED).unwrap();
+            file::read_all(&file, ROOM, folder.path()).unwrap().unwrap()
+        };
+        let torn = |folder: &Folder| {
+            let mut longest = whole(folder);
+            longest.pop();
+            let header = longest[..128].to_vec();
+            [Vec::new(), b"SWINGMF\0 torn".to_vec(), header, longest]
+        };
+        for (case, leased) in (0..4).flat_map(|case| [(case, false), (case, true)]) {
             let dir = tempfile::tempdir().unwrap();
             let (ns, area) = area(dir.path());
             drop(area);
             let folder = ns.folder().open_folder(&name().folder()).unwrap();
+            let torn = &torn(&folder)[case];
             let leave = || {
                 let file = folder.create_new("m.7").unwrap();
                 file::write_all(&file, torn, dir.path()).unwrap();
                 folder.link("m.7", SHARING).unwrap();
+                let lease = folder.open_read("m.7").unwrap();
+                assert!(!leased || file::try_lock(&lease, false, dir.path()).unwrap());
+                lease
             };
-            leave();
+            let lease = leave();
             drop(ns.open_area(&name()).unwrap());
-            assert!(!folder.exists("m.7") && !folder.exists(SHARING));
-            leave();
+            assert!(!folder.exists("m.7") && !folder.exists(SHARING), "{case}, {leased}");
+            drop(lease);
+            let lease = leave();
             assert_eq!(ns.gc().unwrap().damaged, 0);
-            assert!(!folder.exists("m.7") && !folder.exists(SHARING));
-            leave();
+            assert!(!folder.exists("m.7") && !folder.exists(SHARING), "{case}, {leased}");
+            drop(lease);
+            let _lease = leave();
             ns.remove(&name()).unwrap();
             assert!(ns.folder().names().unwrap().iter().all(|name| !name.contains("removed")));
         }

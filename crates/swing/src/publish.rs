@@ -7,9 +7,9 @@
 //! 3. the manifest is written completely under its own name `m.<epoch>`, which nobody opens;
 //! 4. a rename makes it current. Before it the old state is current, after it the new one.
 //!
-//! A manifest made ahead ([`crate::prepared`]) becomes current with step 3, by its last byte: it has
-//! a name that hookers look at already, and that they take it by as soon as it is complete. Then
-//! step 4 only gives it the usual one.
+//! A manifest made ahead ([`crate::prepared`]) becomes current with step 3, by its last byte: it
+//! has a name already that hookers look at, and take it by as soon as it is complete. Then step 4
+//! only gives it the usual one.
 //!
 //! The cost is the number of extents that changed plus the number of runs, never the size of the
 //! area. Manifests that this publish supersedes are examined a bounded number at a time.

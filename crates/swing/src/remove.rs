@@ -19,6 +19,7 @@ use crate::name::AreaName;
 use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
 use crate::prepared::drop_temporary_names;
 use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
+use crate::sharing;
 use crate::sys::file::Folder;
 use crate::sys::process;
 use crate::units::{AreaId, ByteLen};
@@ -177,7 +178,7 @@ pub(crate) fn dismantle(
     let mut opaque = false;
     for manifest in folder.names()?.iter().filter(|n| manifest_epoch(n).is_some()) {
         let probe = lease::probe(folder, manifest)?;
-        if probe == Probe::Retired {
+        if probe == Probe::Retired || sharing::is_torn(folder, manifest) {
             continue;
         }
         match read_manifest(folder, manifest) {

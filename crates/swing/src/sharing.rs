@@ -2,8 +2,8 @@
 //!
 //! It has the name [`SHARED`]. A manifest made ahead ([`crate::prepared`]) has the name [`SHARING`]
 //! while it is still empty; complete, it is the newest state at once, and gets the other name some
-//! microseconds later, or when somebody opens the area whose owner died in between. So whoever looks
-//! for the newest state looks at both, and takes what is complete and newer.
+//! microseconds later, or when somebody opens the area whose owner died in between. So whoever
+//! looks for the newest state looks at both, and takes what is complete and newer.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -29,6 +29,17 @@ pub(crate) fn open_newest(folder: &Folder) -> Result<File> {
 /// Gives what is newest the usual name. The caller holds the owner lock.
 pub(crate) fn finish(folder: &Folder) -> Result<()> {
     if open_ahead(folder).is_some() { folder.rename(SHARING, SHARED) } else { Ok(()) }
+}
+
+/// Whether a manifest never came to its end, because its owner died before: nobody uses it, also if
+/// it has been handed over and somebody still holds its lease.
+pub(crate) fn is_torn(folder: &Folder, name: &str) -> bool {
+    let path = folder.join(name);
+    let Ok(file) = folder.open_read(name) else { return false };
+    let Ok(facts) = file::facts(&file, &path) else { return false };
+    let whole = |header: Header| header.total <= facts.len;
+    // What is long enough for a header, and has none, is something else.
+    facts.len < HEADER_BYTES as u64 || !read_header(&file, &path).map_or(true, whole)
 }
 
 /// The fixed part of a manifest.
@@ -70,7 +81,7 @@ mod tests {
         area
     }
 
-    /// Publishes another state, and undoes what comes after its last byte. Gives the epochs.
+    /// Publishes another state, and undoes what comes after its last byte. Gives its epoch.
     fn publish_by_half(area: &Area, first: Epoch) -> Epoch {
         // Keeps the first state.
         let keep = area.core.ns.hook(&name()).unwrap();

@@ -236,7 +236,66 @@ fn busy_and_dead_owners_leave_their_last_state() {
     assert_eq!(newest(&hook_now(&h, "a")), u64::MAX);
 }
 
-/// A chain: hooked, written by plain stores, hooked from there.
+/// A real other process, killed at any instruction of an answer: what it had given is what others
+/// find, and what the next owner goes on with; never something older.
+fn what_a_live_hook_gave_is_not_lost_with_its_owner() {
+    let h = home();
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = Rng::with_seed(seed);
+    let newest = |s: &Snapshot| {
+        let mapped = (0..5).filter(|i| s.is_mapped(&range(data_at(*i), 8)));
+        mapped.map(|i| value_in(s, data_at(i))).max().unwrap_or(0)
+    };
+    let mut last: Option<Snapshot> = None;
+    let mut hooks = 0;
+    for _ in 0..60 {
+        let path = h.dir.path().to_owned();
+        let first = last.as_ref().map_or(0, newest) + 1;
+        let owner = Child::run(move || {
+            let ns = Namespace::open(&path).unwrap();
+            let area = ns.open_area(&name("a")).or_else(|_| ns.create(&name("a"), &options()));
+            let area = area.unwrap();
+            area.allow_live_hooks(true).unwrap();
+            for n in first.. {
+                store(&area, data_at(n % 5), n);
+            }
+        });
+        let dead = AtomicBool::new(false);
+        let pause = Duration::from_micros(rng.u64(1_000..8_000));
+        let mut given = last.take();
+        std::thread::scope(|scope| {
+            let hooker = scope.spawn(|| {
+                while !dead.load(Ordering::SeqCst) {
+                    // Before the first owner has begun there is nothing.
+                    let Ok(next) = h.ns.hook_live(&name("a")) else { continue };
+                    if let Some(given) = &given {
+                        assert!(next.epoch() >= given.epoch() && newest(&next) >= newest(given));
+                    }
+                    (given, hooks) = (Some(next), hooks + 1);
+                }
+            });
+            std::thread::sleep(pause);
+            drop(owner);
+            dead.store(true, Ordering::SeqCst);
+            hooker.join().unwrap();
+        });
+        last = given;
+        let Some(given) = &last else { continue };
+        let found = h.ns.hook(&name("a")).unwrap();
+        assert!(found.epoch() >= given.epoch() && newest(&found) >= newest(given), "seed {seed}");
+        if rng.bool() {
+            let area = h.ns.open_area(&name("a")).unwrap();
+            let hooked = h.ns.hook(&name("a")).unwrap();
+            assert!(hooked.epoch() >= found.epoch() && newest(&hooked) >= newest(&found));
+            drop(area);
+        }
+    }
+    assert!(hooks > 60, "{hooks} hooks");
+    drop(last);
+    h.ns.remove(&name("a")).unwrap();
+}
+
 /// The addresses that a hooker reserves while it waits are its state's, or not in its way: also
 /// where a state comes by its name, because it lies in several areas or the owner does not answer.
 fn a_state_comes_to_the_addresses_of_its_owner() {
@@ -272,6 +331,7 @@ fn a_state_comes_to_the_addresses_of_its_owner() {
     assert!(hook("a").is_at_origin() && hook("b").is_at_origin());
 }
 
+/// A chain: hooked, written by plain stores, hooked from there.
 fn hooked_areas_are_hooked_again() {
     let h = home();
     let first = h.ns.create(&name("n0"), &options()).unwrap();
@@ -445,6 +505,7 @@ over_both_back_ends! {
     a_guard_makes_moments_consistent,
     hostile_clients_change_nothing,
     busy_and_dead_owners_leave_their_last_state,
+    what_a_live_hook_gave_is_not_lost_with_its_owner,
     a_state_comes_to_the_addresses_of_its_owner,
     hooked_areas_are_hooked_again,
 }
