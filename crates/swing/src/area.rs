@@ -36,7 +36,7 @@ use crate::sessions::Sessions;
 use crate::stats::Counters;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
-use crate::sys::lift::Lifted;
+use crate::sys::lift::{Lifted, Room};
 use crate::sys::{memfd, process, room};
 use crate::tracked::{Ahead, Alternation, Tracked};
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
@@ -102,6 +102,8 @@ pub(crate) struct State {
     pub in_place: Vec<ExtentId>,
     /// Page tables taken away by a publish, to be dropped.
     pub lifted: Vec<Lifted>,
+    /// Addresses for those that the next publish takes away.
+    pub room: Option<Room>,
     /// Bytes that tracked stores have written anew since the last publish, and also between that
     /// and the one before.
     pub rewritten: u64,
@@ -244,6 +246,7 @@ impl Area {
             old_private: 0,
             in_place: Vec::new(),
             lifted: Vec::new(),
+            room: None,
             rewritten: 0,
             reuse: 0,
             alternation: Alternation::default(),

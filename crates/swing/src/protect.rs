@@ -6,6 +6,9 @@
 //!
 //! **Concurrency.** Under the area's lock; in a tracked area the gate is closed.
 
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
 use crate::area::{Core, State};
 use crate::error::Result;
 use crate::extents::{FROZEN, PRIVATE, States};
@@ -43,52 +46,68 @@ pub(crate) enum Freeze {
     Ahead,
 }
 
-/// The extents that are private, in order, of a list of these and others. An extent that was given
-/// back and taken again is listed twice.
-fn private_in_order(mut listed: Vec<ExtentId>, states: &States) -> Vec<ExtentId> {
-    let is_private = |e: &ExtentId| states.get(*e) == PRIVATE;
+/// Stretches of neighbours that are private, in order, of a list of these and others. An extent
+/// that was given back and taken again is listed twice.
+fn private_stretches(mut listed: Vec<ExtentId>, states: &States) -> Vec<Range<u32>> {
+    let mut stretches = Vec::new();
+    let mut add = |extent: u32| {
+        if states.get(ExtentId(extent)) == PRIVATE {
+            match stretches.last_mut() {
+                Some(Range { end, .. }) if *end == extent => *end += 1,
+                _ => stretches.push(extent..extent + 1),
+            }
+        }
+    };
     if listed.len() >= (states.len() / SPARSE) as usize {
-        let mut private = Vec::with_capacity(listed.len());
-        private.extend((0..states.len()).map(ExtentId).filter(is_private));
-        debug_assert!(private.iter().all(|e| listed.contains(e)), "each of them is listed");
-        return private;
+        (0..states.len()).for_each(&mut add);
+        debug_assert!(each(&stretches).all(|e| listed.contains(&e)), "each of them is listed");
+    } else {
+        listed.sort_unstable();
+        listed.dedup();
+        listed.iter().for_each(|extent| add(extent.0));
     }
-    listed.sort_unstable();
-    listed.dedup();
-    listed.retain(is_private);
-    listed
+    stretches
+}
+
+/// The extents of some stretches.
+pub(crate) fn each(stretches: &[Range<u32>]) -> impl Iterator<Item = ExtentId> {
+    stretches.iter().flat_map(|stretch| stretch.clone().map(ExtentId))
 }
 
 impl Core {
-    /// Write-protects exactly the extents that are private, in merged ranges. Returns them: their
-    /// words say it when the caller has changed these.
+    /// Write-protects exactly the extents that are private, in merged ranges. Returns them, as
+    /// stretches: their words say it when the caller has changed these.
     pub(crate) fn protect_private(
         &self,
         state: &mut State,
         why: Freeze,
-    ) -> (Vec<ExtentId>, Result<()>) {
+    ) -> (Vec<Range<u32>>, Result<()>) {
         let listed = std::mem::take(&mut state.private);
         state.old_private = 0;
-        let mut extents = private_in_order(listed, &self.states);
+        let mut stretches = private_stretches(listed, &self.states);
         let mut failure = None;
         let mut open = Vec::new();
         let mut done = 0;
-        for (start, len) in self.spans_to_protect(&extents) {
+        for (start, len) in self.spans_to_protect(&stretches) {
             let end = AreaOffset(start + len);
             let first = done;
-            done += extents[done..].partition_point(|e| self.geometry.start(*e) < end);
+            let is_before = |s: &Range<u32>| self.geometry.start(ExtentId(s.start)) < end;
+            done += stretches[done..].partition_point(is_before);
             failure = self.protect_span(state, why, start, len).err();
             if failure.is_some() {
-                open = self.protect_each(extents[first..done].iter().copied());
+                open = self.protect_each(each(&stretches[first..done]));
                 break;
             }
         }
-        assert!(failure.is_some() || done == extents.len(), "INV-AREA-1: every private extent");
-        let rest = extents.split_off(done);
-        extents.retain(|e| open.binary_search(e).is_err());
+        assert!(failure.is_some() || done == stretches.len(), "INV-AREA-1: every private extent");
+        let rest = stretches.split_off(done);
+        if !open.is_empty() {
+            let is_done = |e: &ExtentId| open.binary_search(e).is_err();
+            stretches = each(&stretches).filter(is_done).map(|e| e.0..e.0 + 1).collect();
+        }
         state.private = open;
-        state.private.extend(rest);
-        (extents, failure.map_or(Ok(()), Err))
+        state.private.extend(each(&rest));
+        (stretches, failure.map_or(Ok(()), Err))
     }
 
     /// Write-protects extents one by one, after a system call about all of them has failed
@@ -109,7 +128,8 @@ impl Core {
         let span = self.mapping.span();
         if why == Freeze::Publish && self.tracked.get().is_some() {
             for (at, len) in self.whole_tables(state, start, start + len) {
-                state.lifted.extend(span.lift(at as usize, len as usize));
+                let room = state.room.take();
+                state.lifted.extend(span.lift(at as usize, len as usize, room));
             }
         }
         let protected = span.protect(start as usize, len as usize, false);
@@ -133,7 +153,13 @@ impl Core {
 
     /// Has page tables that were taken away dropped, by the keeper when there is one.
     pub(crate) fn drop_lifted_later(&self) -> Result<()> {
-        if !self.lock_for_change()?.lifted.is_empty() && !keeper::drop_lifted() {
+        let mut state = self.lock_for_change()?;
+        let Some(last) = state.lifted.last() else { return Ok(()) };
+        // Whoever waits for the next publish does not wait for addresses.
+        let live = self.tracked.get().is_some_and(|t| t.hooked_live.load(Ordering::Relaxed));
+        state.room = if live { last.room_alike() } else { None };
+        drop(state);
+        if !keeper::drop_lifted() {
             while self.drop_some_lifted()? {}
         }
         Ok(())
@@ -155,26 +181,26 @@ impl Core {
         if self.tracked.get().is_some_and(|t| t.has_huge_pages()) { huge } else { small }
     }
 
-    /// The ranges of some extents (in order), joined over gaps of extents that are protected
+    /// The ranges of some stretches (in order), joined over gaps of extents that are protected
     /// already: a system call over these costs less than one more of it.
-    fn spans_to_protect(&self, extents: &[ExtentId]) -> Vec<(u64, u64)> {
-        let mut spans: Vec<(ExtentId, ExtentId)> = Vec::new();
+    fn spans_to_protect(&self, stretches: &[Range<u32>]) -> Vec<(u64, u64)> {
+        let mut spans: Vec<Range<u32>> = Vec::new();
         let small = self.tracked.get().is_some_and(|t| !t.has_huge_pages());
         let most = if small { MAX_GAP_SMALL } else { MAX_GAP_HUGE };
-        for extent in extents {
-            let joins = |before: ExtentId| {
-                extent.0 - before.0 <= most
-                    && (before.0 + 1..extent.0).all(|e| self.states.get(ExtentId(e)) == FROZEN)
+        for stretch in stretches {
+            let joins = |before: &Range<u32>| {
+                stretch.start - before.end < most
+                    && (before.end..stretch.start).all(|e| self.states.get(ExtentId(e)) == FROZEN)
             };
-            match spans.last_mut().filter(|(_, last)| joins(*last)) {
-                Some((_, last)) => *last = *extent,
-                None => spans.push((*extent, *extent)),
+            match spans.last_mut() {
+                Some(last) if joins(last) => last.end = stretch.end,
+                _ => spans.push(stretch.clone()),
             }
         }
-        debug_assert!(spans.windows(2).all(|s| s[0].1 < s[1].0), "spans are ordered");
-        let range = |(first, last): (ExtentId, ExtentId)| {
-            let (start, end) = (self.geometry.start(first).0, self.geometry.range(last).end.0);
-            (start, end - start)
+        debug_assert!(spans.windows(2).all(|s| s[0].end < s[1].start), "spans are ordered");
+        let range = |span: Range<u32>| {
+            let start = self.geometry.start(ExtentId(span.start)).0;
+            (start, self.geometry.range(ExtentId(span.end - 1)).end.0 - start)
         };
         spans.into_iter().map(range).collect()
     }
@@ -202,7 +228,9 @@ mod tests {
                 states.set(*extent, if private { PRIVATE } else { FROZEN });
                 let _ = if private { expected.insert(*extent) } else { expected.remove(extent) };
             }
-            assert_eq!(private_in_order(listed, &states), Vec::from_iter(expected));
+            let stretches = private_stretches(listed, &states);
+            assert_eq!(each(&stretches).collect::<Vec<_>>(), Vec::from_iter(expected));
+            assert!(stretches.windows(2).all(|s| s[0].end < s[1].start), "merged");
         }
     }
 }

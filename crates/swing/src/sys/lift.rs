@@ -35,17 +35,36 @@ pub(crate) struct Lifted {
     len: usize,
 }
 
-impl Lifted {
-    /// Takes the page tables of a range away; `None` when that cannot be done.
-    ///
-    /// # Safety
-    /// The range belongs to the caller, and is mapped from files, shared, without holes.
-    pub(crate) unsafe fn take(from: usize, len: usize) -> Option<Self> {
+/// Addresses reserved for page tables that will be moved away.
+#[derive(Debug)]
+pub(crate) struct Room(Lifted);
+
+impl Room {
+    /// For the tables of a range, where they can be moved in large steps.
+    fn like(from: usize, len: usize) -> Option<Self> {
         assert!(len > 0 && from.is_multiple_of(4096) && len.is_multiple_of(4096));
         if REFUSED.load(Ordering::Relaxed) {
             return None;
         }
-        let at = reserve_alike(from, len)?;
+        reserve_alike(from, len).map(|at| Self(Lifted { at, len }))
+    }
+
+    /// Whether it is what this range needs.
+    fn fits(&self, from: usize, len: usize) -> bool {
+        self.0.len == len && self.0.at % ALIKE == from % ALIKE
+    }
+}
+
+impl Lifted {
+    /// Takes the page tables of a range away, into room that has been reserved if it fits; `None`
+    /// when that cannot be done.
+    ///
+    /// # Safety
+    /// The range belongs to the caller, and is mapped from files, shared, without holes.
+    pub(crate) unsafe fn take(from: usize, len: usize, room: Option<Room>) -> Option<Self> {
+        let room = room.filter(|room| room.fits(from, len)).or_else(|| Room::like(from, len))?;
+        let mut lifted = room.0;
+        let at = lifted.at;
         let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
         let (source, target) = (from as *mut c_void, at as *mut c_void);
         // SAFETY: the source is the caller's, and stays mapped; the target has just been reserved.
@@ -54,9 +73,15 @@ impl Lifted {
             // What the kernel has left of the reservation is not known, so it is left alone: some
             // addresses less.
             REFUSED.store(true, Ordering::Relaxed);
+            lifted.len = 0;
             return None;
         }
-        Some(Self { at, len })
+        Some(lifted)
+    }
+
+    /// Room for as many tables.
+    pub(crate) fn room_alike(&self) -> Option<Room> {
+        Room::like(self.at, self.len)
     }
 
     /// Drops tables of at most `step` bytes, so that others who change the address space get in
@@ -142,7 +167,7 @@ mod tests {
         // SAFETY: bytes of the mapping, which only this thread uses.
         unsafe {
             (0..8 * MIB).step_by(4096).for_each(|at| mapped.byte(at).write(at as u8 / 16 + 1));
-            let mut lifted = Lifted::take(mapped.at as usize, mapped.len);
+            let mut lifted = Lifted::take(mapped.at as usize, mapped.len, None);
             // Not protected yet: this store is part of the moment.
             mapped.byte(5).write(77);
             mapped.protect(mm::MprotectFlags::READ);

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 
 use super::file;
-use super::lift::Lifted;
+use super::lift::{Lifted, Room};
 
 /// All spans begin at multiples of this, so that huge pages fit.
 pub(crate) const SPAN_ALIGN: usize = 2 << 20;
@@ -124,9 +124,9 @@ impl Span {
 
     /// Takes the page tables of a part of the span away, which is mapped without holes: what
     /// protects it next has nothing to look at.
-    pub(crate) fn lift(&self, offset: usize, len: usize) -> Option<Lifted> {
+    pub(crate) fn lift(&self, offset: usize, len: usize, room: Option<Room>) -> Option<Lifted> {
         // SAFETY: only pages of this span lose their tables, not their memory.
-        unsafe { Lifted::take(self.at(offset, len) as usize, len) }
+        unsafe { Lifted::take(self.at(offset, len) as usize, len, room) }
     }
 
     /// Maps a file range as private copy-on-write memory over a part of the span: a forked child's

@@ -18,7 +18,7 @@ use crate::extents::{
     PRIVATE, SPARE, UNARMED, note,
 };
 use crate::mapping::mapping_fault;
-use crate::protect::Freeze;
+use crate::protect::{Freeze, each};
 use crate::runs::Run;
 use crate::sync::MutexGuard;
 use crate::sys::quiet::Quiet;
@@ -40,8 +40,8 @@ const CROWD: u32 = 4;
 #[must_use]
 pub(crate) struct Frozen<'a> {
     why: Freeze,
-    /// What was private, once it is protected.
-    extents: Vec<ExtentId>,
+    /// Stretches of what was private, once it is protected.
+    stretches: Vec<Range<u32>>,
     /// What was protected early.
     again: Vec<ExtentId>,
     /// In a tracked area.
@@ -325,7 +325,7 @@ impl Core {
     /// last part, which is due in any case.
     pub(crate) fn begin_freeze(&self, state: &mut State, why: Freeze) -> Frozen<'_> {
         let Some(tracked) = self.tracked.get() else {
-            return Frozen { why, extents: Vec::new(), again: Vec::new(), shut: None };
+            return Frozen { why, stretches: Vec::new(), again: Vec::new(), shut: None };
         };
         assert!(why != Freeze::Ahead, "stores to tracked areas would see it");
         signal::rearm();
@@ -339,7 +339,7 @@ impl Core {
             Freeze::Hold => Vec::new(),
             _ => std::mem::take(&mut state.in_place),
         };
-        Frozen { why, extents: Vec::new(), again, shut: Some((closed, quiet)) }
+        Frozen { why, stretches: Vec::new(), again, shut: Some((closed, quiet)) }
     }
 
     /// The second part: from now on nobody stores to what was private.
@@ -349,9 +349,9 @@ impl Core {
         frozen: &mut Option<Frozen<'_>>,
     ) -> Result<()> {
         let Some(frozen) = frozen.as_mut() else { return Ok(()) };
-        debug_assert!(frozen.extents.is_empty(), "protected once");
-        let (extents, result) = self.protect_private(state, frozen.why);
-        frozen.extents = extents;
+        debug_assert!(frozen.stretches.is_empty(), "protected once");
+        let (stretches, result) = self.protect_private(state, frozen.why);
+        frozen.stretches = stretches;
         if let (Some(tracked), Some((closed, _))) = (self.tracked.get(), &frozen.shut)
             && frozen.why == Freeze::Hold
             && result.is_ok()
@@ -364,7 +364,7 @@ impl Core {
     /// The last part: the words of what was protected say so, and where it goes next, and the
     /// handler may go on. Whoever waits for the state need not wait for this.
     pub(crate) fn end_freeze(&self, state: &mut State, frozen: Option<Frozen<'_>>) {
-        let Some(Frozen { why, extents, again, shut }) = frozen else { return };
+        let Some(Frozen { why, stretches, again, shut }) = frozen else { return };
         let publishing = why != Freeze::Hold;
         // Normally the next version's place is known already, and no thread waits for it.
         let frozen_word = |word: u32| match publishing && word & PLANNED != 0 {
@@ -377,16 +377,16 @@ impl Core {
                 self.states.set_unclaimed(*extent, frozen_word(word));
             }
         }
-        for extent in &extents {
-            let word = if shut.is_some() { frozen_word(self.states.word(*extent)) } else { FROZEN };
-            self.states.set_unclaimed(*extent, word);
+        for extent in each(&stretches) {
+            let word = if shut.is_some() { frozen_word(self.states.word(extent)) } else { FROZEN };
+            self.states.set_unclaimed(extent, word);
         }
         let (Some(tracked), Some((closed, _quiet))) = (self.tracked.get(), shut) else { return };
         if why == Freeze::Publish && tracked.hooked_live.load(Ordering::Relaxed) {
             tracked.settling.begin();
         }
         drop(closed);
-        for extent in extents.into_iter().chain(again) {
+        for extent in each(&stretches).chain(again) {
             if self.states.word(extent) & UNARMED != 0 {
                 self.arm(state, extent, publishing);
             }
