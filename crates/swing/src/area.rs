@@ -30,7 +30,7 @@ use crate::mapping::Mapping;
 use crate::moving::Former;
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
-use crate::prepared::{Handed, Prepared};
+use crate::prepared::Prepared;
 use crate::runs::RunMap;
 use crate::sessions::Sessions;
 use crate::stats::Counters;
@@ -123,8 +123,6 @@ pub(crate) struct State {
     pub next_epoch: Epoch,
     /// The next manifest, made ahead.
     pub prepared: Option<Prepared>,
-    /// The newest shared state, while it is handed over to whoever has asked for it.
-    pub handed: Option<Handed>,
     pub shared: Option<Epoch>,
     pub committed: Option<Epoch>,
     /// Where the next bounded look for retired manifests begins.
@@ -256,7 +254,6 @@ impl Area {
             live: BTreeMap::new(),
             next_epoch: Epoch(1),
             prepared: None,
-            handed: None,
             shared: None,
             committed: None,
             probe_from: Epoch(0),

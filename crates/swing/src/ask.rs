@@ -1,17 +1,17 @@
 //! Asking the owner of an area for its state of this moment: the hooker's side of [`crate::live`].
 //!
-//! Connecting costs more than asking, so a connection that has been answered is kept for the next
-//! hook of the same area, a few of them a process, and the area's open folder with it. One whose
-//! owner has gone, or has closed it to make room for others, is made again; one whose answer did
-//! not come in time is not used again, because the answer may still come. A forked child makes its
-//! own.
+//! Connecting costs more than asking, so a connection is kept for the next hook of the same area, a
+//! few of them a process, and the area's open folder with it. One whose owner has gone, or has
+//! closed it to make room for others, is made again; one whose answer did not come in time is not
+//! used again.
 //!
-//! While the owner is at work, addresses for its answer are reserved: where the last state lay.
+//! While the owner is at work all is done that does not need its answer: its next manifest is
+//! opened and leased, to be watched ([`crate::watch`]), and what a state like those before needs
+//! is made ready ([`crate::ready`]). What the owner says through the connection comes after the
+//! state is current: whoever watches does not wait for it, and reads it at the next hook.
 //!
 //! Every wait is bounded by [`LIVE_TIMEOUT`].
 
-use std::fs::File;
-use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -20,81 +20,67 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::geometry::Geometry;
 use crate::live::{
-    ANSWER_BYTES, COMING, FRESH, LIVE, LIVE_TIMEOUT, MAX_ANSWER_BYTES, REFUSED, REQUEST,
-    REQUEST_BYTES, THREAD,
+    ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST, REQUEST_BYTES, THREAD,
 };
-use crate::snapshot::Snapshot;
+use crate::ready::Past;
 use crate::sync::Mutex;
+use crate::sys::descriptors;
 use crate::sys::file::Folder;
 use crate::sys::process::{self, Processors};
-use crate::sys::{descriptors, pass};
-use crate::units::Epoch;
+use crate::watch::{Stage, Watch};
 
 /// How long an owner that is not busy takes at most until it says something.
 const LATE: Duration = Duration::from_micros(300);
 /// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
 /// the owner does for an answer.
 const PROMPT: Duration = Duration::from_micros(600);
+/// Looks at a watched manifest for each one at the connection.
+const LOOKS: u32 = 8;
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
-
-/// What it takes to reserve addresses for an area.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
-    pub geometry: Geometry,
-    pub base: usize,
-}
-
-impl Layout {
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        Self { geometry: *snapshot.geometry(), base: snapshot.inner.manifest.base as usize }
-    }
-}
-
-/// A fresh state, with all that it takes to map it.
-#[derive(Debug)]
-pub(crate) struct HandedState {
-    pub epoch: Epoch,
-    /// Its bytes, which nobody has checked yet.
-    pub manifest: Vec<u8>,
-    /// The manifest's file, with a shared lock.
-    pub lease: File,
-    /// The area's memory.
-    pub memory: File,
-}
 
 /// What came of asking.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// A fresh state has been published.
+    /// A fresh state has been published, and has a name.
     Fresh,
-    /// This state will be, soon.
-    Coming(HandedState, Pending),
+    /// This state will be, soon, or is.
+    Coming(Box<Coming>),
     Refused,
     /// Nobody there, or no time.
     None,
 }
 
-/// A state that has come before it is current.
+/// A state that has come, perhaps before it is current.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct Coming {
+    pub watch: Watch,
     kept: Kept,
-    epoch: Epoch,
     end: Instant,
+    /// The folder has been found to have its name still, after the question.
+    found: bool,
 }
 
-impl Pending {
+impl Coming {
+    /// Whether it is a state of the area that has this name: another one may have it by now.
+    pub(crate) fn is_of(&self, parent: &Folder, name: &str) -> bool {
+        self.found || self.kept.is_at(parent, name)
+    }
+
+    /// What was known before it.
+    pub(crate) fn past(&self) -> Option<&Past> {
+        self.kept.past.as_ref()
+    }
+
     /// Waits until the state is current; `false`: it never will be, as far as is known here.
-    /// `layout` is for the next time.
-    pub(crate) fn wait_until_current(self, layout: Option<Layout>) -> bool {
-        let Self { mut kept, epoch, end } = self;
-        let answer = read_answer(&kept.line, end);
-        let current =
-            matches!(answer, Some(Message { status: FRESH, epoch: of, .. }) if of == epoch);
+    /// `past` is for the next time.
+    pub(crate) fn wait_until_current(self, past: Option<Past>) -> bool {
+        let Self { watch, mut kept, end, .. } = self;
+        kept.line.wait(Some(&watch), |stage| stage != Stage::Coming, end);
+        let current = watch.stage() == Stage::Current;
         if current {
-            kept.layout = layout;
+            kept.past = past.or(kept.past);
             keep(kept);
         }
         current
@@ -109,8 +95,13 @@ struct Kept {
     identity: (u64, u64),
     process: u32,
     line: Line,
-    /// Of the state hooked last.
-    layout: Option<Layout>,
+    past: Option<Past>,
+}
+
+impl Kept {
+    fn is_at(&self, parent: &Folder, name: &str) -> bool {
+        parent.identity_of(name) == Some(self.identity)
+    }
 }
 
 /// A connection, and who answers there.
@@ -121,9 +112,31 @@ struct Line {
     owner: Option<i32>,
     /// Its thread; 0: not known yet.
     thread: i32,
+    /// Requests that have not been answered.
+    open: u32,
+    /// So much of an answer has come.
+    bytes: [u8; ANSWER_BYTES],
+    got: usize,
+}
+
+/// What has come through a connection, or has been seen instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// The state that is watched has come to what was waited for.
+    Seen,
+    /// The status of an answer to the last request.
+    Said(u32),
+    /// Nothing, in time.
+    Nothing,
+    Closed,
 }
 
 impl Line {
+    fn new(stream: UnixStream) -> Self {
+        let owner = process::peer_of(&stream);
+        Self { stream, owner, thread: 0, open: 0, bytes: [0; ANSWER_BYTES], got: 0 }
+    }
+
     /// Has the answering thread go on here, if it is only waiting for the processor where stores
     /// come from ([`crate::seat`]): the scheduler has not interrupted whoever runs there, and next
     /// looks some milliseconds later. Nothing happens where this process may not do that.
@@ -136,59 +149,171 @@ impl Line {
             here.set(self.thread);
         }
     }
-}
 
-/// What an owner says.
-struct Message {
-    thread: i32,
-    status: u32,
-    epoch: Epoch,
-    manifest: Vec<u8>,
-    files: Option<[OwnedFd; pass::FILES]>,
+    /// `false` when the connection is closed: by an owner that is gone, or needs the room.
+    fn ask(&mut self) -> bool {
+        let mut request = [0u8; REQUEST_BYTES];
+        let (begin, time) = request.split_at_mut(REQUEST.len());
+        begin.copy_from_slice(&REQUEST);
+        time.copy_from_slice(&process::monotonic_ns().to_le_bytes());
+        // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
+        let sent = unsafe {
+            let (bytes, len) = (request.as_ptr().cast(), request.len());
+            libc::send(self.stream.as_raw_fd(), bytes, len, libc::MSG_NOSIGNAL)
+        };
+        self.open += 1;
+        sent == REQUEST_BYTES as isize
+    }
+
+    /// What has come, without waiting. Answers come in the order of the requests.
+    fn hear(&mut self) -> Heard {
+        loop {
+            let rest = &mut self.bytes[self.got..];
+            // SAFETY: a valid descriptor, and a buffer of that length.
+            let got = unsafe {
+                let (to, len) = (rest.as_mut_ptr().cast(), rest.len());
+                libc::recv(self.stream.as_raw_fd(), to, len, libc::MSG_DONTWAIT)
+            };
+            match got {
+                0 => return Heard::Closed,
+                1.. => self.got += got as usize,
+                _ => match std::io::Error::last_os_error().raw_os_error() {
+                    Some(libc::EAGAIN) => return Heard::Nothing,
+                    Some(libc::EINTR) => {}
+                    _ => return Heard::Closed,
+                },
+            }
+            if self.got < ANSWER_BYTES {
+                continue;
+            }
+            self.got = 0;
+            self.thread = i32::from_le_bytes(field(&self.bytes, 4));
+            // More than was asked for is not an owner's.
+            let Some(open) = self.open.checked_sub(1) else { return Heard::Closed };
+            self.open = open;
+            if open == 0 {
+                return Heard::Said(u32::from_le_bytes(field(&self.bytes, 0)));
+            }
+        }
+    }
+
+    /// Looks for an answer, and for what is watched; after [`PROMPT`] asleep, until there is an
+    /// answer. Whoever else wants this processor, and be it the owner, has it meanwhile.
+    fn wait(
+        &mut self,
+        watch: Option<&Watch>,
+        is_it: impl Fn(Stage) -> bool,
+        end: Instant,
+    ) -> Heard {
+        let begin = Instant::now();
+        let (prompt, mut late) = (begin + PROMPT, Some(begin + LATE));
+        for look in 0.. {
+            if watch.is_some_and(|watch| is_it(watch.stage())) {
+                return Heard::Seen;
+            }
+            if watch.is_none() || look % LOOKS == 0 {
+                let heard = self.hear();
+                if heard != Heard::Nothing {
+                    // What was said comes after what is seen.
+                    let seen = watch.is_some_and(|watch| is_it(watch.stage()));
+                    return if seen { Heard::Seen } else { heard };
+                }
+            }
+            let now = Instant::now();
+            if now >= end {
+                break;
+            }
+            if late.is_some_and(|late| now >= late) {
+                late = None;
+                self.take_along();
+            }
+            if now < prompt {
+                std::thread::yield_now();
+                continue;
+            }
+            let fd = self.stream.as_raw_fd();
+            let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            let ms = (end - now).as_millis() as libc::c_int + 1;
+            // SAFETY: one valid entry, of which the call writes only `revents`.
+            unsafe { libc::poll(&raw mut poll, 1, ms) };
+        }
+        Heard::Nothing
+    }
 }
 
 /// The connections not in use, the one used last at the end.
 static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
 /// Asks the owner of the area in the folder `name` for a fresh publish; the answer, and that
-/// folder. `meanwhile` is called, at most once, when the owner is at work, if it is known how the
-/// area lies.
+/// folder. `meanwhile` is called, at most once, when the owner is at work, if the area has been
+/// hooked before.
 pub(crate) fn ask(
     parent: &Folder,
     name: &str,
-    meanwhile: &mut dyn FnMut(&Layout),
+    meanwhile: &mut dyn FnMut(&Folder, &Past),
 ) -> Result<(Answer, Arc<Folder>)> {
-    let end = Instant::now() + LIVE_TIMEOUT;
-    if let Some(kept) = take_kept(&parent.join(name))
-        && send_request(&kept.line.stream)
-        // Looked at while the owner is at work already: another area may have the name by now.
-        && parent.identity_of(name) == Some(kept.identity)
+    if let Some(mut kept) = take_kept(parent, name)
+        && kept.line.ask()
     {
-        kept.layout.iter().for_each(meanwhile);
         let folder = kept.folder.clone();
-        if let Some(message) = read_answer(&kept.line, end) {
-            return Ok((answer_of(kept, message, end), folder));
+        let is_there = |kept: &Kept| kept.is_at(parent, name);
+        if let Some(answer) = answer_of(kept, meanwhile, &is_there) {
+            return Ok((answer, folder));
         }
     }
     let folder = Arc::new(parent.open_folder(name)?);
     let identity = folder.identity()?;
     let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
-    let process = std::process::id();
-    let line = Line { owner: process::peer_of(&stream), stream, thread: 0 };
-    let kept = Kept { folder: folder.clone(), identity, process, line, layout: None };
+    let (process, line) = (std::process::id(), Line::new(stream));
+    let mut kept = Kept { folder: folder.clone(), identity, process, line, past: None };
+    let answer = kept.line.ask().then(|| answer_of(kept, meanwhile, &|_| true));
+    Ok((answer.flatten().unwrap_or(Answer::None), folder))
+}
+
+/// What comes of a request that has been sent. `None` when the connection is closed, or the area
+/// has another folder by now. After an answer it can be used again.
+fn answer_of(
+    mut kept: Kept,
+    meanwhile: &mut dyn FnMut(&Folder, &Past),
+    is_there: &dyn Fn(&Kept) -> bool,
+) -> Option<Answer> {
     let end = Instant::now() + LIVE_TIMEOUT;
-    let asked = send_request(&kept.line.stream).then(|| read_answer(&kept.line, end));
-    let answer = asked.flatten().map_or(Answer::None, |message| answer_of(kept, message, end));
-    Ok((answer, folder))
+    let watch = Watch::begin(&kept.folder);
+    if let (Some(_), Some(past)) = (&watch, &kept.past) {
+        meanwhile(&kept.folder, past);
+    }
+    // That can be seen later, too, if there is something to do already.
+    let found = watch.as_ref().is_none_or(|watch| watch.stage() == Stage::Empty);
+    if found && !is_there(&kept) {
+        return None;
+    }
+    let heard = kept.line.wait(watch.as_ref(), |stage| stage != Stage::Empty, end);
+    let answer = match (heard, watch) {
+        (Heard::Seen, Some(watch)) => {
+            let coming = Coming { watch, kept, end, found };
+            return Some(Answer::Coming(Box::new(coming)));
+        }
+        (Heard::Said(_) | Heard::Nothing, _) if !found && !is_there(&kept) => return None,
+        (Heard::Said(FRESH), _) => Answer::Fresh,
+        (Heard::Said(REFUSED), _) => Answer::Refused,
+        (Heard::Closed, _) => return None,
+        _ => return Some(Answer::None),
+    };
+    keep(kept);
+    Some(answer)
 }
 
 /// The connection kept for the area in this folder.
-fn take_kept(path: &Path) -> Option<Kept> {
+fn take_kept(parent: &Folder, name: &str) -> Option<Kept> {
     // A child forked while another thread held this lock must not wait for it.
     let mut all = KEPT.try_lock()?;
     let me = std::process::id();
     all.retain(|k| k.process == me);
-    let at = all.iter().rposition(|k| k.folder.path() == path)?;
+    let is_it = |k: &Kept| {
+        let path = k.folder.path();
+        path.file_name().is_some_and(|n| n == name) && path.parent() == Some(parent.path())
+    };
+    let at = all.iter().rposition(is_it)?;
     Some(all.remove(at))
 }
 
@@ -202,122 +327,10 @@ fn keep(kept: Kept) {
     }
 }
 
-/// `false` when the connection is closed: by an owner that is gone, or needs the room.
-fn send_request(stream: &UnixStream) -> bool {
-    let mut request = [0u8; REQUEST_BYTES];
-    let (begin, time) = request.split_at_mut(REQUEST.len());
-    begin.copy_from_slice(&REQUEST);
-    time.copy_from_slice(&process::monotonic_ns().to_le_bytes());
-    // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
-    let sent = unsafe {
-        let (bytes, len) = (request.as_ptr().cast(), request.len());
-        libc::send(stream.as_raw_fd(), bytes, len, libc::MSG_NOSIGNAL)
-    };
-    sent == REQUEST_BYTES as isize
-}
-
-/// One message of the owner. `None` when the connection is closed.
-fn read_answer(line: &Line, end: Instant) -> Option<Message> {
-    let mut bytes = [0u8; MAX_ANSWER_BYTES];
-    let (mut got, mut files) = (0, None);
-    let (epoch, manifest) = (Epoch(0), Vec::new());
-    let none = Message { thread: 0, status: 0, epoch, manifest, files: None };
-    while got < ANSWER_BYTES || got < answer_len(&bytes) {
-        // What is too long is not read any more: it is no answer.
-        if answer_len(&bytes) > MAX_ANSWER_BYTES || !wait_for_answer(line, end) {
-            return Some(none);
-        }
-        // Of what comes after a message with files nothing is read together with it.
-        match pass::receive(&line.stream, &mut bytes[got..]) {
-            Ok((0, _)) => return None,
-            Ok((n, come)) => {
-                got += n;
-                files = files.or(come);
-            }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(e) if e.kind() == ErrorKind::ConnectionReset => return None,
-            Err(_) => return Some(none),
-        }
-    }
-    if got > answer_len(&bytes) {
-        return Some(none);
-    }
-    let (header, manifest) = bytes[..got].split_at(ANSWER_BYTES);
-    Some(Message {
-        thread: i32::from_le_bytes(field(header, 16)),
-        status: u32::from_le_bytes(field(header, 0)),
-        epoch: Epoch(u64::from_le_bytes(field(header, 8))),
-        manifest: manifest.to_vec(),
-        files,
-    })
-}
-
-/// What a message means. After all but a part of an answer the connection can be used again.
-fn answer_of(mut kept: Kept, message: Message, end: Instant) -> Answer {
-    let Message { thread, status, epoch, manifest, files } = message;
-    kept.line.thread = thread;
-    let answer = match (status, files) {
-        (REFUSED, _) => Answer::Refused,
-        (FRESH, _) => Answer::Fresh,
-        (COMING, Some(files)) => {
-            let [lease, memory] = files.map(File::from);
-            let state = HandedState { epoch, manifest, lease, memory };
-            return Answer::Coming(state, Pending { kept, epoch, end });
-        }
-        // Without files, for instance because this process has too many open: it has a name soon.
-        (COMING, None) => match (Pending { kept, epoch, end }).wait_until_current(None) {
-            true => return Answer::Fresh,
-            false => return Answer::None,
-        },
-        _ => return Answer::None,
-    };
-    keep(kept);
-    answer
-}
-
-fn field<const N: usize>(header: &[u8], at: usize) -> [u8; N] {
+fn field<const N: usize>(answer: &[u8], at: usize) -> [u8; N] {
     let mut field = [0; N];
-    field.copy_from_slice(&header[at..at + N]);
+    field.copy_from_slice(&answer[at..at + N]);
     field
-}
-
-/// The length of an answer whose fixed part is there.
-fn answer_len(header: &[u8]) -> usize {
-    ANSWER_BYTES + u32::from_le_bytes(field(header, 4)) as usize
-}
-
-/// Looks for an answer; after [`PROMPT`] asleep. Whoever else wants this processor, and be it the
-/// owner, has it meanwhile. `false` when the time is over.
-fn wait_for_answer(line: &Line, end: Instant) -> bool {
-    let stream = &line.stream;
-    let begin = Instant::now();
-    let (prompt, mut late) = (begin + PROMPT, Some(begin + LATE));
-    loop {
-        let mut first = 0u8;
-        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        // SAFETY: a valid descriptor, and a buffer of that length.
-        let got = unsafe { libc::recv(stream.as_raw_fd(), (&raw mut first).cast(), 1, flags) };
-        // Whatever it is but "nothing yet", the caller finds it.
-        if got >= 0 || std::io::Error::last_os_error().kind() != ErrorKind::WouldBlock {
-            return true;
-        }
-        let now = Instant::now();
-        if now >= end {
-            return false;
-        }
-        if late.is_some_and(|late| now >= late) {
-            late = None;
-            line.take_along();
-        }
-        if now < prompt {
-            std::thread::yield_now();
-            continue;
-        }
-        let mut poll = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let ms = (end - now).as_millis() as libc::c_int + 1;
-        // SAFETY: one valid entry, of which the call writes only `revents`.
-        unsafe { libc::poll(&raw mut poll, 1, ms) };
-    }
 }
 
 /// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
@@ -357,11 +370,13 @@ fn address_of(path: &Path) -> libc::sockaddr_un {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
     use std::os::unix::net::UnixListener;
 
     use super::*;
     use crate::error::Fault;
+    use crate::manifest::{AHEAD_BYTES, COMING, MAGIC};
+    use crate::publish::SHARING;
 
     /// Held by each test: connections are kept for the whole process, and not too many of them.
     static ALONE: Mutex<()> = Mutex::new(());
@@ -369,15 +384,20 @@ mod tests {
     fn folder() -> (tempfile::TempDir, Folder) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("area")).unwrap();
-        let folder = Folder::open_path(&dir.path().join("area")).unwrap();
+        let folder = folder_of(&dir);
         (dir, folder)
+    }
+
+    fn folder_of(dir: &tempfile::TempDir) -> Folder {
+        Folder::open_path(&dir.path().join("area")).unwrap()
     }
 
     #[derive(Debug, PartialEq, Eq)]
     enum Kind {
         Fresh,
-        Handed,
-        /// Handed over, and not current in the end.
+        /// Watched, and current in the end.
+        Watched,
+        /// Watched, and not current in the end.
         Lost,
         Refused,
         None,
@@ -386,34 +406,23 @@ mod tests {
     fn kind(answer: Answer) -> Kind {
         match answer {
             Answer::Fresh => Kind::Fresh,
-            Answer::Coming(state, pending) => {
-                assert_eq!((state.epoch, state.manifest.as_slice()), (EPOCH, MANIFEST));
-                if pending.wait_until_current(None) { Kind::Handed } else { Kind::Lost }
-            }
+            Answer::Coming(coming) => match coming.wait_until_current(None) {
+                true => Kind::Watched,
+                false => Kind::Lost,
+            },
             Answer::Refused => Kind::Refused,
             Answer::None => Kind::None,
         }
     }
 
     fn ask(dir: &tempfile::TempDir) -> Kind {
-        kind(super::ask(&Folder::open_path(dir.path()).unwrap(), "area", &mut |_| {}).unwrap().0)
+        let parent = Folder::open_path(dir.path()).unwrap();
+        kind(super::ask(&parent, "area", &mut |_, _| {}).unwrap().0)
     }
-
-    const EPOCH: Epoch = Epoch(0x12_3456_789a);
-    const MANIFEST: &[u8] = b"not looked at";
 
     fn reply(status: u32) -> [u8; ANSWER_BYTES] {
         let mut bytes = [0; ANSWER_BYTES];
         bytes[..4].copy_from_slice(&status.to_le_bytes());
-        bytes[8..16].copy_from_slice(&EPOCH.0.to_le_bytes());
-        bytes
-    }
-
-    /// A state that is coming, with a manifest that is said to have this length.
-    fn coming(len: u32) -> Vec<u8> {
-        let mut bytes = reply(COMING).to_vec();
-        bytes[4..8].copy_from_slice(&len.to_le_bytes());
-        bytes.extend_from_slice(MANIFEST);
         bytes
     }
 
@@ -439,7 +448,8 @@ mod tests {
             let (stream, _other) = UnixStream::pair().unwrap();
             let owner = process::peer_of(&stream);
             assert_eq!(owner, Some(std::process::id() as i32));
-            let mut line = Line { stream, owner, thread: 0 };
+            let mut line = Line::new(stream);
+            assert_eq!(line.owner, owner);
             line.take_along();
             assert_eq!(Processors::of(number).unwrap(), before, "not known");
             line.thread = number;
@@ -539,7 +549,7 @@ mod tests {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let parent = Folder::open_path(dir.path()).unwrap();
-        assert!(matches!(super::ask(&parent, "none", &mut |_| {}), Err(Fault::NotFound)));
+        assert!(matches!(super::ask(&parent, "none", &mut |_, _| {}), Err(Fault::NotFound)));
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let first = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
@@ -550,62 +560,143 @@ mod tests {
         let still_connected = first.join().unwrap();
         parent.rename("area", "removed").unwrap();
         parent.make_folder("area").unwrap();
-        let (answer, found) = super::ask(&parent, "area", &mut |_| {}).unwrap();
+        let (answer, found) = super::ask(&parent, "area", &mut |_, _| {}).unwrap();
         assert_eq!(kind(answer), Kind::None, "nobody listens there");
         assert_ne!(found.identity().unwrap(), folder.identity().unwrap());
         drop(still_connected);
     }
 
+    /// What an owner does to the manifest that it has made ahead.
+    fn begin(folder: &Folder) -> std::fs::File {
+        folder.unlink(SHARING).unwrap();
+        let file = folder.create_new(SHARING).unwrap();
+        file.set_len(AHEAD_BYTES as u64).unwrap();
+        file
+    }
+
+    fn say(file: &std::fs::File, word: [u8; 8]) {
+        file.write_all_at(&word, 0).unwrap();
+    }
+
     #[test]
-    fn a_state_comes_with_its_files_or_by_its_name() {
+    fn what_is_watched_is_seen_before_it_is_said() {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
-        let len = MANIFEST.len() as u32;
+        let mut file = begin(&folder);
         let server = std::thread::spawn(move || {
-            let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
-            let files = [files[0].as_fd(), files[1].as_fd()];
             let mut stream = listener.accept().unwrap().0;
-            let mut request = [0; REQUEST_BYTES];
-            // In one piece, in two, without files.
-            stream.read_exact(&mut request).unwrap();
-            pass::send(&stream, &coming(len), files).unwrap();
-            stream.write_all(&reply(FRESH)).unwrap();
-            stream.read_exact(&mut request).unwrap();
-            pass::send(&stream, &coming(len)[..20], files).unwrap();
-            std::thread::sleep(2 * PROMPT);
-            stream.write_all(&coming(len)[20..]).unwrap();
-            std::thread::sleep(2 * PROMPT);
-            stream.write_all(&reply(FRESH)).unwrap();
-            serve(&mut stream, &coming(len));
-            std::thread::sleep(2 * PROMPT);
-            stream.write_all(&reply(FRESH)).unwrap();
-            // It never becomes current: the owner says so, dies, or means another one. After each
-            // the connection is made again.
-            let mut other = reply(FRESH);
-            other[9] ^= 1;
-            for last in [&reply(REFUSED)[..], &[], &other] {
+            let pauses = [Duration::ZERO, PROMPT / 2, 3 * PROMPT];
+            for (pause, between) in pauses.iter().flat_map(|a| pauses.map(|b| (*a, b))) {
+                let mut request = [0; REQUEST_BYTES];
                 stream.read_exact(&mut request).unwrap();
-                pass::send(&stream, &coming(len), files).unwrap();
-                stream.write_all(last).unwrap();
+                std::thread::sleep(pause + PROMPT / 6);
+                say(&file, COMING);
+                std::thread::sleep(between);
+                say(&file, MAGIC);
+                stream.write_all(&reply(FRESH)).unwrap();
+                file = begin(&folder);
+            }
+            // Not known to be the answer: it was there before, or nothing is.
+            for word in [MAGIC, COMING] {
+                say(&file, word);
+                serve(&mut stream, &reply(FRESH));
+            }
+            folder.unlink(SHARING).unwrap();
+            serve(&mut stream, &reply(FRESH));
+            // It is refused; it fails; and its owner dies.
+            begin(&folder);
+            serve(&mut stream, &reply(REFUSED));
+            let file = begin(&folder);
+            for last in [&reply(9)[..], &[]] {
+                stream.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
+                std::thread::sleep(PROMPT / 2);
+                say(&file, COMING);
+                std::thread::sleep(PROMPT / 2);
+                say(&file, [0; 8]);
+                let _ = stream.write_all(last);
                 stream = listener.accept().unwrap().0;
             }
-            // Much too long, cut off, and another status: no answers, and no connection to keep.
-            for bad in [coming(u32::MAX), coming(len + 1)] {
-                stream.read_exact(&mut request).unwrap();
-                pass::send(&stream, &bad, files).unwrap();
-                stream.shutdown(std::net::Shutdown::Write).unwrap();
-                stream = listener.accept().unwrap().0;
-            }
-            serve(&mut stream, &reply(9));
+            stream.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
+            std::thread::sleep(PROMPT / 2);
+            say(&file, COMING);
         });
-        let (fresh, lost) = (Kind::Fresh, Kind::Lost);
-        let expected = [Kind::Handed, Kind::Handed, fresh, lost, Kind::Lost, Kind::Lost];
-        let none = [Kind::None, Kind::None, Kind::None];
-        let expected = expected.into_iter().chain(none);
-        for (i, expected) in expected.enumerate() {
-            assert_eq!(ask(&dir), expected, "{i}");
+        let folder = folder_of(&dir);
+        for i in 0..9 {
+            while Watch::begin(&folder).is_none() {
+                std::thread::yield_now();
+            }
+            assert_eq!(ask(&dir), Kind::Watched, "{i}");
+        }
+        for i in 0..3 {
+            // The server may not have come to it yet.
+            assert!([Kind::Fresh, Kind::Watched].contains(&ask(&dir)), "{i}");
+        }
+        assert_eq!(ask(&dir), Kind::Refused);
+        // Of these it is also possible that nothing was seen in time.
+        for i in 0..3 {
+            assert!([Kind::Lost, Kind::None].contains(&ask(&dir)), "{i}");
         }
         server.join().unwrap();
+    }
+
+    #[test]
+    fn what_was_coming_is_current_or_lost() {
+        let _alone = ALONE.lock();
+        let parent = tempfile::tempdir().unwrap();
+        let parent = Folder::open_path(parent.path()).unwrap();
+        for (word, last, current) in [
+            (Some(MAGIC), None, true),
+            (Some(MAGIC), Some(reply(9).to_vec()), true),
+            (Some([0; 8]), None, false),
+            (Some([0; 8]), Some(reply(FRESH).to_vec()), false),
+            (None, Some(reply(9).to_vec()), false),
+            (None, Some(Vec::new()), false),
+            (None, None, false),
+        ] {
+            let (_dir, folder) = folder();
+            let file = begin(&folder);
+            let watch = Watch::begin(&folder).unwrap();
+            let (stream, mut owner) = UnixStream::pair().unwrap();
+            let mut line = Line::new(stream);
+            assert!(line.ask());
+            say(&file, COMING);
+            let identity = folder.identity().unwrap();
+            let (folder, process) = (Arc::new(folder), std::process::id());
+            let kept = Kept { folder, identity, process, line, past: None };
+            let end = Instant::now() + 20 * PROMPT;
+            let coming = Coming { watch, kept, end, found: false };
+            assert!(!coming.is_of(&parent, "area"), "another folder");
+            let case = format!("{word:?}, {last:?}");
+            let telling = std::thread::spawn(move || {
+                std::thread::sleep(PROMPT / 2);
+                word.iter().for_each(|word| say(&file, *word));
+                // Who has seen enough has gone.
+                last.iter().for_each(|bytes| drop(owner.write_all(bytes)));
+                // Open as long as nothing was said, not even by closing it.
+                last.is_none().then_some(owner)
+            });
+            assert_eq!(coming.wait_until_current(None), current, "{case}");
+            drop(telling.join().unwrap());
+        }
+        KEPT.lock().clear();
+    }
+
+    #[test]
+    fn answers_that_nobody_waited_for_are_not_taken_for_later_ones() {
+        let (stream, mut owner) = UnixStream::pair().unwrap();
+        let mut line = Line::new(stream);
+        assert!(line.ask() && line.ask() && line.ask());
+        owner.write_all(&reply(FRESH)).unwrap();
+        owner.write_all(&reply(9)[..7]).unwrap();
+        assert_eq!((line.hear(), line.open), (Heard::Nothing, 2));
+        owner.write_all(&reply(9)[7..]).unwrap();
+        assert_eq!((line.hear(), line.open), (Heard::Nothing, 1));
+        owner.write_all(&reply(REFUSED)).unwrap();
+        assert_eq!((line.hear(), line.open), (Heard::Said(REFUSED), 0));
+        owner.write_all(&reply(FRESH)).unwrap();
+        assert_eq!(line.hear(), Heard::Closed, "nobody has asked");
+        drop(owner);
+        assert_eq!(line.hear(), Heard::Closed);
     }
 }

@@ -6,18 +6,18 @@
 use std::sync::Arc;
 
 use crate::area::{Area, MEMORY};
-use crate::ask::HandedState;
 use crate::error::{Context, Fault, HookError, PublishError, Result};
 use crate::lease::{self, Attempt, Lease};
 use crate::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
-use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::publish::SHARED;
+use crate::ready::Ready;
 use crate::sharing;
 use crate::snapshot::{HeldSource, Snapshot, check_memory, hold_sources};
 use crate::sys::file::{self, Folder};
 use crate::units::StateId;
+use crate::watch::Watch;
 
 /// Where a snapshot is mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,34 +96,30 @@ impl Namespace {
         Snapshot::map(self, manifest, held, options.at)
     }
 
-    /// Maps a state that its owner has handed over. The lease is held by whoever has the file: the
-    /// owner has taken it before it published. `reserved` is used if it is what the state needs.
-    pub(crate) fn hook_handed(
+    /// Maps a state that has been watched, with what was made ready for it, if that is what it
+    /// needs.
+    pub(crate) fn hook_watched(
         &self,
         folder: &Folder,
-        state: HandedState,
-        reserved: Option<Arc<Mapping>>,
+        watch: &Watch,
+        ready: Option<Ready>,
         options: HookOptions,
     ) -> Result<Snapshot> {
-        let path = folder.join(SHARED);
-        let manifest = Manifest::decode(&state.manifest, &path)?;
-        let expected = manifest.kind == Kind::Shared && manifest.sources.len() == 1;
-        if !expected || manifest.epoch != state.epoch {
-            return Err(Fault::corrupt(&path, "not the state that was answered"));
-        }
-        let path = folder.join(MEMORY);
-        check_memory(&manifest, 0, &file::facts(&state.memory, &path)?, &path)?;
-        let lease = Arc::new(Lease::from_locked(state.lease, manifest.id, manifest.epoch));
-        let memory = Some(Arc::new(state.memory));
-        let held = vec![HeldSource { file: memory, lease, via: None }];
-        let fits = |mapping: &Arc<Mapping>| {
-            mapping.base().as_ptr() as u64 == manifest.base
-                && *mapping.geometry() == manifest.geometry
+        let manifest = watch.manifest()?;
+        let lease = Arc::new(watch.lease(&manifest));
+        let Some(Ready { memory, facts, mapping, shown }) =
+            ready.filter(|ready| ready.fits(&manifest))
+        else {
+            let held = hold_sources(folder, &manifest, lease)?;
+            return Snapshot::map(self, manifest, held, options.at);
         };
-        match reserved.filter(fits) {
-            Some(mapping) => Snapshot::map_over(self, manifest, held, mapping),
-            None => Snapshot::map(self, manifest, held, options.at),
+        let path = folder.join(MEMORY);
+        if check_memory(&manifest, 0, &facts, &path).is_err() {
+            // Since it was opened it may have grown.
+            check_memory(&manifest, 0, &file::facts(&memory, &path)?, &path)?;
         }
+        let held = vec![HeldSource { file: Some(memory), lease, via: None }];
+        Snapshot::map_over(self, manifest, held, mapping, &shown)
     }
 
     /// The newest shared state; `None` when there is none. Cheap enough to ask before every query.

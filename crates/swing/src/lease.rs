@@ -14,6 +14,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{Fault, Result};
 use crate::sys::file::{self, Folder};
@@ -25,7 +26,7 @@ const MAX_LOCK_TRIES: u32 = 200;
 /// A held lease; given up when dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    file: File,
+    file: Arc<File>,
     area: AreaId,
     epoch: Epoch,
 }
@@ -63,9 +64,9 @@ pub(crate) fn pause(tries: u32) {
 
 impl Lease {
     /// Wraps a file whose shared lock is held.
-    pub(crate) fn from_locked(file: File, area: AreaId, epoch: Epoch) -> Self {
+    pub(crate) fn from_locked(file: impl Into<Arc<File>>, area: AreaId, epoch: Epoch) -> Self {
         assert!(area.0 != 0 && Epoch::POSSIBLE.contains(&epoch), "a lease on a manifest");
-        Self { file, area, epoch }
+        Self { file: file.into(), area, epoch }
     }
 
     /// Leases a manifest by the name a pin or its owner gave it. It must exist: whoever calls this

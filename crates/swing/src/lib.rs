@@ -74,6 +74,7 @@ mod prepared;
 mod presence;
 mod protect;
 mod publish;
+mod ready;
 mod reclaim;
 mod remove;
 mod runs;
@@ -90,6 +91,7 @@ pub mod tracked;
 mod units;
 mod versions;
 mod wait;
+mod watch;
 
 pub use area::Area;
 pub use backing::{BACKING_VARIABLE, Backing, BackingChoice, MIN_SHARE};

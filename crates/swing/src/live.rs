@@ -1,11 +1,11 @@
 //! Live hooks: asking the owner of an area for its state of this moment.
 //!
 //! A thread of the owner, the *responder*, listens on a Unix socket in the area's folder. Whoever
-//! hooks live connects, asks, and gets all that is needed to map a fresh state
-//! ([`crate::prepared`]) as soon as it is known what lies where, and while mapping it the word that
-//! nobody stores to it any more, and that it is current; a state that depends on other areas, or
-//! has a long manifest, is hooked like any other when that word comes. Several that ask at once
-//! share one publish: it happens after each of them asked. What "moment" means with threads that
+//! hooks live connects, asks, and watches the manifest that the owner has made ahead
+//! ([`crate::prepared`]): as soon as it is known what lies where the state can be mapped, and
+//! meanwhile it becomes current. Who has nothing to watch hooks the state like any other when the
+//! answer comes that it is current. Several that ask at once share one publish: it happens after
+//! each of them asked. What "moment" means with threads that
 //! store all the while is said in [`crate::tracked`]. The responder runs where stores come from
 //! ([`crate::seat`]).
 //!
@@ -18,7 +18,7 @@
 //! copy of the socket, so that it never looks like an owner.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,19 +28,19 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 
 use crate::area::{Area, Core};
-use crate::ask::{Answer, Layout, ask};
+use crate::ask::{Answer, ask};
 use crate::error::{Context, Fault, HookError, Result, TrackError};
 use crate::hook::HookOptions;
 use crate::manifest::Kind;
-use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
-use crate::prepared::{Audience, Handed, MAX_HANDED_BYTES};
 use crate::publish::Published;
+use crate::ready::{Past, Ready};
 use crate::seat::{Seat, Seated};
 use crate::snapshot::Snapshot;
+use crate::sys::file::Folder;
 use crate::sys::quiet::Quiet;
-use crate::sys::{descriptors, pass, process};
+use crate::sys::{descriptors, process};
 use crate::tracked::keeper;
 use crate::units::Epoch;
 
@@ -62,18 +62,14 @@ const YIELDS: u32 = 16;
 const LEAST_IDLE: Duration = Duration::from_secs(1);
 const MOST_IDLE: Duration = Duration::from_secs(60);
 /// What a request begins with.
-pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x03";
+pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x04";
 /// The whole of it: then comes the time when it was sent, of the clock that all processes share.
 pub(crate) const REQUEST_BYTES: usize = 24;
-/// The fixed part of an answer: status, length of the manifest that follows, epoch, and the number
-/// of the thread that answers.
-pub(crate) const ANSWER_BYTES: usize = 20;
-pub(crate) const MAX_ANSWER_BYTES: usize = ANSWER_BYTES + MAX_HANDED_BYTES;
+/// An answer: status, the number of the thread that answers, and the epoch.
+pub(crate) const ANSWER_BYTES: usize = 16;
 pub(crate) const FRESH: u32 = 1;
 pub(crate) const REFUSED: u32 = 2;
 const FAILED: u32 = 3;
-/// Ahead of another answer: the state that will be current when that says [`FRESH`].
-pub(crate) const COMING: u32 = 4;
 
 /// What the responder's thread is called.
 pub(crate) const THREAD: &str = "swing-live";
@@ -154,7 +150,7 @@ impl Core {
 
     fn answer_from_now(self: &Arc<Self>) -> Result<()> {
         self.place_shared_link(&mut *self.lock_for_change()?)?;
-        if let Some(published) = self.answer_live(&mut ())? {
+        if let Some(published) = self.answer_live()? {
             self.follow_up(published)?;
         }
         let mut live = self.live.lock();
@@ -249,14 +245,14 @@ impl Core {
     }
 
     /// Publishes for those who asked. `None`: hooks are refused.
-    fn answer_live(&self, audience: &mut dyn Audience) -> Result<Option<Published>> {
+    fn answer_live(&self) -> Result<Option<Published>> {
         let guard = self.live.lock().guard.clone();
         let mut result = Ok(None);
         let mut publish = || {
             result = {
                 let admitted = self.lock_for_change().and_then(|mut state| self.admits(&mut state));
                 match admitted {
-                    Ok(true) => self.publish_live(audience).map(Some),
+                    Ok(true) => self.publish_live().map(Some),
                     Ok(false) => Ok(None),
                     Err(fault) => Err(fault),
                 }
@@ -269,9 +265,9 @@ impl Core {
         result
     }
 
-    fn publish_live(&self, audience: &mut dyn Audience) -> Result<Published> {
+    fn publish_live(&self) -> Result<Published> {
         let payload = self.lock_for_change()?.payload.clone();
-        self.publish_quickly(Kind::Shared, &payload, audience)
+        self.publish_quickly(Kind::Shared, &payload)
     }
 
     /// Whether hooks are admitted, after a look whether memory held for snapshots has come free.
@@ -406,9 +402,10 @@ fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<C
             continue;
         }
         let Some(core) = core() else { return };
-        let mut waiting = Waiting { clients: asking, told: false };
-        let published = core.answer_live(&mut waiting);
-        let mut asking = waiting.answered(&published);
+        let published = core.answer_live();
+        let answer = answer_to(&published);
+        // Who has gone meanwhile, or does not read, needs none.
+        asking.retain_mut(|client| client.stream.write_all(&answer).is_ok());
         // On a busy machine whoever has been answered may need this very processor, and goes first:
         // what the publish made superfluous is given back when nobody waits for it.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
@@ -425,56 +422,17 @@ fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<C
     }
 }
 
-/// Those who have asked, and wait for an answer.
-struct Waiting {
-    clients: Vec<Client>,
-    /// They have it.
-    told: bool,
-}
-
-impl Audience for Waiting {
-    /// The caller holds the area's lock: under it nobody forks, and so no child keeps what is sent.
-    fn coming(&mut self, manifest: &[u8], handed: &Handed) {
-        let mut answer = answer(COMING, handed.epoch, manifest.len());
-        answer.extend_from_slice(manifest);
-        debug_assert!(answer.len() <= MAX_ANSWER_BYTES);
-        let files = [handed.keys.lease.as_fd(), handed.keys.memory.as_fd()];
-        self.clients.retain(|client| pass::send(&client.stream, &answer, files).is_ok());
-    }
-
-    fn current(&mut self, epoch: Epoch) {
-        self.tell(FRESH, epoch);
-    }
-}
-
-impl Waiting {
-    /// Who has gone meanwhile, or does not read, needs no answer.
-    fn tell(&mut self, status: u32, epoch: Epoch) {
-        assert!(!self.told, "a request has one answer");
-        let answer = answer(status, epoch, 0);
-        self.clients.retain_mut(|client| client.stream.write_all(&answer).is_ok());
-        self.told = true;
-    }
-
-    /// All have an answer now. Those who have taken it.
-    fn answered(mut self, published: &Result<Option<Published>>) -> Vec<Client> {
-        match published {
-            _ if self.told => {}
-            Ok(Some(published)) => self.tell(FRESH, published.epoch),
-            Ok(None) => self.tell(REFUSED, Epoch(0)),
-            Err(_) => self.tell(FAILED, Epoch(0)),
-        }
-        self.clients
-    }
-}
-
-/// The fixed part of an answer, before so many bytes of a manifest.
-fn answer(status: u32, epoch: Epoch, manifest_len: usize) -> Vec<u8> {
-    let mut answer = Vec::with_capacity(ANSWER_BYTES + manifest_len);
-    answer.extend_from_slice(&status.to_le_bytes());
-    answer.extend_from_slice(&(manifest_len as u32).to_le_bytes());
-    answer.extend_from_slice(&epoch.0.to_le_bytes());
-    answer.extend_from_slice(&process::thread_id().to_le_bytes());
+/// The answer to all who have asked.
+fn answer_to(published: &Result<Option<Published>>) -> [u8; ANSWER_BYTES] {
+    let (status, epoch) = match published {
+        Ok(Some(published)) => (FRESH, published.epoch),
+        Ok(None) => (REFUSED, Epoch(0)),
+        Err(_) => (FAILED, Epoch(0)),
+    };
+    let mut answer = [0; ANSWER_BYTES];
+    answer[..4].copy_from_slice(&status.to_le_bytes());
+    answer[4..8].copy_from_slice(&process::thread_id().to_le_bytes());
+    answer[8..].copy_from_slice(&epoch.0.to_le_bytes());
     answer
 }
 
@@ -566,29 +524,29 @@ impl Namespace {
         name: &AreaName,
         options: HookOptions,
     ) -> Result<Snapshot, HookError> {
-        let ctx = Context::named(name, self.path());
+        // Nothing comes before the question.
         let result = self.hook_live_inner(name, options);
-        result.map_err(|fault| HookError::from_fault(fault, &ctx))
+        result.map_err(|fault| HookError::from_fault(fault, &Context::named(name, self.path())))
     }
 
     fn hook_live_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
-        let mut reserved = None;
+        let mut ready = None;
         // While the owner is at work.
-        let mut meanwhile = |layout: &Layout| {
-            reserved = Mapping::reserve(self, layout.geometry, Some(layout.base)).ok();
-        };
-        let (answer, folder) = ask(self.folder(), &name.folder(), &mut meanwhile)?;
+        let mut meanwhile = |folder: &Folder, past: &Past| ready = Ready::make(self, folder, past);
+        let folder_name = name.folder();
+        let (answer, folder) = ask(self.folder(), &folder_name, &mut meanwhile)?;
         // Not to be in the way of what is mapped otherwise.
-        let reserved = reserved.filter(|_| matches!(answer, Answer::Coming(..)));
+        let ready = ready.filter(|_| matches!(answer, Answer::Coming(_)));
         match answer {
             Answer::Refused => Err(Fault::NotHookable),
-            Answer::Coming(state, pending) => {
-                let snapshot = self.hook_handed(&folder, state, reserved, options);
-                let layout = snapshot.as_ref().ok().map(Layout::of);
-                if pending.wait_until_current(layout) {
+            Answer::Coming(coming) => {
+                let snapshot = self.hook_watched(&folder, &coming.watch, ready, options);
+                let past =
+                    snapshot.as_ref().ok().map(|snapshot| Past::after(coming.past(), snapshot));
+                if coming.is_of(self.folder(), &folder_name) && coming.wait_until_current(past) {
                     return snapshot;
                 }
-                // Its owner has failed to make it current, or has died.
+                // Its owner has failed to make it current, or has died, or the area is another one.
                 drop(snapshot);
                 self.hook_inner(name, options)
             }

@@ -13,6 +13,7 @@ use crate::error::{Fault, Result};
 use crate::geometry::{Geometry, HUGE_PAGE, MAX_PLANES, SMALL_EXTENT};
 use crate::name::{AreaName, MAX_NAME_BYTES};
 use crate::runs::Run;
+use crate::sys::page::PAGE_BYTES;
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch};
 
 /// The longest payload (the client's root) of a manifest.
@@ -31,8 +32,13 @@ pub(crate) const MAX_MANIFEST_BYTES: u64 = (HEADER_BYTES
 pub(crate) const HEADER_BYTES: usize = 128;
 const RUN_BYTES: usize = 32;
 const SOURCE_BYTES: usize = 40;
-const MAGIC: [u8; 8] = *b"SWINGMF\0";
-const VERSION: u32 = 2;
+/// What a complete manifest begins with.
+pub(crate) const MAGIC: [u8; 8] = *b"SWINGMF\0";
+/// What one begins with whose state may still be stored to.
+pub(crate) const COMING: [u8; 8] = *b"SWINGMC\0";
+/// A manifest made ahead is filled up with zeros to this length, unless it is longer.
+pub(crate) const AHEAD_BYTES: usize = PAGE_BYTES;
+const VERSION: u32 = 3;
 const HEADER_SUM_AT: usize = HEADER_BYTES - 8;
 
 /// Why a state was published.
@@ -189,8 +195,11 @@ impl Manifest {
     pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
         let bad = |detail: String| Fault::corrupt(path, detail);
         let h = Header::decode(bytes, path)?;
-        if h.total != bytes.len() as u64 {
-            return Err(bad(format!("{} bytes long, {} expected", bytes.len(), h.total)));
+        let (bytes, filling) = bytes.split_at(bytes.len().min(h.total as usize));
+        let filled = filling.is_empty() || bytes.len() + filling.len() == AHEAD_BYTES;
+        if h.total != bytes.len() as u64 || !filled || filling.iter().any(|byte| *byte != 0) {
+            let len = bytes.len() + filling.len();
+            return Err(bad(format!("{len} bytes long, {} expected", h.total)));
         }
         let body = &bytes[HEADER_BYTES..];
         if xxh3_64(body) != h.body_sum {

@@ -1,86 +1,90 @@
 //! The manifest of the next publish, made before anybody asks for one.
 //!
-//! A live hook waits for the publish that it causes, and half of the time that this spends on the
-//! manifest goes into names: creating `m.<epoch>`, linking it to a temporary name, renaming that.
-//! So after each live hook the next manifest is created, empty but with memory, and gets its
-//! temporary name as well. A publish writes it, and it is current ([`crate::sharing`]): nobody
-//! waits for the rename.
+//! A live hook waits for the publish that it causes, and most of the time that this spends on the
+//! manifest goes into system calls: creating `m.<epoch>`, writing it, linking it to a temporary
+//! name, renaming that. So after each live hook the next manifest is created, empty but with
+//! memory that is mapped here, and gets its temporary name as well. A publish stores into it, its
+//! first word last, and it is current ([`crate::sharing`]): nobody waits for the rename.
 //!
-//! Whoever asks need not open anything either: the manifest's lease is taken ahead, too, and handed
-//! over, as are the memory, open for reading, and the manifest's bytes, before these are in the
-//! file. A lease is a lock of an open file, and so the receiver's as soon as it is sent, whatever
-//! becomes of the owner. While the receiver maps the state, the owner takes write access, makes the
-//! state current and says so; only then is it used: nobody who hooks later, also after the owner's
-//! death, finds an older one.
+//! Whoever asks for a state opens the empty manifest while the owner is at work, takes its lease,
+//! and watches its first word ([`crate::watch`]). As soon as it is known what lies where the word
+//! says that the state is coming: it can be mapped, but may still change. While the watcher does
+//! that the owner takes write access and makes the state current, by another word; only then is it
+//! used: nobody who hooks later, also after the owner's death, finds an older one.
 //!
-//! **Fork.** A child closes its copies of what could keep a lease ([`Core::forget_in_child`]).
+//! **Fork.** A child has not got the mapping, and closes its copy of the file
+//! ([`Core::forget_in_child`]).
 //!
 //! **Crash.** A manifest that is not complete never became current: whoever takes the inventory
-//! drops temporary names first, and then finds that it has no other name and no lease.
+//! drops temporary names first, and then finds that it has no other name and no contents.
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use crate::area::{Core, State};
-use crate::error::Result;
-use crate::manifest::Kind;
+use crate::error::{Fault, Result};
+use crate::manifest::{AHEAD_BYTES, COMING, Kind, MAGIC, Manifest};
 use crate::publish::{SHARED, SHARING, manifest_name};
 use crate::sys::file::{self, Folder};
+use crate::sys::page::{Page, WORD_BYTES};
 use crate::units::Epoch;
 
 /// Begin of the names that mean nothing after a crash.
 const TEMPORARY: &str = "t.";
-/// Memory that a manifest gets ahead; most need no more.
-const ROOM: u64 = 4096;
-
-/// The longest manifest that is handed over; longer ones take long to map in any case.
-pub(crate) const MAX_HANDED_BYTES: usize = 4096;
 
 /// An empty manifest with its own name and [`SHARING`].
 #[derive(Debug)]
 pub(crate) struct Prepared {
     epoch: Epoch,
     file: File,
-    keys: Option<Keys>,
+    page: Page,
 }
-
-/// What whoever hooks needs besides the bytes of the manifest.
-#[derive(Debug)]
-pub(crate) struct Keys {
-    /// The manifest, with a shared lock.
-    pub lease: File,
-    /// The area's own memory, open for reading.
-    pub memory: File,
-    /// Of the memory.
-    pub identity: (u64, u64),
-}
-
-/// A state that is handed over to whoever has asked for it.
-#[derive(Debug)]
-pub(crate) struct Handed {
-    pub keys: Keys,
-    pub epoch: Epoch,
-}
-
-/// Whoever waits for a state while it is published.
-pub(crate) trait Audience {
-    /// It is known what the state will be: the bytes of its manifest, and what goes with them. It
-    /// may still be stored to.
-    fn coming(&mut self, _manifest: &[u8], _handed: &Handed) {}
-    /// The state that was coming does not change any more, and is current.
-    fn current(&mut self, _epoch: Epoch) {}
-}
-
-/// Nobody.
-impl Audience for () {}
 
 /// The file for a manifest.
 #[derive(Debug)]
 pub(crate) struct ManifestFile {
     pub file: File,
-    /// It has the name [`SHARING`] already.
-    pub linked: bool,
-    pub keys: Option<Keys>,
+    /// The first page of one made ahead, which has the name [`SHARING`] already.
+    page: Option<Page>,
+}
+
+impl ManifestFile {
+    /// Whether it has the name [`SHARING`].
+    pub(crate) fn is_linked(&self) -> bool {
+        self.page.is_some()
+    }
+
+    /// Shows those who watch what the state will be, if it can be shown: one page, which tells all
+    /// that it takes to map it.
+    pub(crate) fn announce(&self, manifest: &Manifest, bytes: &[u8]) -> bool {
+        let simple = manifest.sources.len() == 1 && bytes.len() <= AHEAD_BYTES;
+        let Some(page) = self.page.as_ref().filter(|_| simple) else { return false };
+        page.store_rest(bytes);
+        page.store_word(COMING);
+        true
+    }
+
+    /// Makes it complete.
+    pub(crate) fn complete(&self, bytes: &[u8], announced: bool, path: &Path) -> Result<()> {
+        debug_assert!(bytes.starts_with(&MAGIC) && bytes.len() > WORD_BYTES, "a manifest");
+        let Some(page) = &self.page else { return file::write_all(&self.file, bytes, path) };
+        if let Some(rest) = bytes.get(AHEAD_BYTES..).filter(|rest| !rest.is_empty()) {
+            file::write_at(&self.file, rest, AHEAD_BYTES as u64, path)?;
+        }
+        if !announced {
+            page.store_rest(bytes);
+        }
+        page.store_word(MAGIC);
+        Ok(())
+    }
+
+    /// What was announced does not come.
+    pub(crate) fn withdraw(&self) {
+        if let Some(page) = &self.page {
+            page.store_word([0; WORD_BYTES]);
+        }
+    }
 }
 
 /// Drops the names that a crash has left in the middle of something. The caller holds the owner
@@ -103,29 +107,26 @@ impl Core {
         }
         let epoch = state.next_epoch;
         let name = manifest_name(epoch);
-        if let Ok(file) = self.folder.create_new(&name) {
-            let _ = file::allocate(file.as_fd(), 0, ROOM);
-            let keys = self.make_keys(&state, &name).unwrap_or(None);
-            let prepared = Prepared { epoch, file, keys };
-            match self.folder.link(&name, SHARING) {
-                Ok(()) => state.prepared = Some(prepared),
-                Err(_) => self.drop_prepared(prepared),
-            }
+        let Ok(file) = self.folder.create_new(&name) else { return };
+        match self.make_ahead(&file, &name) {
+            Ok(page) => state.prepared = Some(Prepared { epoch, file, page }),
+            Err(_) => self.drop_names(epoch),
         }
     }
 
-    fn make_keys(&self, state: &State, name: &str) -> Result<Option<Keys>> {
-        let Some(identity) = state.memory.as_ref().map(|memory| memory.identity) else {
-            return Ok(None);
-        };
-        let Some(memory) = self.own_memory_read_only(state)? else { return Ok(None) };
-        let lease = self.folder.open_read(name)?;
-        let locked = file::try_lock(&lease, false, &self.folder.join(name))?;
-        Ok(locked.then_some(Keys { lease, memory, identity }))
+    /// Gives an empty manifest its memory and its second name.
+    fn make_ahead(&self, file: &File, name: &str) -> Result<Page> {
+        let path = self.folder.join(name);
+        let fault = |e| Fault::io("map", &path, e);
+        file::allocate(file.as_fd(), 0, AHEAD_BYTES as u64).map_err(fault)?;
+        file::set_len(file, AHEAD_BYTES as u64, &path)?;
+        let page = Page::map(file.as_fd()).map_err(fault)?;
+        self.folder.link(name, SHARING)?;
+        Ok(page)
     }
 
     /// The file for the manifest of this epoch, new or made ahead; only a shared state needs the
-    /// name [`SHARING`], and can be handed over.
+    /// name [`SHARING`].
     pub(crate) fn manifest_file(
         &self,
         state: &mut State,
@@ -134,35 +135,40 @@ impl Core {
     ) -> Result<ManifestFile> {
         match state.prepared.take() {
             // Complete it is there for hookers, which may be refused meanwhile.
-            Some(Prepared { epoch: of, file, keys })
+            Some(Prepared { epoch: of, file, page })
                 if of == epoch && kind == Kind::Shared && self.shared_link(state) == SHARED =>
             {
-                return Ok(ManifestFile { file, linked: true, keys });
+                return Ok(ManifestFile { file, page: Some(page) });
             }
             Some(prepared) => self.drop_prepared(prepared),
             None => {}
         }
         let file = self.folder.create_new(&manifest_name(epoch))?;
-        Ok(ManifestFile { file, linked: false, keys: None })
+        Ok(ManifestFile { file, page: None })
     }
 
-    /// Closes a forked child's copies of files whose locks would be kept by it.
+    /// In a forked child, which has not got the mapping.
     pub(crate) fn forget_in_child(&self, state: &mut State) {
-        state.prepared = None;
-        state.handed = None;
+        if let Some(Prepared { page, .. }) = state.prepared.take() {
+            page.forget();
+        }
     }
 
     /// Nobody will ask for a publish any more.
     pub(crate) fn forget_prepared(&self, state: &mut State) {
+        state.room = None;
         if let Some(prepared) = state.prepared.take() {
             self.drop_prepared(prepared);
         }
     }
 
     fn drop_prepared(&self, prepared: Prepared) {
-        assert!(prepared.epoch.0 > 0, "a manifest of this area");
+        self.drop_names(prepared.epoch);
+    }
+
+    fn drop_names(&self, epoch: Epoch) {
         let _ = self.folder.unlink(SHARING);
-        let _ = self.folder.unlink(&manifest_name(prepared.epoch));
+        let _ = self.folder.unlink(&manifest_name(epoch));
     }
 }
 
@@ -172,7 +178,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::manifest::{HEADER_BYTES, Header};
     use crate::publish::{Publish, Published};
+    use crate::watch::{Stage, Watch};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 
     fn name() -> AreaName {
@@ -195,7 +203,8 @@ mod tests {
             let found = state.prepared.as_ref().map(|p| (p.epoch, p.file.metadata().unwrap()));
             drop(state);
             if let Some((epoch, facts)) = found {
-                assert_eq!((facts.len(), facts.nlink()), (0, 2), "empty, with both names");
+                let whole = AHEAD_BYTES as u64;
+                assert_eq!((facts.len(), facts.nlink()), (whole, 2), "with both names");
                 return Some(epoch);
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -253,50 +262,71 @@ mod tests {
         assert_eq!(names(&area), [manifest_name(last)]);
     }
 
-    /// Publishes as for somebody who has asked; the lease that this gets, and the epoch.
-    fn hand_over(area: &Area) -> (File, Epoch, Published) {
-        let published = area.core.publish_quickly(Kind::Shared, b"", &mut ()).unwrap();
-        let state = area.core.state.lock();
-        let handed = state.handed.as_ref().expect("prepared, and of one area");
-        assert_eq!(handed.epoch, published.epoch);
-        // A second descriptor of the same lock, as one that is sent.
-        (handed.keys.lease.try_clone().unwrap(), handed.epoch, published)
+    /// Publishes as for somebody who has asked; what that one has watched.
+    fn watched(area: &Area) -> (Watch, Epoch, Published) {
+        let watch = Watch::begin(&area.core.folder).expect("empty");
+        let published = area.core.publish_quickly(Kind::Shared, b"").unwrap();
+        assert_eq!(watch.stage(), Stage::Current);
+        let epoch = watch.manifest().unwrap().epoch;
+        (watch, epoch, published)
     }
 
     #[test]
-    fn a_state_that_is_handed_over_is_current_and_lasts_as_long_as_its_lease() {
+    fn a_state_that_was_watched_is_current_and_lasts_as_long_as_its_lease() {
         let dir = tempfile::tempdir().unwrap();
         let (ns, area) = area(dir.path());
         let first = prepared(&area).unwrap();
-        let (lease, epoch, published) = hand_over(&area);
-        assert_eq!(epoch, first);
+        let (watch, epoch, published) = watched(&area);
+        assert_eq!((epoch, published.epoch), (first, first));
         assert_eq!(ns.hook(&name()).unwrap().epoch(), epoch);
+        assert!(Watch::begin(&area.core.folder).is_none(), "not empty, or not there");
         area.core.follow_up(published).unwrap();
-        assert!(area.core.state.lock().handed.is_none(), "the lease is the receiver's alone");
         // It lasts as long as that one wants.
         for _ in 0..3 {
             area.publish(Publish::Shared, b"").unwrap();
         }
         assert!(names(&area).contains(&manifest_name(epoch)));
-        drop(lease);
+        drop(watch);
         area.reclaim().unwrap();
         assert!(!names(&area).contains(&manifest_name(epoch)));
     }
 
-    /// Also if it had been handed over already: whoever has its lease does not use it.
+    #[test]
+    fn a_long_manifest_is_watched_by_its_end_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create_new(dir.path().join("m")).unwrap();
+        file.set_len(AHEAD_BYTES as u64).unwrap();
+        let page = Page::map(file.as_fd()).unwrap();
+        let made = ManifestFile { file, page: Some(page) };
+        for len in [HEADER_BYTES, AHEAD_BYTES - 1, AHEAD_BYTES, AHEAD_BYTES + 1, 3 * AHEAD_BYTES] {
+            let mut bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
+            made.complete(&bytes, false, dir.path()).unwrap();
+            let found = std::fs::read(dir.path().join("m")).unwrap();
+            assert_eq!(found[..len], bytes);
+            made.withdraw();
+            let found = std::fs::read(dir.path().join("m")).unwrap();
+            assert_eq!(found[..MAGIC.len()], [0; MAGIC.len()]);
+        }
+    }
+
+    /// Also if somebody has watched it: whoever has its lease does not use it.
     #[test]
     fn what_a_dead_owner_had_prepared_is_swept() {
         let whole = |folder: &Folder| {
             let file = folder.open_read(SHARED).unwrap();
-            file::read_all(&file, ROOM, folder.path()).unwrap().unwrap()
+            file::read_all(&file, 1 << 20, folder.path()).unwrap().unwrap()
         };
         let torn = |folder: &Folder| {
-            let mut longest = whole(folder);
-            longest.pop();
-            let header = longest[..128].to_vec();
-            [Vec::new(), b"SWINGMF\0 torn".to_vec(), header, longest]
+            let whole = whole(folder);
+            let total = Header::decode(&whole, folder.path()).unwrap().total as usize;
+            let begun = |word: [u8; 8]| [&word, &whole[8..]].concat();
+            let header = whole[..HEADER_BYTES].to_vec();
+            let (short, longest) = (b"SWINGMF\0 torn".to_vec(), whole[..total - 1].to_vec());
+            let empty = vec![0; AHEAD_BYTES];
+            [Vec::new(), short, header, longest, begun(COMING), begun([0; 8]), empty]
         };
-        for (case, leased) in (0..4).flat_map(|case| [(case, false), (case, true)]) {
+        for (case, leased) in (0..7).flat_map(|case| [(case, false), (case, true)]) {
             let dir = tempfile::tempdir().unwrap();
             let (ns, area) = area(dir.path());
             drop(area);

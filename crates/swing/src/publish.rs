@@ -7,7 +7,7 @@
 //! 3. the manifest is written completely under its own name `m.<epoch>`, which nobody opens;
 //! 4. a rename makes it current. Before it the old state is current, after it the new one.
 //!
-//! A manifest made ahead ([`crate::prepared`]) becomes current with step 3, by its last byte: it
+//! A manifest made ahead ([`crate::prepared`]) becomes current with step 3, by its first word: it
 //! has a name already that hookers look at, and take it by as soon as it is complete. Then step 4
 //! only gives it the usual one.
 //!
@@ -21,7 +21,7 @@ use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
 use crate::lease::Lease;
 use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
-use crate::prepared::{Audience, Handed, MAX_HANDED_BYTES, ManifestFile};
+use crate::prepared::ManifestFile;
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
 use crate::tracked::{Alternation, Frozen};
@@ -55,17 +55,13 @@ pub(crate) struct Published {
     /// The manifests that were current before it.
     superseded: [Option<Epoch>; 2],
     /// Closing it is left to [`Core::follow_up`]: whoever asked for the state does not wait for it.
-    manifest: File,
+    manifest: ManifestFile,
 }
 
 /// A manifest that is complete, and not current yet.
 struct Written {
     epoch: Epoch,
-    file: File,
-    /// It has the name [`SHARING`] already.
-    linked: bool,
-    /// It can be handed over to whoever has asked for it.
-    handed: Option<Handed>,
+    file: ManifestFile,
 }
 
 /// The name of a manifest in its area's folder.
@@ -152,7 +148,7 @@ impl Core {
     }
 
     fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
-        let published = self.publish_quickly(kind, payload, &mut ())?;
+        let published = self.publish_quickly(kind, payload)?;
         let epoch = published.epoch;
         self.follow_up(published)?;
         Ok(epoch)
@@ -170,8 +166,6 @@ impl Core {
     fn retire_superseded(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {
         let mut state = self.lock_for_change()?;
         let committed = self.commit_shared(&mut state)?;
-        // Its lease is that of others only.
-        state.handed = None;
         for old in committed.into_iter().chain(superseded.into_iter().flatten()) {
             self.retire_if_possible(&mut state, old)?;
         }
@@ -189,24 +183,12 @@ impl Core {
         Ok(state.committed.replace(shared))
     }
 
-    /// A publish without the part that gives memory back, which is [`Core::follow_up`]. The
-    /// audience is told of a state that can be handed over; this is current when the call returns,
-    /// or never.
-    pub(crate) fn publish_quickly(
-        &self,
-        kind: Kind,
-        payload: &[u8],
-        audience: &mut dyn Audience,
-    ) -> Result<Published> {
-        self.publish_new(kind, payload, audience).inspect_err(|_| self.end_settling())
+    /// A publish without the part that gives memory back, which is [`Core::follow_up`].
+    pub(crate) fn publish_quickly(&self, kind: Kind, payload: &[u8]) -> Result<Published> {
+        self.publish_new(kind, payload).inspect_err(|_| self.end_settling())
     }
 
-    fn publish_new(
-        &self,
-        kind: Kind,
-        payload: &[u8],
-        audience: &mut dyn Audience,
-    ) -> Result<Published> {
+    fn publish_new(&self, kind: Kind, payload: &[u8]) -> Result<Published> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let limit = MAX_PAYLOAD_BYTES as u64;
             return Err(Fault::Limit { what: "bytes of payload", limit });
@@ -214,14 +196,14 @@ impl Core {
         let mut state = self.lock_idle()?;
         state.payload = payload.to_vec();
         let written = self.while_frozen(&mut state, Freeze::Publish, |state, frozen| {
-            self.write_manifest(state, kind, audience, frozen)
+            self.write_manifest(state, kind, frozen)
         });
         self.make_current(&mut state, kind, written?)
     }
 
     /// Step 4.
     fn make_current(&self, state: &mut State, kind: Kind, written: Written) -> Result<Published> {
-        let Written { epoch, file: manifest, linked, handed } = written;
+        let Written { epoch, file: manifest } = written;
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
         // Of a shared state the link for hookers comes first, because somebody may be waiting for
@@ -233,11 +215,10 @@ impl Core {
         }
         if kind == Kind::Shared {
             let link = self.shared_link(state);
-            match linked {
+            match manifest.is_linked() {
                 true => self.folder.rename(SHARING, link)?,
                 false => self.folder.relink(&name, LINKING, link)?,
             }
-            state.handed = handed;
             superseded[1] = state.shared.replace(epoch);
         }
         let older = superseded.iter().flatten().all(|old| *old < epoch);
@@ -264,9 +245,9 @@ impl Core {
             return Ok((manifest, lease));
         }
         let written = self.while_frozen(state, Freeze::View, |state, frozen| {
-            self.write_manifest(state, Kind::View, &mut (), frozen)
+            self.write_manifest(state, Kind::View, frozen)
         });
-        let Written { epoch, file, .. } = written?;
+        let Written { epoch, file: ManifestFile { file, .. } } = written?;
         let path = self.folder.join(&manifest_name(epoch));
         // The state lock is held: nobody but this process may probe, and it does so only under this
         // lock.
@@ -296,7 +277,6 @@ impl Core {
         &self,
         state: &mut State,
         kind: Kind,
-        audience: &mut dyn Audience,
         frozen: &mut Option<Frozen<'_>>,
     ) -> Result<Written> {
         if self.tracked.get().is_none() {
@@ -309,13 +289,13 @@ impl Core {
             self.consolidate(state);
             self.pin_sources(state)?;
         }
-        self.write_frozen(state, kind, audience, frozen)
+        self.write_frozen(state, kind, frozen)
     }
 
     /// A manifest of the present state, frozen or not, that nobody can hook.
     pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, File)> {
-        let written = self.write_frozen(state, Kind::View, &mut (), &mut None);
-        written.map(|written| (written.epoch, written.file))
+        let written = self.write_frozen(state, Kind::View, &mut None);
+        written.map(|written| (written.epoch, written.file.file))
     }
 
     /// Protects what is to be frozen, unless that has been done, and writes the manifest.
@@ -323,7 +303,6 @@ impl Core {
         &self,
         state: &mut State,
         kind: Kind,
-        audience: &mut dyn Audience,
         frozen: &mut Option<Frozen<'_>>,
     ) -> Result<Written> {
         let epoch = state.next_epoch;
@@ -339,35 +318,28 @@ impl Core {
         // From here on the epoch is used up, also when writing fails.
         let use_up = |state: &mut State| state.next_epoch = epoch.next();
         let file = self.manifest_file(state, epoch, kind).inspect_err(|_| use_up(state));
-        let ManifestFile { file, linked, keys } = file?;
+        let file = file?;
         let bytes = manifest.encode();
         debug_assert!(
             Manifest::decode(&bytes, self.folder.path()).is_ok_and(|read| read == manifest),
             "INV-AREA-6: what is written is what readers accept"
         );
-        // What lies in several areas has more than one lease, and is hooked by its name.
-        let fits = manifest.sources.len() == 1 && bytes.len() <= MAX_HANDED_BYTES;
-        let keys = keys.filter(|keys| fits && manifest.own_identity() == Some(keys.identity));
-        let handed = keys.map(|keys| Handed { keys, epoch });
         use_up(state);
-        if let Some(handed) = &handed {
-            audience.coming(&bytes, handed);
-        }
+        let announced = file.announce(&manifest, &bytes);
         let mut written = self.protect_frozen(state, frozen);
         #[cfg(debug_assertions)]
         self.assert_tables_agree(state);
-        // Otherwise the handler waits until those who have been told know that it is current.
-        if handed.is_none() {
+        // Otherwise the handler waits until it is current, which takes a single store.
+        if !announced {
             self.end_freeze(state, frozen.take());
         }
-        written = written.and_then(|()| file::write_all(&file, &bytes, &self.folder.join(&name)));
+        let path = self.folder.join(&name);
+        written = written.and_then(|()| file.complete(&bytes, announced, &path));
         if let Err(fault) = written {
+            file.withdraw();
             let _ = self.folder.unlink(&name);
-            let _ = if linked { self.folder.unlink(SHARING) } else { Ok(()) };
+            let _ = if file.is_linked() { self.folder.unlink(SHARING) } else { Ok(()) };
             return Err(fault);
-        }
-        if handed.is_some() {
-            audience.current(epoch);
         }
         let known = state.live.insert(epoch, ());
         assert!(known.is_none(), "an epoch is published once");
@@ -385,7 +357,7 @@ impl Core {
                 source.last_published = Some(epoch);
             }
         }
-        Ok(Written { epoch, file, linked, handed })
+        Ok(Written { epoch, file })
     }
 
     /// The manifest of the present state.

@@ -1,16 +1,17 @@
 //! The state that hookers find in an area's folder.
 //!
 //! It has the name [`SHARED`]. A manifest made ahead ([`crate::prepared`]) has the name [`SHARING`]
-//! while it is still empty; complete, it is the newest state at once, and gets the other name some
-//! microseconds later, or when somebody opens the area whose owner died in between. So whoever
-//! looks for the newest state looks at both, and takes what is complete and newer.
+//! while it is still empty; complete, which its first word says, it is the newest state at once,
+//! and gets the other name some microseconds later, or when somebody opens the area whose owner
+//! died in between. So whoever looks for the newest state looks at both, and takes what is complete
+//! and newer.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::error::{Fault, Result};
-use crate::manifest::{HEADER_BYTES, Header, Kind};
+use crate::manifest::{COMING, HEADER_BYTES, Header, Kind};
 use crate::publish::{SHARED, SHARING, UNSHARED};
 use crate::sys::file::{self, Folder};
 
@@ -32,14 +33,18 @@ pub(crate) fn finish(folder: &Folder) -> Result<()> {
 }
 
 /// Whether a manifest never came to its end, because its owner died before: nobody uses it, also if
-/// it has been handed over and somebody still holds its lease.
+/// somebody has waited for it, and still holds its lease.
 pub(crate) fn is_torn(folder: &Folder, name: &str) -> bool {
     let path = folder.join(name);
     let Ok(file) = folder.open_read(name) else { return false };
     let Ok(facts) = file::facts(&file, &path) else { return false };
+    let mut first = [0; COMING.len()];
+    if facts.len < HEADER_BYTES as u64 || file.read_exact_at(&mut first, 0).is_err() {
+        return true;
+    }
     let whole = |header: Header| header.total <= facts.len;
-    // What is long enough for a header, and has none, is something else.
-    facts.len < HEADER_BYTES as u64 || !read_header(&file, &path).map_or(true, whole)
+    // What begins with something else is something else.
+    first == [0; COMING.len()] || first == COMING || !read_header(&file, &path).map_or(true, whole)
 }
 
 /// The fixed part of a manifest.
@@ -56,8 +61,7 @@ fn open_ahead(folder: &Folder) -> Option<File> {
     let file = folder.open_read(SHARING).ok()?;
     let path = folder.join(SHARING);
     let facts = file::facts(&file, &path).ok().filter(|facts| facts.regular && facts.len > 0)?;
-    // A longer one is written in parts.
-    let is_complete = |header: &Header| header.kind == Kind::Shared && header.total == facts.len;
+    let is_complete = |header: &Header| header.kind == Kind::Shared && header.total <= facts.len;
     let header = read_header(&file, &path).ok().filter(is_complete)?;
     let path = folder.join(SHARED);
     let usual = folder.open_read(SHARED).ok().and_then(|file| read_header(&file, &path).ok());
@@ -68,6 +72,7 @@ fn open_ahead(folder: &Folder) -> Option<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::AHEAD_BYTES;
     use crate::publish::{Publish, manifest_name};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Epoch, Namespace};
 
@@ -125,8 +130,12 @@ mod tests {
         let new = file::read_all(&new, 1 << 20, dir.path()).unwrap().unwrap();
         let mut other = new.clone();
         other[40] ^= 1;
+        let coming = [&COMING, &new[COMING.len()..]].concat();
+        let filled = [&new[..], &vec![0; AHEAD_BYTES - new.len()]].concat();
         for (bytes, epoch) in [
             (&new[..], second),
+            (&filled[..], second),
+            (&coming[..], Epoch(1)),
             (&new[..new.len() - 1], Epoch(1)),
             (&new[..HEADER_BYTES], Epoch(1)),
             (&new[..HEADER_BYTES - 1], Epoch(1)),

@@ -30,7 +30,7 @@ use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::options::AreaOptions;
 use crate::remove::dismantle;
-use crate::runs::{RunMap, layers};
+use crate::runs::{Run, RunMap, layers, not_in};
 use crate::sys::file::{self, FileFacts};
 use crate::sys::process;
 use crate::units::{AreaId, AreaOffset, Epoch, StateId};
@@ -78,18 +78,25 @@ impl Snapshot {
         at: HookAt,
     ) -> Result<Self> {
         let mapping = reserve(ns, &manifest, at)?;
-        Self::map_over(ns, manifest, held, mapping)
+        Self::map_over(ns, manifest, held, mapping, &[])
     }
 
-    /// The same over addresses that are reserved, and show nothing yet.
+    /// The same over addresses that show nothing yet, or other runs of the area's own memory, in
+    /// the same places ([`not_in`]).
     pub(crate) fn map_over(
         ns: &Namespace,
         manifest: Manifest,
         held: Vec<HeldSource>,
         mapping: Arc<Mapping>,
+        shown: &[Run],
     ) -> Result<Self> {
         assert_eq!(held.len(), manifest.sources.len(), "every source is leased and open");
-        map_all(&mapping, &manifest, &held, ns.path())?;
+        let missing = match shown {
+            [] => layers(&manifest.runs),
+            shown => not_in(&manifest.runs, shown),
+        };
+        map_runs(&mapping, &missing, &held, ns.path())?;
+        keep_all(&mapping, &held);
         let departure = mapping.departure().clone();
         let inner = Inner { ns: ns.clone(), manifest, mapping, held, _departure: departure };
         Ok(Self { inner: Arc::new(inner) })
@@ -275,26 +282,26 @@ fn map_again(
     at: HookAt,
 ) -> Result<Arc<Mapping>> {
     let mapping = reserve(ns, manifest, at)?;
-    map_all(&mapping, manifest, held, ns.path())?;
+    map_runs(&mapping, &layers(&manifest.runs), held, ns.path())?;
+    keep_all(&mapping, held);
     Ok(mapping)
 }
 
-/// Maps all runs of a manifest read-only, and keeps what they depend on.
-fn map_all(mapping: &Mapping, manifest: &Manifest, held: &[HeldSource], path: &Path) -> Result<()> {
-    map_runs(mapping, manifest, held, path)?;
+/// Keeps what a mapping depends on.
+fn keep_all(mapping: &Mapping, held: &[HeldSource]) {
     for source in held {
         mapping.keep(source.lease.clone(), source.file.clone());
     }
-    Ok(())
 }
 
+/// Maps runs read-only, one after the other.
 pub(crate) fn map_runs(
     mapping: &Mapping,
-    manifest: &Manifest,
+    runs: &[Run],
     held: &[HeldSource],
     path: &Path,
 ) -> Result<()> {
-    for run in &layers(&manifest.runs) {
+    for run in runs {
         let file = held[run.source as usize].file.as_ref().ok_or_else(|| {
             Fault::corrupt(path, format!("run at {:#x} lies in an area without memory", run.start))
         })?;

@@ -8,7 +8,7 @@ pub(crate) mod futex;
 pub(crate) mod lift;
 pub(crate) mod mem;
 pub(crate) mod memfd;
-pub(crate) mod pass;
+pub(crate) mod page;
 pub(crate) mod process;
 pub(crate) mod quiet;
 pub(crate) mod room;

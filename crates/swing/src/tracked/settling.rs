@@ -95,7 +95,7 @@ mod tests {
         area.allow_live_hooks(true).unwrap();
         store(2);
         for round in 3..9 {
-            let published = core.publish_quickly(Kind::Shared, b"", &mut ()).unwrap();
+            let published = core.publish_quickly(Kind::Shared, b"").unwrap();
             let gone_on = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 scope.spawn(|| {

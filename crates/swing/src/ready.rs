@@ -1,0 +1,105 @@
+//! What a live hook makes ready while the owner is at work.
+//!
+//! Whoever has hooked an area before knows where it lies, and how: a state differs little from the
+//! one before, or, where stores have been everywhere in between, from the one before that, since
+//! extents go from one plane to another and back. So the memory is opened, and mapped as the
+//! likelier of both says; of the state that comes only what lies elsewhere has to be mapped, and
+//! that may be nothing. No byte is read before the state is known, and leased.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::area::MEMORY;
+use crate::geometry::Geometry;
+use crate::manifest::Manifest;
+use crate::mapping::Mapping;
+use crate::memory::{self, Access};
+use crate::namespace::Namespace;
+use crate::runs::{Run, cover_the_same, not_in};
+use crate::snapshot::Snapshot;
+use crate::sys::file::{FileFacts, Folder};
+use crate::units::AreaId;
+
+/// The most runs that are mapped ahead: there is little time.
+const MOST_RUNS: usize = 32;
+
+/// What is known of an area from its states hooked last.
+#[derive(Clone, Debug)]
+pub(crate) struct Past {
+    area: AreaId,
+    geometry: Geometry,
+    base: usize,
+    /// Of the area's own memory.
+    identity: Option<(u64, u64)>,
+    /// The runs of the last state and of the one before, if these are few.
+    states: [Vec<Run>; 2],
+    /// Which of both the next one is like, as far as that can be known.
+    likely: usize,
+}
+
+impl Past {
+    /// With one more state.
+    pub(crate) fn after(before: Option<&Self>, snapshot: &Snapshot) -> Self {
+        let manifest = &snapshot.inner.manifest;
+        let (area, geometry) = (manifest.id, manifest.geometry);
+        let base = manifest.base as usize;
+        let few = manifest.sources.len() == 1 && manifest.runs.len() <= MOST_RUNS;
+        let runs = if few { manifest.runs.clone() } else { Vec::new() };
+        let before = before.filter(|b| (b.area, b.geometry, b.base) == (area, geometry, base));
+        // How this state could have been made ready.
+        let calls = |state: &Vec<Run>| match state.is_empty() {
+            true => usize::MAX,
+            false => not_in(&runs, state).len(),
+        };
+        let likely = before.map_or(0, |b| usize::from(calls(&b.states[1]) <= calls(&b.states[0])));
+        let last = before.map_or_else(Vec::new, |b| b.states[0].clone());
+        Self {
+            area,
+            geometry,
+            base,
+            identity: manifest.own_identity(),
+            states: [runs, last],
+            likely,
+        }
+    }
+}
+
+/// What has been made ready.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    /// The area's own memory.
+    pub memory: Arc<File>,
+    pub facts: FileFacts,
+    pub mapping: Arc<Mapping>,
+    /// What is mapped.
+    pub shown: Vec<Run>,
+}
+
+impl Ready {
+    /// Opens the memory, and maps what the next state probably shows; `None` when that cannot be
+    /// done.
+    pub(crate) fn make(ns: &Namespace, folder: &Folder, past: &Past) -> Option<Self> {
+        let identity = past.identity?;
+        let (file, facts) =
+            memory::open(folder, MEMORY, past.area, Some(identity), Access::Read).ok()?;
+        let mapping = Mapping::reserve(ns, past.geometry, Some(past.base)).ok()?;
+        let mut shown = Vec::new();
+        for run in &past.states[past.likely] {
+            let there = run.file_offset.checked_add(run.len).is_some_and(|end| end <= facts.len);
+            if !there || mapping.map_to_read(run, &file).is_err() {
+                return None;
+            }
+            shown.push(*run);
+        }
+        Some(Self { memory: Arc::new(file), facts, mapping, shown })
+    }
+
+    /// Whether a state can be mapped with it.
+    pub(crate) fn fits(&self, manifest: &Manifest) -> bool {
+        manifest.sources.len() == 1
+            && manifest.own_identity() == Some(self.facts.identity())
+            && manifest.geometry == *self.mapping.geometry()
+            && manifest.base == self.mapping.base().as_ptr() as u64
+            && (self.shown.is_empty() || cover_the_same(&self.shown, &manifest.runs))
+    }
+}
