@@ -8,10 +8,12 @@
 //! While the owner is at work all is done that does not need its answer: its next manifest is
 //! opened and leased, to be watched ([`crate::watch`]), and what a state like those before needs
 //! is made ready ([`crate::ready`]). What the owner says through the connection comes after the
-//! state is current: whoever watches does not wait for it, and reads it at the next hook.
+//! state is current: whoever watches does not wait for it, and once there is a bell to ring does
+//! not even ask for it.
 //!
 //! Every wait is bounded by [`LIVE_TIMEOUT`].
 
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -21,13 +23,14 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::live::{
-    ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST, REQUEST_BYTES, THREAD,
+    ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST, REQUEST_BYTES, RUNG, THREAD,
 };
 use crate::ready::Past;
 use crate::sync::Mutex;
-use crate::sys::descriptors;
+use crate::sys::bell::Bell;
 use crate::sys::file::Folder;
 use crate::sys::process::{self, Processors};
+use crate::sys::{descriptors, pass};
 use crate::watch::{Stage, Watch};
 
 /// How long an owner that is not busy takes at most until it says something.
@@ -35,8 +38,12 @@ const LATE: Duration = Duration::from_micros(300);
 /// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
 /// the owner does for an answer.
 const PROMPT: Duration = Duration::from_micros(600);
-/// Looks at a watched manifest for each one at the connection.
-const LOOKS: u32 = 8;
+/// Looks at a watched manifest, of which each takes about half a microsecond, for each time that
+/// others may have the processor, and for each look at the connection.
+const LOOKS_PER_YIELD: u32 = 4;
+const LOOKS_PER_HEARING: u32 = 32;
+/// Answers that are left unread, since nobody waits for them.
+const MAX_UNREAD: u32 = 8;
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
@@ -112,6 +119,10 @@ struct Line {
     owner: Option<i32>,
     /// Its thread; 0: not known yet.
     thread: i32,
+    /// What to ring instead of asking, if an answer is not needed.
+    bell: Option<Bell>,
+    /// Whether the last question will be answered; otherwise it was only rung.
+    asked: bool,
     /// Requests that have not been answered.
     open: u32,
     /// So much of an answer has come.
@@ -134,7 +145,8 @@ enum Heard {
 impl Line {
     fn new(stream: UnixStream) -> Self {
         let owner = process::peer_of(&stream);
-        Self { stream, owner, thread: 0, open: 0, bytes: [0; ANSWER_BYTES], got: 0 }
+        let bytes = [0; ANSWER_BYTES];
+        Self { stream, owner, thread: 0, bell: None, asked: false, open: 0, bytes, got: 0 }
     }
 
     /// Has the answering thread go on here, if it is only waiting for the processor where stores
@@ -150,12 +162,24 @@ impl Line {
         }
     }
 
+    /// Has the owner publish: quickly, without an answer if possible.
+    fn ring(&mut self) -> bool {
+        self.asked = false;
+        self.bell.as_ref().is_some_and(Bell::ring) || self.ask(process::monotonic_ns())
+    }
+
+    /// Asks what the bell has come to, if that is all that was done.
+    fn inquire(&mut self) -> bool {
+        self.asked || self.ask(RUNG)
+    }
+
     /// `false` when the connection is closed: by an owner that is gone, or needs the room.
-    fn ask(&mut self) -> bool {
+    fn ask(&mut self, time: u64) -> bool {
+        self.asked = true;
         let mut request = [0u8; REQUEST_BYTES];
-        let (begin, time) = request.split_at_mut(REQUEST.len());
+        let (begin, end) = request.split_at_mut(REQUEST.len());
         begin.copy_from_slice(&REQUEST);
-        time.copy_from_slice(&process::monotonic_ns().to_le_bytes());
+        end.copy_from_slice(&time.to_le_bytes());
         // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
         let sent = unsafe {
             let (bytes, len) = (request.as_ptr().cast(), request.len());
@@ -168,32 +192,42 @@ impl Line {
     /// What has come, without waiting. Answers come in the order of the requests.
     fn hear(&mut self) -> Heard {
         loop {
+            match self.hear_one() {
+                // To a request before the last question.
+                Heard::Said(_) if self.open > 0 || !self.asked => {}
+                heard => return heard,
+            }
+        }
+    }
+
+    /// One answer, to whichever request.
+    fn hear_one(&mut self) -> Heard {
+        while self.got < ANSWER_BYTES {
             let rest = &mut self.bytes[self.got..];
-            // SAFETY: a valid descriptor, and a buffer of that length.
-            let got = unsafe {
-                let (to, len) = (rest.as_mut_ptr().cast(), rest.len());
-                libc::recv(self.stream.as_raw_fd(), to, len, libc::MSG_DONTWAIT)
-            };
-            match got {
-                0 => return Heard::Closed,
-                1.. => self.got += got as usize,
-                _ => match std::io::Error::last_os_error().raw_os_error() {
-                    Some(libc::EAGAIN) => return Heard::Nothing,
-                    Some(libc::EINTR) => {}
-                    _ => return Heard::Closed,
-                },
+            match pass::receive(&self.stream, rest) {
+                Ok((0, _)) => return Heard::Closed,
+                Ok((got, bell)) => {
+                    self.got += got;
+                    self.bell = bell.and_then(Bell::from_other).or(self.bell.take());
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Heard::Closed,
             }
-            if self.got < ANSWER_BYTES {
-                continue;
-            }
-            self.got = 0;
-            self.thread = i32::from_le_bytes(field(&self.bytes, 4));
-            // More than was asked for is not an owner's.
-            let Some(open) = self.open.checked_sub(1) else { return Heard::Closed };
-            self.open = open;
-            if open == 0 {
-                return Heard::Said(u32::from_le_bytes(field(&self.bytes, 0)));
-            }
+        }
+        self.got = 0;
+        self.thread = i32::from_le_bytes(field(&self.bytes, 4));
+        // More than was asked for is not an owner's.
+        let Some(open) = self.open.checked_sub(1) else { return Heard::Closed };
+        self.open = open;
+        Heard::Said(u32::from_le_bytes(field(&self.bytes, 0)))
+    }
+
+    /// Reads answers to requests before the last question, which nobody has waited for: they tell
+    /// who answers, and would fill the connection.
+    fn read_unread(&mut self) {
+        if self.bell.is_none() || self.open > MAX_UNREAD {
+            while self.open > u32::from(self.asked) && matches!(self.hear_one(), Heard::Said(_)) {}
         }
     }
 
@@ -205,13 +239,17 @@ impl Line {
         is_it: impl Fn(Stage) -> bool,
         end: Instant,
     ) -> Heard {
+        if watch.is_none() && !self.inquire() {
+            return Heard::Closed;
+        }
         let begin = Instant::now();
         let (prompt, mut late) = (begin + PROMPT, Some(begin + LATE));
-        for look in 0.. {
+        let mut hears = watch.is_none();
+        for look in 1.. {
             if watch.is_some_and(|watch| is_it(watch.stage())) {
                 return Heard::Seen;
             }
-            if watch.is_none() || look % LOOKS == 0 {
+            if hears || look % LOOKS_PER_HEARING == 0 {
                 let heard = self.hear();
                 if heard != Heard::Nothing {
                     // What was said comes after what is seen.
@@ -228,14 +266,21 @@ impl Line {
                 self.take_along();
             }
             if now < prompt {
-                std::thread::yield_now();
+                if hears || look % LOOKS_PER_YIELD == 0 {
+                    std::thread::yield_now();
+                }
                 continue;
+            }
+            // Whoever sleeps needs an answer.
+            if !self.inquire() {
+                return Heard::Closed;
             }
             let fd = self.stream.as_raw_fd();
             let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             let ms = (end - now).as_millis() as libc::c_int + 1;
             // SAFETY: one valid entry, of which the call writes only `revents`.
             unsafe { libc::poll(&raw mut poll, 1, ms) };
+            hears = true;
         }
         Heard::Nothing
     }
@@ -253,7 +298,7 @@ pub(crate) fn ask(
     meanwhile: &mut dyn FnMut(&Folder, &Past),
 ) -> Result<(Answer, Arc<Folder>)> {
     if let Some(mut kept) = take_kept(parent, name)
-        && kept.line.ask()
+        && kept.line.ring()
     {
         let folder = kept.folder.clone();
         let is_there = |kept: &Kept| kept.is_at(parent, name);
@@ -266,7 +311,7 @@ pub(crate) fn ask(
     let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
     let (process, line) = (std::process::id(), Line::new(stream));
     let mut kept = Kept { folder: folder.clone(), identity, process, line, past: None };
-    let answer = kept.line.ask().then(|| answer_of(kept, meanwhile, &|_| true));
+    let answer = kept.line.ring().then(|| answer_of(kept, meanwhile, &|_| true));
     Ok((answer.flatten().unwrap_or(Answer::None), folder))
 }
 
@@ -287,6 +332,7 @@ fn answer_of(
     if found && !is_there(&kept) {
         return None;
     }
+    kept.line.read_unread();
     let heard = kept.line.wait(watch.as_ref(), |stage| stage != Stage::Empty, end);
     let answer = match (heard, watch) {
         (Heard::Seen, Some(watch)) => {
@@ -659,7 +705,7 @@ mod tests {
             let watch = Watch::begin(&folder).unwrap();
             let (stream, mut owner) = UnixStream::pair().unwrap();
             let mut line = Line::new(stream);
-            assert!(line.ask());
+            assert!(line.ask(1));
             say(&file, COMING);
             let identity = folder.identity().unwrap();
             let (folder, process) = (Arc::new(folder), std::process::id());
@@ -686,7 +732,7 @@ mod tests {
     fn answers_that_nobody_waited_for_are_not_taken_for_later_ones() {
         let (stream, mut owner) = UnixStream::pair().unwrap();
         let mut line = Line::new(stream);
-        assert!(line.ask() && line.ask() && line.ask());
+        assert!(line.ask(1) && line.ask(1) && line.ask(1));
         owner.write_all(&reply(FRESH)).unwrap();
         owner.write_all(&reply(9)[..7]).unwrap();
         assert_eq!((line.hear(), line.open), (Heard::Nothing, 2));
@@ -696,7 +742,35 @@ mod tests {
         assert_eq!((line.hear(), line.open), (Heard::Said(REFUSED), 0));
         owner.write_all(&reply(FRESH)).unwrap();
         assert_eq!(line.hear(), Heard::Closed, "nobody has asked");
+        // To a question that will not be answered.
+        assert!(line.ask(1));
+        line.bell = Some(Bell::new().unwrap());
+        assert!(line.ring() && !line.asked && line.inquire() && line.open == 2);
+        assert!(line.ring() && !line.asked);
+        owner.write_all(&reply(FRESH)).unwrap();
+        owner.write_all(&reply(FRESH)).unwrap();
+        assert_eq!((line.hear(), line.open), (Heard::Nothing, 0));
+        assert!(line.ask(1));
+        owner.write_all(&reply(REFUSED)).unwrap();
+        assert_eq!(line.hear(), Heard::Said(REFUSED));
         drop(owner);
         assert_eq!(line.hear(), Heard::Closed);
+    }
+
+    #[test]
+    fn old_answers_are_read_and_the_last_one_is_not() {
+        let (stream, mut owner) = UnixStream::pair().unwrap();
+        let mut line = Line::new(stream);
+        let mut unread = 0;
+        for i in 0..50 {
+            assert!(line.ask(1));
+            owner.write_all(&reply(FRESH)).unwrap();
+            line.read_unread();
+            assert!((1..=MAX_UNREAD).contains(&line.open), "{i}");
+            unread = unread.max(line.open);
+            // With the first answer it usually comes.
+            line.bell = line.bell.or_else(|| Some(Bell::new().unwrap()));
+        }
+        assert_eq!((unread, line.hear()), (MAX_UNREAD, Heard::Said(FRESH)));
     }
 }

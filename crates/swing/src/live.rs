@@ -5,9 +5,10 @@
 //! ([`crate::prepared`]): as soon as it is known what lies where the state can be mapped, and
 //! meanwhile it becomes current. Who has nothing to watch hooks the state like any other when the
 //! answer comes that it is current. Several that ask at once share one publish: it happens after
-//! each of them asked. What "moment" means with threads that
-//! store all the while is said in [`crate::tracked`]. The responder runs where stores come from
-//! ([`crate::seat`]).
+//! each of them asked. With an answer comes a bell: from then on who hooks only rings it, and
+//! watches, and inquires when there is nothing to watch, or nothing comes. What "moment" means with
+//! threads that store all the while is said in [`crate::tracked`]. The responder runs where stores
+//! come from ([`crate::seat`]).
 //!
 //! An owner that is dead, stopped or busy for longer than [`LIVE_TIMEOUT`] does not answer: then
 //! its last shared state is hooked, as by [`Namespace::hook`]. An owner that refuses hooks, or is
@@ -18,7 +19,7 @@
 //! copy of the socket, so that it never looks like an owner.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,11 +37,12 @@ use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::publish::Published;
 use crate::ready::{Past, Ready};
-use crate::seat::{Seat, Seated};
+use crate::seat::Seat;
 use crate::snapshot::Snapshot;
+use crate::sys::bell::Bell;
 use crate::sys::file::Folder;
 use crate::sys::quiet::Quiet;
-use crate::sys::{descriptors, process};
+use crate::sys::{descriptors, pass, process};
 use crate::tracked::keeper;
 use crate::units::Epoch;
 
@@ -63,8 +65,10 @@ const LEAST_IDLE: Duration = Duration::from_secs(1);
 const MOST_IDLE: Duration = Duration::from_secs(60);
 /// What a request begins with.
 pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x04";
-/// The whole of it: then comes the time when it was sent, of the clock that all processes share.
+/// The whole of it: then comes the time when it was sent, in nanoseconds of the clock that all
+/// processes share, or this, by one who has rung before.
 pub(crate) const REQUEST_BYTES: usize = 24;
+pub(crate) const RUNG: u64 = 0;
 /// An answer: status, the number of the thread that answers, and the epoch.
 pub(crate) const ANSWER_BYTES: usize = 16;
 pub(crate) const FRESH: u32 = 1;
@@ -82,8 +86,8 @@ pub type LiveGuard = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 pub(crate) struct Responder {
     /// A second descriptor of the listening socket, to shut it down.
     listener: UnixListener,
-    /// The thread's own one; only a forked child closes it by number.
-    descriptor: RawFd,
+    /// The thread's own ones; only a forked child closes them by number.
+    descriptors: [RawFd; 2],
     thread: JoinHandle<()>,
     seat: Seat,
 }
@@ -166,20 +170,21 @@ impl Core {
         listener.set_nonblocking(true).map_err(fault)?;
         let second = descriptors::open(|| listener.try_clone()).map(UnixListener::from);
         let second = second.map_err(fault)?;
-        let descriptor = listener.as_raw_fd();
+        let bell = Bell::new().map_err(fault)?;
+        let descriptors = [listener.as_raw_fd(), bell.as_fd().as_raw_fd()];
         let core = Arc::downgrade(self);
         let seat = Seat::default();
         let taken = seat.clone();
         let thread = keeper::without_signals(|| {
             let builder = std::thread::Builder::new().name(THREAD.into());
-            builder.spawn(move || respond(&listener, &taken, || core.upgrade()))
+            builder.spawn(move || respond(&listener, &bell, &taken, || core.upgrade()))
         });
         let thread = thread.map_err(|e| {
             let _ = self.folder.unlink(LIVE);
             fault(e)
         })?;
         self.expect_live_hooks(true);
-        live.responder = Some(Responder { listener: second, descriptor, thread, seat });
+        live.responder = Some(Responder { listener: second, descriptors, thread, seat });
         drop(live);
         self.prepare_manifest();
         Ok(())
@@ -237,8 +242,10 @@ impl Core {
         if let Some(responder) = live.responder.take() {
             // SAFETY: the child's copies of descriptors that nothing else in it uses.
             unsafe {
-                libc::close(responder.descriptor);
-                libc::close(responder.listener.as_raw_fd());
+                let [listener, bell] = responder.descriptors;
+                for fd in [listener, bell, responder.listener.as_raw_fd()] {
+                    libc::close(fd);
+                }
             }
             responder.forget();
         }
@@ -285,6 +292,7 @@ struct Client {
     request: [u8; REQUEST_BYTES],
     got: usize,
     since: Instant,
+    /// It has the bell, too.
     answered: bool,
 }
 
@@ -293,6 +301,8 @@ struct Client {
 enum Step {
     Waits,
     Asks,
+    /// It has rung before, and asks whether that has come to anything.
+    Inquires,
     /// It has gone, or sends something else.
     Ends,
 }
@@ -310,10 +320,6 @@ impl Client {
 
     /// What it has come to, given what `poll` said of its socket.
     fn step(&mut self, events: c_int) -> Step {
-        // Of one that has asked before, the request is read when it has been answered.
-        if self.is_resting() && events == c_int::from(libc::POLLIN) {
-            return Step::Asks;
-        }
         if self.is_resting() && events == 0 { Step::Waits } else { self.read() }
     }
 
@@ -325,8 +331,9 @@ impl Client {
                 self.got += n;
                 debug_assert!(self.got <= REQUEST_BYTES);
                 match self.got == REQUEST_BYTES {
-                    true if self.request.starts_with(&REQUEST) => Step::Asks,
-                    true => Step::Ends,
+                    true if !self.request.starts_with(&REQUEST) => Step::Ends,
+                    true if self.sent_ns() == RUNG => Step::Inquires,
+                    true => Step::Asks,
                     false => Step::Waits,
                 }
             }
@@ -340,45 +347,49 @@ impl Client {
         }
     }
 
-    /// How long before another time, in nanoseconds, the request was sent, as far as it says so.
-    fn waited(&self, seen_ns: u64) -> Duration {
-        let sent = self.request.last_chunk().map_or(u64::MAX, |time| u64::from_le_bytes(*time));
-        seen_ns.checked_sub(sent).map_or(Duration::MAX, Duration::from_nanos)
+    /// Answers; with the first answer comes the bell. `false`: it has gone, or does not read.
+    fn answer(&mut self, answer: &[u8], bell: &Bell) -> bool {
+        match self.answered {
+            true => self.stream.write_all(answer).is_ok(),
+            false => pass::send(&self.stream, answer, bell.as_fd()).is_ok(),
+        }
     }
 
-    /// After an answer, to a request that was seen at this time: whether it may ask again.
-    fn rest(&mut self, seen_ns: u64, seat: &Seated) -> bool {
-        // Answered ahead of its request, or rather of what it has sent instead of one.
-        if self.got < REQUEST_BYTES && self.read() != Step::Asks {
-            return false;
-        }
-        seat.asked(self.waited(seen_ns));
+    /// When the request was sent, as it says.
+    fn sent_ns(&self) -> u64 {
+        self.request.last_chunk().map_or(RUNG, |time| u64::from_le_bytes(*time))
+    }
+
+    /// After an answer: it may ask again.
+    fn rest(&mut self) {
+        debug_assert_eq!(self.got, REQUEST_BYTES, "it has asked");
         (self.got, self.since, self.answered) = (0, Instant::now(), true);
-        true
     }
 }
 
 /// The responder's thread: until the socket is shut down or the area gone.
-fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<Core>>) {
+fn respond(
+    listener: &UnixListener,
+    bell: &Bell,
+    seat: &Seat,
+    core: impl Fn() -> Option<Arc<Core>>,
+) {
     Quiet::for_ever();
     process::wake_promptly();
     let seat = seat.take();
     let mut clients: Vec<Client> = Vec::new();
     let mut idle = Idle::default();
+    // What the last publish came to.
+    let mut last: Option<[u8; ANSWER_BYTES]> = None;
     loop {
         let longest = match (clients.iter().all(Client::is_resting), idle.at.is_some()) {
             (false, _) => Some(ASKING),
             (true, idling) => idling.then_some(LEAST_IDLE),
         };
-        let Some(events) = wait_for_clients(listener, &clients, longest) else { return };
-        let seen_ns = process::monotonic_ns();
-        let mut asking = Vec::new();
-        for (mut client, events) in std::mem::take(&mut clients).into_iter().zip(events.clients) {
-            match client.step(events) {
-                Step::Waits => clients.push(client),
-                Step::Asks => asking.push(client),
-                Step::Ends => {}
-            }
+        let Some(events) = wait_for_clients(listener, bell, &clients, longest) else { return };
+        let mut questions = Questions::at(process::monotonic_ns());
+        for (client, events) in std::mem::take(&mut clients).into_iter().zip(events.clients) {
+            questions.sort(client, events, &mut clients);
         }
         // Nobody is looked for who has not come: whoever asks waits for each call made here.
         while events.come && has_room(&clients) {
@@ -386,15 +397,16 @@ fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<C
             let Ok(stream) = accepted.map(UnixStream::from) else { break };
             if stream.set_nonblocking(true).is_ok() {
                 make_room(&mut clients);
-                let mut client = Client::new(stream);
-                match client.read() {
-                    Step::Waits => clients.push(client),
-                    Step::Asks => asking.push(client),
-                    Step::Ends => {}
-                }
+                questions.sort(Client::new(stream), libc::POLLIN.into(), &mut clients);
             }
         }
-        if asking.is_empty() {
+        // Before the publish: who rings later needs another one. Whoever inquires has rung before.
+        if (events.rung || !questions.clients.is_empty())
+            && let Some(waited) = bell.silence(questions.seen_ns)
+        {
+            questions.note(waited);
+        }
+        if questions.clients.is_empty() && !questions.need_publish {
             if idle.is_over() {
                 let Some(core) = core() else { return };
                 idle.again(core.reclaim_idle().unwrap_or(false));
@@ -402,15 +414,19 @@ fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<C
             continue;
         }
         let Some(core) = core() else { return };
+        if !questions.need_publish
+            && let Some(answer) = &last
+        {
+            clients.extend(questions.answered(answer, bell));
+            continue;
+        }
         let published = core.answer_live();
-        let answer = answer_to(&published);
-        // Who has gone meanwhile, or does not read, needs none.
-        asking.retain_mut(|client| client.stream.write_all(&answer).is_ok());
+        let answer = last.insert(answer_to(&published));
+        clients.extend(questions.answered(answer, bell));
         // On a busy machine whoever has been answered may need this very processor, and goes first:
         // what the publish made superfluous is given back when nobody waits for it.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
-        asking.retain_mut(|client| client.rest(seen_ns, &seat));
-        clients.append(&mut asking);
+        seat.asked(questions.waited);
         let _ = match published {
             Ok(Some(published)) => core.follow_up(published),
             _ => core.drop_lifted_later(),
@@ -419,6 +435,50 @@ fn respond(listener: &UnixListener, seat: &Seat, core: impl Fn() -> Option<Arc<C
         core.copy_ahead_soon();
         core.seat_responder();
         idle.hooked();
+    }
+}
+
+/// What the responder has been asked.
+struct Questions {
+    /// When it was seen.
+    seen_ns: u64,
+    clients: Vec<Client>,
+    /// Somebody has asked, or rung, for whom nothing was published yet.
+    need_publish: bool,
+    /// For so long, as far as is known.
+    waited: Duration,
+}
+
+impl Questions {
+    fn at(seen_ns: u64) -> Self {
+        Self { seen_ns, clients: Vec::new(), need_publish: false, waited: Duration::ZERO }
+    }
+
+    /// Puts a client to those who have asked, or to those who have not.
+    fn sort(&mut self, mut client: Client, events: c_int, others: &mut Vec<Client>) {
+        match client.step(events) {
+            Step::Waits => others.push(client),
+            Step::Asks => {
+                let waited = self.seen_ns.checked_sub(client.sent_ns());
+                self.note(waited.map_or(Duration::MAX, Duration::from_nanos));
+                self.clients.push(client);
+            }
+            Step::Inquires => self.clients.push(client),
+            Step::Ends => {}
+        }
+    }
+
+    fn note(&mut self, waited: Duration) {
+        self.need_publish = true;
+        self.waited = self.waited.max(waited);
+    }
+
+    /// All have the answer, and may ask again. Who has gone, or does not read, needs none.
+    fn answered(&mut self, answer: &[u8], bell: &Bell) -> Vec<Client> {
+        let mut clients = std::mem::take(&mut self.clients);
+        clients.retain_mut(|client| client.answer(answer, bell));
+        clients.iter_mut().for_each(Client::rest);
+        clients
     }
 }
 
@@ -482,6 +542,8 @@ impl Idle {
 struct Events {
     /// Somebody wants to connect.
     come: bool,
+    /// Somebody who has been answered before asks.
+    rung: bool,
     /// Of each client's socket.
     clients: Vec<c_int>,
 }
@@ -489,6 +551,7 @@ struct Events {
 /// Waits for something to happen; `None` when the socket has been shut down.
 fn wait_for_clients(
     listener: &UnixListener,
+    bell: &Bell,
     clients: &[Client],
     longest: Option<Duration>,
 ) -> Option<Events> {
@@ -499,15 +562,17 @@ fn wait_for_clients(
         events: if full { 0 } else { libc::POLLIN },
         revents: 0,
     }];
+    polls.push(poll(bell.as_fd().as_raw_fd()));
     polls.extend(clients.iter().map(|c| poll(c.stream.as_raw_fd())));
     let time = longest.map_or(-1, |time| time.as_millis() as c_int);
     // SAFETY: a valid array of that length; the call writes only `revents`.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
-    debug_assert_eq!(polls.len(), clients.len() + 1);
+    debug_assert_eq!(polls.len(), clients.len() + 2);
     let over = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
     (polls[0].revents & over == 0).then(|| Events {
         come: polls[0].revents != 0,
-        clients: polls[1..].iter().map(|poll| poll.revents.into()).collect(),
+        rung: polls[1].revents != 0,
+        clients: polls[2..].iter().map(|poll| poll.revents.into()).collect(),
     })
 }
 

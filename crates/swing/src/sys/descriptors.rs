@@ -111,6 +111,14 @@ pub(crate) fn open<T: Into<OwnedFd>, E>(make: impl FnOnce() -> Result<T, E>) -> 
     Ok(keep(make()?.into()))
 }
 
+/// Makes some descriptors of this library by one system call.
+pub(crate) fn open_all<E>(
+    make: impl FnOnce() -> Result<Vec<OwnedFd>, E>,
+) -> Result<Vec<OwnedFd>, E> {
+    let _window = Window::begin();
+    Ok(make()?.into_iter().map(keep).collect())
+}
+
 /// Puts a new descriptor where those of this library are; in a [`Window`].
 fn keep(made: OwnedFd) -> OwnedFd {
     let from = FROM.load(Ordering::Relaxed);

@@ -2,6 +2,7 @@
 //!
 //! Everything here is a system call with its error mapped; policy lives in the modules above.
 
+pub(crate) mod bell;
 pub mod descriptors;
 pub(crate) mod file;
 pub(crate) mod futex;
@@ -9,6 +10,7 @@ pub(crate) mod lift;
 pub(crate) mod mem;
 pub(crate) mod memfd;
 pub(crate) mod page;
+pub(crate) mod pass;
 pub(crate) mod process;
 pub(crate) mod quiet;
 pub(crate) mod room;
