@@ -107,8 +107,8 @@ impl Namespace {
     ) -> Result<Snapshot> {
         let manifest = watch.manifest()?;
         let lease = Arc::new(watch.lease(&manifest));
-        let Some(Ready { memory, facts, mapping, shown }) =
-            ready.filter(|ready| ready.fits(&manifest))
+        let Some(Ready { memory, facts, mapping, shown, .. }) =
+            ready.filter(|ready| ready.fits(&manifest, options.at))
         else {
             let held = hold_sources(folder, &manifest, lease)?;
             return Snapshot::map(self, manifest, held, options.at);

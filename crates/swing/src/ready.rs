@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::area::MEMORY;
 use crate::geometry::Geometry;
+use crate::hook::HookAt;
 use crate::manifest::Manifest;
 use crate::mapping::Mapping;
 use crate::memory::{self, Access};
@@ -71,6 +72,8 @@ pub(crate) struct Ready {
     pub memory: Arc<File>,
     pub facts: FileFacts,
     pub mapping: Arc<Mapping>,
+    /// Where it would be if that were free.
+    base: usize,
     /// What is mapped.
     pub shown: Vec<Run>,
 }
@@ -82,6 +85,9 @@ impl Ready {
         let identity = past.identity?;
         let (file, facts) =
             memory::open(folder, MEMORY, past.area, Some(identity), Access::Read).ok()?;
+        if facts.identity() != identity {
+            return None;
+        }
         let mapping = Mapping::reserve(ns, past.geometry, Some(past.base)).ok()?;
         let mut shown = Vec::new();
         for run in &past.states[past.likely] {
@@ -91,15 +97,53 @@ impl Ready {
             }
             shown.push(*run);
         }
-        Some(Self { memory: Arc::new(file), facts, mapping, shown })
+        Some(Self { memory: Arc::new(file), facts, mapping, base: past.base, shown })
     }
 
     /// Whether a state can be mapped with it.
-    pub(crate) fn fits(&self, manifest: &Manifest) -> bool {
-        manifest.sources.len() == 1
+    pub(crate) fn fits(&self, manifest: &Manifest, at: HookAt) -> bool {
+        let here = self.mapping.base().as_ptr() as usize;
+        let base = manifest.base as usize;
+        (base == here || (at == HookAt::Anywhere && base == self.base))
+            && manifest.sources.len() == 1
             && manifest.own_identity() == Some(self.facts.identity())
             && manifest.geometry == *self.mapping.geometry()
-            && manifest.base == self.mapping.base().as_ptr() as u64
             && (self.shown.is_empty() || cover_the_same(&self.shown, &manifest.runs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::Publish;
+    use crate::{AreaName, AreaOptions, ByteLen};
+
+    #[test]
+    fn what_is_ready_serves_where_the_origin_is_or_anywhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let name = AreaName::new("ready").unwrap();
+        let area = ns.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
+        area.track().unwrap();
+        // SAFETY: the area is tracked, and nobody else stores.
+        unsafe { area.base().as_ptr().write_volatile(7) };
+        area.publish(Publish::Shared, b"").unwrap();
+        let folder = ns.folder().open_folder(&name.folder()).unwrap();
+        let snapshot = ns.hook(&name).unwrap();
+        let mut past = Past::after(None, &snapshot);
+        let make = |past: &Past| Ready::make(&ns, &folder, past).unwrap();
+        let fits = |ready: &Ready, at| ready.fits(&snapshot.inner.manifest, at);
+        // The owner is where the origin is.
+        let beside = make(&past);
+        assert!(fits(&beside, HookAt::Anywhere) && !fits(&beside, HookAt::OriginAddress));
+        assert_eq!(beside.shown, snapshot.inner.manifest.runs);
+        // SAFETY: mapped, and not stored to.
+        assert_eq!(unsafe { beside.mapping.base().as_ptr().read_volatile() }, 7);
+        // For another place, it does not say where the origin is.
+        past.base = snapshot.mapping().base().as_ptr() as usize;
+        assert!(!fits(&make(&past), HookAt::Anywhere));
+        // Another memory is not opened.
+        past.identity = Some((1, 1));
+        assert!(Ready::make(&ns, &folder, &past).is_none());
     }
 }
