@@ -38,12 +38,10 @@ const LATE: Duration = Duration::from_micros(300);
 /// How long an answer is looked for before the thread sleeps: waking up takes as long as all that
 /// the owner does for an answer.
 const PROMPT: Duration = Duration::from_micros(600);
-/// Looks at a watched manifest, of which each takes about half a microsecond, for each time that
-/// others may have the processor, and for each look at the connection.
+/// Looks at a watched manifest for each time that others may have the processor, and for each look
+/// at the connection.
 const LOOKS_PER_YIELD: u32 = 4;
 const LOOKS_PER_HEARING: u32 = 32;
-/// Answers that are left unread, since nobody waits for them.
-const MAX_UNREAD: u32 = 8;
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
@@ -84,7 +82,7 @@ impl Coming {
     /// `past` is for the next time.
     pub(crate) fn wait_until_current(self, past: Option<Past>) -> bool {
         let Self { watch, mut kept, end, .. } = self;
-        kept.line.wait(Some(&watch), |stage| stage != Stage::Coming, end);
+        kept.line.wait(Some(&watch), Stage::Coming, end);
         let current = watch.stage() == Stage::Current;
         if current {
             kept.past = past.or(kept.past);
@@ -226,19 +224,14 @@ impl Line {
     /// Reads answers to requests before the last question, which nobody has waited for: they tell
     /// who answers, and would fill the connection.
     fn read_unread(&mut self) {
-        if self.bell.is_none() || self.open > MAX_UNREAD {
-            while self.open > u32::from(self.asked) && matches!(self.hear_one(), Heard::Said(_)) {}
-        }
+        while self.open > u32::from(self.asked) && matches!(self.hear_one(), Heard::Said(_)) {}
     }
 
-    /// Looks for an answer, and for what is watched; after [`PROMPT`] asleep, until there is an
-    /// answer. Whoever else wants this processor, and be it the owner, has it meanwhile.
-    fn wait(
-        &mut self,
-        watch: Option<&Watch>,
-        is_it: impl Fn(Stage) -> bool,
-        end: Instant,
-    ) -> Heard {
+    /// Looks for an answer, and whether what is watched is beyond a stage; after [`PROMPT`] asleep,
+    /// until there is an answer. Whoever else wants this processor, and be it the owner, has it
+    /// meanwhile.
+    fn wait(&mut self, watch: Option<&Watch>, stage: Stage, end: Instant) -> Heard {
+        let is_beyond = || watch.is_some_and(|watch| watch.stage() != stage);
         if watch.is_none() && !self.inquire() {
             return Heard::Closed;
         }
@@ -246,15 +239,14 @@ impl Line {
         let (prompt, mut late) = (begin + PROMPT, Some(begin + LATE));
         let mut hears = watch.is_none();
         for look in 1.. {
-            if watch.is_some_and(|watch| is_it(watch.stage())) {
+            if is_beyond() {
                 return Heard::Seen;
             }
             if hears || look % LOOKS_PER_HEARING == 0 {
                 let heard = self.hear();
                 if heard != Heard::Nothing {
                     // What was said comes after what is seen.
-                    let seen = watch.is_some_and(|watch| is_it(watch.stage()));
-                    return if seen { Heard::Seen } else { heard };
+                    return if is_beyond() { Heard::Seen } else { heard };
                 }
             }
             let now = Instant::now();
@@ -333,7 +325,7 @@ fn answer_of(
         return None;
     }
     kept.line.read_unread();
-    let heard = kept.line.wait(watch.as_ref(), |stage| stage != Stage::Empty, end);
+    let heard = kept.line.wait(watch.as_ref(), Stage::Empty, end);
     let answer = match (heard, watch) {
         (Heard::Seen, Some(watch)) => {
             let coming = Coming { watch, kept, end, found };
@@ -761,16 +753,14 @@ mod tests {
     fn old_answers_are_read_and_the_last_one_is_not() {
         let (stream, mut owner) = UnixStream::pair().unwrap();
         let mut line = Line::new(stream);
-        let mut unread = 0;
         for i in 0..50 {
             assert!(line.ask(1));
             owner.write_all(&reply(FRESH)).unwrap();
             line.read_unread();
-            assert!((1..=MAX_UNREAD).contains(&line.open), "{i}");
-            unread = unread.max(line.open);
+            assert_eq!(line.open, 1, "{i}");
             // With the first answer it usually comes.
             line.bell = line.bell.or_else(|| Some(Bell::new().unwrap()));
         }
-        assert_eq!((unread, line.hear()), (MAX_UNREAD, Heard::Said(FRESH)));
+        assert_eq!(line.hear(), Heard::Said(FRESH));
     }
 }

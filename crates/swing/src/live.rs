@@ -44,7 +44,6 @@ use crate::sys::file::Folder;
 use crate::sys::quiet::Quiet;
 use crate::sys::{descriptors, pass, process};
 use crate::tracked::keeper;
-use crate::units::Epoch;
 
 /// The socket's name in the area's folder.
 pub(crate) const LIVE: &str = "live";
@@ -69,8 +68,8 @@ pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x04";
 /// processes share, or this, by one who has rung before.
 pub(crate) const REQUEST_BYTES: usize = 24;
 pub(crate) const RUNG: u64 = 0;
-/// An answer: status, the number of the thread that answers, and the epoch.
-pub(crate) const ANSWER_BYTES: usize = 16;
+/// An answer: status, and the number of the thread that answers.
+pub(crate) const ANSWER_BYTES: usize = 8;
 pub(crate) const FRESH: u32 = 1;
 pub(crate) const REFUSED: u32 = 2;
 const FAILED: u32 = 3;
@@ -484,15 +483,14 @@ impl Questions {
 
 /// The answer to all who have asked.
 fn answer_to(published: &Result<Option<Published>>) -> [u8; ANSWER_BYTES] {
-    let (status, epoch) = match published {
-        Ok(Some(published)) => (FRESH, published.epoch),
-        Ok(None) => (REFUSED, Epoch(0)),
-        Err(_) => (FAILED, Epoch(0)),
+    let status = match published {
+        Ok(Some(_)) => FRESH,
+        Ok(None) => REFUSED,
+        Err(_) => FAILED,
     };
     let mut answer = [0; ANSWER_BYTES];
     answer[..4].copy_from_slice(&status.to_le_bytes());
-    answer[4..8].copy_from_slice(&process::thread_id().to_le_bytes());
-    answer[8..].copy_from_slice(&epoch.0.to_le_bytes());
+    answer[4..].copy_from_slice(&process::thread_id().to_le_bytes());
     answer
 }
 

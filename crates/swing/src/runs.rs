@@ -50,13 +50,18 @@ struct Piece {
     file_offset: u64,
 }
 
+/// Runs without a gap between them.
+fn stretches(runs: &[Run]) -> impl Iterator<Item = &[Run]> {
+    runs.chunk_by(|a, b| a.end() == b.start)
+}
+
 /// What to map one after the other, later over earlier, so that ordered runs come about. Extents
 /// that were stored to here and there lie in two planes by turns: then one of these is mapped as a
 /// whole first, and only the pieces of the other over it, which saves half of the calls. Nothing is
 /// mapped where no run is, nor beyond what the runs of a file reach.
 pub(crate) fn layers(runs: &[Run]) -> Vec<Run> {
     let mut layers = Vec::with_capacity(runs.len());
-    for stretch in runs.chunk_by(|a, b| a.end() == b.start) {
+    for stretch in stretches(runs) {
         let below = longest_line(stretch);
         layers.extend(below);
         layers.extend(stretch.iter().filter(|run| below.is_none_or(|line| !line.shows(run))));
@@ -82,23 +87,24 @@ fn longest_line(stretch: &[Run]) -> Option<Run> {
 
 /// Whether two lists of ordered runs show something at the same addresses.
 pub(crate) fn cover_the_same(some: &[Run], others: &[Run]) -> bool {
-    let stretches = |runs: &[Run]| -> Vec<(u64, u64)> {
-        let neighbours = runs.chunk_by(|a, b| a.end() == b.start);
-        neighbours.map(|stretch| (stretch[0].start, stretch[stretch.len() - 1].end())).collect()
-    };
-    stretches(some) == stretches(others)
+    let ends = |stretch: &[Run]| (stretch[0].start, stretch[stretch.len() - 1].end());
+    stretches(some).map(ends).eq(stretches(others).map(ends))
 }
 
-/// What has to be mapped so that `runs` are shown where `shown` are, of which nothing but their
-/// addresses may be left. Both are ordered, and [cover the same](cover_the_same).
+/// What to map one after the other so that `runs` are shown where `shown` are, of which nothing but
+/// their addresses may be left. Both are ordered, and [cover the same](cover_the_same), or nothing
+/// is shown yet.
 pub(crate) fn not_in(runs: &[Run], shown: &[Run]) -> Vec<Run> {
     let is_shown = |run: &Run| {
         let first = shown.partition_point(|s| s.end() <= run.start);
         shown.get(first).is_some_and(|s| s.shows(run))
     };
     let rest: Vec<Run> = runs.iter().filter(|run| !is_shown(run)).copied().collect();
-    let all = layers(runs);
+    if rest.len() <= 1 {
+        return rest;
+    }
     // All of it anew, where that takes fewer calls.
+    let all = layers(runs);
     if rest.len() > all.len() { all } else { rest }
 }
 

@@ -38,13 +38,15 @@ pub(crate) fn is_torn(folder: &Folder, name: &str) -> bool {
     let path = folder.join(name);
     let Ok(file) = folder.open_read(name) else { return false };
     let Ok(facts) = file::facts(&file, &path) else { return false };
-    let mut first = [0; COMING.len()];
-    if facts.len < HEADER_BYTES as u64 || file.read_exact_at(&mut first, 0).is_err() {
+    let mut header = [0; HEADER_BYTES];
+    if file.read_exact_at(&mut header, 0).is_err() {
         return true;
     }
     let whole = |header: Header| header.total <= facts.len;
     // What begins with something else is something else.
-    first == [0; COMING.len()] || first == COMING || !read_header(&file, &path).map_or(true, whole)
+    header.starts_with(&[0; COMING.len()])
+        || header.starts_with(&COMING)
+        || !Header::decode(&header, &path).map_or(true, whole)
 }
 
 /// The fixed part of a manifest.

@@ -91,12 +91,7 @@ impl Snapshot {
         shown: &[Run],
     ) -> Result<Self> {
         assert_eq!(held.len(), manifest.sources.len(), "every source is leased and open");
-        let missing = match shown {
-            [] => layers(&manifest.runs),
-            shown => not_in(&manifest.runs, shown),
-        };
-        map_runs(&mapping, &missing, &held, ns.path())?;
-        keep_all(&mapping, &held);
+        map_all(&mapping, &not_in(&manifest.runs, shown), &held, ns.path())?;
         let departure = mapping.departure().clone();
         let inner = Inner { ns: ns.clone(), manifest, mapping, held, _departure: departure };
         Ok(Self { inner: Arc::new(inner) })
@@ -282,30 +277,20 @@ fn map_again(
     at: HookAt,
 ) -> Result<Arc<Mapping>> {
     let mapping = reserve(ns, manifest, at)?;
-    map_runs(&mapping, &layers(&manifest.runs), held, ns.path())?;
-    keep_all(&mapping, held);
+    map_all(&mapping, &layers(&manifest.runs), held, ns.path())?;
     Ok(mapping)
 }
 
-/// Keeps what a mapping depends on.
-fn keep_all(mapping: &Mapping, held: &[HeldSource]) {
-    for source in held {
-        mapping.keep(source.lease.clone(), source.file.clone());
-    }
-}
-
-/// Maps runs read-only, one after the other.
-pub(crate) fn map_runs(
-    mapping: &Mapping,
-    runs: &[Run],
-    held: &[HeldSource],
-    path: &Path,
-) -> Result<()> {
+/// Maps runs read-only, one after the other, and keeps what they depend on.
+fn map_all(mapping: &Mapping, runs: &[Run], held: &[HeldSource], path: &Path) -> Result<()> {
     for run in runs {
         let file = held[run.source as usize].file.as_ref().ok_or_else(|| {
             Fault::corrupt(path, format!("run at {:#x} lies in an area without memory", run.start))
         })?;
         mapping.map_to_read(run, file).map_err(|e| mapping_fault(e, path))?;
+    }
+    for source in held {
+        mapping.keep(source.lease.clone(), source.file.clone());
     }
     Ok(())
 }

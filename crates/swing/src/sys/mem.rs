@@ -161,13 +161,8 @@ impl Span {
     /// Allocates all pages of a writable range; on a full file system an error instead of a later
     /// SIGBUS.
     pub(crate) fn populate(&self, offset: usize, len: usize) -> Result<(), Errno> {
-        loop {
-            // SAFETY: populating changes no contents; the range is inside the span.
-            match unsafe { mm::madvise(self.at(offset, len), len, Advice::LinuxPopulateWrite) } {
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                other => return other,
-            }
-        }
+        // SAFETY: the range is inside the span.
+        unsafe { populate(self.at(offset, len), len, Advice::LinuxPopulateWrite) }
     }
 
     /// Moves what is mapped at the begin of `from` over a part of this span, page tables included.
@@ -234,6 +229,20 @@ pub(crate) fn set_writable(at: usize, len: usize, writable: bool) -> Result<(), 
     unsafe { mm::mprotect(at as *mut c_void, len, access) }
 }
 
+/// Populates mapped pages, however often a signal interrupts that.
+///
+/// # Safety
+/// The range is the caller's.
+pub(super) unsafe fn populate(at: *mut c_void, len: usize, how: Advice) -> Result<(), Errno> {
+    loop {
+        // SAFETY: populating changes no contents; the range is the caller's.
+        match unsafe { mm::madvise(at, len, how) } {
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            other => return other,
+        }
+    }
+}
+
 /// Writes pages of a file by way of a mapping, for which no limit on lengths of files holds.
 pub(crate) fn write_mapped(bytes: &[u8], file: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
     assert!(bytes.len().is_multiple_of(4096) && offset.is_multiple_of(4096), "whole pages");
@@ -242,12 +251,7 @@ pub(crate) fn write_mapped(bytes: &[u8], file: BorrowedFd<'_>, offset: u64) -> R
     // populated it is as long as the bytes, and memory.
     unsafe {
         let at = mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, offset)?;
-        let populated = loop {
-            match mm::madvise(at, len, Advice::LinuxPopulateWrite) {
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                other => break other,
-            }
-        };
+        let populated = populate(at, len, Advice::LinuxPopulateWrite);
         if populated.is_ok() {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.cast(), len);
         }
@@ -272,14 +276,9 @@ pub(crate) fn scratch(
         unsafe {
             let at = at as *mut c_void;
             let _ = mm::madvise(at, len, Advice::LinuxHugepage);
-            loop {
-                match mm::madvise(at, len, how) {
-                    Err(Errno::INTR | Errno::AGAIN) => {}
-                    Err(Errno::INVAL) => {
-                        break file::allocate(file, offset, len as u64);
-                    }
-                    other => break other,
-                }
+            match populate(at, len, how) {
+                Err(Errno::INVAL) => file::allocate(file, offset, len as u64),
+                other => other,
             }
         }
         .map_err(|e| match e {

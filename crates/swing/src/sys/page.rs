@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
+use super::mem;
+
 /// Its length.
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// The length of the first word.
@@ -33,14 +35,10 @@ impl Page {
         let at = unsafe { mm::mmap(null_mut(), PAGE_BYTES, access, MapFlags::SHARED, file, 0)? };
         let page = Self { at: NonNull::new(at.cast()).ok_or(Errno::NOMEM)? };
         // SAFETY: the mapping made above.
-        let advise = |advice| unsafe { mm::madvise(at, PAGE_BYTES, advice) };
-        loop {
-            match advise(Advice::LinuxPopulateWrite) {
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                other => break other?,
-            }
+        unsafe {
+            mem::populate(at, PAGE_BYTES, Advice::LinuxPopulateWrite)?;
+            mm::madvise(at, PAGE_BYTES, Advice::LinuxDontFork)?;
         }
-        advise(Advice::LinuxDontFork)?;
         Ok(page)
     }
 
