@@ -621,60 +621,47 @@ mod tests {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
-        let mut file = begin(&folder);
+        let (tell, told) = std::sync::mpsc::channel::<(Duration, Duration)>();
+        let (file, owners) = (begin(&folder), folder_of(&dir));
         let server = std::thread::spawn(move || {
-            let mut stream = listener.accept().unwrap().0;
-            let pauses = [Duration::ZERO, PROMPT / 2, 3 * PROMPT];
-            for (pause, between) in pauses.iter().flat_map(|a| pauses.map(|b| (*a, b))) {
-                let mut request = [0; REQUEST_BYTES];
-                stream.read_exact(&mut request).unwrap();
+            let (mut stream, mut file) = (listener.accept().unwrap().0, file);
+            for (pause, between) in told {
+                stream.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
                 std::thread::sleep(pause + PROMPT / 6);
                 say(&file, COMING);
                 std::thread::sleep(between);
                 say(&file, MAGIC);
                 stream.write_all(&reply(FRESH)).unwrap();
-                file = begin(&folder);
+                file = begin(&owners);
             }
-            // Not known to be the answer: it was there before, or nothing is.
-            for word in [MAGIC, COMING] {
-                say(&file, word);
-                serve(&mut stream, &reply(FRESH));
-            }
-            folder.unlink(SHARING).unwrap();
-            serve(&mut stream, &reply(FRESH));
-            // It is refused; it fails; and its owner dies.
-            begin(&folder);
+            (0..3).for_each(|_| serve(&mut stream, &reply(FRESH)));
             serve(&mut stream, &reply(REFUSED));
-            let file = begin(&folder);
-            for last in [&reply(9)[..], &[]] {
-                stream.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
-                std::thread::sleep(PROMPT / 2);
-                say(&file, COMING);
-                std::thread::sleep(PROMPT / 2);
-                say(&file, [0; 8]);
-                let _ = stream.write_all(last);
-                stream = listener.accept().unwrap().0;
-            }
-            stream.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
-            std::thread::sleep(PROMPT / 2);
-            say(&file, COMING);
         });
-        let folder = folder_of(&dir);
-        for i in 0..9 {
-            while Watch::begin(&folder).is_none() {
-                std::thread::yield_now();
-            }
-            assert_eq!(ask(&dir), Kind::Watched, "{i}");
+        let wait_for_next = || while Watch::begin(&folder).is_none() {};
+        let pauses = [Duration::ZERO, PROMPT / 2, 3 * PROMPT];
+        for pause in pauses.iter().flat_map(|a| pauses.map(|b| (*a, b))) {
+            // On a busy machine whoever asks may come too late to watch.
+            let is_watched = |_| {
+                wait_for_next();
+                tell.send(pause).unwrap();
+                let kind = ask(&dir);
+                assert!([Kind::Watched, Kind::Fresh].contains(&kind), "{kind:?}");
+                kind == Kind::Watched
+            };
+            assert!((0..100).any(is_watched), "{pause:?}");
         }
-        for i in 0..3 {
-            // The server may not have come to it yet.
-            assert!([Kind::Fresh, Kind::Watched].contains(&ask(&dir)), "{i}");
+        wait_for_next();
+        drop(tell);
+        // Not known to be the answer: it was there before, or nothing is.
+        let file = begin(&folder);
+        for word in [MAGIC, COMING] {
+            say(&file, word);
+            assert_eq!(ask(&dir), Kind::Fresh);
         }
+        folder.unlink(SHARING).unwrap();
+        assert_eq!(ask(&dir), Kind::Fresh);
+        begin(&folder);
         assert_eq!(ask(&dir), Kind::Refused);
-        // Of these it is also possible that nothing was seen in time.
-        for i in 0..3 {
-            assert!([Kind::Lost, Kind::None].contains(&ask(&dir)), "{i}");
-        }
         server.join().unwrap();
     }
 
