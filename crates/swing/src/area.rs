@@ -35,6 +35,7 @@ use crate::runs::RunMap;
 use crate::sessions::Sessions;
 use crate::stats::Counters;
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
 use crate::sys::lift::{Lifted, Room};
 use crate::sys::{memfd, process, room};
@@ -123,6 +124,8 @@ pub(crate) struct State {
     pub next_epoch: Epoch,
     /// The next manifest, made ahead.
     pub prepared: Option<Prepared>,
+    /// Of a ring that the next shared state answers.
+    pub rung: Option<Stamp>,
     pub shared: Option<Epoch>,
     pub committed: Option<Epoch>,
     /// Where the next bounded look for retired manifests begins.
@@ -254,6 +257,7 @@ impl Area {
             live: BTreeMap::new(),
             next_epoch: Epoch(1),
             prepared: None,
+            rung: None,
             shared: None,
             committed: None,
             probe_from: Epoch(0),

@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,9 +25,10 @@ use crate::error::Result;
 use crate::live::{
     ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST, REQUEST_BYTES, RUNG, THREAD,
 };
+use crate::name::AreaName;
 use crate::ready::Past;
 use crate::sync::Mutex;
-use crate::sys::bell::Bell;
+use crate::sys::bell::{Bell, Stamp};
 use crate::sys::file::Folder;
 use crate::sys::process::{self, Processors};
 use crate::sys::{descriptors, pass};
@@ -69,7 +70,7 @@ pub(crate) struct Coming {
 
 impl Coming {
     /// Whether it is a state of the area that has this name: another one may have it by now.
-    pub(crate) fn is_of(&self, parent: &Folder, name: &str) -> bool {
+    pub(crate) fn is_of(&self, parent: &Folder, name: &AreaName) -> bool {
         self.found || self.kept.is_at(parent, name)
     }
 
@@ -96,6 +97,9 @@ impl Coming {
 /// identity.
 #[derive(Debug)]
 struct Kept {
+    /// That folder's parent and the area's name, as they were when it was opened.
+    parent: PathBuf,
+    name: AreaName,
     folder: Arc<Folder>,
     identity: (u64, u64),
     process: u32,
@@ -104,8 +108,8 @@ struct Kept {
 }
 
 impl Kept {
-    fn is_at(&self, parent: &Folder, name: &str) -> bool {
-        parent.identity_of(name) == Some(self.identity)
+    fn is_at(&self, parent: &Folder, name: &AreaName) -> bool {
+        parent.identity_of(&name.folder()) == Some(self.identity)
     }
 }
 
@@ -119,6 +123,8 @@ struct Line {
     thread: i32,
     /// What to ring instead of asking, if an answer is not needed.
     bell: Option<Bell>,
+    /// Of the last ring.
+    stamp: Option<Stamp>,
     /// Whether the last question will be answered; otherwise it was only rung.
     asked: bool,
     /// Requests that have not been answered.
@@ -144,7 +150,8 @@ impl Line {
     fn new(stream: UnixStream) -> Self {
         let owner = process::peer_of(&stream);
         let bytes = [0; ANSWER_BYTES];
-        Self { stream, owner, thread: 0, bell: None, asked: false, open: 0, bytes, got: 0 }
+        let (bell, stamp) = (None, None);
+        Self { stream, owner, thread: 0, bell, stamp, asked: false, open: 0, bytes, got: 0 }
     }
 
     /// Has the answering thread go on here, if it is only waiting for the processor where stores
@@ -163,7 +170,8 @@ impl Line {
     /// Has the owner publish: quickly, without an answer if possible.
     fn ring(&mut self) -> bool {
         self.asked = false;
-        self.bell.as_ref().is_some_and(Bell::ring) || self.ask(process::monotonic_ns())
+        self.stamp = self.bell.as_ref().and_then(Bell::ring);
+        self.stamp.is_some() || self.ask(process::monotonic_ns())
     }
 
     /// Asks what the bell has come to, if that is all that was done.
@@ -281,12 +289,12 @@ impl Line {
 /// The connections not in use, the one used last at the end.
 static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
-/// Asks the owner of the area in the folder `name` for a fresh publish; the answer, and that
-/// folder. `meanwhile` is called, at most once, when the owner is at work, if the area has been
+/// Asks the owner of an area for a fresh publish; the answer, and the area's folder. `meanwhile` is
+/// called, at most once, when the owner is at work, if the area has been
 /// hooked before.
 pub(crate) fn ask(
     parent: &Folder,
-    name: &str,
+    name: &AreaName,
     meanwhile: &mut dyn FnMut(&Folder, &Past),
 ) -> Result<(Answer, Arc<Folder>)> {
     if let Some(mut kept) = take_kept(parent, name)
@@ -298,11 +306,19 @@ pub(crate) fn ask(
             return Ok((answer, folder));
         }
     }
-    let folder = Arc::new(parent.open_folder(name)?);
+    let folder = Arc::new(parent.open_folder(&name.folder())?);
     let identity = folder.identity()?;
     let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
     let (process, line) = (std::process::id(), Line::new(stream));
-    let mut kept = Kept { folder: folder.clone(), identity, process, line, past: None };
+    let mut kept = Kept {
+        parent: parent.path().to_owned(),
+        name: name.clone(),
+        folder: folder.clone(),
+        identity,
+        process,
+        line,
+        past: None,
+    };
     let answer = kept.line.ring().then(|| answer_of(kept, meanwhile, &|_| true));
     Ok((answer.flatten().unwrap_or(Answer::None), folder))
 }
@@ -315,7 +331,7 @@ fn answer_of(
     is_there: &dyn Fn(&Kept) -> bool,
 ) -> Option<Answer> {
     let end = Instant::now() + LIVE_TIMEOUT;
-    let watch = Watch::begin(&kept.folder);
+    let watch = Watch::begin(&kept.folder, kept.line.stamp);
     if let (Some(_), Some(past)) = (&watch, &kept.past) {
         meanwhile(&kept.folder, past);
     }
@@ -341,22 +357,21 @@ fn answer_of(
     Some(answer)
 }
 
-/// The connection kept for the area in this folder.
-fn take_kept(parent: &Folder, name: &str) -> Option<Kept> {
+/// The connection kept for an area. The owner begins its work only when it has been found, so
+/// nothing else is done before.
+fn take_kept(parent: &Folder, name: &AreaName) -> Option<Kept> {
     // A child forked while another thread held this lock must not wait for it.
     let mut all = KEPT.try_lock()?;
-    let me = std::process::id();
-    all.retain(|k| k.process == me);
-    let is_it = |k: &Kept| {
-        let path = k.folder.path();
-        path.file_name().is_some_and(|n| n == name) && path.parent() == Some(parent.path())
-    };
+    let (me, path) = (std::process::id(), parent.path().as_os_str());
+    let is_it = |k: &Kept| k.name == *name && k.parent.as_os_str() == path && k.process == me;
     let at = all.iter().rposition(is_it)?;
     Some(all.remove(at))
 }
 
 fn keep(kept: Kept) {
     if let Some(mut all) = KEPT.try_lock() {
+        // A child has copies of what its parent had.
+        all.retain(|k| k.process == kept.process);
         if all.len() >= MAX_KEPT {
             all.remove(0);
         }
@@ -419,6 +434,10 @@ mod tests {
     /// Held by each test: connections are kept for the whole process, and not too many of them.
     static ALONE: Mutex<()> = Mutex::new(());
 
+    fn area_name() -> AreaName {
+        AreaName::new("area").unwrap()
+    }
+
     fn folder() -> (tempfile::TempDir, Folder) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("area")).unwrap();
@@ -455,7 +474,7 @@ mod tests {
 
     fn ask(dir: &tempfile::TempDir) -> Kind {
         let parent = Folder::open_path(dir.path()).unwrap();
-        kind(super::ask(&parent, "area", &mut |_, _| {}).unwrap().0)
+        kind(super::ask(&parent, &area_name(), &mut |_, _| {}).unwrap().0)
     }
 
     fn reply(status: u32) -> [u8; ANSWER_BYTES] {
@@ -587,7 +606,10 @@ mod tests {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
         let parent = Folder::open_path(dir.path()).unwrap();
-        assert!(matches!(super::ask(&parent, "none", &mut |_, _| {}), Err(Fault::NotFound)));
+        assert!(matches!(
+            super::ask(&parent, &AreaName::new("none").unwrap(), &mut |_, _| {}),
+            Err(Fault::NotFound)
+        ));
         let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
         let first = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
@@ -598,7 +620,7 @@ mod tests {
         let still_connected = first.join().unwrap();
         parent.rename("area", "removed").unwrap();
         parent.make_folder("area").unwrap();
-        let (answer, found) = super::ask(&parent, "area", &mut |_, _| {}).unwrap();
+        let (answer, found) = super::ask(&parent, &area_name(), &mut |_, _| {}).unwrap();
         assert_eq!(kind(answer), Kind::None, "nobody listens there");
         assert_ne!(found.identity().unwrap(), folder.identity().unwrap());
         drop(still_connected);
@@ -637,7 +659,7 @@ mod tests {
             (0..3).for_each(|_| serve(&mut stream, &reply(FRESH)));
             serve(&mut stream, &reply(REFUSED));
         });
-        let wait_for_next = || while Watch::begin(&folder).is_none() {};
+        let wait_for_next = || while Watch::begin(&folder, None).is_none() {};
         let pauses = [Duration::ZERO, PROMPT / 2, 3 * PROMPT];
         for pause in pauses.iter().flat_map(|a| pauses.map(|b| (*a, b))) {
             // On a busy machine whoever asks may come too late to watch.
@@ -681,17 +703,19 @@ mod tests {
         ] {
             let (_dir, folder) = folder();
             let file = begin(&folder);
-            let watch = Watch::begin(&folder).unwrap();
+            let watch = Watch::begin(&folder, None).unwrap();
             let (stream, mut owner) = UnixStream::pair().unwrap();
             let mut line = Line::new(stream);
             assert!(line.ask(1));
             say(&file, COMING);
             let identity = folder.identity().unwrap();
             let (folder, process) = (Arc::new(folder), std::process::id());
-            let kept = Kept { folder, identity, process, line, past: None };
+            let (parent_path, name) = (parent.path().to_owned(), area_name());
+            let kept =
+                Kept { parent: parent_path, name, folder, identity, process, line, past: None };
             let end = Instant::now() + 20 * PROMPT;
             let coming = Coming { watch, kept, end, found: false };
-            assert!(!coming.is_of(&parent, "area"), "another folder");
+            assert!(!coming.is_of(&parent, &area_name()), "another folder");
             let case = format!("{word:?}, {last:?}");
             let telling = std::thread::spawn(move || {
                 std::thread::sleep(PROMPT / 2);

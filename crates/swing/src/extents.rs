@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::sparse::Sparse;
 use crate::sys::futex;
@@ -150,6 +150,23 @@ impl States {
     #[inline]
     pub(crate) fn get(&self, extent: ExtentId) -> u32 {
         state_of(self.words[extent.0 as usize].load(Ordering::Acquire))
+    }
+
+    /// Stretches of neighbours that are private, in order.
+    pub(crate) fn private_stretches(&self) -> Vec<Range<u32>> {
+        let mut stretches = Vec::new();
+        let mut at = 0;
+        // Word after word, as fast as they come out of memory.
+        let is_private = |word: &AtomicU32| state_of(word.load(Ordering::Relaxed)) == PRIVATE;
+        while let Some(skipped) = self.words[at..].iter().position(is_private) {
+            let start = at + skipped;
+            let rest = &self.words[start..];
+            let len = rest.iter().position(|word| !is_private(word)).unwrap_or(rest.len());
+            at = start + len;
+            stretches.push(start as u32..at as u32);
+        }
+        fence(Ordering::Acquire);
+        stretches
     }
 
     /// The whole word.

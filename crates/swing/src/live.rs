@@ -39,7 +39,7 @@ use crate::publish::Published;
 use crate::ready::{Past, Ready};
 use crate::seat::Seat;
 use crate::snapshot::Snapshot;
-use crate::sys::bell::Bell;
+use crate::sys::bell::{Bell, Stamp};
 use crate::sys::file::Folder;
 use crate::sys::quiet::Quiet;
 use crate::sys::{descriptors, pass, process};
@@ -63,7 +63,7 @@ const YIELDS: u32 = 16;
 const LEAST_IDLE: Duration = Duration::from_secs(1);
 const MOST_IDLE: Duration = Duration::from_secs(60);
 /// What a request begins with.
-pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x04";
+pub(crate) const REQUEST: [u8; 16] = *b"SWINGLIVEHOOK\0\0\x05";
 /// The whole of it: then comes the time when it was sent, in nanoseconds of the clock that all
 /// processes share, or this, by one who has rung before.
 pub(crate) const REQUEST_BYTES: usize = 24;
@@ -153,7 +153,7 @@ impl Core {
 
     fn answer_from_now(self: &Arc<Self>) -> Result<()> {
         self.place_shared_link(&mut *self.lock_for_change()?)?;
-        if let Some(published) = self.answer_live()? {
+        if let Some(published) = self.answer_live(None)? {
             self.follow_up(published)?;
         }
         let mut live = self.live.lock();
@@ -250,15 +250,15 @@ impl Core {
         }
     }
 
-    /// Publishes for those who asked. `None`: hooks are refused.
-    fn answer_live(&self) -> Result<Option<Published>> {
+    /// Publishes for those who asked, perhaps by a ring with this stamp. `None`: hooks are refused.
+    fn answer_live(&self, stamp: Option<Stamp>) -> Result<Option<Published>> {
         let guard = self.live.lock().guard.clone();
         let mut result = Ok(None);
         let mut publish = || {
             result = {
                 let admitted = self.lock_for_change().and_then(|mut state| self.admits(&mut state));
                 match admitted {
-                    Ok(true) => self.publish_live().map(Some),
+                    Ok(true) => self.publish_live(stamp).map(Some),
                     Ok(false) => Ok(None),
                     Err(fault) => Err(fault),
                 }
@@ -271,8 +271,11 @@ impl Core {
         result
     }
 
-    fn publish_live(&self) -> Result<Published> {
-        let payload = self.lock_for_change()?.payload.clone();
+    fn publish_live(&self, stamp: Option<Stamp>) -> Result<Published> {
+        let mut state = self.lock_for_change()?;
+        state.rung = stamp;
+        let payload = state.payload.clone();
+        drop(state);
         self.publish_quickly(Kind::Shared, &payload)
     }
 
@@ -401,9 +404,10 @@ fn respond(
         }
         // Before the publish: who rings later needs another one. Whoever inquires has rung before.
         if (events.rung || !questions.clients.is_empty())
-            && let Some(waited) = bell.silence(questions.seen_ns)
+            && let Some(rung) = bell.silence(questions.seen_ns)
         {
-            questions.note(waited);
+            questions.note(rung.waited);
+            questions.stamp = rung.stamp;
         }
         if questions.clients.is_empty() && !questions.need_publish {
             if idle.is_over() {
@@ -419,7 +423,7 @@ fn respond(
             clients.extend(questions.answered(answer, bell));
             continue;
         }
-        let published = core.answer_live();
+        let published = core.answer_live(questions.stamp);
         let answer = last.insert(answer_to(&published));
         clients.extend(questions.answered(answer, bell));
         // On a busy machine whoever has been answered may need this very processor, and goes first:
@@ -446,11 +450,14 @@ struct Questions {
     need_publish: bool,
     /// For so long, as far as is known.
     waited: Duration,
+    /// Of the ring.
+    stamp: Option<Stamp>,
 }
 
 impl Questions {
     fn at(seen_ns: u64) -> Self {
-        Self { seen_ns, clients: Vec::new(), need_publish: false, waited: Duration::ZERO }
+        let (clients, waited) = (Vec::new(), Duration::ZERO);
+        Self { seen_ns, clients, need_publish: false, waited, stamp: None }
     }
 
     /// Puts a client to those who have asked, or to those who have not.
@@ -596,8 +603,7 @@ impl Namespace {
         let mut ready = None;
         // While the owner is at work.
         let mut meanwhile = |folder: &Folder, past: &Past| ready = Ready::make(self, folder, past);
-        let folder_name = name.folder();
-        let (answer, folder) = ask(self.folder(), &folder_name, &mut meanwhile)?;
+        let (answer, folder) = ask(self.folder(), name, &mut meanwhile)?;
         // Not to be in the way of what is mapped otherwise.
         let ready = ready.filter(|_| matches!(answer, Answer::Coming(_)));
         match answer {
@@ -606,7 +612,7 @@ impl Namespace {
                 let snapshot = self.hook_watched(&folder, &coming.watch, ready, options);
                 let past =
                     snapshot.as_ref().ok().map(|snapshot| Past::after(coming.past(), snapshot));
-                if coming.is_of(self.folder(), &folder_name) && coming.wait_until_current(past) {
+                if coming.is_of(self.folder(), name) && coming.wait_until_current(past) {
                     return snapshot;
                 }
                 // Its owner has failed to make it current, or has died, or the area is another one.

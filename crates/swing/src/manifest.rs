@@ -13,7 +13,7 @@ use crate::error::{Fault, Result};
 use crate::geometry::{Geometry, HUGE_PAGE, MAX_PLANES, SMALL_EXTENT};
 use crate::name::{AreaName, MAX_NAME_BYTES};
 use crate::runs::Run;
-use crate::sys::page::PAGE_BYTES;
+use crate::sys::page::{PAGE_BYTES, WORD_BYTES};
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch};
 
 /// The longest payload (the client's root) of a manifest.
@@ -38,7 +38,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"SWINGMF\0";
 pub(crate) const COMING: [u8; 8] = *b"SWINGMC\0";
 /// A manifest made ahead is filled up with zeros to this length, unless it is longer.
 pub(crate) const AHEAD_BYTES: usize = PAGE_BYTES;
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const HEADER_SUM_AT: usize = HEADER_BYTES - 8;
 
 /// Why a state was published.
@@ -197,7 +197,10 @@ impl Manifest {
         let h = Header::decode(bytes, path)?;
         let (bytes, filling) = bytes.split_at(bytes.len().min(h.total as usize));
         let filled = filling.is_empty() || bytes.len() + filling.len() == AHEAD_BYTES;
-        if h.total != bytes.len() as u64 || !filled || filling.iter().any(|byte| *byte != 0) {
+        // Its last word may be the stamp of a ring.
+        let zeros = filling.len().checked_sub(WORD_BYTES).unwrap_or(filling.len());
+        let filled = filled && filling[..zeros].iter().all(|byte| *byte == 0);
+        if h.total != bytes.len() as u64 || !filled {
             let len = bytes.len() + filling.len();
             return Err(bad(format!("{len} bytes long, {} expected", h.total)));
         }

@@ -10,7 +10,9 @@
 //! and watches its first word ([`crate::watch`]). As soon as it is known what lies where the word
 //! says that the state is coming: it can be mapped, but may still change. While the watcher does
 //! that the owner takes write access and makes the state current, by another word; only then is it
-//! used: nobody who hooks later, also after the owner's death, finds an older one.
+//! used: nobody who hooks later, also after the owner's death, finds an older one. Behind the
+//! manifest stands the stamp of the ring that the state answers, if it was one: whoever rang knows
+//! the state by it, also if all this was quicker than it could open the file.
 //!
 //! **Fork.** A child has not got the mapping, and closes its copy of the file
 //! ([`Core::forget_in_child`]).
@@ -26,8 +28,9 @@ use crate::area::{Core, State};
 use crate::error::{Fault, Result};
 use crate::manifest::{AHEAD_BYTES, COMING, Kind, MAGIC, Manifest};
 use crate::publish::{SHARED, SHARING, manifest_name};
+use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
-use crate::sys::page::{Page, WORD_BYTES};
+use crate::sys::page::{LAST_WORD, Page, WORD_BYTES};
 use crate::units::Epoch;
 
 /// Begin of the names that mean nothing after a crash.
@@ -53,6 +56,14 @@ impl ManifestFile {
     /// Whether it has the name [`SHARING`].
     pub(crate) fn is_linked(&self) -> bool {
         self.page.is_some()
+    }
+
+    /// Says whose ring the state answers; before anything else is said. Behind the manifest, if
+    /// there is room.
+    pub(crate) fn sign(&self, stamp: Stamp, bytes: &[u8]) {
+        if let Some(page) = self.page.as_ref().filter(|_| bytes.len() <= LAST_WORD) {
+            page.store_last(stamp.bytes());
+        }
     }
 
     /// Shows those who watch what the state will be, if it can be shown: one page, which tells all
@@ -174,7 +185,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::manifest::{HEADER_BYTES, Header};
+    use crate::manifest::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
     use crate::publish::{Publish, Published};
     use crate::watch::{Stage, Watch};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
@@ -260,7 +271,7 @@ mod tests {
 
     /// Publishes as for somebody who has asked; what that one has watched.
     fn watched(area: &Area) -> (Watch, Epoch, Published) {
-        let watch = Watch::begin(&area.core.folder).expect("empty");
+        let watch = Watch::begin(&area.core.folder, None).expect("empty");
         let published = area.core.publish_quickly(Kind::Shared, b"").unwrap();
         assert_eq!(watch.stage(), Stage::Current);
         let epoch = watch.manifest().unwrap().epoch;
@@ -275,7 +286,7 @@ mod tests {
         let (watch, epoch, published) = watched(&area);
         assert_eq!((epoch, published.epoch), (first, first));
         assert_eq!(ns.hook(&name()).unwrap().epoch(), epoch);
-        assert!(Watch::begin(&area.core.folder).is_none(), "not empty, or not there");
+        assert!(Watch::begin(&area.core.folder, None).is_none(), "not empty, or not there");
         area.core.follow_up(published).unwrap();
         // It lasts as long as that one wants.
         for _ in 0..3 {
@@ -285,6 +296,34 @@ mod tests {
         drop(watch);
         area.reclaim().unwrap();
         assert!(!names(&area).contains(&manifest_name(epoch)));
+    }
+
+    #[test]
+    fn a_state_that_came_before_anybody_looked_is_known_by_its_stamp() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ns, area) = area(dir.path());
+        let [stamp, next] = [1, 2].map(|n| Stamp::of(n * 1_000_000));
+        let watch = |stamp| Watch::begin(&area.core.folder, Some(stamp));
+        for payload in [0, LAST_WORD - 512, MAX_PAYLOAD_BYTES] {
+            let epoch = prepared(&area).unwrap();
+            // Empty, it may be the one that comes.
+            assert!(watch(next).is_some_and(|watch| watch.stage() == Stage::Empty));
+            area.core.lock_for_change().unwrap().rung = Some(stamp);
+            let payload = vec![1; payload];
+            let published = area.core.publish_quickly(Kind::Shared, &payload).unwrap();
+            assert!(area.core.lock_for_change().unwrap().rung.is_none());
+            assert!(watch(next).is_none(), "it answers another one");
+            let found = watch(stamp);
+            assert_eq!(found.is_some(), payload.len() < MAX_PAYLOAD_BYTES, "there is no room");
+            if let Some(found) = found {
+                assert_eq!(found.manifest().unwrap().epoch, epoch);
+                area.core.follow_up(published).unwrap();
+                area.publish(Publish::Shared, b"").unwrap();
+                assert!(watch(stamp).is_none(), "there is a newer one");
+                assert!(names(&area).contains(&manifest_name(epoch)), "as long as that one wants");
+            }
+            drop(ns.hook_live(&name()).unwrap());
+        }
     }
 
     #[test]

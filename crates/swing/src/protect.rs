@@ -49,22 +49,19 @@ pub(crate) enum Freeze {
 /// Stretches of neighbours that are private, in order, of a list of these and others. An extent
 /// that was given back and taken again is listed twice.
 fn private_stretches(mut listed: Vec<ExtentId>, states: &States) -> Vec<Range<u32>> {
-    let mut stretches = Vec::new();
-    let mut add = |extent: u32| {
-        if states.get(ExtentId(extent)) == PRIVATE {
-            match stretches.last_mut() {
-                Some(Range { end, .. }) if *end == extent => *end += 1,
-                _ => stretches.push(extent..extent + 1),
-            }
-        }
-    };
     if listed.len() >= (states.len() / SPARSE) as usize {
-        (0..states.len()).for_each(&mut add);
+        let stretches = states.private_stretches();
         debug_assert!(each(&stretches).all(|e| listed.contains(&e)), "each of them is listed");
-    } else {
-        listed.sort_unstable();
-        listed.dedup();
-        listed.iter().for_each(|extent| add(extent.0));
+        return stretches;
+    }
+    listed.sort_unstable();
+    listed.dedup();
+    let mut stretches: Vec<Range<u32>> = Vec::new();
+    for ExtentId(extent) in listed.into_iter().filter(|e| states.get(*e) == PRIVATE) {
+        match stretches.last_mut() {
+            Some(Range { end, .. }) if *end == extent => *end += 1,
+            _ => stretches.push(extent..extent + 1),
+        }
     }
     stretches
 }

@@ -325,6 +325,11 @@ impl Core {
             "INV-AREA-6: what is written is what readers accept"
         );
         use_up(state);
+        if file.is_linked()
+            && let Some(stamp) = state.rung.take()
+        {
+            file.sign(stamp, &bytes);
+        }
         let announced = file.announce(&manifest, &bytes);
         let mut written = self.protect_frozen(state, frozen);
         #[cfg(debug_assertions)]

@@ -3,7 +3,8 @@
 //! Whoever has asked for a state opens that manifest while the owner is at work, and takes its
 //! lease. If it is empty then, the state in it is not older than the question: the owner fills it
 //! while no store gets into memory that is protected, and protects the rest afterwards. What has
-//! been filled before may be the answer to somebody else's question.
+//! been filled already is the answer if it has the stamp of the question; otherwise it may be the
+//! answer to somebody else's.
 //!
 //! What is in the file is as hostile as any manifest.
 
@@ -17,10 +18,12 @@ use crate::error::{Fault, Result};
 use crate::inventory::read_manifest_from;
 use crate::lease::Lease;
 use crate::manifest::{AHEAD_BYTES, COMING, Header, Kind, MAGIC, Manifest};
-use crate::publish::SHARING;
+use crate::publish::{SHARED, SHARING};
+use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
+use crate::sys::page::LAST_WORD;
 
-/// A leased manifest that was empty when the owner had been asked already.
+/// A leased manifest that was empty when the owner had been asked already, or answers that.
 #[derive(Debug)]
 pub(crate) struct Watch {
     file: Arc<File>,
@@ -39,14 +42,37 @@ pub(crate) enum Stage {
 }
 
 impl Watch {
-    /// `None`: there is no manifest made ahead, or it is not empty.
-    pub(crate) fn begin(folder: &Folder) -> Option<Self> {
-        let path = folder.join(SHARING);
-        let file = Arc::new(folder.open_read(SHARING).ok()?);
-        // An owner whose state comes to be in it has not retired it.
-        let locked = file::try_lock(&file, false, &path).unwrap_or(false);
-        let watch = Self { file, path };
-        (locked && watch.stage() == Stage::Empty).then_some(watch)
+    /// `None`: there is no manifest made ahead, or it is not the answer to this question.
+    pub(crate) fn begin(folder: &Folder, stamp: Option<Stamp>) -> Option<Self> {
+        let (name, file) = match folder.open_read(SHARING) {
+            // By now it may have the other name.
+            Err(Fault::NotFound) if stamp.is_some() => (SHARED, folder.open_read(SHARED).ok()?),
+            opened => (SHARING, opened.ok()?),
+        };
+        let path = folder.join(name);
+        if !file::try_lock(&file, false, &path).unwrap_or(false) {
+            return None;
+        }
+        let watch = Self { file: Arc::new(file), path };
+        let is_it = match watch.stage() {
+            // An owner whose state comes to be in it has not retired it.
+            Stage::Empty => name == SHARING,
+            _ => stamp.is_some_and(|stamp| watch.answers(stamp)) && !watch.is_retired(),
+        };
+        is_it.then_some(watch)
+    }
+
+    /// Whether a state that is coming or current has the stamp of this ring.
+    fn answers(&self, stamp: Stamp) -> bool {
+        let mut bytes = [0; AHEAD_BYTES];
+        self.file.read_exact_at(&mut bytes, 0).is_ok()
+            && bytes[LAST_WORD..] == stamp.bytes()
+            && self.header_of(&mut bytes).is_ok_and(|header| header.total <= LAST_WORD as u64)
+    }
+
+    /// Its owner has taken its last name away before the lease was taken.
+    fn is_retired(&self) -> bool {
+        file::facts(&self.file, &self.path).map_or(true, |facts| facts.links == 0)
     }
 
     pub(crate) fn stage(&self) -> Stage {
@@ -66,10 +92,7 @@ impl Watch {
         let mut bytes = [0; AHEAD_BYTES];
         let read = self.file.read_exact_at(&mut bytes, 0);
         read.map_err(|e| Fault::io("read", &self.path, e))?;
-        if bytes.starts_with(&COMING) {
-            bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
-        }
-        let total = Header::decode(&bytes, &self.path)?.total as usize;
+        let total = self.header_of(&mut bytes)?.total as usize;
         let manifest = match bytes.get(..total) {
             Some(whole) => Manifest::decode(whole, &self.path)?,
             None => read_manifest_from(&self.file, &self.path)?,
@@ -78,6 +101,14 @@ impl Watch {
             return Err(Fault::corrupt(&self.path, "not a shared state"));
         }
         Ok(manifest)
+    }
+
+    /// Of the first page, which says afterwards that the manifest is complete.
+    fn header_of(&self, bytes: &mut [u8; AHEAD_BYTES]) -> Result<Header> {
+        if bytes.starts_with(&COMING) {
+            bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
+        }
+        Header::decode(bytes.as_slice(), &self.path)
     }
 
     /// The lease, taken when the watch began.
@@ -95,11 +126,11 @@ mod tests {
     fn what_was_there_already_is_not_watched() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open_path(dir.path()).unwrap();
-        assert!(Watch::begin(&folder).is_none(), "nothing there");
+        assert!(Watch::begin(&folder, None).is_none(), "nothing there");
         let file = folder.create_new(SHARING).unwrap();
         file.set_len(AHEAD_BYTES as u64).unwrap();
         let say = |word: [u8; 8]| write_at(&file, &word, 0, dir.path()).unwrap();
-        let watch = Watch::begin(&folder).unwrap();
+        let watch = Watch::begin(&folder, None).unwrap();
         for (word, stage) in [
             (COMING, Stage::Coming),
             (MAGIC, Stage::Current),
@@ -108,12 +139,14 @@ mod tests {
         ] {
             say(word);
             assert_eq!(watch.stage(), stage);
-            assert_eq!(Watch::begin(&folder).is_some(), stage == Stage::Empty);
+            for stamp in [None, Some(Stamp::of(1))] {
+                assert_eq!(Watch::begin(&folder, stamp).is_some(), stage == Stage::Empty);
+            }
             assert!(watch.manifest().is_err(), "no manifest");
         }
         drop(watch);
         // Its owner is just looking whether anybody has it.
         assert!(file::try_lock(&file, true, dir.path()).unwrap());
-        assert!(Watch::begin(&folder).is_none());
+        assert!(Watch::begin(&folder, None).is_none());
     }
 }

@@ -173,3 +173,24 @@ fn random_bytes_are_refused() {
         assert!(Manifest::decode(&bytes, path()).is_err());
     }
 }
+
+#[test]
+fn behind_one_made_ahead_come_zeros_and_a_stamp() {
+    let mut m = sample(&mut fastrand::Rng::with_seed(7));
+    let short = m.encode().len() - m.payload.len();
+    for len in [0, 1, 7, 8, 9, AHEAD_BYTES - short].map(|behind| AHEAD_BYTES - behind) {
+        m.payload = vec![1; len - short];
+        let mut bytes = m.encode();
+        assert_eq!(bytes.len(), len);
+        bytes.resize(AHEAD_BYTES, 0);
+        assert_eq!(Manifest::decode(&bytes, path()).unwrap(), m);
+        for at in len..AHEAD_BYTES {
+            let mut bytes = bytes.clone();
+            bytes[at] = 1;
+            let is_stamp = len <= AHEAD_BYTES - WORD_BYTES && at >= AHEAD_BYTES - WORD_BYTES;
+            assert_eq!(Manifest::decode(&bytes, path()).is_ok(), is_stamp, "{len}, {at}");
+        }
+        bytes.push(0);
+        assert!(Manifest::decode(&bytes, path()).is_err(), "too much");
+    }
+}

@@ -24,6 +24,8 @@ use crate::sys::mem;
 
 /// Tables of so many bytes are moved in one step, when source and target lie alike in it.
 const ALIKE: usize = 1 << 30;
+/// So much one table of such steps spans.
+const NEAR: usize = 512 * ALIKE;
 
 /// Whether moving tables away has failed before.
 static REFUSED: AtomicBool = AtomicBool::new(false);
@@ -107,11 +109,14 @@ impl Drop for Lifted {
 }
 
 /// Reserves addresses that lie in their gigabyte as `like` does, by one system call as a rule:
-/// there is much room.
+/// there is much room. Preferably near, where the table that the gigabytes are listed in is the
+/// same: otherwise one has to be made for them when they are moved.
 fn reserve_alike(like: usize, len: usize) -> Option<usize> {
     const TRIES: u32 = 8;
-    (0..TRIES).find_map(|_| {
-        let at = mem::random_place(len.checked_add(ALIKE)?, ALIKE)? + like % ALIKE;
+    (0..TRIES).find_map(|try_| {
+        let span = len.checked_add(ALIKE)?;
+        let near = mem::random_place_near(like, NEAR, span, ALIKE).filter(|_| try_ < TRIES / 2);
+        let at = near.or_else(|| mem::random_place(span, ALIKE))? + like % ALIKE;
         mem::reserve_exactly(at, len).ok().map(|got| got.as_ptr() as usize)
     })
 }
@@ -191,6 +196,7 @@ mod tests {
         for like in [0x2000_0000_0000, 0x2000_0000_0000 + 6 * MIB, 3 * ALIKE - 4096] {
             let at = reserve_alike(like, 3 * MIB).unwrap();
             assert_eq!(at % ALIKE, like % ALIKE);
+            assert!(at / NEAR == like / NEAR || like / NEAR == 0, "there is room near");
             drop(Lifted { at, len: 3 * MIB });
         }
     }

@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +24,7 @@ const LARGE: usize = 1 << 30;
 
 /// Where areas are placed: far from where the kernel puts libraries, stacks and heaps, so that the
 /// same address is free in the processes that hook them.
-const WINDOW: std::ops::Range<usize> = 0x1000_0000_0000..0x5000_0000_0000;
+const WINDOW: Range<usize> = 0x1000_0000_0000..0x5000_0000_0000;
 
 /// A reserved span of addresses; unmapped when dropped.
 #[derive(Debug)]
@@ -492,10 +493,29 @@ fn acceptable(at: usize, len: usize) -> bool {
 
 /// Some multiple of `align` in the window with room for `len` bytes, whoever may have it.
 pub(crate) fn random_place(len: usize, align: usize) -> Option<usize> {
-    debug_assert!(align.is_power_of_two() && WINDOW.start.is_multiple_of(align));
-    let room = (WINDOW.end - WINDOW.start).checked_sub(len)?;
+    random_place_in(WINDOW, len, align)
+}
+
+/// As [`random_place`], between the multiples of `distance` below and above an address; `None` also
+/// when they are not in the window.
+pub(crate) fn random_place_near(
+    address: usize,
+    distance: usize,
+    len: usize,
+    align: usize,
+) -> Option<usize> {
+    debug_assert!(distance.is_multiple_of(align));
+    let start = address / distance * distance;
+    let range = start..start.checked_add(distance)?;
+    let inside = WINDOW.start <= range.start && range.end <= WINDOW.end;
+    inside.then(|| random_place_in(range, len, align)).flatten()
+}
+
+fn random_place_in(range: Range<usize>, len: usize, align: usize) -> Option<usize> {
+    debug_assert!(align.is_power_of_two() && range.start.is_multiple_of(align));
+    let room = (range.end - range.start).checked_sub(len)?;
     let slot = super::process::random_id() as usize % (room / align + 1);
-    Some(WINDOW.start + slot * align)
+    Some(range.start + slot * align)
 }
 
 pub(crate) fn reserve_exactly(at: usize, len: usize) -> Result<NonNull<u8>, Errno> {

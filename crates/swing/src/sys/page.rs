@@ -18,6 +18,9 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// The length of the first word.
 pub(crate) const WORD_BYTES: usize = 8;
 
+/// Where the last word lies.
+pub(crate) const LAST_WORD: usize = PAGE_BYTES - WORD_BYTES;
+
 /// A mapped page; unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -50,6 +53,15 @@ impl Page {
         unsafe {
             let to = self.at.as_ptr().add(WORD_BYTES);
             std::ptr::copy_nonoverlapping(here.as_ptr(), to, here.len());
+        }
+    }
+
+    /// Stores the last word; the first one is stored later.
+    pub(crate) fn store_last(&self, word: [u8; WORD_BYTES]) {
+        // SAFETY: as in `store_rest`.
+        unsafe {
+            let to = self.at.as_ptr().add(LAST_WORD);
+            std::ptr::copy_nonoverlapping(word.as_ptr(), to, word.len());
         }
     }
 
@@ -96,10 +108,13 @@ mod tests {
             let end = len.min(PAGE_BYTES);
             assert_eq!(read[WORD_BYTES..end], long[WORD_BYTES..end]);
         }
+        page.store_last(*b"the last");
         page.store_word(*b"complete");
         drop(page);
-        let mut word = [0; WORD_BYTES];
-        file.read_exact_at(&mut word, 0).unwrap();
-        assert_eq!(&word, b"complete");
+        for (at, expected) in [(0, b"complete"), (LAST_WORD as u64, b"the last")] {
+            let mut word = [0; WORD_BYTES];
+            file.read_exact_at(&mut word, at).unwrap();
+            assert_eq!(&word, expected);
+        }
     }
 }
