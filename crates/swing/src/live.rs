@@ -381,14 +381,17 @@ fn respond(
     let seat = seat.take();
     let mut clients: Vec<Client> = Vec::new();
     let mut idle = Idle::default();
-    // What the last publish came to.
+    // What the last publish came to, and what it has left to do.
     let mut last: Option<[u8; ANSWER_BYTES]> = None;
+    let mut left: Option<Left> = None;
     loop {
         let longest = match (clients.iter().all(Client::is_resting), idle.at.is_some()) {
+            _ if left.is_some() => Some(Duration::ZERO),
             (false, _) => Some(ASKING),
             (true, idling) => idling.then_some(LEAST_IDLE),
         };
-        let Some(events) = wait_for_clients(listener, bell, &clients, longest) else { return };
+        let events = wait_for_clients(listener, bell, &clients, longest);
+        let Some(events) = events else { return left.into_iter().for_each(Left::finish) };
         let mut questions = Questions::at(process::monotonic_ns());
         for (client, events) in std::mem::take(&mut clients).into_iter().zip(events.clients) {
             questions.sort(client, events, &mut clients);
@@ -409,6 +412,15 @@ fn respond(
             questions.note(rung.waited);
             questions.stamp = rung.stamp;
         }
+        if !questions.need_publish
+            && let Some(answer) = &last
+        {
+            clients.extend(questions.answered(answer, bell));
+        }
+        if let Some(left) = left.take() {
+            left.finish();
+            idle.hooked();
+        }
         if questions.clients.is_empty() && !questions.need_publish {
             if idle.is_over() {
                 let Some(core) = core() else { return };
@@ -417,19 +429,27 @@ fn respond(
             continue;
         }
         let Some(core) = core() else { return };
-        if !questions.need_publish
-            && let Some(answer) = &last
-        {
-            clients.extend(questions.answered(answer, bell));
-            continue;
-        }
         let published = core.answer_live(questions.stamp);
         let answer = last.insert(answer_to(&published));
         clients.extend(questions.answered(answer, bell));
-        // On a busy machine whoever has been answered may need this very processor, and goes first:
-        // what the publish made superfluous is given back when nobody waits for it.
+        // On a busy machine whoever has been answered may need this very processor, and goes first.
         (0..YIELDS).for_each(|_| std::thread::yield_now());
         seat.asked(questions.waited);
+        // Who has rung, and could not watch, asks about now, and does not wait for the rest.
+        left = Some(Left { core, published });
+    }
+}
+
+/// What a publish has left to do when nobody waits for it any more: what it made superfluous is
+/// given back, and the next one is made ready.
+struct Left {
+    core: Arc<Core>,
+    published: Result<Option<Published>>,
+}
+
+impl Left {
+    fn finish(self) {
+        let Self { core, published } = self;
         let _ = match published {
             Ok(Some(published)) => core.follow_up(published),
             _ => core.drop_lifted_later(),
@@ -437,7 +457,6 @@ fn respond(
         core.prepare_manifest();
         core.copy_ahead_soon();
         core.seat_responder();
-        idle.hooked();
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Rung {
 }
 
 fn ticks(time_ns: u64) -> u64 {
-    time_ns / TICK_NS & ((1 << TIME_BITS) - 1)
+    (time_ns / TICK_NS) & ((1 << TIME_BITS) - 1)
 }
 
 fn counter(flags: libc::c_int) -> io::Result<OwnedFd> {
