@@ -197,6 +197,70 @@ fn wait_for_owner(h: &Home, area: &str) -> Instant {
     deadline
 }
 
+/// Words that forked processes share.
+fn shared_words() -> &'static [AtomicU64] {
+    const WORDS: usize = 8;
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping of zeros, which stays as long as the process.
+    unsafe {
+        let at = libc::mmap(std::ptr::null_mut(), WORDS * 8, access, flags, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        std::slice::from_raw_parts(at.cast(), WORDS)
+    }
+}
+
+/// Real other processes hook one area at random times, often the same: each sees what was stored
+/// before it asked, whoever else was answered just before.
+fn several_that_ring_at_once_each_get_a_fresh_state() {
+    const HOOKERS: u64 = 3;
+    const HOOKS: u64 = 200;
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = Rng::with_seed(seed);
+    let h = home();
+    let [stored, fresh, late, stale, ..] = shared_words() else { unreachable!() };
+    let hookers: Vec<Child> = (0..HOOKERS)
+        .map(|_| {
+            let (path, mut rng) = (h.dir.path().to_owned(), rng.fork());
+            Child::run(move || {
+                let ns = Namespace::open(&path).unwrap();
+                while stored.load(Ordering::SeqCst) == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                for _ in 0..HOOKS {
+                    std::thread::sleep(Duration::from_micros(rng.u64(..2000)));
+                    let (begin, before) = (Instant::now(), stored.load(Ordering::SeqCst));
+                    let now = value_in(&ns.hook_live(&name("a")).unwrap(), data_at(0));
+                    let kind = match now >= before {
+                        true => fresh,
+                        false if begin.elapsed() >= LIVE_TIMEOUT => late,
+                        false => stale,
+                    };
+                    kind.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    let count = || [fresh, late, stale].map(|n| n.load(Ordering::SeqCst));
+    let deadline = Instant::now() + Duration::from_secs(120);
+    for n in 1.. {
+        store(&area, data_at(0), n);
+        stored.store(n, Ordering::SeqCst);
+        if count().iter().sum::<u64>() == HOOKERS * HOOKS {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{:?}", count());
+        // The hookers need processors, too.
+        (n % 64 == 0).then(std::thread::yield_now);
+    }
+    drop(hookers);
+    let [fresh, late, stale] = count();
+    assert!(stale == 0 && fresh > late, "{fresh} fresh, {late} late, {stale} stale");
+}
+
 /// A real other process: hooked while it stores, then stopped, then killed.
 fn busy_and_dead_owners_leave_their_last_state() {
     let h = home();
@@ -504,6 +568,7 @@ over_both_back_ends! {
     over_the_threshold_hooks_are_refused_until_memory_comes_back,
     a_guard_makes_moments_consistent,
     hostile_clients_change_nothing,
+    several_that_ring_at_once_each_get_a_fresh_state,
     busy_and_dead_owners_leave_their_last_state,
     what_a_live_hook_gave_is_not_lost_with_its_owner,
     a_state_comes_to_the_addresses_of_its_owner,
