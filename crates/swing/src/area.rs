@@ -37,7 +37,7 @@ use crate::stats::Counters;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
-use crate::sys::lift::{Lifted, Room};
+use crate::sys::lift::{Lifted, Place};
 use crate::sys::{memfd, process, room};
 use crate::tracked::{Ahead, Alternation, Tracked};
 use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
@@ -103,8 +103,8 @@ pub(crate) struct State {
     pub in_place: Vec<ExtentId>,
     /// Page tables taken away by a publish, to be dropped.
     pub lifted: Vec<Lifted>,
-    /// Addresses for those that the next publish takes away.
-    pub room: Option<Room>,
+    /// Where those go that the next publish takes away.
+    pub lift_to: Option<Place>,
     /// Bytes that tracked stores have written anew since the last publish, and also between that
     /// and the one before.
     pub rewritten: u64,
@@ -247,7 +247,7 @@ impl Area {
             old_private: 0,
             in_place: Vec::new(),
             lifted: Vec::new(),
-            room: None,
+            lift_to: None,
             rewritten: 0,
             reuse: 0,
             alternation: Alternation::default(),

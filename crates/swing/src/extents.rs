@@ -112,6 +112,13 @@ pub(crate) struct States {
 
 /// Extents that are counted together.
 const GROUP: u32 = 1024;
+/// Extents that are looked at together.
+const PIECE: usize = 16;
+
+/// How many of some words are private: without a branch, so that their loads overlap.
+fn private_among(words: &[AtomicU32]) -> usize {
+    words.iter().map(|word| usize::from(state_of(word.load(Ordering::Relaxed)) == PRIVATE)).sum()
+}
 
 fn zeros(len: u32) -> Box<[AtomicU32]> {
     let zeros = vec![0u32; len as usize].into_boxed_slice();
@@ -154,16 +161,28 @@ impl States {
 
     /// Stretches of neighbours that are private, in order.
     pub(crate) fn private_stretches(&self) -> Vec<Range<u32>> {
-        let mut stretches = Vec::new();
-        let mut at = 0;
-        // Word after word, as fast as they come out of memory.
-        let is_private = |word: &AtomicU32| state_of(word.load(Ordering::Relaxed)) == PRIVATE;
-        while let Some(skipped) = self.words[at..].iter().position(is_private) {
-            let start = at + skipped;
-            let rest = &self.words[start..];
-            let len = rest.iter().position(|word| !is_private(word)).unwrap_or(rest.len());
-            at = start + len;
-            stretches.push(start as u32..at as u32);
+        const { assert!(GROUP as usize % PIECE == 0) };
+        let mut stretches: Vec<Range<u32>> = Vec::new();
+        let mut add = |from: u32, to: u32| match stretches.last_mut() {
+            Some(last) if last.end == from => last.end = to,
+            _ => stretches.push(from..to),
+        };
+        let groups = self.words.chunks(GROUP as usize).zip(&self.present);
+        for (group, (words, present)) in (0..).zip(groups) {
+            if present.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            for (piece, words) in (0..).zip(words.chunks(PIECE)) {
+                let first = group * GROUP + piece * PIECE as u32;
+                match private_among(words) {
+                    0 => {}
+                    all if all == words.len() => add(first, first + words.len() as u32),
+                    _ => (first..)
+                        .zip(words)
+                        .filter(|(_, word)| state_of(word.load(Ordering::Relaxed)) == PRIVATE)
+                        .for_each(|(extent, _)| add(extent, extent + 1)),
+                }
+            }
         }
         fence(Ordering::Acquire);
         stretches

@@ -191,7 +191,6 @@ extern "C" fn in_child() {
         held.core.forget_in_child(&mut held.state);
         // Views of the parent's memory that its keeper would have dropped.
         held.state.lifted.clear();
-        held.state.room = None;
         // As long as this process lives: nobody can tell when its last address into the area is
         // gone.
         std::mem::forget(held.lease.take());

@@ -167,7 +167,6 @@ impl Core {
 
     /// Nobody will ask for a publish any more.
     pub(crate) fn forget_prepared(&self, state: &mut State) {
-        state.room = None;
         if let Some(prepared) = state.prepared.take() {
             self.drop_names(prepared.epoch);
         }

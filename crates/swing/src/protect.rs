@@ -7,7 +7,6 @@
 //! **Concurrency.** Under the area's lock; in a tracked area the gate is closed.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use crate::area::{Core, State};
 use crate::error::Result;
@@ -51,7 +50,13 @@ pub(crate) enum Freeze {
 fn private_stretches(mut listed: Vec<ExtentId>, states: &States) -> Vec<Range<u32>> {
     if listed.len() >= (states.len() / SPARSE) as usize {
         let stretches = states.private_stretches();
-        debug_assert!(each(&stretches).all(|e| listed.contains(&e)), "each of them is listed");
+        #[cfg(debug_assertions)]
+        {
+            listed.retain(|e| states.get(*e) == PRIVATE);
+            listed.sort_unstable();
+            listed.dedup();
+            assert!(each(&stretches).eq(listed), "INV-AREA-1: every one that is listed");
+        }
         return stretches;
     }
     listed.sort_unstable();
@@ -125,8 +130,8 @@ impl Core {
         let span = self.mapping.span();
         if why == Freeze::Publish && self.tracked.get().is_some() {
             for (at, len) in self.whole_tables(state, start, start + len) {
-                let room = state.room.take();
-                state.lifted.extend(span.lift(at as usize, len as usize, room));
+                let to = state.lift_to.take();
+                state.lifted.extend(span.lift(at as usize, len as usize, to));
             }
         }
         let protected = span.protect(start as usize, len as usize, false);
@@ -152,9 +157,8 @@ impl Core {
     pub(crate) fn drop_lifted_later(&self) -> Result<()> {
         let mut state = self.lock_for_change()?;
         let Some(last) = state.lifted.last() else { return Ok(()) };
-        // Whoever waits for the next publish does not wait for addresses.
-        let live = self.tracked.get().is_some_and(|t| t.hooked_live.load(Ordering::Relaxed));
-        state.room = if live { last.room_alike() } else { None };
+        // Whoever waits for the next publish does not wait for a choice.
+        state.lift_to = last.another_place();
         drop(state);
         if !keeper::drop_lifted() {
             while self.drop_some_lifted()? {}

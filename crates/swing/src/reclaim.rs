@@ -165,7 +165,6 @@ impl Core {
         for _ in 0..MAX_IDLE_ROUNDS {
             let mut state = self.lock_for_change()?;
             state.reuse = 0;
-            state.room = None;
             self.reclaim_some(&mut state)?;
             if state.versions.spare_bytes() <= SPARE_ALLOWANCE {
                 return Ok(state.versions.retired_bytes() > ByteLen(0) && state.live.len() > 1);

@@ -18,7 +18,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::mm::{self, MremapFlags};
+use rustix::mm;
 
 use crate::sys::mem;
 
@@ -37,53 +37,57 @@ pub(crate) struct Lifted {
     len: usize,
 }
 
-/// Addresses reserved for page tables that will be moved away.
-#[derive(Debug)]
-pub(crate) struct Room(Lifted);
+/// Where the tables of a range can be moved in large steps, if nothing else comes to be there:
+/// nothing is reserved, since moving tables to where something is takes half as long again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    at: usize,
+    len: usize,
+}
 
-impl Room {
-    /// For the tables of a range, where they can be moved in large steps.
+impl Place {
+    /// Preferably near, where the table that the gigabytes are listed in is the same: otherwise one
+    /// has to be made for them when they are moved.
     fn like(from: usize, len: usize) -> Option<Self> {
         assert!(len > 0 && from.is_multiple_of(4096) && len.is_multiple_of(4096));
-        if REFUSED.load(Ordering::Relaxed) {
-            return None;
-        }
-        reserve_alike(from, len).map(|at| Self(Lifted { at, len }))
+        let span = len.checked_add(ALIKE)?;
+        let near = mem::random_place_near(from, NEAR, span, ALIKE);
+        let at = near.or_else(|| mem::random_place(span, ALIKE))? + from % ALIKE;
+        Some(Self { at, len })
     }
 
     /// Whether it is what this range needs.
     fn fits(&self, from: usize, len: usize) -> bool {
-        self.0.len == len && self.0.at % ALIKE == from % ALIKE
+        self.len >= len && self.at % ALIKE == from % ALIKE
     }
 }
 
 impl Lifted {
-    /// Takes the page tables of a range away, into room that has been reserved if it fits; `None`
-    /// when that cannot be done.
+    /// Takes the page tables of a range away, preferably to a place that has been chosen before;
+    /// `None` when that cannot be done.
     ///
     /// # Safety
     /// The range belongs to the caller, and is mapped from files, shared, without holes.
-    pub(crate) unsafe fn take(from: usize, len: usize, room: Option<Room>) -> Option<Self> {
-        let room = room.filter(|room| room.fits(from, len)).or_else(|| Room::like(from, len))?;
-        let mut lifted = room.0;
-        let at = lifted.at;
-        let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
-        let (source, target) = (from as *mut c_void, at as *mut c_void);
-        // SAFETY: the source is the caller's, and stays mapped; the target has just been reserved.
-        let moved = unsafe { mm::mremap_fixed(source, len, len, flags, target) };
-        if moved.is_err() {
-            // What the kernel has left of the reservation is not known, so it is left alone: some
-            // addresses less.
-            REFUSED.store(true, Ordering::Relaxed);
-            lifted.len = 0;
+    pub(crate) unsafe fn take(from: usize, len: usize, place: Option<Place>) -> Option<Self> {
+        if REFUSED.load(Ordering::Relaxed) {
             return None;
         }
-        Some(lifted)
+        let place = place.filter(|p| p.fits(from, len)).or_else(|| Place::like(from, len))?;
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
+        let (source, target) = (from as *mut c_void, place.at as *mut c_void);
+        // SAFETY: the source is the caller's, and stays mapped. The target is a hint: where it is
+        // taken the kernel finds another place.
+        let moved = unsafe { libc::mremap(source, len, len, flags, target) };
+        if moved == libc::MAP_FAILED {
+            REFUSED.store(true, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self { at: moved as usize, len })
     }
 
-    /// Room for as many tables.
-    pub(crate) fn room_alike(&self) -> Option<Room> {
-        Room::like(self.at, self.len)
+    /// Where as many tables can be moved the next time.
+    pub(crate) fn another_place(&self) -> Option<Place> {
+        Place::like(self.at, self.len)
     }
 
     /// Drops tables of at most `step` bytes, so that others who change the address space get in
@@ -108,19 +112,6 @@ impl Drop for Lifted {
     }
 }
 
-/// Reserves addresses that lie in their gigabyte as `like` does, by one system call as a rule:
-/// there is much room. Preferably near, where the table that the gigabytes are listed in is the
-/// same: otherwise one has to be made for them when they are moved.
-fn reserve_alike(like: usize, len: usize) -> Option<usize> {
-    const TRIES: u32 = 8;
-    (0..TRIES).find_map(|try_| {
-        let span = len.checked_add(ALIKE)?;
-        let near = mem::random_place_near(like, NEAR, span, ALIKE).filter(|_| try_ < TRIES / 2);
-        let at = near.or_else(|| mem::random_place(span, ALIKE))? + like % ALIKE;
-        mem::reserve_exactly(at, len).ok().map(|got| got.as_ptr() as usize)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
@@ -129,6 +120,7 @@ mod tests {
     use rustix::mm::{MapFlags, ProtFlags};
 
     use super::*;
+    use crate::sys::mem::Span;
 
     const MIB: usize = 1 << 20;
 
@@ -192,18 +184,33 @@ mod tests {
     }
 
     #[test]
-    fn reservations_lie_alike() {
+    fn places_lie_alike() {
         for like in [0x2000_0000_0000, 0x2000_0000_0000 + 6 * MIB, 3 * ALIKE - 4096] {
-            let at = reserve_alike(like, 3 * MIB).unwrap();
-            assert_eq!(at % ALIKE, like % ALIKE);
-            assert!(at / NEAR == like / NEAR || like / NEAR == 0, "there is room near");
-            drop(Lifted { at, len: 3 * MIB });
+            let place = Place::like(like, 3 * MIB).unwrap();
+            assert!(place.fits(like, 3 * MIB) && !place.fits(like, 3 * MIB + 4096));
+            assert!(!place.fits(like + 4096, MIB));
+            assert!(place.at / NEAR == like / NEAR || like / NEAR == 0, "there is room near");
         }
     }
 
     #[test]
+    fn a_place_that_is_taken_stays_as_it_is() {
+        let mapped = Mapped::new(4 * MIB);
+        let place = Place::like(mapped.at as usize, mapped.len).unwrap();
+        let _taken = Span::reserve_at(mapped.len, place.at).unwrap();
+        // SAFETY: a byte of the mapping, which only this thread uses.
+        unsafe {
+            mapped.byte(MIB).write(1);
+            let lifted = Lifted::take(mapped.at as usize, mapped.len, Some(place));
+            assert!(lifted.is_none_or(|lifted| lifted.at.abs_diff(place.at) >= mapped.len));
+            assert_eq!(mapped.byte(MIB).read(), 1);
+        }
+        assert!(Span::reserve_at(mapped.len, place.at).is_err(), "it is still taken");
+    }
+
+    #[test]
     fn tables_are_dropped_in_pieces() {
-        let at = reserve_alike(0, 10 * MIB).unwrap();
+        let at = std::mem::ManuallyDrop::new(Mapped::new(10 * MIB)).at as usize;
         let mut lifted = Lifted { at, len: 10 * MIB };
         let mut pieces = 1;
         while lifted.drop_some(4 * MIB) {

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 
 use super::file;
-use super::lift::{Lifted, Room};
+use super::lift::{Lifted, Place};
 
 /// All spans begin at multiples of this, so that huge pages fit.
 pub(crate) const SPAN_ALIGN: usize = 2 << 20;
@@ -125,9 +125,9 @@ impl Span {
 
     /// Takes the page tables of a part of the span away, which is mapped without holes: what
     /// protects it next has nothing to look at.
-    pub(crate) fn lift(&self, offset: usize, len: usize, room: Option<Room>) -> Option<Lifted> {
+    pub(crate) fn lift(&self, offset: usize, len: usize, to: Option<Place>) -> Option<Lifted> {
         // SAFETY: only pages of this span lose their tables, not their memory.
-        unsafe { Lifted::take(self.at(offset, len) as usize, len, room) }
+        unsafe { Lifted::take(self.at(offset, len) as usize, len, to) }
     }
 
     /// Maps a file range as private copy-on-write memory over a part of the span: a forked child's
@@ -518,7 +518,7 @@ fn random_place_in(range: Range<usize>, len: usize, align: usize) -> Option<usiz
     Some(range.start + slot * align)
 }
 
-pub(crate) fn reserve_exactly(at: usize, len: usize) -> Result<NonNull<u8>, Errno> {
+fn reserve_exactly(at: usize, len: usize) -> Result<NonNull<u8>, Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
     // SAFETY: FIXED_NOREPLACE never replaces an existing mapping.
     let got = unsafe { mm::mmap_anonymous(at as *mut c_void, len, ProtFlags::empty(), flags) }?;
