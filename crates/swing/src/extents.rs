@@ -161,7 +161,7 @@ impl States {
 
     /// Stretches of neighbours that are private, in order.
     pub(crate) fn private_stretches(&self) -> Vec<Range<u32>> {
-        const { assert!(GROUP as usize % PIECE == 0) };
+        const { assert!((GROUP as usize).is_multiple_of(PIECE)) };
         let mut stretches: Vec<Range<u32>> = Vec::new();
         let mut add = |from: u32, to: u32| match stretches.last_mut() {
             Some(last) if last.end == from => last.end = to,

@@ -4,6 +4,7 @@
 //! leases that keep the memory behind it unchanged are given up. Only populated extents are mapped;
 //! touching any other address is a fault, not a silently allocated page of zeros.
 
+use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +37,7 @@ pub struct Mapping {
 #[derive(Debug)]
 struct Kept {
     lease: Arc<Lease>,
-    _memory: Option<Arc<std::fs::File>>,
+    _memory: Option<Arc<File>>,
 }
 
 impl Mapping {
@@ -56,6 +57,32 @@ impl Mapping {
         let taken = |_| Fault::AddressTaken { address: at, len };
         let span = Span::reserve_at(len.as_usize(), at).map_err(taken)?;
         Ok(Self::over(ns, geometry, span))
+    }
+
+    /// As [`Mapping::reserve`], with some runs of one file mapped to be read, which is quickest
+    /// where the addresses are free.
+    pub(crate) fn reserve_showing(
+        ns: &Namespace,
+        geometry: Geometry,
+        at: usize,
+        runs: &[Run],
+        file: &File,
+    ) -> Result<Arc<Self>> {
+        let len = geometry.reserve();
+        let range = |run: &Run| run.start as usize..run.end() as usize;
+        assert!(runs.iter().all(|run| run.end() <= len.0), "a run lies inside its area");
+        let direct = runs.split_first().and_then(|(first, rest)| {
+            let (part, offset) = (range(first), first.file_offset);
+            Some((Span::reserve_around(len.as_usize(), at, part, file, offset).ok()?, rest))
+        });
+        let (mapping, rest) = match direct {
+            Some((span, rest)) => (Self::over(ns, geometry, span), rest),
+            None => (Self::reserve(ns, geometry, Some(at))?, runs),
+        };
+        for run in rest {
+            mapping.map_to_read(run, file).map_err(|e| mapping_fault(e, ns.path()))?;
+        }
+        Ok(mapping)
     }
 
     fn over(ns: &Namespace, geometry: Geometry, span: Span) -> Arc<Self> {
@@ -104,7 +131,7 @@ impl Mapping {
     }
 
     /// Keeps a lease as long as the addresses are mapped.
-    pub(crate) fn keep(&self, lease: Arc<Lease>, memory: Option<Arc<std::fs::File>>) {
+    pub(crate) fn keep(&self, lease: Arc<Lease>, memory: Option<Arc<File>>) {
         self.departure.note(lease.area());
         self.leases.lock().push(Kept { lease, _memory: memory });
     }
@@ -116,12 +143,7 @@ impl Mapping {
     }
 
     /// Maps a run of a file, with huge pages in the data zone.
-    pub(crate) fn map_run(
-        &self,
-        run: &Run,
-        file: &std::fs::File,
-        writable: bool,
-    ) -> Result<(), Errno> {
+    pub(crate) fn map_run(&self, run: &Run, file: &File, writable: bool) -> Result<(), Errno> {
         let (at, len) = (run.start as usize, run.len as usize);
         assert!(run.end() <= self.geometry.reserve().0, "a run lies inside its area");
         let whole = |at: u64| at.is_multiple_of(SMALL_EXTENT.0);
@@ -133,7 +155,7 @@ impl Mapping {
 
     /// Maps a run for reading only. It needs no advice: what is there already is mapped by huge
     /// pages where it consists of them, and nothing new comes.
-    pub(crate) fn map_to_read(&self, run: &Run, file: &std::fs::File) -> Result<(), Errno> {
+    pub(crate) fn map_to_read(&self, run: &Run, file: &File) -> Result<(), Errno> {
         let (at, len) = (run.start as usize, run.len as usize);
         assert!(run.end() <= self.geometry.reserve().0, "a run lies inside its area");
         self.span.map(at, len, file, run.file_offset, false)

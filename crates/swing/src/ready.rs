@@ -88,15 +88,12 @@ impl Ready {
         if facts.identity() != identity {
             return None;
         }
-        let mapping = Mapping::reserve(ns, past.geometry, Some(past.base)).ok()?;
-        let mut shown = Vec::new();
-        for run in &past.states[past.likely] {
-            let there = run.file_offset.checked_add(run.len).is_some_and(|end| end <= facts.len);
-            if !there || mapping.map_to_read(run, &file).is_err() {
-                return None;
-            }
-            shown.push(*run);
+        let shown = past.states[past.likely].clone();
+        let is_there = |r: &Run| r.file_offset.checked_add(r.len).is_some_and(|e| e <= facts.len);
+        if !shown.iter().all(is_there) {
+            return None;
         }
+        let mapping = Mapping::reserve_showing(ns, past.geometry, past.base, &shown, &file).ok()?;
         Some(Self { memory: Arc::new(file), facts, mapping, base: past.base, shown })
     }
 
