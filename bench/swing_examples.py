@@ -48,6 +48,8 @@ def known(name: str, key: str) -> list[dict]:
 
 
 def replace(lines: list[dict], new: dict, keys: tuple[str, ...]) -> list[dict]:
-    """The lines with one more, instead of one that is about the same."""
+    """The lines with one more, in the place of one that is about the same."""
     same = [all(line.get(k) == new.get(k) for k in keys) for line in lines]
-    return [line for line, s in zip(lines, same, strict=True) if not s] + [new]
+    others = [line for line, s in zip(lines, same, strict=True) if not s]
+    at = same.index(True) if any(same) else len(lines)
+    return [*others[:at], new, *others[at:]]

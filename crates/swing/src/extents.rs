@@ -115,9 +115,13 @@ const GROUP: u32 = 1024;
 /// Extents that are looked at together.
 const PIECE: usize = 16;
 
+fn is_private(word: &AtomicU32) -> bool {
+    state_of(word.load(Ordering::Relaxed)) == PRIVATE
+}
+
 /// How many of some words are private: without a branch, so that their loads overlap.
 fn private_among(words: &[AtomicU32]) -> usize {
-    words.iter().map(|word| usize::from(state_of(word.load(Ordering::Relaxed)) == PRIVATE)).sum()
+    words.iter().map(|word| usize::from(is_private(word))).sum()
 }
 
 fn zeros(len: u32) -> Box<[AtomicU32]> {
@@ -179,7 +183,7 @@ impl States {
                     all if all == words.len() => add(first, first + words.len() as u32),
                     _ => (first..)
                         .zip(words)
-                        .filter(|(_, word)| state_of(word.load(Ordering::Relaxed)) == PRIVATE)
+                        .filter(|(_, word)| is_private(word))
                         .for_each(|(extent, _)| add(extent, extent + 1)),
                 }
             }

@@ -69,10 +69,8 @@ impl Mapping {
         file: &File,
     ) -> Result<Arc<Self>> {
         let len = geometry.reserve();
-        let range = |run: &Run| run.start as usize..run.end() as usize;
-        assert!(runs.iter().all(|run| run.end() <= len.0), "a run lies inside its area");
         let direct = runs.split_first().and_then(|(first, rest)| {
-            let (part, offset) = (range(first), first.file_offset);
+            let (part, offset) = (first.start as usize..first.end() as usize, first.file_offset);
             Some((Span::reserve_around(len.as_usize(), at, part, file, offset).ok()?, rest))
         });
         let (mapping, rest) = match direct {

@@ -45,24 +45,26 @@ pub(crate) enum Freeze {
     Ahead,
 }
 
-/// Stretches of neighbours that are private, in order, of a list of these and others. An extent
-/// that was given back and taken again is listed twice.
-fn private_stretches(mut listed: Vec<ExtentId>, states: &States) -> Vec<Range<u32>> {
-    if listed.len() >= (states.len() / SPARSE) as usize {
-        let stretches = states.private_stretches();
-        #[cfg(debug_assertions)]
-        {
-            listed.retain(|e| states.get(*e) == PRIVATE);
-            listed.sort_unstable();
-            listed.dedup();
-            assert!(each(&stretches).eq(listed), "INV-AREA-1: every one that is listed");
-        }
-        return stretches;
-    }
+/// Those in a list that are private, once each, in order.
+fn private_of(mut listed: Vec<ExtentId>, states: &States) -> impl Iterator<Item = ExtentId> {
     listed.sort_unstable();
     listed.dedup();
+    listed.into_iter().filter(|e| states.get(*e) == PRIVATE)
+}
+
+/// Stretches of neighbours that are private, in order, of a list of these and others. An extent
+/// that was given back and taken again is listed twice.
+fn private_stretches(listed: Vec<ExtentId>, states: &States) -> Vec<Range<u32>> {
+    if listed.len() >= (states.len() / SPARSE) as usize {
+        let stretches = states.private_stretches();
+        debug_assert!(
+            each(&stretches).eq(private_of(listed, states)),
+            "INV-AREA-1: every one that is listed"
+        );
+        return stretches;
+    }
     let mut stretches: Vec<Range<u32>> = Vec::new();
-    for ExtentId(extent) in listed.into_iter().filter(|e| states.get(*e) == PRIVATE) {
+    for ExtentId(extent) in private_of(listed, states) {
         match stretches.last_mut() {
             Some(Range { end, .. }) if *end == extent => *end += 1,
             _ => stretches.push(extent..extent + 1),

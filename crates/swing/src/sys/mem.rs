@@ -84,24 +84,23 @@ impl Span {
         if !acceptable(at, len) {
             return Err(Errno::INVAL);
         }
-        let exactly = |range: Range<usize>, map: &dyn Fn(usize, usize) -> Result<_, Errno>| {
-            let (at, len) = (at + range.start, range.len());
-            (len > 0).then(|| map(at, len).map(|base| Self { base, len })).transpose()
-        };
-        let show = |at, len| {
-            let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
-            let to = at as *mut c_void;
-            // SAFETY: FIXED_NOREPLACE never replaces an existing mapping.
-            exactly_at(at, len, unsafe {
-                mm::mmap(to, len, ProtFlags::READ, flags, file, file_offset)
-            })
+        let base = NonNull::new(at as *mut u8).ok_or(Errno::INVAL)?;
+        let (to, shown) = (at + part.start, part.len());
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        // SAFETY: FIXED_NOREPLACE never replaces an existing mapping.
+        let got = unsafe {
+            mm::mmap(to as *mut c_void, shown, ProtFlags::READ, flags, file, file_offset)
         };
         // What has been mapped when something fails is unmapped.
-        let shown = exactly(part.clone(), &show)?;
-        let after = exactly(part.end..len, &reserve_exactly)?;
-        let before = exactly(0..part.start, &reserve_exactly)?;
-        [shown, after, before].into_iter().for_each(std::mem::forget);
-        NonNull::new(at as *mut u8).map(|base| Self { base, len }).ok_or(Errno::INVAL)
+        let mut made = vec![Self { base: exactly_at(to, shown, got)?, len: shown }];
+        for rest in [part.end..len, 0..part.start] {
+            if !rest.is_empty() {
+                let base = reserve_exactly(at + rest.start, rest.len())?;
+                made.push(Self { base, len: rest.len() });
+            }
+        }
+        made.into_iter().for_each(std::mem::forget);
+        Ok(Self { base, len })
     }
 
     /// A short-lived span wherever there is room.
