@@ -117,6 +117,10 @@ fn the_librarys_numbers_are_not_the_programs() {
     assert!(used.load(Ordering::Relaxed) >= 20, "the library was at work");
 
     // A program that closes what is not its own, which nobody keeps from it here, waits for nobody.
+    // With debug assertions the standard library ends a process that does so.
+    if cfg!(debug_assertions) {
+        return;
+    }
     let name = AreaName::new("last").unwrap();
     let area = namespace.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
     area.allow_live_hooks(true).unwrap();
