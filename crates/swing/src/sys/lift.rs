@@ -13,19 +13,21 @@
 //!
 //! Kernels before 5.13 cannot do this for files, those before 6.17 only for one mapping at a time,
 //! and some environments not at all. Then nothing has happened but that some pages have to be found
-//! again, and it is not tried a second time.
+//! again; where it is not possible at all it is not tried a second time.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm;
 
-use crate::sys::mem;
+use crate::sys::mem::{self, Span};
 
 /// Tables of so many bytes are moved in one step, when source and target lie alike in it.
 const ALIKE: usize = 1 << 30;
 /// So much one table of such steps spans.
 const NEAR: usize = 512 * ALIKE;
+/// Random places that are looked at for one that is free: an area takes a small part of all.
+const PLACES_TRIED: u32 = 8;
 
 /// Whether moving tables away has failed before.
 static REFUSED: AtomicBool = AtomicBool::new(false);
@@ -37,8 +39,9 @@ pub(crate) struct Lifted {
     len: usize,
 }
 
-/// Where the tables of a range can be moved in large steps, if nothing else comes to be there:
-/// nothing is reserved, since moving tables to where something is takes half as long again.
+/// Where the tables of a range can be moved in large steps, if nothing else comes to be there: it
+/// was free, but is not reserved, since moving tables to where something is takes half as long
+/// again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     at: usize,
@@ -50,15 +53,19 @@ impl Place {
     /// has to be made for them when they are moved.
     fn like(from: usize, len: usize) -> Option<Self> {
         assert!(len > 0 && from.is_multiple_of(4096) && len.is_multiple_of(4096));
-        let span = len.checked_add(ALIKE)?;
-        let near = mem::random_place_near(from, NEAR, span, ALIKE);
-        let at = near.or_else(|| mem::random_place(span, ALIKE))? + from % ALIKE;
-        Some(Self { at, len })
+        let span = len.checked_add(ALIKE)?.next_multiple_of(ALIKE);
+        (0..PLACES_TRIED).find_map(|_| {
+            let near = mem::random_place_near(from, NEAR, span, ALIKE);
+            let start = near.or_else(|| mem::random_place(span, ALIKE))?;
+            // Where something is, tables would be moved to another place, in small steps.
+            drop(Span::reserve_at(span, start).ok()?);
+            Some(Self { at: start + from % ALIKE, len })
+        })
     }
 
     /// Whether it is what this range needs.
     fn fits(&self, from: usize, len: usize) -> bool {
-        self.len >= len && self.at % ALIKE == from % ALIKE
+        self.len >= len && self.at % ALIKE == from % ALIKE && self.at.abs_diff(from) >= len
     }
 }
 
@@ -79,7 +86,10 @@ impl Lifted {
         // taken the kernel finds another place.
         let moved = unsafe { libc::mremap(source, len, len, flags, target) };
         if moved == libc::MAP_FAILED {
-            REFUSED.store(true, Ordering::Relaxed);
+            let error = std::io::Error::last_os_error().raw_os_error();
+            // A range of several mappings, or too many of them, says nothing of the next time.
+            let passes = matches!(error, Some(libc::EFAULT | libc::ENOMEM));
+            REFUSED.fetch_or(!passes, Ordering::Relaxed);
             return None;
         }
         Some(Self { at: moved as usize, len })
@@ -120,7 +130,6 @@ mod tests {
     use rustix::mm::{MapFlags, ProtFlags};
 
     use super::*;
-    use crate::sys::mem::Span;
 
     const MIB: usize = 1 << 20;
 
@@ -188,8 +197,24 @@ mod tests {
         for like in [0x2000_0000_0000, 0x2000_0000_0000 + 6 * MIB, 3 * ALIKE - 4096] {
             let place = Place::like(like, 3 * MIB).unwrap();
             assert!(place.fits(like, 3 * MIB) && !place.fits(like, 3 * MIB + 4096));
-            assert!(!place.fits(like + 4096, MIB));
+            assert!(!place.fits(like + 4096, MIB) && !place.fits(place.at, 3 * MIB));
             assert!(place.at / NEAR == like / NEAR || like / NEAR == 0, "there is room near");
+        }
+    }
+
+    /// In half of the neighbourhood, so that a random place would not be free half of the time.
+    #[test]
+    fn tables_are_moved_each_time_to_where_nothing_is() {
+        let start = (1..60).map(|i| i * NEAR);
+        let taken = start.map(|at| Span::reserve_at(NEAR / 2, at + NEAR / 4));
+        let taken = taken.flatten().next().unwrap();
+        let from = taken.base().as_ptr() as usize;
+        let places: Vec<_> = (0..64).filter_map(|_| Place::like(from, 64 * ALIKE)).collect();
+        assert!(places.len() >= 32, "{}", places.len());
+        for place in places {
+            assert!(place.fits(from, 64 * ALIKE));
+            let (start, end) = (place.at, place.at + place.len);
+            assert!(end <= from || from + taken.len() <= start, "nothing is there");
         }
     }
 
