@@ -326,44 +326,52 @@ pub(crate) fn scratch(
     populated.map(|()| at)
 }
 
+/// For whom megabytes are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copier {
+    /// For this thread, which is about to store there.
+    Storing,
+    /// For one on another processor.
+    Ahead,
+}
+
 /// Copies megabytes that are in no cache. Async-signal-safe.
 ///
-/// What is overwritten must not be read first, as an ordinary loop does: a third of the traffic
-/// would be for nothing. On AMD's processors the string copy does that best. On Intel's it takes
-/// 1.7 times as long as stores past the cache, with the lines to be read asked for ahead
-/// (docs/experiments.md, figure 9a).
+/// Stores past the cache spare the reading of what is overwritten, with the lines to be read asked
+/// for ahead. On Intel's processors the string copy takes 1.7 times as long. On AMD's it takes 1.5
+/// times as long, but leaves the copy in the cache, where whoever waits for it stores next: both
+/// together take the same time (docs/experiments.md, figure 9a).
 ///
 /// # Safety
 /// As of [`std::ptr::copy_nonoverlapping`].
-pub(crate) unsafe fn copy_far(from: *const u8, to: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_far(from: *const u8, to: *mut u8, len: usize, copier: Copier) {
     debug_assert!(from.addr().abs_diff(to.addr()) >= len, "the ranges do not overlap");
     #[cfg(target_arch = "x86_64")]
     {
-        let streamed = if is_intel() && to.addr().is_multiple_of(LINE) {
-            len / STREAM_STEP * STREAM_STEP
-        } else {
-            0
-        };
+        let intel = is_intel();
+        let streams = (intel || copier == Copier::Ahead) && to.addr().is_multiple_of(LINE);
+        let streamed = if streams { len / STREAM_STEP * STREAM_STEP } else { 0 };
         // SAFETY: the first part of the two ranges, whole steps; and what is left of them.
         unsafe {
-            stream(from, to, streamed);
+            match intel {
+                true => stream::<4>(from, to, streamed),
+                false => stream::<2>(from, to, streamed),
+            }
             copy_string(from.add(streamed), to.add(streamed), len - streamed);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise, whoever copies.
     unsafe {
+        let _ = copier;
         std::ptr::copy_nonoverlapping(from, to, len)
     };
 }
 
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
-/// Places at which a range is read side by side: more than one keeps more requests under way.
 #[cfg(target_arch = "x86_64")]
-const LANES: usize = 4;
-#[cfg(target_arch = "x86_64")]
-const STREAM_STEP: usize = LANES * LINE;
+const STREAM_STEP: usize = 4 * LINE;
 /// How far before the copy lines are asked for.
 #[cfg(target_arch = "x86_64")]
 const STREAM_AHEAD: usize = 1024;
@@ -387,12 +395,13 @@ fn is_intel() -> bool {
     }
 }
 
-/// Copies whole steps by stores past the cache.
+/// Copies whole steps by stores past the cache, at so many places side by side: more than one keeps
+/// more requests under way.
 ///
 /// # Safety
 /// As of [`std::ptr::copy_nonoverlapping`]; `to` is the begin of a line.
 #[cfg(target_arch = "x86_64")]
-unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
+unsafe fn stream<const LANES: usize>(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{
         __m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_sfence, _mm_stream_si128,
     };
@@ -650,11 +659,23 @@ mod tests {
     #[test]
     fn far_copies_are_exact() {
         let from: Vec<u8> = (0..3 << 20).map(|i: u32| (i ^ i >> 11) as u8).collect();
-        for (start, len) in [(0, 0), (1, 1), (7, 4096), (4096, 2 << 20), (13, (3 << 20) - 13)] {
-            let mut to = vec![0x55u8; len + 1];
-            // SAFETY: both ranges lie in their vectors.
-            unsafe { copy_far(from.as_ptr().add(start), to.as_mut_ptr(), len) };
-            assert_eq!((&to[..len], to[len]), (&from[start..start + len], 0x55), "{start} {len}");
+        let parts = [(0, 0), (1, 1), (7, 4096), (4096, 2 << 20), (13, (3 << 20) - 13)];
+        for ((start, len), copier) in
+            parts.into_iter().flat_map(|part| [Copier::Storing, Copier::Ahead].map(|c| (part, c)))
+        {
+            for beside in [0, 1] {
+                let mut to = vec![0x55u8; len + 129];
+                // The begin of a line, or not.
+                let at = to.as_ptr().align_offset(64) + beside;
+                // SAFETY: both ranges lie in their vectors.
+                unsafe {
+                    copy_far(from.as_ptr().add(start), to.as_mut_ptr().add(at), len, copier);
+                }
+                let (before, rest) = to.split_at(at);
+                let (copy, after) = rest.split_at(len);
+                assert_eq!(copy, &from[start..start + len], "{start} {len} {copier:?} {beside}");
+                assert!(before.iter().chain(after).all(|byte| *byte == 0x55), "nothing else");
+            }
         }
     }
 

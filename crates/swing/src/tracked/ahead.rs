@@ -36,7 +36,7 @@ use crate::extents::{self, FAULTING, FROZEN, IN_PLACE, NO_PLANE, Own, SPARE, UNA
 use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::sync::{Mutex, MutexGuard};
-use crate::sys::mem;
+use crate::sys::mem::{self, Copier};
 use crate::units::{ByteLen, ExtentId};
 
 /// How much is copied at once where stores come in order: who stores waits for all of it.
@@ -185,7 +185,7 @@ impl Core {
         let claims = self.claim_ahead(&mut *self.lock_for_change()?);
         let Some(first) = claims.first() else { return Ok(false) };
         let end = ExtentId(first.extent.0 + claims.len() as u32);
-        let filled = tracked.make_version(first.extent, end, first.word);
+        let filled = tracked.make_version(first.extent, end, first.word, Copier::Ahead);
         if let Ok(Version::Scratch(scratch)) = filled {
             mem::drop_scratch(scratch, claims.len() * self.geometry.len(first.extent).as_usize());
         }

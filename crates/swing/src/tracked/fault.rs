@@ -17,6 +17,7 @@ use super::{Tracked, keeper, table};
 use crate::extents::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
+use crate::sys::mem::Copier;
 use crate::sys::quiet::HeldOff;
 use crate::sys::{file, futex, mem, process, room};
 use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
@@ -320,7 +321,7 @@ impl Tracked {
             return Ok(false);
         }
         let begin = process::thread_time_ns();
-        let made = self.make_version(extent, ExtentId(extent.0 + 1), next);
+        let made = self.make_version(extent, ExtentId(extent.0 + 1), next, Copier::Storing);
         let spent = process::thread_time_ns().saturating_sub(begin);
         self.copying_ns.fetch_add(spent, Ordering::Relaxed);
         let placed = match &made {
@@ -387,6 +388,7 @@ impl Tracked {
         extent: ExtentId,
         end: ExtentId,
         next: u32,
+        copier: Copier,
     ) -> Result<Version, Errno> {
         let (at, len) = self.span_to(extent, end);
         let offset = self.file_offset(extent, next);
@@ -405,7 +407,7 @@ impl Tracked {
         // mapped readable and does not change while the extent is claimed: it is frozen.
         unsafe {
             if !absent {
-                mem::copy_far(at as *const u8, scratch as *mut u8, len);
+                mem::copy_far(at as *const u8, scratch as *mut u8, len, copier);
             } else if spare {
                 std::ptr::write_bytes(scratch as *mut u8, 0, len);
             }
