@@ -10,6 +10,7 @@
 //! piece. What they leave behind is given back like any other spare memory.
 
 use crate::area::State;
+use crate::extents::{self, FROZEN, SPARE, States, UNARMED};
 use crate::geometry::Geometry;
 use crate::units::ExtentId;
 use crate::versions::Choice;
@@ -61,9 +62,39 @@ pub(super) fn in_step(state: &State, extent: ExtentId, current: u32) -> Option<C
     (choice.spare || in_turn || current > 1).then_some(choice)
 }
 
+/// Where the next version of an extent goes instead of to `choice`, so that it stays in step with a
+/// neighbour that alternates between the first two planes, in memory that is held for it. After a
+/// way through a third plane (`Core::crowd`) the extent has its spare memory there, and would come
+/// back to it every other time: it takes other memory once. What it leaves is given back like any
+/// other spare memory.
+pub(super) fn back_in_step(
+    state: &State,
+    states: &States,
+    extent: ExtentId,
+    current: u32,
+    choice: &Choice,
+) -> Option<Choice> {
+    if choice.plane <= 1 || !choice.spare {
+        return None;
+    }
+    let neighbours = [extent.0.checked_sub(1), Some(extent.0 + 1)];
+    let plan = neighbours.into_iter().flatten().map(ExtentId).find_map(|neighbour| {
+        let own = state.own.get(neighbour).filter(|own| own.plane == current)?;
+        let word = states.word(neighbour);
+        let plan = extents::plane_of(word);
+        let held = extents::state_of(word) == FROZEN && word & (SPARE | UNARMED) == SPARE;
+        (held && plan <= 1 && plan != own.plane).then_some(plan)
+    })?;
+    state.versions.peek_in(extent, plan)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use crate::extents;
     use crate::publish::Publish;
+    use crate::units::ExtentId;
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 
     const EXTENTS: u64 = 64;
@@ -87,14 +118,7 @@ mod tests {
         step: usize,
     ) -> Vec<Vec<u64>> {
         let dir = tempfile::tempdir().unwrap();
-        let ns = Namespace::open(dir.path()).unwrap();
-        let options = AreaOptions {
-            small_zone: ByteLen(0),
-            extent: ByteLen::kib(64),
-            ..AreaOptions::with_reserve(ByteLen::mib(64))
-        };
-        let area = ns.create(&AreaName::new("alternation").unwrap(), &options).unwrap();
-        area.track().unwrap();
+        let area = area(dir.path());
         for _ in 0..4 {
             store(&area, every(1));
             area.publish(Publish::Shared, b"").unwrap();
@@ -103,11 +127,28 @@ mod tests {
         area.publish(Publish::Shared, b"").unwrap();
         let interval = |_| {
             store(&area, every(step));
-            area.publish(Publish::Shared, b"").unwrap();
-            let state = area.core.lock_for_change().unwrap();
-            state.runs.iter().map(|run| run.file_offset / area.geometry().reserve().0).collect()
+            planes(&area)
         };
         (0..intervals).map(interval).collect()
+    }
+
+    fn area(home: &Path) -> Area {
+        let ns = Namespace::open(home).unwrap();
+        let options = AreaOptions {
+            small_zone: ByteLen(0),
+            extent: ByteLen::kib(64),
+            ..AreaOptions::with_reserve(ByteLen::mib(64))
+        };
+        let area = ns.create(&AreaName::new("alternation").unwrap(), &options).unwrap();
+        area.track().unwrap();
+        area
+    }
+
+    /// Publishes; the planes of the runs.
+    fn planes(area: &Area) -> Vec<u64> {
+        area.publish(Publish::Shared, b"").unwrap();
+        let state = area.core.lock_for_change().unwrap();
+        state.runs.iter().map(|run| run.file_offset / area.geometry().reserve().0).collect()
     }
 
     #[test]
@@ -129,5 +170,33 @@ mod tests {
     fn where_much_is_left_out_nothing_goes_through_a_third_plane() {
         let states = planes_after(every(2), 3 * super::TURNS as usize, 3);
         assert!(states.iter().flatten().all(|plane| *plane < 2), "{states:?}");
+    }
+
+    #[test]
+    fn what_has_been_through_a_third_plane_does_not_come_back_to_it() {
+        for (around, third, expected) in [(1, 2, 1), (1, 1, 1), (3, 2, 2)] {
+            let dir = tempfile::tempdir().unwrap();
+            let area = area(dir.path());
+            store(&area, 0..3);
+            area.publish(Publish::Shared, b"").unwrap();
+            let (core, middle) = (&area.core, ExtentId(1));
+            let mut state = core.lock_for_change().unwrap();
+            assert!((0..3).all(|e| state.own.get(ExtentId(e)).unwrap().plane == 0));
+            // The memory held for the next versions.
+            for (extent, plane) in [(0, around), (1, third), (2, around)] {
+                state.versions.add_spare(area.geometry(), ExtentId(extent), plane);
+            }
+            [0, 2, 1].map(|extent| core.arm(&mut state, ExtentId(extent), false));
+            let case = format!("{around} {third}");
+            assert_eq!(extents::plane_of(core.states.word(middle)), expected, "{case}");
+            drop(state);
+            store(&area, 0..3);
+            area.publish(Publish::Shared, b"").unwrap();
+            let state = core.lock_for_change().unwrap();
+            assert_eq!(state.own.get(middle).unwrap().plane, expected, "{case}");
+            // SAFETY: inside the area; nobody stores.
+            let stored = unsafe { area.base().as_ptr().add(64 << 10).read_volatile() };
+            assert_eq!(stored, 7, "{case}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::alternation::in_step;
+use super::alternation::{back_in_step, in_step};
 use super::{Closed, keeper, signal};
 use crate::area::{Core, State};
 use crate::error::Result;
@@ -23,7 +23,7 @@ use crate::runs::Run;
 use crate::sync::MutexGuard;
 use crate::sys::quiet::Quiet;
 use crate::units::{AreaOffset, ByteLen, ExtentId};
-use crate::versions::{Choice, merge, visible};
+use crate::versions::{merge, visible};
 
 /// Memory given back while the threads that store there wait: of small pages it takes long.
 const PUNCH_STEP_HUGE: ByteLen = ByteLen::mib(8);
@@ -46,25 +46,6 @@ pub(crate) struct Frozen<'a> {
     again: Vec<ExtentId>,
     /// In a tracked area.
     shut: Option<(Closed<'a>, Quiet)>,
-}
-
-/// Where the next version goes of an extent that is in step with a neighbour, and is to stay so,
-/// where that one alternates between the first two planes. After a way through a third plane
-/// ([`Core::crowd`]) the extent has its spare memory there, and would come back to it every other
-/// time: it takes other memory once. What it leaves is given back like any other spare memory.
-fn back_in_step(
-    state: &State,
-    extent: ExtentId,
-    current: Option<u32>,
-    beside: [Option<u32>; 2],
-) -> Option<Choice> {
-    let current = current?;
-    let neighbours = [extent.0.checked_sub(1), Some(extent.0 + 1)];
-    let plan = beside.into_iter().zip(neighbours).find_map(|(plan, neighbour)| {
-        let own = state.own.get(ExtentId(neighbour?))?;
-        plan.filter(|plan| own.plane == current && *plan != current && *plan <= 1)
-    })?;
-    state.versions.peek_in(extent, plan)
 }
 
 impl Core {
@@ -174,11 +155,13 @@ impl Core {
         let frozen = self.states.get(extent) == FROZEN;
         let in_step = current.filter(|_| frozen).and_then(|c| in_step(state, extent, c));
         let choice = in_step.or_else(|| {
-            match current.and_then(|current| self.crowd(state, extent, current)) {
-                Some(crowd) => state.versions.peek_apart(extent, current, crowd),
-                None => back_in_step(state, extent, current, beside)
-                    .or_else(|| state.versions.peek(&self.geometry, extent, current, beside)),
+            if let Some(crowd) = current.and_then(|current| self.crowd(state, extent, current)) {
+                return state.versions.peek_apart(extent, current, crowd);
             }
+            let choice = state.versions.peek(&self.geometry, extent, current, beside)?;
+            current
+                .and_then(|c| back_in_step(state, &self.states, extent, c, &choice))
+                .or(Some(choice))
         });
         let Some(choice) = choice else { return NO_PLANE };
         let len = u64::from(choice.plane + 1) * self.geometry.reserve().0;
