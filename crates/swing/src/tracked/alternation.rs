@@ -186,7 +186,9 @@ mod tests {
             for (extent, plane) in [(0, around), (1, third), (2, around)] {
                 state.versions.add_spare(area.geometry(), ExtentId(extent), plane);
             }
-            [0, 2, 1].map(|extent| core.arm(&mut state, ExtentId(extent), false));
+            for extent in [0, 2, 1] {
+                core.arm(&mut state, ExtentId(extent), false);
+            }
             let case = format!("{around} {third}");
             assert_eq!(extents::plane_of(core.states.word(middle)), expected, "{case}");
             drop(state);
