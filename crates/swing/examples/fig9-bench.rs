@@ -25,6 +25,7 @@ use swing::{Area, AreaName, AreaOptions, ByteLen, Namespace, Publish};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
+const WAYS: [&str; 5] = ["swing", "ahead", "fork", "fork-huge", "copying"];
 /// Updates between two looks whether to stop.
 const STEP: u64 = 4096;
 /// The shortest measurement; at least one interval in any case.
@@ -46,12 +47,12 @@ fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["owner", way, mib, home] => own(way, mib.parse()?, Path::new(home)),
-        [way, mib, runs @ ..] if !runs.is_empty() => {
+        [way, mib, runs @ ..] if WAYS.contains(way) && !runs.is_empty() => {
             let parent = std::env::var("SWING_BENCH_DIR").unwrap_or_else(|_| "/dev/shm".into());
             let dir = tempfile::Builder::new().prefix("swing-bench-").tempdir_in(parent)?;
             measure(way, mib, runs, dir.path())
         }
-        _ => Err("WAY MIB PATTERN=INTERVALS_MS ...".into()),
+        _ => Err(format!("WAY MIB PATTERN=INTERVALS_MS ..., where WAY is one of {WAYS:?}").into()),
     }
 }
 
