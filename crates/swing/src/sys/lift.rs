@@ -29,7 +29,7 @@ const NEAR: usize = 512 * ALIKE;
 /// Random places that are looked at for one that is free: an area takes a small part of all.
 const PLACES_TRIED: u32 = 8;
 
-/// Whether moving tables away has failed before.
+/// Whether moving tables away has failed as it always will.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Page tables that have been moved away; unmapped when dropped.
@@ -86,10 +86,11 @@ impl Lifted {
         // taken the kernel finds another place.
         let moved = unsafe { libc::mremap(source, len, len, flags, target) };
         if moved == libc::MAP_FAILED {
-            let error = std::io::Error::last_os_error().raw_os_error();
             // A range of several mappings, or too many of them, says nothing of the next time.
-            let passes = matches!(error, Some(libc::EFAULT | libc::ENOMEM));
-            REFUSED.fetch_or(!passes, Ordering::Relaxed);
+            let error = std::io::Error::last_os_error().raw_os_error();
+            if !matches!(error, Some(libc::EFAULT | libc::ENOMEM)) {
+                REFUSED.store(true, Ordering::Relaxed);
+            }
             return None;
         }
         Some(Self { at: moved as usize, len })
@@ -125,9 +126,6 @@ impl Drop for Lifted {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
-    use std::ptr::null_mut;
-
-    use rustix::mm::{MapFlags, ProtFlags};
 
     use super::*;
 
@@ -143,10 +141,8 @@ mod tests {
         fn new(len: usize) -> Self {
             let file = tempfile::tempfile_in("/dev/shm").unwrap();
             file.set_len(len as u64).unwrap();
-            let prot = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping at an address of the kernel's choice.
-            let at = unsafe { mm::mmap(null_mut(), len, prot, MapFlags::SHARED, file.as_fd(), 0) };
-            Self { at: at.unwrap().cast(), len }
+            let at = mem::map_aligned(len, file.as_fd(), 0).unwrap();
+            Self { at: at as *mut u8, len }
         }
 
         fn byte(&self, at: usize) -> *mut u8 {
@@ -202,7 +198,7 @@ mod tests {
         }
     }
 
-    /// In half of the neighbourhood, so that a random place would not be free half of the time.
+    /// Half of the neighbourhood is taken: most random places are not free.
     #[test]
     fn tables_are_moved_each_time_to_where_nothing_is() {
         let start = (1..60).map(|i| i * NEAR);

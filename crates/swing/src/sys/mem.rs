@@ -338,9 +338,9 @@ pub(crate) enum Copier {
 /// Copies megabytes that are in no cache. Async-signal-safe.
 ///
 /// Stores past the cache spare the reading of what is overwritten, with the lines to be read asked
-/// for ahead. On Intel's processors the string copy takes 1.7 times as long. On AMD's it takes 1.5
-/// times as long, but leaves the copy in the cache, where whoever waits for it stores next: both
-/// together take the same time (docs/experiments.md, figure 9a).
+/// for ahead. On Intel's processors the string copy takes 1.7 times as long. On AMD's it takes
+/// longer, too, but leaves the copy in the cache, where whoever waits for it stores next, which
+/// makes up for that (docs/experiments.md, figure 9a).
 ///
 /// # Safety
 /// As of [`std::ptr::copy_nonoverlapping`].
@@ -451,7 +451,7 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
 /// the last one was, if that is free again. The kernel chooses such a place by itself for files
 /// that can have huge pages. For others it takes four calls instead of one, each of which locks the
 /// address space.
-fn map_aligned(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, Errno> {
+pub(super) fn map_aligned(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, Errno> {
     static LAST: AtomicUsize = AtomicUsize::new(0);
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
