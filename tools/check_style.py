@@ -5,7 +5,7 @@
 Rust: module documentation in every file, at most 1000 production lines a file, 70 lines a function
 and 100 columns, `// SAFETY:` at every unsafe block and impl, unsafe code only where it may live, no
 `unwrap()` in production paths and no `expect()` without a comment at it. Python: a docstring in
-every module, the same limits.
+every module, the same limits. C and C++: a comment at the top of every file, the same limits.
 """
 
 from __future__ import annotations
@@ -155,12 +155,38 @@ def python_breaches(path: str, text: str) -> list[str]:
     return breaches
 
 
+def c_breaches(path: str, text: str) -> list[str]:
+    """Every breach of the rules in one file of C or C++. A function of the first column's ends at
+    the next brace there."""
+    lines = text.split("\n")
+    breaches = _column_breaches(path, lines)
+    if not text.startswith(("/*", "//")):
+        breaches.append(f"{path}:1: no comment that says what the file is")
+    most = MAX_TEST_FUNCTION_LINES if is_test(path) else MAX_FUNCTION_LINES
+    begin = None
+    for number, line in enumerate(lines, 1):
+        if re.match(r"\w.*\)\s*\{$", line):
+            begin = number
+        elif line == "}" and begin is not None:
+            if number - begin + 1 > most:
+                length = number - begin + 1
+                breaches.append(f"{path}:{begin}: function has {length} lines, at most {most}")
+            begin = None
+    return breaches
+
+
+CHECKS = {
+    ".rs": rust_breaches, ".py": python_breaches, ".pyi": python_breaches,
+    ".c": c_breaches, ".h": c_breaches, ".cpp": c_breaches,
+}
+
+
 def sources(root: Path) -> list[Path]:
-    """The Rust and Python files of the repository, without what is generated or fetched."""
+    """The files with program text of the repository, without what is generated or fetched."""
     return sorted(
         path
         for path in root.rglob("*")
-        if path.suffix in {".rs", ".py", ".pyi"}
+        if path.suffix in CHECKS
         and not SKIPPED.intersection(path.relative_to(root).parts)
     )
 
@@ -172,8 +198,7 @@ def main(arguments: list[str]) -> int:
     for file in files:
         path = file.relative_to(root).as_posix()
         text = file.read_text(encoding="utf-8")
-        check = rust_breaches if file.suffix == ".rs" else python_breaches
-        breaches += check(path, text)
+        breaches += CHECKS[file.suffix](path, text)
     for breach in breaches:
         print(breach)
     print(f"style: {len(files)} files, {len(breaches)} breaches")

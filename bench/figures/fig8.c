@@ -3,11 +3,12 @@
  *
  *   fig8 MODE MIB small|huge TIMES
  *
- * MODE one of hook, again, first, pipe, fifo, socket, shm, memcpy, fork. `hook` comes right after the
- * owner has stored to all of it, which has been hooked once before that; `again` when it has stored
- * nothing since a hook before; `first` is as `hook`, but the first hook that either process ever sees.
- * The other two happen once. What is received is received into memory that is there. `huge`: also
- * private memory has huge pages; what is shared has what the file system of $SWINGDB_HOME gives. */
+ * MODE one of hook, again, first, pipe, fifo, socket, shm, memcpy, fork. `hook` comes right after
+ * the owner has stored to all of it, which has been hooked once before that; `again` when it has
+ * stored nothing since a hook before; `first` is as `hook`, but the first hook that either process
+ * ever sees. The other two happen once. What is received is received into memory that is there.
+ * `huge`: also private memory has huge pages; what is shared has what the file system of
+ * $SWINGDB_HOME gives. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -115,7 +116,8 @@ static void taker(const char *mode, size_t len, int data, int from, int to, cons
             need(swing_hook(token, 0, &area) == 0, "hook");
             took = now() - start;
             /* Before the owner has stored there is nothing to read. */
-            need(is(mode, "hook") && !told++ ? 1 : ((char *)area.address)[len - 1] == 7, "contents");
+            int empty = is(mode, "hook") && !told++;
+            need(empty || ((char *)area.address)[len - 1] == 7, "contents");
             need(swing_release(area.token) == 0, "release");
         } else if (shared) {
             need(flock(data, LOCK_SH) == 0, "lock");

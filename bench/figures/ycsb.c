@@ -212,8 +212,8 @@ static size_t put_index(uint64_t number, char *out) {
     char key[32], score[32];
     size_t len = key_of(number, key);
     int digits = sprintf(score, "%llu", (unsigned long long)score_of(number));
-    return (size_t)sprintf(out, "*4\r\n$4\r\nZADD\r\n$8\r\n" INDEX "\r\n$%d\r\n%s\r\n$%zu\r\n%s\r\n",
-                           digits, score, len, key);
+    const char *form = "*4\r\n$4\r\nZADD\r\n$8\r\n" INDEX "\r\n$%d\r\n%s\r\n$%zu\r\n%s\r\n";
+    return (size_t)sprintf(out, form, digits, score, len, key);
 }
 
 static size_t put_range(uint64_t key, int count, char *out) {

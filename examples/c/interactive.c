@@ -6,9 +6,9 @@
  *     write 100 hello             read 100
  *     enable                      write 100 mine
  *
- * Reads lines: create LEN, hook TOKEN, enable, disable, write OFFSET WORD, read OFFSET,
- * load OFFSET LEN FILE, save OFFSET LEN FILE, release, quit. Prints one line for each: what was asked
- * for, `ok`, or `-1`. */
+ * Reads lines: create LEN, hook TOKEN, enable, disable, write OFFSET WORD, read OFFSET, load OFFSET
+ * LEN FILE, save OFFSET LEN FILE, release, quit. Prints one line for each: what was asked for,
+ * `ok`, or `-1`. */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <stdio.h>

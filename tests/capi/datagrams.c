@@ -1,5 +1,5 @@
-/* Datagrams arrive in an area that another process hooks all the while. None may be lost or damaged,
- * and what is hooked has each record whole as far as it had been received.
+/* Datagrams arrive in an area that another process hooks all the while. None may be lost or
+ * damaged, and what is hooked has each record whole as far as it had been received.
  *
  *     datagrams COUNT SEED        prints how many hooks there were meanwhile */
 #include <pthread.h>

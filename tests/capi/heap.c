@@ -1,5 +1,5 @@
-/* The allocator as programs in C and C++ use it: areas of any length, aligned blocks, its shape, its
- * numbers, its checker, and what it says to mistakes. */
+/* The allocator as programs in C and C++ use it: areas of any length, aligned blocks, its shape,
+ * its numbers, its checker, and what it says to mistakes. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -72,6 +72,18 @@ def test_long_functions_and_long_lines():
     assert any("101 columns" in b for b in breaches(DOCS + "//" + "x" * 99 + "\n"))
 
 
+def test_c_has_the_same_limits():
+    about = "/* What it is for. */\n"
+    fits = "int main(int argc, char **argv) {\n" + "    g();\n" * 68 + "}\n"
+    longer = fits.replace("{\n", "{\n    g();\n")
+    table = "static const int numbers[] = {\n" + "    1,\n" * 100 + "};\n"
+    assert check_style.c_breaches("include/a.h", about + table + fits) == []
+    assert any("71 lines" in b for b in check_style.c_breaches("include/a.c", about + longer))
+    assert check_style.c_breaches("tests/a.c", about + longer) == []
+    assert any("no comment" in b for b in check_style.c_breaches("a.c", fits))
+    assert any("101" in b for b in check_style.c_breaches("a.c", about + "//" + "x" * 99 + "\n"))
+
+
 def test_function_with_an_array_type_in_its_signature():
     functions = rust_source.functions("fn f(a: [u8; 4]) -> u8 {\n    1\n}\nfn g(a: u8);\n")
     assert [(f.name, f.line, f.lines) for f in functions] == [("f", 1, 3)]

@@ -462,7 +462,8 @@ TEST(strftime) {
     return good;
 }
 TEST(uname) {
-    return uname((void *)r->data) == 0 && strcmp(((struct utsname *)r->data)->sysname, "Linux") == 0;
+    struct utsname *name = (void *)r->data;
+    return uname(name) == 0 && strcmp(name->sysname, "Linux") == 0;
 }
 TEST(sysinfo) {
     return sysinfo((void *)r->data) == 0 && ((struct sysinfo *)r->data)->totalram > 0;

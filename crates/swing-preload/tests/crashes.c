@@ -118,6 +118,12 @@ static void starts_itself(char *self) {
     say("not started\n");
 }
 
+static void joined(void *(*routine)(void *)) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, routine, NULL);
+    pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     char go;
@@ -163,10 +169,8 @@ int main(int argc, char **argv) {
         install(gives_up, 0);
         return deeper(1);
     } else if (IS("overflow_in_a_thread")) {
-        pthread_t thread;
         install(gives_up, 0);
-        pthread_create(&thread, NULL, overflows, NULL);
-        pthread_join(thread, NULL);
+        joined(overflows);
     } else if (IS("told")) {
         struct sigaction action = {.sa_flags = SA_SIGINFO, .sa_sigaction = ends};
         sigaction(SIGSEGV, &action, NULL);
@@ -196,10 +200,8 @@ int main(int argc, char **argv) {
         heap[7]++;
         say("goes on\n");
     } else if (IS("thread")) {
-        pthread_t thread;
         install(gives_up, SA_ONSTACK);
-        pthread_create(&thread, NULL, in_a_thread, NULL);
-        pthread_join(thread, NULL);
+        joined(in_a_thread);
     } else if (IS("sigsetmask") || IS("sigblock")) {
         IS("sigblock") ? sigblock(-1) : sigsetmask(-1);
         heap[8] = 1;

@@ -1,7 +1,7 @@
-/* Calls with odd, empty, huge and wrong arguments whose buffers lie in the heap. For each: its name,
- * then a byte on standard input when another process may have hooked the heap; then what the call
- * gave: results, errno, checksums. The transcript must be the same with the heap in an area that is
- * hooked before each call, and without. Nothing in it may differ from run to run. */
+/* Calls with odd, empty, huge and wrong arguments whose buffers lie in the heap. For each: its
+ * name, then a byte on standard input when another process may have hooked the heap; then what the
+ * call gave: results, errno, checksums. The transcript must be the same with the heap in an area
+ * that is hooked before each call, and without. Nothing in it may differ from run to run. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -367,7 +367,8 @@ TEST(all_of_a_stream) {
 TEST(polls) {
     struct pollfd *polls = (void *)at;
     for (int i = 0; i < 3000; i++) {
-        polls[i] = (struct pollfd){.fd = i % 3 ? -1 : i == 999 ? 500000 : pair[1], .events = POLLOUT};
+        int fd = i % 3 ? -1 : i == 999 ? 500000 : pair[1];
+        polls[i] = (struct pollfd){.fd = fd, .events = POLLOUT};
     }
     SAY(poll(polls, 0, 1));
     SAY(poll(polls, 900, 1));

@@ -1,4 +1,4 @@
-/* Forks while other threads read lines, which allocates under a file's lock, and flush all files. */
+/* Forks while other threads read lines, which allocates under a file's lock, and flush files. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Uses memory from malloc as stacks. For each step: `? ` and its name, then a byte on standard input when
- * another process may have hooked the heap, and so the stack it runs on; then what came of it.
+/* Uses memory from malloc as stacks. For each step: `? ` and its name, then a byte on standard
+ * input when another process may have hooked the heap, and so the stack it runs on; then what came
+ * of it.
  *
  *     stacks [quiet]      quiet: no signals, whose frames the kernel stores on the stack */
 #define _GNU_SOURCE
