@@ -84,9 +84,17 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 # ---- benchmarks ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-handover bench-snapshot bench-share bench-first-scan bench-readers bench-tpch bench-per-query \
-	bench-import bench-dml ## All benchmarks; results under bench/results
+bench: bench-database bench-memory ## All benchmarks, for hours; results under bench/results
+
+OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml
+OF_MEMORY := live extents fig8 fig9 fig10 malloc
+
+.PHONY: bench-database
+bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
 	$(PY) bench/report.py
+
+.PHONY: bench-memory
+bench-memory: $(OF_MEMORY:%=bench-%) ## All benchmarks of the memory layer
 
 .PHONY: bench-handover
 bench-handover: build ## Handing a table to another process, against files and pipes

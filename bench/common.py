@@ -126,14 +126,29 @@ def summary(values: list[float]) -> dict:
     }
 
 
+def circumstances() -> dict:
+    """Where and when: results of other circumstances are not mixed with new ones."""
+    return {"measured": time.strftime("%Y-%m-%d"), "machine": machine()}
+
+
+def earlier(name: str) -> dict:
+    """The results of one benchmark so far, if they were measured here and today; else none."""
+    path = RESULTS / f"{name}.json"
+    record = json.loads(path.read_text()) if path.exists() else {}
+    if all(record.get(key) == value for key, value in circumstances().items()):
+        return record
+    if record:
+        print(f"{path.relative_to(ROOT)} is of another day or machine: it begins anew")
+    return {}
+
+
 def write(name: str, figures: dict) -> None:
     """Writes the results of one benchmark."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": name,
         "command": f"make bench-{name}",
-        "measured": time.strftime("%Y-%m-%d"),
-        "machine": machine(),
+        **circumstances(),
         **figures,
     }
     path = RESULTS / f"{name}.json"

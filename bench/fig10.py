@@ -13,7 +13,8 @@ All servers are started, loaded and taken once before; then the ways come one af
 with all workloads, as it would go on; with `--rounds` again and in another order. The server has
 one core; the load generator, whatever takes the memory, and this program have the other one. Who
 keeps nobody waiting, the process that scans what it has hooked and Redis's child that saves, has
-what the load generator leaves of that. Results of other workloads and ways stay in the file.
+what the load generator leaves of that. Results of other workloads and ways stay in the file, if
+they are of this machine and day.
 """
 
 from __future__ import annotations
@@ -334,8 +335,7 @@ def options() -> argparse.Namespace:
 def write(points: list[dict], arguments: argparse.Namespace) -> None:
     """Writes bench/results/fig10.json: these points in place of those of the same
     workloads and ways."""
-    path = common.RESULTS / "fig10.json"
-    before = json.loads(path.read_text())["points"] if path.exists() else []
+    before = common.earlier("fig10").get("points", [])
     new = {(p["workload"], p["way"]) for p in points}
     points = [p for p in before if (p["workload"], p["way"]) not in new] + points
     points.sort(key=lambda p: (p["workload"], WAYS.index(p["way"])))

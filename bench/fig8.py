@@ -3,13 +3,13 @@
 By `hook` (right after the owner has stored to all of it; `again` when it has not stored since;
 `first`, the first hook of both processes), against FIFO, pipe, Unix socket, shared memory (mapped,
 locked, scanned), memcpy and fork; with huge pages, for which root mounts a file system, and with
-pages of 4 KiB. What is measured anew replaces what is in the file; the rest of it stays.
+pages of 4 KiB. What is measured anew replaces what is in the file; what was measured here and today
+besides stays.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import tempfile
 from pathlib import Path
@@ -66,8 +66,7 @@ def options() -> argparse.Namespace:
 def main() -> None:
     """Measures and writes bench/results/fig8.json."""
     arguments = options()
-    path = common.RESULTS / "fig8.json"
-    raw = json.loads(path.read_text())["ns"] if path.exists() else {}
+    raw = common.earlier("fig8").get("ns", {})
     with tempfile.TemporaryDirectory() as out:
         program = build(Path(arguments.bin), Path(out))
         for pages in arguments.pages.split(","):

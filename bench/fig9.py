@@ -13,7 +13,7 @@ copy-on-write by the updating thread can leave. Memory is not equally fast at al
 that others share, so each measurement follows one of the same process while nobody takes snapshots,
 and is compared with that (`part`); of several rounds the median. Each interval of 9a has a process
 of its own: what is left of another is not measured with it. What is measured anew replaces
-what is in bench/results/fig9.json.
+what is in bench/results/fig9.json; what was measured here and today besides stays.
 """
 
 from __future__ import annotations

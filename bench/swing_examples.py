@@ -42,9 +42,9 @@ def run(pages: str, example: str, *words: str) -> Iterator[dict]:
 
 
 def known(name: str, key: str) -> list[dict]:
-    """The lines measured before: what is measured anew replaces what is there, the rest stays."""
-    path = common.RESULTS / f"{name}.json"
-    return json.loads(path.read_text())[key] if path.exists() else []
+    """The lines measured before, here and today: what is measured anew replaces what is there, the
+    rest stays."""
+    return common.earlier(name).get(key, [])
 
 
 def replace(lines: list[dict], new: dict, keys: tuple[str, ...]) -> list[dict]:
