@@ -36,6 +36,8 @@ const SOURCE_BYTES: usize = 40;
 pub(crate) const MAGIC: [u8; 8] = *b"SWINGMF\0";
 /// What one begins with whose state may still be stored to.
 pub(crate) const COMING: [u8; 8] = *b"SWINGMC\0";
+/// What one begins with that is being made current, and says no more before it is.
+pub(crate) const FILLING: [u8; 8] = *b"SWINGML\0";
 /// A manifest made ahead is filled up with zeros to this length, unless it is longer.
 pub(crate) const AHEAD_BYTES: usize = PAGE_BYTES;
 const VERSION: u32 = 4;

@@ -26,7 +26,7 @@ use std::path::Path;
 
 use crate::area::{Core, State};
 use crate::error::{Fault, Result};
-use crate::manifest::{AHEAD_BYTES, COMING, Kind, MAGIC, Manifest};
+use crate::manifest::{AHEAD_BYTES, COMING, FILLING, Kind, MAGIC, Manifest};
 use crate::publish::{SHARED, SHARING, manifest_name};
 use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
@@ -67,13 +67,16 @@ impl ManifestFile {
     }
 
     /// Shows those who watch what the state will be, if it can be shown: one page, which tells all
-    /// that it takes to map it.
+    /// that it takes to map it. In any case it is not empty any more: whoever asks from now on is
+    /// not to take it for the answer.
     pub(crate) fn announce(&self, manifest: &Manifest, bytes: &[u8]) -> bool {
+        let Some(page) = &self.page else { return false };
         let simple = manifest.sources.len() == 1 && bytes.len() <= AHEAD_BYTES;
-        let Some(page) = self.page.as_ref().filter(|_| simple) else { return false };
-        page.store_rest(bytes);
-        page.store_word(COMING);
-        true
+        if simple {
+            page.store_rest(bytes);
+        }
+        page.store_word(if simple { COMING } else { FILLING });
+        simple
     }
 
     /// Makes it complete.
@@ -326,6 +329,36 @@ mod tests {
     }
 
     #[test]
+    fn a_state_that_is_not_announced_is_no_answer_to_whoever_asks_after_its_moment() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_ns, area) = area(dir.path());
+        let core = &area.core;
+        for (payload, simple) in [(0, true), (AHEAD_BYTES, false)] {
+            let epoch = prepared(&area).unwrap();
+            let before = Watch::begin(&core.folder, None).unwrap();
+            let mut state = core.lock_for_change().unwrap();
+            state.payload = vec![7; payload];
+            let manifest = core.describe(&state, Kind::Shared, epoch).unwrap();
+            let bytes = manifest.encode();
+            let made = core.manifest_file(&mut state, epoch, Kind::Shared).unwrap();
+            // The moment comes next; the rest may take long, and stores go on meanwhile.
+            assert_eq!(made.announce(&manifest, &bytes), simple);
+            for stamp in [None, Some(Stamp::of(9))] {
+                assert!(Watch::begin(&core.folder, stamp).is_none(), "{payload} {stamp:?}");
+            }
+            let stage = if simple { Stage::Coming } else { Stage::Empty };
+            assert_eq!(before.stage(), stage, "whoever asked before goes on waiting");
+            made.complete(&bytes, simple, dir.path()).unwrap();
+            assert_eq!(before.stage(), Stage::Current);
+            made.withdraw();
+            core.drop_names(epoch);
+            state.next_epoch = epoch.next();
+            drop(state);
+            core.prepare_manifest();
+        }
+    }
+
+    #[test]
     fn a_long_manifest_is_watched_by_its_end_only() {
         let dir = tempfile::tempdir().unwrap();
         let file = std::fs::File::create_new(dir.path().join("m")).unwrap();
@@ -358,9 +391,10 @@ mod tests {
             let header = whole[..HEADER_BYTES].to_vec();
             let (short, longest) = (b"SWINGMF\0 torn".to_vec(), whole[..total - 1].to_vec());
             let empty = vec![0; AHEAD_BYTES];
-            [Vec::new(), short, header, longest, begun(COMING), begun([0; 8]), empty]
+            let begun = [COMING, FILLING, [0; 8]].map(begun);
+            [vec![Vec::new(), short, header, longest, empty], begun.into()].concat()
         };
-        for (case, leased) in (0..7).flat_map(|case| [(case, false), (case, true)]) {
+        for (case, leased) in (0..8).flat_map(|case| [(case, false), (case, true)]) {
             let dir = tempfile::tempdir().unwrap();
             let (ns, area) = area(dir.path());
             drop(area);

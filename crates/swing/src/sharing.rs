@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::error::{Fault, Result};
-use crate::manifest::{COMING, HEADER_BYTES, Header, Kind};
+use crate::manifest::{COMING, FILLING, HEADER_BYTES, Header, Kind};
 use crate::publish::{SHARED, SHARING, UNSHARED};
 use crate::sys::file::{self, Folder};
 
@@ -44,8 +44,7 @@ pub(crate) fn is_torn(folder: &Folder, name: &str) -> bool {
     }
     let whole = |header: Header| header.total <= facts.len;
     // What begins with something else is something else.
-    header.starts_with(&[0; COMING.len()])
-        || header.starts_with(&COMING)
+    [[0; COMING.len()], COMING, FILLING].iter().any(|word| header.starts_with(word))
         || !Header::decode(&header, &path).map_or(true, whole)
 }
 

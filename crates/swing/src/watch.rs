@@ -1,10 +1,10 @@
 //! Watching a manifest that an owner has made ahead: the hooker's side of [`crate::prepared`].
 //!
 //! Whoever has asked for a state opens that manifest while the owner is at work, and takes its
-//! lease. If it is empty then, the state in it is not older than the question: the owner fills it
-//! while no store gets into memory that is protected, and protects the rest afterwards. What has
-//! been filled already is the answer if it has the stamp of the question; otherwise it may be the
-//! answer to somebody else's.
+//! lease. If it is empty then, the state in it is not older than the question: the owner stores its
+//! first word while no store gets into memory that is protected, and protects the rest afterwards.
+//! What is not empty any more is the answer if it has the stamp of the question; otherwise it may
+//! be the answer to somebody else's.
 //!
 //! What is in the file is as hostile as any manifest.
 
@@ -33,7 +33,7 @@ pub(crate) struct Watch {
 /// What a manifest says of its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nothing; also if it has said something before.
+    /// Nothing that can be used yet; also if it has said something before.
     Empty,
     /// It is known what lies where, but may still be stored to.
     Coming,
@@ -56,7 +56,7 @@ impl Watch {
         let watch = Self { file: Arc::new(file), path };
         let is_it = match watch.stage() {
             // An owner whose state comes to be in it has not retired it.
-            Stage::Empty => name == SHARING,
+            Stage::Empty => name == SHARING && watch.word() == Some([0; MAGIC.len()]),
             _ => stamp.is_some_and(|stamp| watch.answers(stamp)) && !watch.is_retired(),
         };
         is_it.then_some(watch)
@@ -76,15 +76,19 @@ impl Watch {
     }
 
     pub(crate) fn stage(&self) -> Stage {
+        match self.word() {
+            Some(MAGIC) => Stage::Current,
+            Some(COMING) => Stage::Coming,
+            _ => Stage::Empty,
+        }
+    }
+
+    fn word(&self) -> Option<[u8; MAGIC.len()]> {
         let mut word = [0; MAGIC.len()];
         let read = self.file.read_exact_at(&mut word, 0);
         // What is read after the word was stored after it, or before.
         fence(Ordering::Acquire);
-        match (read, word) {
-            (Ok(()), MAGIC) => Stage::Current,
-            (Ok(()), COMING) => Stage::Coming,
-            _ => Stage::Empty,
-        }
+        read.ok().map(|()| word)
     }
 
     /// The manifest of a state that is coming or current.
@@ -120,6 +124,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::FILLING;
     use crate::sys::file::write_at;
 
     #[test]
@@ -134,13 +139,14 @@ mod tests {
         for (word, stage) in [
             (COMING, Stage::Coming),
             (MAGIC, Stage::Current),
+            (FILLING, Stage::Empty),
             (*b"SWINGMX\0", Stage::Empty),
             ([0; 8], Stage::Empty),
         ] {
             say(word);
             assert_eq!(watch.stage(), stage);
             for stamp in [None, Some(Stamp::of(1))] {
-                assert_eq!(Watch::begin(&folder, stamp).is_some(), stage == Stage::Empty);
+                assert_eq!(Watch::begin(&folder, stamp).is_some(), word == [0; 8]);
             }
             assert!(watch.manifest().is_err(), "no manifest");
         }
