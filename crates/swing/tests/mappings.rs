@@ -4,8 +4,10 @@
 #[macro_use]
 mod common;
 
+use std::time::Duration;
+
 use common::*;
-use swing::{Area, ByteLen, ExtentState, HookError, Publish, WriteError, WriteIntent};
+use swing::{Area, AreaOptions, ByteLen, ExtentState, HookError, Publish, WriteError, WriteIntent};
 
 /// The mappings are the process's: one test after the other.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -238,7 +240,77 @@ fn what_cannot_be_closed_stays_private() {
     assert_private(&area, 6);
 }
 
+/// A thread that copies ahead comes to a mapping that it cannot cut: the store that it wanted to
+/// spare is made as without it.
+fn copies_ahead_run_out_of_mappings() {
+    const EXTENTS: u64 = 12;
+    let _alone = alone();
+    for slack in 0..3 {
+        let h = home();
+        let small = AreaOptions { extent: ByteLen::kib(64), ..options() };
+        let area = h.ns.create(&name("a"), &small).unwrap();
+        area.allow_live_hooks(true).unwrap();
+        area.copy_ahead(true);
+        // Not in order: each is copied by itself, in the middle of a mapping.
+        let order = |i: u64| ByteLen::mib(32).0 + i * 5 % EXTENTS * ByteLen::kib(64).0;
+        for round in 1..=3 {
+            (0..EXTENTS).for_each(|i| store(&area, order(i), round));
+            drop(hook_now(&h, "a"));
+        }
+        (0..EXTENTS).for_each(|i| store(&area, order(i), 4));
+        let mut exhausted = Exhausted::new();
+        (0..slack).for_each(|_| exhausted.give_back());
+        // The owner answers, whether or not this process can map what it gives.
+        let _ = h.ns.hook_live(&name("a"));
+        std::thread::sleep(Duration::from_millis(200));
+        drop(exhausted);
+        for round in 5..8 {
+            (0..EXTENTS).for_each(|i| store(&area, order(i), round));
+            let snapshot = hook_now(&h, "a");
+            let values = |i| value_in(&snapshot, order(i));
+            assert!((0..EXTENTS).map(values).all(|value| value == round), "slack {slack}");
+        }
+    }
+}
+
+/// One more is an error each time, and later its stores are trapped like any other's.
+fn a_process_has_so_many_tracked_areas() {
+    const MOST: usize = 1024;
+    let _alone = alone();
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: valid structures; only the soft limit is raised.
+    let files = unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        limit.rlim_cur
+    };
+    if files < 8 * MOST as u64 {
+        println!("left out: {files} open files are allowed");
+        return;
+    }
+    let h = home();
+    let options = AreaOptions::with_reserve(ByteLen::mib(64));
+    let make = |i: usize| h.ns.create(&name(&format!("a{i}")), &options).unwrap();
+    let mut areas: Vec<Area> = (0..=MOST).map(make).collect();
+    let last = areas.pop().unwrap();
+    areas.iter().for_each(|area| area.track().unwrap());
+    for _ in 0..2 {
+        let refused = last.track();
+        assert!(matches!(refused, Err(swing::TrackError::Limit { .. })), "{refused:?}");
+    }
+    areas.pop();
+    last.track().unwrap();
+    for value in 1..3 {
+        store(&last, ByteLen::mib(32).0, value);
+        last.publish(Publish::Shared, b"").unwrap();
+    }
+    assert_eq!(load(&last, ByteLen::mib(32).0), 2);
+}
+
 over_both_back_ends! {
+    copies_ahead_run_out_of_mappings,
+    a_process_has_so_many_tracked_areas,
     out_of_mappings,
     stores_in_order_run_out_of_mappings,
     a_barrier_runs_out_of_mappings_half_way,

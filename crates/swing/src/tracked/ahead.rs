@@ -285,10 +285,9 @@ impl Core {
         let file_offset = self.geometry.plane_offset(plane, start);
         let run = Run { start: start.0, len, source: 0, file_offset };
         let file = self.file_of(state, 0)?;
-        if let Err(e) = self.mapping.map_run(&run, &file, false) {
-            self.restore(state, start.0, end.0);
-            return Err(mapping_fault(e, &self.memory_path()));
-        }
+        // Where it fails the old versions are mapped as before: to map them again might fail, too.
+        let mapped = self.mapping.map_run(&run, &file, false);
+        mapped.map_err(|e| mapping_fault(e, &self.memory_path()))?;
         for Claim { extent, own, .. } in claims {
             assert_eq!(state.own.get(*extent), Some(*own), "INV-AREA-12: a claimed extent stays");
             let spare = state.versions.take(&self.geometry, *extent, plane);

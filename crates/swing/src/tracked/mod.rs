@@ -199,11 +199,19 @@ impl Locks {
     }
 }
 
+/// From now on faults in the area are handled.
+fn enter(tracked: &Tracked) -> Result<()> {
+    let limit = table::MAX_TRACKED as u64;
+    let fault = Fault::Limit { what: "tracked areas in one process", limit };
+    if table::enter(tracked) { Ok(()) } else { Err(fault) }
+}
+
 impl Core {
     pub(crate) fn track(&self) -> Result<()> {
         let mut state = self.lock_idle()?;
-        if self.tracked.get().is_some() {
-            return Ok(());
+        if let Some(tracked) = self.tracked.get() {
+            // There was no slot for it the last time.
+            return if table::has(tracked) { Ok(()) } else { enter(tracked) };
         }
         self.settle_memory(&mut state);
         let file = self.memory_of_len(&mut state, self.geometry.reserve().0)?;
@@ -241,11 +249,7 @@ impl Core {
         keeper::start();
         let tracked = self.tracked.get_or_init(|| tracked);
         self.arm_all(&mut state);
-        if !table::enter(tracked) {
-            let limit = table::MAX_TRACKED as u64;
-            return Err(Fault::Limit { what: "tracked areas in one process", limit });
-        }
-        Ok(())
+        enter(tracked)
     }
 
     fn hold_stores(&self) -> Result<HoldGuard<'_>> {

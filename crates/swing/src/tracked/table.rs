@@ -75,6 +75,12 @@ pub(crate) fn find(address: usize) -> Option<Found> {
     None
 }
 
+/// Whether an area has been entered.
+pub(crate) fn has(area: &Tracked) -> bool {
+    let _change = CHANGE.lock();
+    SLOTS.iter().any(|slot| std::ptr::eq(slot.area.load(Ordering::SeqCst), area))
+}
+
 /// Enters an area; `false` when the table is full.
 pub(crate) fn enter(area: &Tracked) -> bool {
     let _change = CHANGE.lock();
