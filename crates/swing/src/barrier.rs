@@ -216,8 +216,17 @@ impl Core {
     }
 
     /// Takes back a step that failed half-way (`touched`) or was never begun.
-    fn undo(&self, state: &mut State, step: &Step, file: &File, touched: bool, replaced: u64) {
+    pub(crate) fn undo(
+        &self,
+        state: &mut State,
+        step: &Step,
+        file: &File,
+        touched: bool,
+        replaced: u64,
+    ) {
         assert!(replaced <= step.len && (touched || replaced == 0), "only what was begun changed");
+        let all_or_nothing = self.tracked.get().is_none() || replaced == 0;
+        assert!(all_or_nothing, "INV-AREA-13: others may have stored into what was shown");
         // Only what was really replaced: mapping the rest again could itself fail, when what
         // failed is the number of mappings.
         self.restore(state, step.start, step.start + replaced);
@@ -231,15 +240,13 @@ impl Core {
                 let offset = self.geometry.plane_offset(plane, AreaOffset(step.start));
                 let _ = file::punch(file, offset, step.len, &self.memory_path());
             }
-            Way::Fresh { plane, .. } | Way::Copy { plane } => {
-                step.extents().for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
-            }
+            Way::Fresh { .. } | Way::Copy { .. } => self.give_planes_back(state, step),
         }
         for extent in step.extents() {
             assert_eq!(self.states.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
             if open.contains(&extent) {
                 let (start, len) = (self.geometry.start(extent).0, self.geometry.len(extent).0);
-                self.record(state, &Step { first: extent, count: 1, start, len, way: step.way });
+                self.record(state, &Step { first: extent, count: 1, start, len, ..*step });
                 continue;
             }
             let mapped =

@@ -26,7 +26,7 @@ use crate::units::{AreaOffset, ByteLen};
 /// How much is populated by one system call, so that a huge request can be interrupted.
 const POPULATE_STEP: u64 = 256 << 20;
 /// How much is copied through one scratch mapping.
-const COPY_STEP: u64 = 32 << 20;
+pub(crate) const COPY_STEP: u64 = 32 << 20;
 
 /// What a new version is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

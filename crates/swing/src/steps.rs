@@ -12,6 +12,7 @@ use crate::area::{Core, State};
 use crate::barrier::WriteIntent;
 use crate::error::{Fault, Result};
 use crate::extents::{ABSENT, BUSY, FROZEN, PRIVATE};
+use crate::fill::COPY_STEP;
 use crate::units::{AreaOffset, ExtentId};
 use crate::versions::visible;
 
@@ -35,6 +36,8 @@ pub(crate) struct Step {
     pub start: u64,
     pub len: u64,
     pub way: Way,
+    /// The plane has memory already, which nobody sees.
+    pub spare: bool,
 }
 
 impl Step {
@@ -72,14 +75,14 @@ impl Core {
             }
             let overwrite = intent == WriteIntent::Overwrite && inside.contains(&e);
             let beside = self.planes_beside(state, &steps, extent);
-            let Some(way) = self.choose_way(state, extent, overwrite, beside) else {
+            let Some((way, spare)) = self.choose_way(state, extent, overwrite, beside) else {
                 self.abandon(state, &steps);
                 return Err(Fault::PlanesExhausted { at: self.geometry.start(extent) });
             };
             if let Way::Fresh { plane, .. } | Way::Copy { plane } = way {
                 highest = highest.max(plane + 1);
             }
-            self.add_step(&mut steps, extent, way);
+            self.add_step(&mut steps, extent, way, spare);
         }
         assert!(steps.windows(2).all(|s| s[0].end() <= s[1].start), "steps do not overlap");
         if steps.is_empty() {
@@ -100,12 +103,16 @@ impl Core {
         Ok((steps, Some(file)))
     }
 
-    /// Gives back the planes of steps that will not be performed.
     fn abandon(&self, state: &mut State, steps: &[Step]) {
-        for step in steps {
-            if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
-                step.extents().for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
-            }
+        steps.iter().for_each(|step| self.give_planes_back(state, step));
+    }
+
+    /// Gives back the planes of a step that will not be performed: those without memory are free.
+    pub(crate) fn give_planes_back(&self, state: &mut State, step: &Step) {
+        if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way
+            && step.spare
+        {
+            step.extents().for_each(|e| state.versions.add_spare(&self.geometry, e, plane));
         }
     }
 
@@ -120,41 +127,96 @@ impl Core {
         [left, own(ExtentId(extent.0 + 1))]
     }
 
+    /// How, and whether in memory that is spare.
     fn choose_way(
         &self,
         state: &mut State,
         extent: ExtentId,
         overwrite: bool,
         beside: [Option<u32>; 2],
-    ) -> Option<Way> {
+    ) -> Option<(Way, bool)> {
         let own = state.own.get(extent);
         let absent = self.states.get(extent) == ABSENT;
         if let Some(own) = own
             && !visible(&state.live, own.born, state.next_epoch)
         {
-            return Some(Way::InPlace);
+            return Some((Way::InPlace, false));
         }
         let current = own.map(|o| o.plane);
         let choice = state.versions.choose(&self.geometry, extent, current, beside)?;
         assert_ne!(Some(choice.plane), current, "INV-AREA-1: a visible version stays");
-        Some(match (absent, overwrite) {
+        let way = match (absent, overwrite) {
             (_, true) => Way::Fresh { plane: choice.plane, zero: false },
             (true, false) => Way::Fresh { plane: choice.plane, zero: choice.spare },
             (false, false) => Way::Copy { plane: choice.plane },
-        })
+        };
+        Some((way, choice.spare))
     }
 
-    fn add_step(&self, steps: &mut Vec<Step>, extent: ExtentId, way: Way) {
+    /// In a tracked area a step is one piece of what is shown at once: another thread may store into
+    /// what is shown, without a trap, before the next piece fails, and that is not taken back.
+    fn add_step(&self, steps: &mut Vec<Step>, extent: ExtentId, way: Way, spare: bool) {
         let (start, len) = (self.geometry.start(extent).0, self.geometry.len(extent).0);
+        let most = if self.tracked.get().is_some() { COPY_STEP } else { u64::MAX };
         if let Some(last) = steps.last_mut() {
-            let adjacent = last.first.0 + last.count == extent.0 && last.way == way;
+            let adjacent = last.first.0 + last.count == extent.0;
+            let alike = (last.way, last.spare) == (way, spare)
+                && self.geometry.is_small(last.first) == self.geometry.is_small(extent);
             assert!(last.first.0 + last.count <= extent.0, "extents come in order");
-            if adjacent && self.geometry.is_small(last.first) == self.geometry.is_small(extent) {
+            if adjacent && alike && last.len + len <= most {
                 last.count += 1;
                 last.len += len;
                 return;
             }
         }
-        steps.push(Step { first: extent, count: 1, start, len, way });
+        steps.push(Step { first: extent, count: 1, start, len, way, spare });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::Publish;
+    use crate::{AreaName, AreaOptions, ByteLen, Namespace};
+
+    const MIB: u64 = 1 << 20;
+
+    /// Plans to write to all that was published, and does not; the lengths of the steps, and what
+    /// is spare afterwards.
+    fn planned(track: bool) -> (Vec<u64>, ByteLen) {
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let options = AreaOptions::with_reserve(ByteLen::gib(1));
+        let area = ns.create(&AreaName::new("steps").unwrap(), &options).unwrap();
+        if track {
+            area.track().unwrap();
+        }
+        let range = AreaOffset(64 * MIB)..AreaOffset(144 * MIB);
+        area.make_writable(range.clone(), WriteIntent::Keep).unwrap();
+        area.publish(Publish::Shared, b"").unwrap();
+        let core = &area.core;
+        let extents = core.geometry.covering(&range);
+        let (mut state, closed) = core.lock_settled(extents.clone()).unwrap();
+        let (steps, file) = core.plan(&mut state, &range, extents, WriteIntent::Keep).unwrap();
+        for step in &steps {
+            core.undo(&mut state, step, &file.clone().unwrap(), false, 0);
+            state.busy -= step.count;
+        }
+        let spare = state.versions.spare_bytes();
+        drop((closed, state));
+        area.make_writable(range, WriteIntent::Keep).unwrap();
+        (steps.iter().map(|step| step.len).collect(), spare)
+    }
+
+    #[test]
+    fn a_step_of_a_tracked_area_is_shown_at_once() {
+        assert_eq!(planned(true).0, [32 * MIB, 32 * MIB, 16 * MIB]);
+        assert_eq!(planned(false).0, [80 * MIB]);
+    }
+
+    #[test]
+    fn planes_that_never_got_memory_are_not_spare() {
+        assert_eq!(planned(true).1, ByteLen(0));
+        assert_eq!(planned(false).1, ByteLen(0));
     }
 }
