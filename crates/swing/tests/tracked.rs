@@ -5,6 +5,7 @@ mod common;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use common::*;
 use swing::{Area, AreaOptions, ByteLen, HookAt, HookError, HookOptions, Publish, WriteIntent};
@@ -391,6 +392,41 @@ fn agrees_with_a_model() {
     assert_eq!(area.stats().retired.get(), 0);
 }
 
+/// A system call would fail where a store is trapped: what was made ready for one stays open, also
+/// when it had been frozen before, until the next hook.
+fn what_was_prepared_is_not_protected_early() {
+    const EXTENTS: u64 = 24;
+    let h = home();
+    // Of small extents what was stored to is written down, and protected, after two.
+    let small = AreaOptions { extent: ByteLen::kib(64), ..options() };
+    let area = h.ns.create(&name("a"), &small).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    let place = |i: u64| ByteLen::mib(32).0 + i * ByteLen::kib(64).0;
+    let prepared = |i: u64| i.is_multiple_of(5);
+    for round in 1..=3 {
+        for at in (0..EXTENTS).map(place) {
+            store(&area, at, round);
+        }
+        drop(hook_now(&h, "a"));
+        for i in 0..EXTENTS {
+            let at = area.base().as_ptr().wrapping_add(place(i) as usize);
+            match prepared(i) {
+                true => assert!(swing::tracked::prepare(at, 8)),
+                false => store(&area, place(i), round),
+            }
+        }
+        let begin = Instant::now();
+        let open = |i: &u64| is_writable(&area, place(*i));
+        // One that is stored to at this moment stays open as well.
+        while (0..EXTENTS).filter(|i| !prepared(*i)).filter(open).count() > EXTENTS as usize / 4 {
+            assert!(begin.elapsed() < Duration::from_secs(60), "nothing is protected early");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        assert!((0..EXTENTS).filter(|i| prepared(*i)).all(|i| open(&i)), "round {round}");
+    }
+}
+
 /// A system call does not fault but fails; `prepare` is the way.
 fn system_calls_need_prepared_buffers() {
     let h = home();
@@ -502,6 +538,7 @@ over_both_back_ends! {
     what_nobody_shows_is_written_in_place,
     agrees_with_a_model,
     system_calls_need_prepared_buffers,
+    what_was_prepared_is_not_protected_early,
     pointers_stay_valid_at_the_origins_address,
     addresses_are_free_when_an_area_is_closed,
     many_areas_come_and_go,

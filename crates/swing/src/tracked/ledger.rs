@@ -97,8 +97,8 @@ impl Core {
         }
         note(&mut state.private, extent);
         state.dirty = true;
-        let next = self.private_word(state, extent) | again;
-        // Only `prepare` changes the word meanwhile, and says that it is hot.
+        // Only `prepare` changes the word, before or meanwhile, and says that it is hot.
+        let next = self.private_word(state, extent) | again | word & HOT;
         if !self.states.exchange(extent, word, next) {
             self.states.set(extent, next | HOT);
         }

@@ -104,6 +104,19 @@ pub fn hook_now(h: &Home, text: &str) -> Snapshot {
     panic!("the owner of {text} has not answered {TRIES} times");
 }
 
+/// Whether the process can write at an address, by what the system says of its mappings.
+pub fn is_writable(area: &Area, at: u64) -> bool {
+    let address = area.base().as_ptr() as u64 + at;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let found = maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let hex = |text| u64::from_str_radix(text, 16).unwrap();
+        (hex(start)..hex(end)).contains(&address).then(|| rest.as_bytes()[1] == b'w')
+    });
+    found.expect("the area is mapped")
+}
+
 /// Whether all of a range of a snapshot holds one byte.
 pub fn snapshot_is(snapshot: &Snapshot, start: u64, len: u64, byte: u8) -> bool {
     read_snapshot(snapshot, start, len).iter().all(|b| *b == byte)
