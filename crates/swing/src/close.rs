@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use crate::area::{Area, Core, State};
 use crate::error::{Fault, Result};
-use crate::extents::PRIVATE;
+use crate::extents::Own;
 use crate::namespace::Namespace;
-use crate::units::ExtentId;
+use crate::versions::visible;
 
 impl Drop for Area {
     fn drop(&mut self) {
@@ -63,13 +63,13 @@ impl Core {
 
     /// Gives back what only the live state showed, and everything spare.
     fn give_back(&self, state: &mut State) -> Result<()> {
-        let private: Vec<ExtentId> = state.private.drain(..).collect();
-        for extent in private {
-            if self.states.get(extent) == PRIVATE
-                && let Some(own) = state.own.set(extent, None)
-            {
-                state.versions.add_spare(&self.geometry, extent, own.plane);
-            }
+        // Private ones, and those that have been protected since, for a hook that did not come.
+        state.private.clear();
+        let unseen = |own: &Own| !visible(&state.live, own.born, state.next_epoch);
+        let unseen: Vec<_> = state.own.iter().filter(|(_, own)| unseen(own)).collect();
+        for (extent, own) in unseen {
+            state.own.set(extent, None);
+            state.versions.add_spare(&self.geometry, extent, own.plane);
         }
         self.reclaim_locked(state)
     }

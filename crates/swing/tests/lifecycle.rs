@@ -17,6 +17,30 @@ fn allocated(h: &Home, area: &str) -> u64 {
     std::fs::metadata(memory_of(&h.dir.path().join(area))).unwrap().blocks() * 512
 }
 
+/// Also what is write-protected and was never published, as after a hold or for a hook.
+fn what_was_not_published_goes_with_its_owner() {
+    for protected in [false, true] {
+        let h = home();
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        area.track().unwrap();
+        let store_all = |value| (0..8).for_each(|i| store(&area, data_at(i), value));
+        store_all(1);
+        area.publish(Publish::Shared, b"").unwrap();
+        // Keeps the memory of a memfd.
+        let snapshot = h.ns.hook(&name("a")).unwrap();
+        store_all(2);
+        assert_eq!(allocated(&h, "a"), 16 * DATA);
+        if protected {
+            drop(area.hold_stores().unwrap());
+        }
+        drop(area);
+        assert_eq!(allocated(&h, "a"), 8 * DATA, "{protected}");
+        assert!((0..8).all(|i| value_in(&snapshot, data_at(i)) == 1));
+        let area = h.ns.open_area(&name("a")).unwrap();
+        assert!((0..8).all(|i| load(&area, data_at(i)) == 1));
+    }
+}
+
 fn memory_is_given_back_when_the_last_lease_ends() {
     let h = home();
     let area = h.ns.create(&name("a"), &options()).unwrap();
@@ -531,6 +555,7 @@ fn bad_ranges_and_options_are_errors() {
 }
 
 over_both_back_ends! {
+    what_was_not_published_goes_with_its_owner,
     memory_is_given_back_when_the_last_lease_ends,
     a_namespace_that_was_deleted_is_an_error_of_its_own,
     unshared_extents_are_written_in_place,
