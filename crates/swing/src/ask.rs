@@ -308,7 +308,7 @@ pub(crate) fn ask(
     }
     let folder = Arc::new(parent.open_folder(&name.folder())?);
     let identity = folder.identity()?;
-    let Some(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
+    let Ok(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
     let (process, line) = (std::process::id(), Line::new(stream));
     let mut kept = Kept {
         parent: parent.path().to_owned(),
@@ -321,6 +321,13 @@ pub(crate) fn ask(
     };
     let answer = kept.line.ring().then(|| answer_of(kept, meanwhile, &|_| true));
     Ok((answer.flatten().unwrap_or(Answer::None), folder))
+}
+
+/// Whether somebody would be asked: a process that is only stopped is there, too.
+pub(crate) fn is_answered(parent: &Folder, name: &AreaName) -> Result<bool> {
+    let folder = parent.open_folder(&name.folder())?;
+    let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+    Ok(connect(&folder).map_or_else(|e| !nobody.contains(&e.kind()), |_| true))
 }
 
 /// What comes of a request that has been sent. `None` when the connection is closed, or the area
@@ -387,7 +394,7 @@ fn field<const N: usize>(answer: &[u8], at: usize) -> [u8; N] {
 }
 
 /// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
-fn connect(folder: &Folder) -> Option<UnixStream> {
+fn connect(folder: &Folder) -> std::io::Result<UnixStream> {
     // SAFETY: makes a descriptor, which its owner closes.
     let make = || unsafe {
         match libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) {
@@ -395,17 +402,18 @@ fn connect(folder: &Folder) -> Option<UnixStream> {
             fd => Ok(OwnedFd::from_raw_fd(fd)),
         }
     };
-    let stream = UnixStream::from(descriptors::open(make).ok()?);
+    let stream = UnixStream::from(descriptors::open(make)?);
     // The time to write also bounds the time to connect.
-    stream.set_write_timeout(Some(LIVE_TIMEOUT)).ok()?;
-    stream.set_read_timeout(Some(LIVE_TIMEOUT)).ok()?;
+    stream.set_write_timeout(Some(LIVE_TIMEOUT))?;
+    stream.set_read_timeout(Some(LIVE_TIMEOUT))?;
     let path = folder.proc_path(LIVE);
     let address = address_of(&path);
     let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: a valid descriptor and address of that length.
-    let connected =
-        unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), len) } == 0;
-    connected.then_some(stream)
+    match unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), len) } {
+        0 => Ok(stream),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 fn address_of(path: &Path) -> libc::sockaddr_un {

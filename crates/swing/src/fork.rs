@@ -35,6 +35,7 @@ use std::time::Duration;
 use crate::area::{Core, State};
 use crate::extents::PRIVATE;
 use crate::lease::Lease;
+use crate::live::Live;
 use crate::memory::RetainedLock;
 use crate::namespace::Namespace;
 use crate::publish::manifest_name;
@@ -79,6 +80,8 @@ struct Held {
     // Field order is drop order: the guard points into the core.
     state: MutexGuard<'static, State>,
     lease: Option<Lease>,
+    /// Nobody is just starting or ending the thread that answers.
+    live: MutexGuard<'static, Live>,
     /// Nothing is being copied ahead: a handler of the program that stores to such an extent would
     /// wait for the keeper, and that for the area.
     _copying: Option<MutexGuard<'static, ()>>,
@@ -127,7 +130,7 @@ extern "C" fn prepare() {
         let _copying = kept.tracked.get().map(|tracked| tracked.ahead.stand_still());
         let Ok(mut state) = kept.lock_idle() else { continue };
         let lease = core.freeze_for_child(&mut state);
-        areas.push(Held { state, lease, _copying, core });
+        areas.push(Held { state, lease, live: kept.live.lock(), _copying, core });
     }
     // After the areas' locks, as when one is closed.
     let fork = InFork {
@@ -183,7 +186,7 @@ extern "C" fn in_child() {
             Some(_) => held.core.copy_in_child(&held.state, held.lease.is_some()),
             None => held.core.protect_in_child(&held.state),
         }
-        held.core.abandon_live_in_child();
+        held.live.abandon_in_child();
         // Closes the inherited descriptor only.
         if let Some(lock) = held.state.lock.take() {
             lock.leave_to_parent();

@@ -16,7 +16,7 @@
 //!
 //! What comes through the socket is hostile: requests have a fixed length, clients have a bounded
 //! time and number, and of a request only its time is used, as a hint. A forked child closes its
-//! copy of the socket, so that it never looks like an owner.
+//! copies of the socket and of the connections, so that it never looks like an owner.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 
 use crate::area::{Area, Core};
-use crate::ask::{Answer, ask};
+use crate::ask::{self, Answer, ask};
 use crate::error::{Context, Fault, HookError, Result, TrackError};
 use crate::hook::HookOptions;
 use crate::manifest::Kind;
@@ -39,6 +39,7 @@ use crate::publish::Published;
 use crate::ready::{Past, Ready};
 use crate::seat::Seat;
 use crate::snapshot::Snapshot;
+use crate::sync::Mutex;
 use crate::sys::bell::{Bell, Stamp};
 use crate::sys::file::Folder;
 use crate::sys::quiet::Quiet;
@@ -87,9 +88,14 @@ pub(crate) struct Responder {
     listener: UnixListener,
     /// The thread's own ones; only a forked child closes them by number.
     descriptors: [RawFd; 2],
+    /// And those of its clients.
+    connections: Connections,
     thread: JoinHandle<()>,
     seat: Seat,
 }
+
+/// Descriptors of clients, as long as they are open.
+type Connections = Arc<Mutex<Vec<RawFd>>>;
 
 impl Responder {
     /// Neither waits for the thread nor closes a descriptor by its number.
@@ -112,6 +118,20 @@ impl std::fmt::Debug for Live {
 }
 
 impl Live {
+    /// In a forked child: the sockets are the parent's, and the thread is not here.
+    pub(crate) fn abandon_in_child(&mut self) {
+        if let Some(responder) = self.responder.take() {
+            // A connection that is just being made or closed stays open with the child.
+            let clients = responder.connections.try_lock().map(|mut c| std::mem::take(&mut *c));
+            let own = responder.descriptors.into_iter().chain([responder.listener.as_raw_fd()]);
+            for fd in own.chain(clients.into_iter().flatten()) {
+                // SAFETY: the child's copies of descriptors that nothing else in it uses.
+                unsafe { libc::close(fd) };
+            }
+            responder.forget();
+        }
+    }
+
     /// Whether somebody answers live hooks.
     pub(crate) fn is_answering(&self) -> bool {
         self.responder.is_some()
@@ -172,18 +192,20 @@ impl Core {
         let bell = Bell::new().map_err(fault)?;
         let descriptors = [listener.as_raw_fd(), bell.as_fd().as_raw_fd()];
         let core = Arc::downgrade(self);
-        let seat = Seat::default();
-        let taken = seat.clone();
+        let (seat, connections) = (Seat::default(), Connections::default());
+        let (taken, noted) = (seat.clone(), connections.clone());
         let thread = keeper::without_signals(|| {
             let builder = std::thread::Builder::new().name(THREAD.into());
-            builder.spawn(move || respond(&listener, &bell, &taken, || core.upgrade()))
+            let clients = move |stream| Client::new(stream, noted.clone());
+            builder.spawn(move || respond(&listener, &bell, &taken, clients, || core.upgrade()))
         });
         let thread = thread.map_err(|e| {
             let _ = self.folder.unlink(LIVE);
             fault(e)
         })?;
         self.expect_live_hooks(true);
-        live.responder = Some(Responder { listener: second, descriptors, thread, seat });
+        live.responder =
+            Some(Responder { listener: second, descriptors, connections, thread, seat });
         drop(live);
         self.prepare_manifest();
         Ok(())
@@ -235,21 +257,6 @@ impl Core {
         }
     }
 
-    /// In a forked child: the socket is the parent's, and the thread is not here.
-    pub(crate) fn abandon_live_in_child(&self) {
-        let Some(mut live) = self.live.try_lock() else { return };
-        if let Some(responder) = live.responder.take() {
-            // SAFETY: the child's copies of descriptors that nothing else in it uses.
-            unsafe {
-                let [listener, bell] = responder.descriptors;
-                for fd in [listener, bell, responder.listener.as_raw_fd()] {
-                    libc::close(fd);
-                }
-            }
-            responder.forget();
-        }
-    }
-
     /// Publishes for those who asked, perhaps by a ring with this stamp. `None`: hooks are refused.
     fn answer_live(&self, stamp: Option<Stamp>) -> Result<Option<Published>> {
         let guard = self.live.lock().guard.clone();
@@ -296,6 +303,16 @@ struct Client {
     since: Instant,
     /// It has the bell, too.
     answered: bool,
+    /// Where its descriptor is noted.
+    noted: Connections,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Before it is closed: the number may be another descriptor's then.
+        let fd = self.stream.as_raw_fd();
+        self.noted.lock().retain(|noted| *noted != fd);
+    }
 }
 
 /// What a client has come to.
@@ -310,9 +327,10 @@ enum Step {
 }
 
 impl Client {
-    fn new(stream: UnixStream) -> Self {
+    fn new(stream: UnixStream, noted: Connections) -> Self {
+        noted.lock().push(stream.as_raw_fd());
         let request = [0; REQUEST_BYTES];
-        Self { stream, request, got: 0, since: Instant::now(), answered: false }
+        Self { stream, request, got: 0, since: Instant::now(), answered: false, noted }
     }
 
     /// It has been answered, and does not ask again at the moment.
@@ -374,6 +392,7 @@ fn respond(
     listener: &UnixListener,
     bell: &Bell,
     seat: &Seat,
+    client: impl Fn(UnixStream) -> Client,
     core: impl Fn() -> Option<Arc<Core>>,
 ) {
     Quiet::for_ever();
@@ -397,12 +416,12 @@ fn respond(
             questions.sort(client, events, &mut clients);
         }
         // Nobody is looked for who has not come: whoever asks waits for each call made here.
-        while events.come && has_room(&clients) {
+        while events.come && has_room(&clients, questions.clients.len()) {
             let accepted = descriptors::open(|| listener.accept().map(|(stream, _)| stream));
             let Ok(stream) = accepted.map(UnixStream::from) else { break };
             if stream.set_nonblocking(true).is_ok() {
-                make_room(&mut clients);
-                questions.sort(Client::new(stream), libc::POLLIN.into(), &mut clients);
+                make_room(&mut clients, questions.clients.len());
+                questions.sort(client(stream), libc::POLLIN.into(), &mut clients);
             }
         }
         // Before the publish: who rings later needs another one. Whoever inquires has rung before.
@@ -520,20 +539,20 @@ fn answer_to(published: &Result<Option<Published>>) -> [u8; ANSWER_BYTES] {
     answer
 }
 
-/// Whether another client can be taken.
-fn has_room(clients: &[Client]) -> bool {
-    clients.len() < MAX_CLIENTS || clients.iter().any(Client::is_resting)
+/// Whether another client can be taken, besides those who are just asking.
+fn has_room(clients: &[Client], asking: usize) -> bool {
+    clients.len() + asking < MAX_CLIENTS || clients.iter().any(Client::is_resting)
 }
 
 /// Closes the connection of the client that has rested longest, when there are too many.
-fn make_room(clients: &mut Vec<Client>) {
+fn make_room(clients: &mut Vec<Client>, asking: usize) {
     let resting = clients.iter().enumerate().filter(|(_, c)| c.is_resting());
-    if clients.len() >= MAX_CLIENTS
+    if clients.len() + asking >= MAX_CLIENTS
         && let Some((at, _)) = resting.min_by_key(|(_, c)| c.since)
     {
         clients.remove(at);
     }
-    debug_assert!(clients.len() < MAX_CLIENTS);
+    debug_assert!(clients.len() + asking < MAX_CLIENTS);
 }
 
 /// When it is time to give back what was kept for the next hook.
@@ -580,7 +599,7 @@ fn wait_for_clients(
     longest: Option<Duration>,
 ) -> Option<Events> {
     let poll = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let full = !has_room(clients);
+    let full = !has_room(clients, 0);
     let mut polls = vec![libc::pollfd {
         fd: listener.as_raw_fd(),
         events: if full { 0 } else { libc::POLLIN },
@@ -616,6 +635,13 @@ impl Namespace {
         // Nothing comes before the question.
         let result = self.hook_live_inner(name, options);
         result.map_err(|fault| HookError::from_fault(fault, &Context::named(name, self.path())))
+    }
+
+    /// Whether the area's owner is there to answer [`Namespace::hook_live`], if only to refuse, or
+    /// is stopped: `false` for one that has never allowed live hooks, or has ended.
+    pub fn answers_live_hooks(&self, name: &AreaName) -> Result<bool, HookError> {
+        let answered = ask::is_answered(self.folder(), name);
+        answered.map_err(|fault| HookError::from_fault(fault, &Context::named(name, self.path())))
     }
 
     fn hook_live_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {

@@ -32,9 +32,9 @@ pub struct AreaStats {
     pub retired: ByteLen,
     /// Memory nobody can see, kept for the next write.
     pub spare: ByteLen,
-    /// Bytes copied by `make_writable` so far.
+    /// Bytes copied so far, by `make_writable` and for trapped stores.
     pub copied: ByteLen,
-    /// Bytes of fresh memory populated by `make_writable` so far.
+    /// Bytes of fresh memory populated so far, by the same.
     pub populated: ByteLen,
     /// Bytes that could be written in place after a publish, since nobody shared them any more.
     pub in_place: ByteLen,

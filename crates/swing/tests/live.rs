@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use fastrand::Rng;
-use swing::{Area, AreaOptions, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
+use swing::{AreaOptions, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
 
 /// Each hook sees everything stored before it asked, and a prefix of what each thread stores:
 /// threads write ascending numbers to three extents in turn.
@@ -462,19 +462,6 @@ fn an_owner_that_stores_all_the_time_goes_on_answering() {
     });
 }
 
-/// Whether the process can write at an address, by what the system says of its mappings.
-fn is_writable(area: &Area, at: u64) -> bool {
-    let address = area.base().as_ptr() as u64 + at;
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let found = maps.lines().find_map(|line| {
-        let (range, rest) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
-        let hex = |text| u64::from_str_radix(text, 16).unwrap();
-        (hex(start)..hex(end)).contains(&address).then(|| rest.as_bytes()[1] == b'w')
-    });
-    found.expect("the area is mapped")
-}
-
 /// What stores have left is protected before the next hook. Stores that come again in order open it
 /// some extents at a time, and each hook still sees its moment.
 fn what_was_protected_early_is_opened_in_steps() {
@@ -511,6 +498,62 @@ fn what_was_protected_early_is_opened_in_steps() {
             return;
         }
     }
+}
+
+/// The sockets that a process has open.
+fn sockets(pid: i32) -> Vec<String> {
+    let numbers = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().map(|e| e.unwrap());
+    let targets = numbers.filter_map(|e| std::fs::read_link(e.path()).ok());
+    let targets = targets.map(|to| to.to_string_lossy().into_owned());
+    targets.filter(|to| to.starts_with("socket:")).collect()
+}
+
+/// What a child holds open of its parent's would look like an owner that does not answer.
+fn a_forked_child_has_no_connection_of_its_parent() {
+    let h = home();
+    let (path, flag) = (h.dir.path().to_owned(), h.dir.path().join("forked"));
+    let forked = flag.clone();
+    let owner = Child::run(move || {
+        let ns = Namespace::open(&path).unwrap();
+        // It has a copy of each descriptor of this test's process.
+        std::fs::write(
+            forked.with_extension("inherited"),
+            sockets(std::process::id() as i32).join("\n"),
+        )
+        .unwrap();
+        let area = ns.create(&name("a"), &options()).unwrap();
+        area.track().unwrap();
+        store(&area, data_at(0), 1);
+        area.allow_live_hooks(true).unwrap();
+        while !forked.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: the child writes a file, and waits.
+        if unsafe { libc::fork() } == 0 {
+            let pid = std::process::id().to_string();
+            std::fs::write(forked.with_extension("pid"), pid).unwrap();
+            std::fs::rename(forked.with_extension("pid"), forked.with_extension("is")).unwrap();
+        }
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    wait_for_owner(&h, "a");
+    let connections: Vec<_> = (0..3).map(|_| hook_now(&h, "a")).collect();
+    let inherited = std::fs::read_to_string(flag.with_extension("inherited")).unwrap();
+    let own = |pid| sockets(pid).into_iter().filter(|s| !inherited.contains(s)).count();
+    assert!(own(owner.0) >= 2, "it listens, and has a connection");
+    std::fs::write(&flag, "").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let pid = loop {
+        assert!(Instant::now() < deadline);
+        if let Ok(text) = std::fs::read_to_string(flag.with_extension("is")) {
+            break text.parse().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let child = Child(pid);
+    assert_eq!(own(child.0), 0);
+    drop((owner, connections));
+    assert_eq!(value_in(&h.ns.hook_live(&name("a")).unwrap(), data_at(0)), 1);
 }
 
 /// So much is private at once that its page tables are taken away to protect it: still one moment,
@@ -562,6 +605,7 @@ fn a_moment_of_much_memory() {
 over_both_back_ends! {
     an_owner_that_stores_all_the_time_goes_on_answering,
     what_was_protected_early_is_opened_in_steps,
+    a_forked_child_has_no_connection_of_its_parent,
     a_moment_of_much_memory,
     a_live_hook_sees_its_moment,
     refusing_and_allowing_again,
