@@ -1,7 +1,7 @@
 /* SWING: copy-on-write memory areas shared between unrelated processes.
  *
- * An area is a range of addresses that one process reads and writes by plain loads and stores. Other
- * processes hook it: they get an area of their own with the same contents at that moment, in
+ * An area is a range of addresses that one process reads and writes by plain loads and stores.
+ * Other processes hook it: they get an area of their own with the same contents at that moment, in
  * constant time, whatever its size. From then on each side sees only its own stores; memory is
  * copied only where somebody stores.
  *
@@ -12,10 +12,10 @@
  * An area ends with its process, however that ends; those who have hooked it keep their memory. A
  * child of fork() has a private copy of the memory and no areas.
  *
- * System calls may store into areas and load from them as plain stores and loads may: a program that
- * is linked with this library gets its read, recv, write and so on, which see to that. Where such a
- * call is made in another way (io_uring, a library opened by dlopen() in a program that is not
- * linked with this one), it fails with EFAULT: call swing_writable() on the buffer before.
+ * System calls may store into areas and load from them as plain stores and loads may: a program
+ * that is linked with this library gets its read, recv, write and so on, which see to that. Where
+ * such a call is made in another way (io_uring, a library opened by dlopen() in a program that is
+ * not linked with this one), it fails with EFAULT: call swing_writable() on the buffer before.
  *
  * Build: cc program.c $(pkg-config --cflags --libs swing) */
 #ifndef SWINGDB_SWING_H
@@ -50,9 +50,10 @@ extern "C" {
 
 typedef struct swing_area {
     void *address;
-    size_t length; /* rounded up to a multiple of 2 MiB */
+    size_t length; /* rounded up to a multiple of 2 MiB, or of larger extents */
     int token;
     int at_origin; /* not 0: at its origin's addresses, so raw pointers stored in it are valid */
+    uint64_t published_ns; /* hooked: when its state was published, ns since 1970; else 0 */
 } swing_area;
 
 typedef struct swing_block {
@@ -78,7 +79,7 @@ typedef struct swing_options {
 
 /* How an allocator divides its area; zeros mean what it does by itself. */
 typedef struct swing_class {
-    size_t size;  /* bytes of a block: whole extents, 2 MiB or, up to 64 MiB of area, 64 KiB */
+    size_t size;  /* bytes of a block: whole extents, as of swing_options */
     size_t count; /* so many of them */
 } swing_class;
 
@@ -99,14 +100,16 @@ typedef struct swing_heap_stats {
     uint64_t largest;  /* the largest free block */
 } swing_heap_stats;
 
-/* A new area of at least `length` bytes (1 to 16 TiB), all zeros. Takes addresses only; memory comes
- * with the first store. It is not hookable yet. */
+/* A new area of at least `length` bytes (1 to 16 TiB), all zeros. Takes addresses only; memory
+ * comes with the first store. It is not hookable yet. */
 int swing_create(size_t length, swing_area *out);
 int swing_create_with(size_t length, const swing_options *options, swing_area *out);
 
 /* A new area of this process with the contents that area `token` has at this moment, and a token of
- * its own. The owner may store all the while. An owner that is stopped gives the state it shared
- * last, after five seconds. SWING_E_NOT_FOUND, SWING_E_REFUSED, SWING_E_ADDRESS_TAKEN ... */
+ * its own. The owner may store all the while, and must have called swing_allow_hooks(): else
+ * SWING_E_REFUSED, also where there is a published state. An owner that is stopped gives the state
+ * it shared last, after five seconds: out->published_ns tells from when it is. SWING_E_NOT_FOUND,
+ * SWING_E_REFUSED, SWING_E_ADDRESS_TAKEN ... */
 int swing_hook(int token, unsigned int flags, swing_area *out);
 
 /* As swing_hook, of the area that has the name: by swing_set_name, or else in the namespace itself,
@@ -143,8 +146,8 @@ int swing_release(int token);
  * 0: never. */
 int swing_set_threshold(int token, size_t bytes);
 
-/* Every other thread's stores into the area, and hooks of it, wait until swing_resume(), so that this
- * thread can bring it, and publish it, in a consistent state. Both by the same thread, for
+/* Every other thread's stores into the area, and hooks of it, wait until swing_resume(), so that
+ * this thread can bring it, and publish it, in a consistent state. Both by the same thread, for
  * microseconds; take no lock meanwhile that a storing thread may hold. Where this thread stores or
  * touches memory first (to the next 64 KiB or 2 MiB), others may, too. The area's allocator and
  * swing_allow_hooks() answer SWING_E_BUSY to the holder. */
@@ -152,7 +155,7 @@ int swing_hold(int token);
 int swing_resume(int token);
 
 /* Makes a range ready for a system call that stores into it, and for plain stores, which end the
- * process when there is no memory: here that is SWING_E_NO_MEMORY. Other addresses are left alone. */
+ * process when there is no memory: here that is SWING_E_NO_MEMORY. Others are left alone. */
 int swing_writable(void *address, size_t length);
 
 /* The token of this process's area that the address lies in, or a negative number. */
@@ -160,17 +163,17 @@ int swing_token_at(const void *address);
 
 int swing_get_stats(int token, swing_stats *out);
 
-/* The next part of the area that has memory, from the address `from` on, or from its begin when that
- * is NULL or before; SWING_E_NOT_FOUND behind the last. Who looks at all of an area looks at these
- * parts: elsewhere are zeros, and a load takes memory, too. */
+/* The next part of the area that has memory, from the address `from` on, or from its begin when
+ * that is NULL or before; SWING_E_NOT_FOUND behind the last. Who looks at all of an area looks at
+ * these parts: elsewhere are zeros, and a load takes memory, too. */
 int swing_next_range(int token, const void *from, swing_block *out);
 
 /* Blocks inside an area into which the program itself has stored nothing. All that the allocator
  * knows lies in the area, so a hooked area can be allocated from and freed in at once. A block has
  * the size that is granted, at least 1, at a multiple of 16 or of `alignment`, a power of two.
  * swing_realloc leaves a block where it is if that can be; else `address` is free when it succeeds.
- * An address must be that of a block which has not been freed: SWING_E_ARGUMENT says that it is not,
- * but, as with free(), not every mistake is found. */
+ * An address must be that of a block which has not been freed: SWING_E_ARGUMENT says that it is
+ * not, but, as with free(), not every mistake is found. */
 int swing_alloc(int token, size_t size, swing_block *out);
 int swing_alloc_aligned(int token, size_t size, size_t alignment, swing_block *out);
 int swing_realloc(void *address, size_t size, swing_block *out);
@@ -184,9 +187,9 @@ int swing_make_heap(int token, const swing_heap_options *options);
 /* What the allocator has; other threads' calls wait some microseconds. */
 int swing_get_heap_stats(int token, swing_heap_stats *out);
 
-/* Verifies every invariant of the allocator, and counts the blocks of the program unless `blocks` is
- * NULL: SWING_E_CORRUPT says which one is violated, after a wrong or second swing_free, or a stray
- * store into what the allocator keeps. It looks at all that the allocator knows: for tests. */
+/* Verifies every invariant of the allocator, and counts the blocks of the program unless `blocks`
+ * is NULL: SWING_E_CORRUPT says which one is violated, after a wrong or second swing_free, or a
+ * stray store into what the allocator keeps. It looks at all that it knows: for tests. */
 int swing_check_heap(int token, size_t *blocks);
 
 /* The part of the area the allocator leaves to the program, at the same offset in every hooked

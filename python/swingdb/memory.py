@@ -102,6 +102,7 @@ class _Area(ctypes.Structure):
         ("length", ctypes.c_size_t),
         ("token", ctypes.c_int),
         ("at_origin", ctypes.c_int),
+        ("published_ns", ctypes.c_uint64),
     ]
 
 
@@ -205,6 +206,15 @@ class Area:
     def name(self) -> str | None:
         """The name it was created with."""
         return self._name
+
+    @property
+    def published_ns(self) -> int | None:
+        """When the state that was hooked was published, as of ``time.time_ns()``.
+
+        Earlier than the call of a live hook only where the owner was stopped. None if the area was
+        not hooked.
+        """
+        return int(self._live().published_ns) or None
 
     def __len__(self) -> int:
         return self._length
@@ -348,8 +358,9 @@ def hook(which: int | str, *, live: bool = False, at_origin: bool = False) -> Ar
     A name is one from :func:`create`, or that of a program's heap (``docs/preload.md``).
 
     The state that its owner published last or, when ``live``, the state of this moment, which the
-    owner must have allowed. ``at_origin``: at the owner's addresses, or fail. Its length is that of
-    the origin rounded up.
+    owner must have allowed. An owner that is stopped gives the state it shared last, after five
+    seconds: :attr:`Area.published_ns` tells from when it is. ``at_origin``: at the owner's
+    addresses, or fail. Its length is that of the origin rounded up.
     """
     live, at_origin = _yes_or_no(live, "live"), _yes_or_no(at_origin, "at_origin")
     flags = (0 if live else _PUBLISHED) | (_AT_ORIGIN if at_origin else 0)

@@ -141,9 +141,11 @@ static void refused_and_taken(void) {
     swing_area area = create(1 << 20, 0), other;
     CHECK(swing_hook(area.token, 0, &other) == SWING_E_REFUSED);
     CHECK(swing_hook(area.token, SWING_PUBLISHED, &other) == SWING_E_REFUSED);
-    CHECK(swing_publish(area.token) == 0);
+    CHECK(swing_publish(area.token) == 0 && area.published_ns == 0);
+    CHECK(swing_hook(area.token, 0, &other) == SWING_E_REFUSED);
+    CHECK(strstr(swing_last_error(), "SWING_PUBLISHED") != NULL);
     other = hooked(area.token, SWING_PUBLISHED);
-    CHECK(!other.at_origin && swing_release(other.token) == 0);
+    CHECK(!other.at_origin && other.published_ns != 0 && swing_release(other.token) == 0);
     CHECK(swing_hook(area.token, SWING_AT_ORIGIN, &other) == SWING_E_ADDRESS_TAKEN);
     CHECK(swing_allow_hooks(area.token, 0) == 0);
     CHECK(swing_hook(area.token, SWING_PUBLISHED, &other) == SWING_E_REFUSED);

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import doctest
 import gc
 import multiprocessing
 import os
 import pickle
 import re
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+import swingdb
 from swingdb import memory
 
 np = pytest.importorskip("numpy")
@@ -69,6 +73,75 @@ def test_live_hooks_give_the_moment():
     area.allow_live_hooks(False)
     with pytest.raises(memory.MemoryError):
         memory.hook(area.token, live=True)
+
+
+def test_a_live_hook_of_what_was_only_published_is_refused_at_once():
+    area = memory.create(1 << 20, name="only published")
+    assert area.published_ns is None
+    area.publish()
+    for which in (area.token, "only published"):
+        begin = time.monotonic()
+        with pytest.raises(memory.MemoryError, match="live=False") as refused:
+            memory.hook(which, live=True)
+        assert refused.value.code == -3 and time.monotonic() - begin < 2
+        assert memory.hook(which).published_ns <= time.time_ns()
+
+
+def test_a_database_is_hooked_in_its_shared_state_and_not_live(namespace):
+    swingdb.connect("numbers").execute("CREATE TABLE t AS SELECT 7 AS x")
+    with pytest.raises(memory.MemoryError, match="has not allowed that") as refused:
+        memory.hook("numbers", live=True)
+    assert refused.value.code == -3
+    with memory.hook("numbers") as hooked:
+        assert len(hooked) > 0
+
+
+STOPPED = """
+import sys
+from swingdb import memory
+area = memory.create(1 << 20, name="stopped")
+area.buffer[0] = 1
+area.allow_live_hooks()
+area.buffer[0] = 2
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_stopped_owner_shared_last_tells_when_that_was():
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
+        assert owner.stdout.readline() == b"ready\n"
+        begin = time.time_ns()
+        with memory.hook("stopped", live=True) as now:
+            assert now.buffer[0] == 2 and now.published_ns >= begin
+        owner.send_signal(signal.SIGSTOP)
+        stopped = time.time_ns()
+        with memory.hook("stopped", live=True) as stale:
+            assert stale.buffer[0] == 2 and begin <= stale.published_ns < stopped
+        owner.send_signal(signal.SIGCONT)
+        owner.stdin.close()
+    assert owner.returncode == 0
+
+
+def test_at_the_owners_addresses_or_not_at_all():
+    area = memory.create(1 << 20)
+    area.publish()
+    with pytest.raises(memory.MemoryError) as taken:
+        memory.hook(area.token, at_origin=True)
+    assert taken.value.code == -6
+    address = ctypes.addressof(ctypes.c_ubyte.from_buffer(area.buffer))
+    area.array((1,), "uint64")[0] = address
+    area.publish()
+    elsewhere = f"""
+import ctypes
+from swingdb import memory
+area = memory.hook({area.token}, at_origin=True)
+assert ctypes.addressof(ctypes.c_ubyte.from_buffer(area.buffer)) == {address}
+assert ctypes.c_uint64.from_address({address}).value == {address}
+"""
+    subprocess.run([sys.executable, "-c", elsewhere], check=True)
 
 
 def test_what_is_stored_to_again_is_copied_ahead():

@@ -56,6 +56,8 @@ pub(crate) struct Entry {
     pub base: usize,
     pub len: u64,
     pub at_origin: bool,
+    /// When the state that it was hooked in was published; 0: it was not.
+    pub published_ns: u64,
     /// The allocator, once it has been used. Whoever publishes has it locked, at least for reading,
     /// so nobody hooks one that is being made.
     pub malloc: Arc<RwLock<Option<Malloc>>>,
@@ -283,7 +285,7 @@ impl Registry {
                 let made = area.make_writable(whole, WriteIntent::Keep);
                 made.map_err(|e| Failure::new(Code::NoMemory, e))?;
             }
-            Ok(entry(token, area, true))
+            Ok(Entry { at_origin: true, ..entry(token, area) })
         })
     }
 
@@ -299,7 +301,7 @@ impl Registry {
         self.with_token(|token, name| {
             let area = snapshot.derive(Some(name))?;
             area.track()?;
-            Ok(entry(token, area, false))
+            Ok(entry(token, area))
         })
     }
 
@@ -397,7 +399,8 @@ impl Registry {
     }
 }
 
-pub(crate) fn entry(token: i32, area: Area, at_origin: bool) -> Entry {
+/// An area made here, elsewhere than its origin.
+pub(crate) fn entry(token: i32, area: Area) -> Entry {
     let base = area.base().as_ptr() as usize;
     let len = area.geometry().reserve().0;
     assert!(base.is_multiple_of(4096), "the low 12 bits of the address are free for the token");
@@ -410,7 +413,8 @@ pub(crate) fn entry(token: i32, area: Area, at_origin: bool) -> Entry {
         publish();
     });
     area.guard_live_hooks(Some(guard));
-    Entry { token, area: Arc::new(area), base, len, at_origin, malloc }
+    let (at_origin, published_ns) = (false, 0);
+    Entry { token, area: Arc::new(area), base, len, at_origin, published_ns, malloc }
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ pub struct swing_area {
     pub token: c_int,
     /// Not 0 if the addresses are those of the origin: raw pointers in it are valid.
     pub at_origin: c_int,
+    /// Of a hooked area: when its state was published, in nanoseconds since 1970. Else 0.
+    pub published_ns: u64,
 }
 
 /// Memory of an area.
@@ -60,7 +62,7 @@ pub struct swing_options {
     pub address: *mut c_void,
 }
 
-const _: () = assert!(size_of::<swing_area>() == 24 && size_of::<swing_options>() == 16);
+const _: () = assert!(size_of::<swing_area>() == 32 && size_of::<swing_options>() == 16);
 const _: () = assert!(size_of::<swing_stats>() == 40);
 
 /// Runs a call's body: failures and panics become numbers.
@@ -118,6 +120,7 @@ fn area_of(entry: &Entry) -> swing_area {
         length: entry.len as usize,
         token: entry.token,
         at_origin: c_int::from(entry.at_origin),
+        published_ns: entry.published_ns,
     }
 }
 

@@ -42,12 +42,9 @@ impl Registry {
             return Err(Failure::new(Code::NotFound, text));
         }
         let name = token_name(origin)?;
-        let options = HookOptions { at };
-        let snapshot = match live {
-            true => self.hook_live(&name, options, || true),
-            false => self.ns.hook_with(&name, options),
-        };
-        self.hooked(snapshot.map_err(|e| refused(&format!("area {origin}"), e))?, at)
+        let is_alive = || self.tokens.is_held(origin);
+        let snapshot = self.snapshot(&format!("area {origin}"), &name, (at, live), is_alive)?;
+        self.hooked(snapshot, at)
     }
 
     /// The area that has a name: one that has it besides its token, or one of the namespace's own,
@@ -80,15 +77,10 @@ impl Registry {
             let areas = self.ns.list().unwrap_or_default();
             areas.iter().any(|area| area.name.as_ref() == Some(&name) && area.owner.is_some())
         };
-        let options = HookOptions { at };
-        let snapshot = match live {
-            true => self.hook_live(&name, options, is_alive),
-            false => self.ns.hook_with(&name, options),
-        };
-        match snapshot {
+        match self.snapshot(&format!("{text:?}"), &name, (at, live), is_alive) {
             Ok(snapshot) => self.hooked(snapshot, at),
-            Err(HookError::NotFound { .. }) => Err(none()),
-            Err(error) => Err(refused(&format!("{text:?}"), error)),
+            Err(Failure { code: Code::NotFound, .. }) => Err(none()),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -97,29 +89,44 @@ impl Registry {
         assert!(at == HookAt::Anywhere || snapshot.is_at_origin(), "or it fails");
         self.with_token(|token, name| {
             let at_origin = snapshot.is_at_origin();
+            let published_ns = snapshot.published_ns();
             let area = snapshot.derive(Some(name))?;
             area.track()?;
-            Ok(entry(token, area, at_origin))
+            Ok(Entry { at_origin, published_ns, ..entry(token, area) })
         })
     }
 
-    /// The state of a moment after the call. An owner that is only slow is asked again; one that
-    /// is stopped gives its last shared state.
-    fn hook_live(
+    /// The state last published or, live, that of a moment after the call. An owner that is only
+    /// slow is asked again; one that is stopped gives its last shared state. One that has never
+    /// allowed it is not asked at all.
+    fn snapshot(
         &self,
+        what: &str,
         name: &AreaName,
-        options: HookOptions,
+        (at, live): (HookAt, bool),
         is_alive: impl Fn() -> bool,
-    ) -> std::result::Result<Snapshot, HookError> {
+    ) -> Result<Snapshot> {
+        let options = HookOptions { at };
+        if !live {
+            return self.ns.hook_with(name, options).map_err(|e| refused(what, e));
+        }
         let start = Instant::now();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         loop {
-            let snapshot = self.ns.hook_live_with(name, options)?;
+            let snapshot = self.ns.hook_live_with(name, options).map_err(|e| refused(what, e))?;
             if snapshot.published_ns() >= now || start.elapsed() > MAX_WAIT {
                 return Ok(snapshot);
             }
             if !is_alive() {
-                return Err(HookError::NotFound { name: name.to_string() });
+                let text = format!("{what} has ended meanwhile");
+                return Err(Failure::new(Code::NotFound, text));
+            }
+            if !self.ns.answers_live_hooks(name)? {
+                let text = format!(
+                    "{what} cannot be hooked live: its owner has not allowed that, only published \
+                     a state (SWING_PUBLISHED; in Python live=False)"
+                );
+                return Err(Failure::new(Code::Refused, text));
             }
         }
     }

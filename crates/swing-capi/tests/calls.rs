@@ -10,7 +10,8 @@ use swing_capi::calls::*;
 
 /// Short areas, which consist of small extents, and longer ones.
 const LENGTHS: [std::ops::Range<usize>; 2] = [1..9 << 20, 60 << 20..80 << 20];
-const NO_AREA: swing_area = swing_area { address: null_mut(), length: 0, token: 0, at_origin: 0 };
+const NO_AREA: swing_area =
+    swing_area { address: null_mut(), length: 0, token: 0, at_origin: 0, published_ns: 0 };
 const NO_BLOCK: swing_block = swing_block { address: null_mut(), size: 0 };
 
 #[test]
