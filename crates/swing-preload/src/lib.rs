@@ -7,7 +7,9 @@
 //! `malloc` and its relatives come from a [`swing_malloc::Malloc`] in a tracked area of the
 //! namespace, which any process hooks at any moment (`Namespace::hook_live("redis")`) while the
 //! program goes on. Variables: `SWING_PRELOAD_NAME`, else `heap-<pid>`; `SWING_PRELOAD_GIB`, the
-//! address space of the heap, else 64; `SWINGDB_HOME`, the namespace.
+//! address space of the heap, else 64; `SWING_PRELOAD_AHEAD=0`, copy nothing ahead;
+//! `SWING_PRELOAD_EXTENT_KIB`, what is copied at once; `SWINGDB_HOME`, the namespace;
+//! `SWINGDB_BACKING`, what the memory is.
 //!
 //! # Two allocators
 //! What this library itself needs (tables of areas, threads) must not lie in the tracked area: it

@@ -9,6 +9,7 @@ use swing::{AreaName, ByteLen, Namespace, Snapshot};
 use swing_malloc::{Heap, Malloc};
 
 mod common;
+mod redis;
 use common::{Ended, hook_now, installed, start};
 
 /// The heap of the snapshot is whole, and its new owner goes on allocating in it.
@@ -292,13 +293,14 @@ fn redis_serves_clients_while_its_heap_is_hooked_and_scanned() {
         std::thread::sleep(Duration::from_millis(50));
     }
     let mut load = Command::new("redis-benchmark");
-    load.arg("-s").arg(&socket).args(["-q", "-n", "20000", "-r", "10000", "-d", "200"]);
-    let load = load.args(["-t", "set,get,lpush,lpop,hset,zadd"]).stdout(Stdio::null()).spawn();
-    let mut load = Ended(load.unwrap());
+    load.arg("-s").arg(&socket).args(["-q", "-n", "10000", "-r", "10000", "-d", "200", "-P", "4"]);
+    let mut load = Ended(load.stdout(Stdio::null()).spawn().unwrap());
+    let at = socket.clone();
+    let session = std::thread::spawn(move || redis::session(&at));
     let namespace = Namespace::open(home.path()).unwrap();
     let name = AreaName::new("program").unwrap();
     let mut round = 0;
-    while load.0.try_wait().unwrap().is_none() || round < 3 {
+    while load.0.try_wait().unwrap().is_none() || !session.is_finished() || round < 3 {
         let text = format!("the value of round {round:04}");
         assert_eq!(client(&["set", "mark", &text]), "OK");
         let snapshot = hook_now(&namespace, &name);
@@ -308,6 +310,7 @@ fn redis_serves_clients_while_its_heap_is_hooked_and_scanned() {
         round += 1;
     }
     assert!(load.0.wait().unwrap().success());
+    session.join().unwrap();
     assert_eq!(client(&["get", "mark"]), "something else, and longer");
     assert!(client(&["bgsave"]).contains("started"));
     let begun = Instant::now();

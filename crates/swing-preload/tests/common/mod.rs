@@ -1,7 +1,7 @@
 //! What the tests of programs share.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -29,7 +29,8 @@ pub fn installed(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
-        println!("{program} is not installed: not tested");
+        // Shown also where a test succeeds, unlike what `println` prints.
+        let _ = writeln!(std::io::stderr(), "{program} is not installed: not tested");
     }
     found
 }
