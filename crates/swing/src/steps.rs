@@ -153,8 +153,8 @@ impl Core {
         Some((way, choice.spare))
     }
 
-    /// In a tracked area a step is one piece of what is shown at once: another thread may store into
-    /// what is shown, without a trap, before the next piece fails, and that is not taken back.
+    /// In a tracked area a step is one piece of what is shown at once: another thread may store
+    /// there, without a trap, before the next piece fails, and that is not taken back.
     fn add_step(&self, steps: &mut Vec<Step>, extent: ExtentId, way: Way, spare: bool) {
         let (start, len) = (self.geometry.start(extent).0, self.geometry.len(extent).0);
         let most = if self.tracked.get().is_some() { COPY_STEP } else { u64::MAX };
