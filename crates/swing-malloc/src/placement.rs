@@ -125,6 +125,10 @@ impl Placement {
         }
         let tree = &zone.tree;
         let node = Node { level: tree.extent_level, index: extent };
+        // Where it was to be opened, and that failed, there may be no memory to look at.
+        if !tree.reachable(bytes, node)? {
+            return Ok(Err(Useless));
+        }
         // A wholly free extent may have become part of a larger block: its own byte is zero then,
         // too.
         let value = tree.get(bytes, node)?;

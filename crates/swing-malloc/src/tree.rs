@@ -305,7 +305,11 @@ impl Tree {
 
     /// True if a node's byte says something: its cluster is neither wholly free nor part of a
     /// larger block.
-    fn reachable<M: Memory>(&self, mem: &Bytes<'_, M>, node: Node) -> Result<bool, Corruption> {
+    pub(crate) fn reachable<M: Memory>(
+        &self,
+        mem: &Bytes<'_, M>,
+        node: Node,
+    ) -> Result<bool, Corruption> {
         if node.level <= self.top {
             return Ok(true);
         }

@@ -7,7 +7,7 @@ mod common;
 use common::{TestMemory, heap, seed};
 use std::sync::Arc;
 use swing::{AreaOffset, ByteLen};
-use swing_malloc::{FreeError, Heap, HeapError, Malloc, Memory, RESERVED_OFFSET};
+use swing_malloc::{AllocError, FreeError, Heap, HeapError, Malloc, Memory, RESERVED_OFFSET};
 
 /// Uses a heap whose bytes may be anything; what it grants must lie behind the metadata.
 fn exercise(heap: &Heap<TestMemory>, rng: &mut fastrand::Rng) {
@@ -175,6 +175,160 @@ fn damage_in_the_fast_part_never_leads_outside() {
         malloc.check().unwrap();
     }
     assert!(opened > 20, "damage that is not found at once was tried {opened} times");
+}
+
+fn set(memory: &TestMemory, at: u64, value: u64, bytes: u64) {
+    memory.make_writable(at..at + bytes).unwrap();
+    (0..bytes).for_each(|i| memory.poke(at + i, (value >> (8 * i)) as u8));
+}
+
+fn get(memory: &TestMemory, at: u64) -> u64 {
+    (0..8).rev().fold(0, |all, byte| all << 8 | u64::from(memory.peek(at + byte)))
+}
+
+/// A heap whose fast part has slabs, opened after `damage` of its bytes, which gets the places of
+/// the directory, the first chunk of records and the first cache.
+fn damaged(damage: impl Fn(&TestMemory, [u64; 3])) -> Result<Malloc<TestMemory>, HeapError> {
+    let (memory, heap) = heap(256 << 20);
+    let malloc = Malloc::open(heap).unwrap();
+    for len in [100, 1000, 32 << 10, 64 << 10] {
+        let blocks: Vec<_> = (0..40).map(|_| malloc.allocate(ByteLen(len)).unwrap()).collect();
+        blocks.iter().step_by(2).for_each(|block| malloc.free(block.offset).unwrap());
+    }
+    malloc.drain().unwrap();
+    memory.publish();
+    let child = memory.derive();
+    let directory = get(&child, 544);
+    damage(&child, [directory, get(&child, directory + 24), get(&child, directory + 512)]);
+    Malloc::open(Heap::open(child)?)
+}
+
+/// Allocates and frees blocks of all kinds; whether that was refused as corrupt at least once.
+fn used(malloc: &Malloc<TestMemory>) -> bool {
+    let header: Vec<u8> = (0..512).map(|at| malloc.heap().area().peek(at)).collect();
+    let mut refused = false;
+    for len in [100, 1000, 32 << 10, 64 << 10].repeat(30) {
+        match malloc.allocate(ByteLen(len)) {
+            Ok(grant) => {
+                let (start, end) = (grant.offset.0, grant.offset.0 + grant.len.0);
+                let space = malloc.heap().area().space();
+                assert!(grant.len.0 >= len && end <= space.reserve, "{start} {end}");
+                assert!(start >= malloc.heap().reserved().end.0, "{start}");
+            }
+            Err(error) => refused |= matches!(error, AllocError::Corrupt { .. }),
+        }
+    }
+    assert_eq!(header, (0..512).map(|at| malloc.heap().area().peek(at)).collect::<Vec<_>>());
+    refused
+}
+
+#[test]
+fn the_place_of_the_last_chunk_is_not_believed() {
+    for last in [1 << 40, u64::MAX - 3, 0x200] {
+        let damage = |memory: &TestMemory, [directory, ..]: [u64; 3]| {
+            set(memory, directory + 32, last, 8);
+            // All records of the chunk are in use: the next one needs another chunk.
+            set(memory, directory + 8, 170, 4);
+            set(memory, directory + 16, 0, 4);
+        };
+        assert!(!used(&damaged(damage).unwrap()), "{last:#x}");
+    }
+}
+
+#[test]
+fn what_a_record_says_is_checked_before_blocks_are_taken() {
+    let record = |chunk: u64, index: u64| chunk + 64 + 192 * index;
+    for case in 0..4 {
+        let damage = |memory: &TestMemory, [directory, chunk, _]: [u64; 3]| match case {
+            // Blocks beyond the slab, and beyond the area.
+            0 => (0..40).for_each(|i| set(memory, record(chunk, i) + 64 + 8 * 15, u64::MAX, 8)),
+            // More of them than there are bits.
+            1 => (0..40).for_each(|i| set(memory, record(chunk, i) + 12, 1000, 4)),
+            // A class whose blocks are shorter.
+            2 => {
+                let mut heads = (64..224).step_by(4).map(|at| get(memory, directory + at) as u32);
+                let short = heads.find(|head| *head != 0).unwrap();
+                (64..224).step_by(4).for_each(|at| set(memory, directory + at, short.into(), 4));
+            }
+            // A record that is not in use.
+            _ => {
+                set(memory, directory + 8, 170, 4);
+                set(memory, record(chunk, 169) + 64, u64::MAX, 8);
+                set(memory, record(chunk, 169) + 12, 64, 4);
+                (64..224).step_by(4).for_each(|at| set(memory, directory + at, 170, 4));
+            }
+        };
+        assert!(used(&damaged(damage).unwrap()), "case {case}");
+    }
+}
+
+#[test]
+fn metadata_lies_in_blocks_of_its_own() {
+    let in_reserved_part = RESERVED_OFFSET;
+    for case in 0..4 {
+        let damage = |memory: &TestMemory, [directory, chunk, cache]: [u64; 3]| match case {
+            0 => set(memory, directory + 512, in_reserved_part, 8),
+            1 => {
+                set(memory, directory + 520, cache, 8);
+                set(memory, directory + 20, 2, 4);
+            }
+            2 => {
+                set(memory, chunk, chunk, 8);
+                set(memory, directory + 12, 2, 4);
+            }
+            _ => {
+                let heap = Heap::open(memory.derive()).unwrap();
+                heap.free_exact(AreaOffset(directory), ByteLen(8 << 10)).unwrap();
+                // What a heap below would do with it.
+                let at = (0..memory.space().small_zone)
+                    .find(|at| heap.area().peek(*at) != memory.peek(*at));
+                let at = at.unwrap();
+                (at..memory.space().small_zone.min(at + (1 << 20)))
+                    .filter(|at| heap.area().peek(*at) != memory.peek(*at))
+                    .for_each(|at| set(memory, at, heap.area().peek(at).into(), 1));
+            }
+        };
+        assert!(matches!(damaged(damage), Err(HeapError::Corrupt { .. })), "case {case}");
+    }
+}
+
+#[test]
+fn large_blocks_in_a_cache_are_blocks() {
+    for wrong in [16, 0] {
+        let (memory, heap) = heap(256 << 20);
+        let malloc = Malloc::open(heap).unwrap();
+        let [first, second] = [0, 1].map(|_| malloc.allocate(ByteLen(64 << 10)).unwrap().offset);
+        malloc.free(first).unwrap();
+        malloc.free(second).unwrap();
+        memory.publish();
+        let child = memory.derive();
+        let cache = get(&child, get(&child, 544) + 512);
+        let at = (cache..cache + (64 << 10)).step_by(8).find(|at| get(&child, *at) == second.0);
+        set(&child, at.unwrap(), first.0 + wrong, 8);
+        let malloc = Malloc::open(Heap::open(child).unwrap()).unwrap();
+        let refused = malloc.allocate(ByteLen(64 << 10));
+        assert!(matches!(refused, Err(AllocError::Corrupt { .. })), "{wrong}: {refused:?}");
+    }
+}
+
+/// After an error the next request looks where the one before wanted to be.
+#[test]
+fn a_cluster_that_was_never_written_is_not_read() {
+    for barriers in 0..4 {
+        let (memory, heap) = heap(1 << 30);
+        memory.publish();
+        memory.fail_after(Some(barriers));
+        while heap.allocate(ByteLen(64 << 10)).is_ok() {}
+        for len in [64 << 10, 100, 5000] {
+            let refused = heap.allocate(ByteLen(len));
+            assert!(matches!(refused, Err(AllocError::Write(_))), "{barriers} {len} {refused:?}");
+        }
+        memory.fail_after(None);
+        for len in [64 << 10, 100, 5000] {
+            heap.allocate(ByteLen(len)).unwrap();
+        }
+        heap.check().unwrap();
+    }
 }
 
 #[test]

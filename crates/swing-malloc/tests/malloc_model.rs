@@ -8,7 +8,9 @@ use common::{TestMemory, seed};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use swing::{AreaOffset, ByteLen};
-use swing_malloc::{AllocError, BlockTable, FreeError, Heap, HeapOptions, Malloc, Memory};
+use swing_malloc::{
+    AllocError, BlockClass, BlockTable, FreeError, Heap, HeapOptions, Malloc, Memory,
+};
 
 fn length(rng: &mut fastrand::Rng) -> u64 {
     let shift = match rng.u8(..10) {
@@ -243,4 +245,50 @@ fn large_blocks_grow_where_they_are() {
     world.malloc.free(grown.offset).unwrap();
     world.malloc.drain().unwrap();
     assert_eq!(world.malloc.check().unwrap().blocks, 0);
+}
+
+/// A block of the table may be longer than its class and shorter than the next one.
+#[test]
+fn growing_gives_what_was_asked_for_or_nothing() {
+    let memory = TestMemory::new(256 << 20);
+    let blocks = BlockTable::Custom(vec![BlockClass { size: 6 << 20, count: 8 }]);
+    let options = HeapOptions { blocks, buddy_limit: Some(2 << 20), ..HeapOptions::default() };
+    let heap = Heap::create(memory, options).unwrap();
+    let malloc = Malloc::open(heap).unwrap();
+    let block = malloc.allocate(ByteLen(4 << 20)).unwrap();
+    assert_eq!(malloc.grow(block.offset, ByteLen(5 << 20)), None);
+    let grown = malloc.reallocate(block.offset, ByteLen(5 << 20)).unwrap();
+    assert!(grown.len.0 >= 5 << 20, "{grown:?}");
+}
+
+/// What threads keep is given back before an aligned request is refused.
+#[test]
+fn an_aligned_block_comes_from_what_caches_hold() {
+    let world = World::new(64 << 20);
+    let mut blocks = Vec::new();
+    while let Ok(grant) = world.malloc.allocate(ByteLen(4 << 20)) {
+        blocks.push(grant.offset);
+    }
+    assert!(!blocks.is_empty());
+    blocks.iter().for_each(|block| world.malloc.free(*block).unwrap());
+    let aligned = world.malloc.allocate_aligned(ByteLen(4 << 20), ByteLen(4 << 20)).unwrap();
+    assert!(aligned.offset.0.is_multiple_of(4 << 20));
+}
+
+/// A slab that cannot be given back for want of memory stays a slab.
+#[test]
+fn no_slab_is_lost_when_there_is_no_memory() {
+    for barriers in 0..10 {
+        let world = World::new(256 << 20);
+        let blocks: Vec<_> =
+            (0..24).map(|_| world.malloc.allocate(ByteLen(32 << 10)).unwrap().offset).collect();
+        blocks.iter().for_each(|block| world.malloc.free(*block).unwrap());
+        world.publish();
+        world.memory.fail_after(Some(barriers));
+        let _ = world.malloc.drain();
+        world.memory.fail_after(None);
+        world.malloc.drain().unwrap();
+        assert_eq!(world.malloc.check().unwrap().blocks, 0, "after {barriers} barriers");
+        world.memory.assert_frozen_is_intact();
+    }
 }

@@ -108,3 +108,36 @@ fn what_an_earlier_process_freed_is_free() {
     later.malloc.free(AreaOffset(other)).unwrap();
     assert_eq!(later.malloc.check().unwrap().blocks, 0);
 }
+
+/// What the allocator keeps for itself is no block of the program, though the heap has it as one.
+#[test]
+fn the_allocators_own_memory_cannot_be_freed() {
+    let world = World::new(256 << 20);
+    get(&world.malloc, 100);
+    let number = |at: u64| {
+        (0..8).rev().fold(0, |all, byte| all << 8 | u64::from(world.memory.peek(at + byte)))
+    };
+    let (directory, cache) = (number(544), number(number(544) + 512));
+    for place in [directory, number(directory + 24), cache] {
+        refused(&world.malloc, place);
+        assert_eq!(world.malloc.usable_size(AreaOffset(place)), None);
+    }
+    assert_eq!(world.malloc.check().unwrap().blocks, 1);
+}
+
+/// A thread that freed a block twice, and ended, does not keep others from allocating.
+#[test]
+fn a_cache_with_a_block_twice_is_left_in_order() {
+    let world = World::new(256 << 20);
+    std::thread::scope(|scope| {
+        let freed = scope.spawn(|| {
+            let blocks = [0, 1, 2].map(|_| get(&world.malloc, 48));
+            blocks.iter().for_each(|block| world.malloc.free(AreaOffset(*block)).unwrap());
+            world.malloc.free(AreaOffset(blocks[0])).unwrap();
+        });
+        freed.join().unwrap();
+    });
+    let blocks: std::collections::HashSet<u64> = (0..400).map(|_| get(&world.malloc, 48)).collect();
+    assert_eq!(blocks.len(), 400, "no block is handed out twice");
+    assert_eq!(world.malloc.check().unwrap().blocks, 400);
+}

@@ -79,7 +79,13 @@ impl<M: Memory + 'static> Malloc<M> {
     fn allocate_placed(&self, size: u64, align: u64) -> Result<Grant, AllocError> {
         let class = class_of(size).ok_or(AllocError::Length { len: size })?;
         debug_assert!(size.is_power_of_two() && align.is_power_of_two());
-        let offset = self.heap().allocate_exact(ByteLen(size_of(class)), ByteLen(align))?;
+        // Before the lock: in a forked child its holder may not exist.
+        self.heap().area().check_writer()?;
+        let _storing = self.heap().area().storing();
+        let mut central = self.inner.central.lock();
+        let offset = self.inner.retry(&mut central, |_| {
+            self.heap().allocate_exact(ByteLen(size_of(class)), ByteLen(align))
+        })?;
         self.inner.map.add_block(offset.0, class);
         Ok(Grant { offset, len: ByteLen(size_of(class)) })
     }
@@ -93,10 +99,13 @@ impl<M: Memory + 'static> Malloc<M> {
         if usable.0 <= SLAB_LIMIT {
             return None;
         }
+        // Before the lock: in a forked child its holder may not exist.
+        self.heap().area().check_writer().ok()?;
         let _central = self.inner.central.lock();
         let grown = self.heap().grow(offset, len).ok()??;
         assert!(grown >= len && grown >= usable, "it grows");
-        let class = large_class(grown.0)?;
+        // Of a table's block of another length the class below counts, which may be too short.
+        let class = large_class(grown.0).filter(|class| size_of(*class) >= len.0)?;
         self.inner.map.add_block(offset.0, class);
         Some(ByteLen(size_of(class)))
     }

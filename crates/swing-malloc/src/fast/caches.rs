@@ -37,7 +37,8 @@ impl Central {
         if count > 0 { Ok(()) } else { taken }
     }
 
-    /// Gives back the `count` oldest blocks of a stack, in a cache that is open.
+    /// Gives back the `count` oldest blocks of a stack, in a cache that is open. One that is not
+    /// allocated, because it was freed twice, is nobody's: it is dropped, and told at the end.
     pub(crate) fn flush<M: Memory>(
         &self,
         tools: &Tools<'_, M>,
@@ -50,9 +51,13 @@ impl Central {
         let mut done = 0;
         let mut outcome = Ok(());
         while done < count.min(held) {
-            outcome = self.put_one(tools, cache.entry(class, done));
-            if outcome.is_err() {
-                break;
+            match self.put_one(tools, cache.entry(class, done)) {
+                Ok(()) => {}
+                Err(error @ FreeError::NotAllocated { .. }) => outcome = outcome.and(Err(error)),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
             }
             done += 1;
         }
@@ -70,11 +75,12 @@ impl Central {
         slot: u32,
     ) -> Result<(), FreeError> {
         let cache = self.cache(&tools.words, slot);
+        let mut outcome = Ok(());
         for class in (0..CLASSES).filter(|class| cache.held(*class) > 0) {
             cache.open()?;
-            self.flush(tools, &cache, class, cached(class))?;
+            outcome = outcome.and(self.flush(tools, &cache, class, cached(class)));
         }
-        Ok(())
+        outcome
     }
 
     /// A cache for a thread: one that nobody uses, or a new one; `None` when there are too many.
@@ -89,10 +95,26 @@ impl Central {
             None => self.add_cache(tools)?,
         };
         self.check_cache(tools, slot)?;
+        self.check_distinct(tools, slot)?;
         let at = words.get64(self.directory + dir_cache(slot));
         let gate = Arc::new(Gate::new(words.address(at, CACHE_BYTES)));
         self.gates[slot as usize] = Some(gate.clone());
         Ok(Some((slot, gate)))
+    }
+
+    /// What another process left: no block is in a cache twice.
+    fn check_distinct<M: Memory>(&self, tools: &Tools<'_, M>, slot: u32) -> Result<(), Corruption> {
+        let cache = self.cache(&tools.words, slot);
+        for class in 0..CLASSES {
+            let mut blocks: Vec<_> =
+                (0..cache.held(class)).map(|i| cache.entry(class, i)).collect();
+            blocks.sort_unstable();
+            if let Some(twice) = blocks.windows(2).find(|pair| pair[0] == pair[1]) {
+                let at = cache.entry_at(class, 0);
+                return Err(corrupt(at, twice[0], "a cache holds each block once"));
+            }
+        }
+        Ok(())
     }
 
     /// One more cache, that nobody uses yet.
@@ -126,13 +148,14 @@ impl Central {
         for class in 0..CLASSES {
             for i in 0..cache.held(class) {
                 let offset = cache.entry(class, i);
-                if class >= SLAB_CLASSES && tools.map.class(offset).is_none() {
+                let large = class >= SLAB_CLASSES && tools.is_place_of_large(offset);
+                if large && tools.map.class(offset).is_none() {
                     let usable = tools.heap.usable_size(AreaOffset(offset));
                     if matches!(usable, Ok(Some(len)) if len.0 >= size_of(class)) {
                         tools.map.add_block(offset, class);
                     }
                 }
-                let allocated = class >= SLAB_CLASSES || self.is_allocated(tools, offset);
+                let allocated = large || self.is_allocated(tools, offset);
                 if tools.map.class(offset) != Some(class) || !allocated {
                     let at = cache.entry_at(class, i);
                     return Err(corrupt(at, offset, "a cache holds blocks of its classes"));

@@ -1,15 +1,16 @@
 //! The central part: slabs, their records, and the way between them and the caches of threads.
 //! Everything here runs under the central lock.
 
-use super::cache::Cache;
+use super::cache::{CACHE_BYTES, Cache};
 use super::class::{SLAB_CLASSES, large_class, size_of, slab_blocks, slab_bytes};
 use super::gate::Gate;
-use super::map::Map;
+use super::map::{Map, begins_large};
 use super::record::*;
 use crate::error::{AllocError, FreeError, HeapError};
 use crate::heap::Heap;
 use crate::memory::Memory;
 use crate::tree::Corruption;
+use std::collections::HashSet;
 use std::sync::Arc;
 use swing::{AreaOffset, ByteLen, WriteError};
 
@@ -20,6 +21,14 @@ pub(crate) struct Tools<'a, M> {
     pub words: Words<'a, M>,
 }
 
+impl<M: Memory> Tools<'_, M> {
+    /// Whether a block without a slab can begin there; the metadata of this part, in blocks of the
+    /// small zone, is none.
+    pub(crate) fn is_place_of_large(&self, offset: u64) -> bool {
+        begins_large(offset) && offset >= self.heap.area().space().small_zone
+    }
+}
+
 /// Places of this process; what they lead to is in the area.
 #[derive(Debug)]
 pub(crate) struct Central {
@@ -27,6 +36,25 @@ pub(crate) struct Central {
     pub chunks: Vec<u64>,
     /// By cache: who uses it.
     pub gates: Vec<Option<Arc<Gate>>>,
+}
+
+/// Places of metadata that have been met: each is an allocated block of its own.
+struct Seen<'a, 'b, M> {
+    tools: &'a Tools<'b, M>,
+    places: HashSet<u64>,
+}
+
+impl<M: Memory> Seen<'_, '_, M> {
+    fn block(&mut self, at: u64, len: u64) -> Result<(), HeapError> {
+        let usable = self.tools.heap.usable_size(AreaOffset(at));
+        let allocated = matches!(usable, Ok(Some(usable)) if usable.0 >= len);
+        if !allocated || !self.places.insert(at) {
+            return Err(
+                corrupt(at, len, "metadata of the fast part is in blocks of its own").into()
+            );
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn corrupt(at: u64, found: u64, rule: &'static str) -> Corruption {
@@ -62,6 +90,8 @@ impl Central {
         if !sound {
             return Err(corrupt(root, root, "the directory is in the small zone").into());
         }
+        let mut seen = Seen { tools, places: HashSet::new() };
+        seen.block(root, DIRECTORY_BYTES)?;
         let mut chunks = Vec::new();
         let mut at = words.get64(root + DIR_FIRST_CHUNK);
         let count = words.get32(root + DIR_CHUNKS);
@@ -72,6 +102,7 @@ impl Central {
             if !words.sound(at, CHUNK_BYTES) {
                 return Err(corrupt(at, at, "a chunk of records is in the small zone").into());
             }
+            seen.block(at, CHUNK_BYTES)?;
             chunks.push(at);
             at = words.get64(at);
         }
@@ -85,6 +116,7 @@ impl Central {
             if !Cache::fits(words, cache) {
                 return Err(corrupt(cache, cache, "a cache is in the small zone").into());
             }
+            seen.block(cache, CACHE_BYTES)?;
         }
         let gates = vec![None; caches as usize];
         let central = Central { directory: root, chunks, gates };
@@ -187,7 +219,8 @@ impl Central {
         let index = words.get32(dir + DIR_RECORDS);
         if index / RECORDS == self.chunks.len() as u32 {
             let chunk = tools.heap.allocate_metadata(CHUNK_BYTES)?;
-            let last = words.get64(dir + DIR_LAST_CHUNK);
+            // Not as the directory says, which another process may have written.
+            let last = self.chunks.last().copied().unwrap_or(0);
             let opened = words.open(chunk..chunk + CHUNK_BYTES);
             let opened =
                 opened.and_then(|()| if last == 0 { Ok(()) } else { words.open(last..last + 8) });
@@ -236,7 +269,8 @@ impl Central {
         match self.list(words, index) {
             Ok(()) => Ok(index),
             Err(FreeError::Write(error)) => {
-                self.drop_slab(tools, index);
+                // Where the heap refuses, too, it stays what it is, and is not used.
+                let _ = self.drop_slab(tools, index);
                 Err(error.into())
             }
             Err(_) => Err(corrupt(record, slab, "lists of slabs are sound").into()),
@@ -244,17 +278,19 @@ impl Central {
     }
 
     /// Gives the memory of a wholly free slab that is on no list back to the heap; its record is
-    /// open. When the heap refuses the slab is lost until the heap is opened again.
-    fn drop_slab<M: Memory>(&self, tools: &Tools<'_, M>, index: u32) {
+    /// open. When the heap refuses nothing is changed.
+    fn drop_slab<M: Memory>(&self, tools: &Tools<'_, M>, index: u32) -> Result<(), FreeError> {
         let words = &tools.words;
         let record = self.record(index);
         let (slab, class) = (words.get64(record), words.get32(record + REC_CLASS) as usize);
         assert!(slab != 0 && class < SLAB_CLASSES, "a record that is in use");
+        tools.heap.free_exact(AreaOffset(slab), ByteLen(slab_bytes(class)))?;
+        // Under the central lock nobody has got the memory yet.
         tools.map.remove(slab, slab_bytes(class));
-        let _ = tools.heap.free_exact(AreaOffset(slab), ByteLen(slab_bytes(class)));
         words.zero(record, RECORD_BYTES);
         words.set32(record + REC_NEXT, words.get32(self.directory + DIR_FREE_RECORD));
         words.set32(self.directory + DIR_FREE_RECORD, index + 1);
+        Ok(())
     }
 
     /// Takes up to `most` blocks of a class with slabs, handing each to `keep`.
@@ -279,6 +315,10 @@ impl Central {
             self.open_record(words, index)?;
             let record = self.record(index);
             let (slab, free) = (words.get64(record), words.get32(record + REC_FREE));
+            let is_it = words.get32(record + REC_CLASS) as usize == class && slab != 0;
+            if !is_it || self.free_blocks(words, index) != Some(free) {
+                return Err(corrupt(record, free.into(), "a slab counts its free blocks").into());
+            }
             let taken = free.min(left);
             if taken == free {
                 self.unlist(words, index).map_err(|error| match error {
@@ -306,6 +346,22 @@ impl Central {
             left -= taken;
         }
         Ok(())
+    }
+
+    /// How many blocks of a slab are free by its bits; `None` if these stand for others, too.
+    fn free_blocks<M: Memory>(&self, words: &Words<'_, M>, index: u32) -> Option<u32> {
+        let record = self.record(index);
+        let blocks = slab_blocks(words.get32(record + REC_CLASS) as usize);
+        let mut free = 0;
+        for word in 0..WORDS {
+            let bits = words.get64(record + REC_BITS + word * 8);
+            let all = blocks.saturating_sub(word * 64).min(64);
+            if bits.checked_shr(all as u32).is_some_and(|beyond| beyond != 0) {
+                return None;
+            }
+            free += bits.count_ones();
+        }
+        Some(free)
     }
 
     /// True if a block of a slab begins at `offset` and is not free.
@@ -350,8 +406,12 @@ impl Central {
         let alone = words.get32(record + REC_NEXT) == 0 && words.get32(record + REC_PREVIOUS) == 0;
         // The last slab of a class with room stays, and one whose list cannot be written.
         let spare = u64::from(free) == slab_blocks(class) && !alone;
-        if spare && self.unlist(words, index).is_ok() {
-            self.drop_slab(tools, index);
+        if spare
+            && self.free_blocks(words, index) == Some(free)
+            && self.unlist(words, index).is_ok()
+        {
+            // All that this opens is open: it can be put back on its list.
+            self.drop_slab(tools, index).or_else(|_| self.list(words, index))?;
         }
         Ok(())
     }

@@ -417,6 +417,8 @@ impl<M: Memory + 'static> Malloc<M> {
     /// # Errors
     /// [`FreeError::Write`] if there is no memory for metadata.
     pub fn drain(&self) -> Result<(), FreeError> {
+        // Before the lock: in a forked child its holder may not exist.
+        self.inner.heap.area().check_writer()?;
         let central = self.inner.central.lock();
         Gate::close_all(central.gates.iter().flatten().map(|gate| &**gate));
         let tools = self.inner.tools();
@@ -503,6 +505,9 @@ impl<M: Memory + 'static> Inner<M> {
         if let Some(class) = self.map.class(offset) {
             return Some(class);
         }
+        if !self.tools().is_place_of_large(offset) {
+            return None;
+        }
         let usable = self.heap.usable_size(AreaOffset(offset)).ok()??;
         // What is smaller belongs to somebody who uses the heap itself.
         let class = large_class(usable.0)?;
@@ -516,16 +521,16 @@ impl<M: Memory + 'static> Inner<M> {
         central: &mut Central,
         mut work: impl FnMut(&mut Central) -> Result<R, AllocError>,
     ) -> Result<R, AllocError> {
-        let (len, largest) = match work(central) {
-            Err(AllocError::Exhausted { len, largest }) => (len, largest),
+        match work(central) {
+            Err(AllocError::Exhausted { .. }) => {}
             other => return other,
-        };
+        }
         let tools = self.tools();
         Gate::close_all(central.gates.iter().flatten().map(|gate| &**gate));
         for slot in 0..central.gates.len() as u32 {
-            let sound = central.check_cache(&tools, slot).is_ok();
-            if !sound || central.drain(&tools, slot).is_err() {
-                return Err(AllocError::Exhausted { len, largest });
+            // One that is not sound, or cannot be given back, does not keep the others from it.
+            if central.check_cache(&tools, slot).is_ok() {
+                let _ = central.drain(&tools, slot);
             }
         }
         work(central)

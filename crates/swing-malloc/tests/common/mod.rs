@@ -16,7 +16,8 @@ const ABSENT: u8 = 0;
 const PRIVATE: u8 = 1;
 const FROZEN: u8 = 2;
 
-/// Address space without backing until touched, like an area.
+/// Address space without backing until touched, like an area. Absent extents of the small zone can
+/// not be accessed at all.
 #[derive(Debug)]
 pub struct TestMemory {
     base: NonNull<u8>,
@@ -52,7 +53,7 @@ impl TestMemory {
         let base = NonNull::new(base.cast()).unwrap();
         let extents = space.small_zone / space.small_extent
             + (space.reserve - space.small_zone) / space.data_extent;
-        Arc::new(TestMemory {
+        let memory = TestMemory {
             base,
             space,
             states: (0..extents).map(|_| AtomicU8::new(ABSENT)).collect(),
@@ -60,7 +61,24 @@ impl TestMemory {
             fuel: AtomicI64::new(-1),
             copies: AtomicU64::new(0),
             discards: AtomicU64::new(0),
-        })
+        };
+        memory.allow(0..memory.small_extents(), libc::PROT_NONE);
+        Arc::new(memory)
+    }
+
+    /// Access to extents of the small zone.
+    fn allow(&self, extents: Range<usize>, access: libc::c_int) {
+        let len = self.space.small_extent as usize;
+        // SAFETY: whole extents of the test's own memory.
+        let done = unsafe {
+            let at = self.base.as_ptr().add(extents.start * len);
+            libc::mprotect(at.cast(), extents.len() * len, access)
+        };
+        assert_eq!(done, 0);
+    }
+
+    fn is_absent(&self, index: usize) -> bool {
+        self.states[index].load(SeqCst) == ABSENT
     }
 
     fn extent_of(&self, offset: u64) -> usize {
@@ -78,15 +96,18 @@ impl TestMemory {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.space.small_zone as usize) }
     }
 
-    /// Overwrites a byte behind the heap's back.
+    /// Overwrites a byte behind the heap's back, if there is memory.
     pub fn poke(&self, at: u64, value: u8) {
         assert!(at < self.space.small_zone);
+        if self.is_absent(self.extent_of(at)) {
+            return;
+        }
         // SAFETY: inside the allocation, no other thread runs.
         unsafe { self.base.as_ptr().add(at as usize).write(value) }
     }
 
     pub fn peek(&self, at: u64) -> u8 {
-        self.small()[at as usize]
+        if self.is_absent(self.extent_of(at)) { 0 } else { self.small()[at as usize] }
     }
 
     /// The next `barriers` calls succeed, those after them fail.
@@ -133,6 +154,7 @@ impl TestMemory {
             }
             child.states[i].store(FROZEN, SeqCst);
             if i < self.small_extents() {
+                child.allow(i..i + 1, libc::PROT_READ | libc::PROT_WRITE);
                 let bytes = self.small_extent(i);
                 let at = i * bytes.len();
                 // SAFETY: both have the same size, and the child is not shared yet.
@@ -198,6 +220,9 @@ unsafe impl Memory for TestMemory {
             self.fuel.store(fuel - 1, SeqCst);
         }
         for i in self.extent_of(range.start)..=self.extent_of(range.end - 1) {
+            if self.is_absent(i) && i < self.small_extents() {
+                self.allow(i..i + 1, libc::PROT_READ | libc::PROT_WRITE);
+            }
             if self.states[i].swap(PRIVATE, SeqCst) == FROZEN {
                 self.copies.fetch_add(1, SeqCst);
             }
@@ -212,14 +237,17 @@ unsafe impl Memory for TestMemory {
     fn discard(&self, range: Range<u64>) -> Result<(), WriteError> {
         assert!(range.start < range.end && range.end <= self.space.reserve, "{range:?}");
         let (first, last) = (self.extent_of(range.start), self.extent_of(range.end - 1));
-        for i in first..=last {
-            self.states[i].store(ABSENT, SeqCst);
-            self.discards.fetch_add(1, SeqCst);
-        }
+        let extents = first..last + 1;
         if range.end <= self.space.small_zone {
+            self.allow(extents.clone(), libc::PROT_READ | libc::PROT_WRITE);
             let (at, len) = (range.start as usize, (range.end - range.start) as usize);
             // SAFETY: inside the allocation; the heap discards only what nobody uses.
             unsafe { self.base.as_ptr().add(at).write_bytes(0, len) };
+            self.allow(extents.clone(), libc::PROT_NONE);
+        }
+        for i in extents {
+            self.states[i].store(ABSENT, SeqCst);
+            self.discards.fetch_add(1, SeqCst);
         }
         Ok(())
     }
