@@ -64,6 +64,19 @@ static void install(void (*handler)(int), int flags) {
         _exit(8);
     }
 }
+/* Puts back what was found, as a program does that only wanted to know for a while. */
+static void restored(int by_signal) {
+    struct sigaction found, mine = {.sa_handler = gives_up};
+    if (by_signal) {
+        void (*before)(int) = signal(SIGSEGV, gives_up);
+        signal(SIGSEGV, before);
+    } else {
+        sigaction(SIGSEGV, &mine, &found);
+        sigaction(SIGSEGV, &found, NULL);
+    }
+    heap[5]++;
+    say("stored\n");
+}
 /* In the heap, of which a part was frozen, and of which nothing may be there yet. */
 static void stack_in_the_heap(void) {
     stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16}, told;
@@ -142,6 +155,8 @@ int main(int argc, char **argv) {
         heap[8] = 1;
     } else if (IS("gives_up")) {
         install(gives_up, 0);
+    } else if (IS("restored") || IS("restored_by_signal")) {
+        restored(IS("restored_by_signal"));
     } else if (IS("reset")) {
         install(gives_up, SA_RESETHAND);
     } else if (IS("once")) {

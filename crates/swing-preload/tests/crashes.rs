@@ -55,6 +55,8 @@ fn crashes_end_as_they_do_elsewhere() {
     for what in [
         "",
         "gives_up",
+        "restored",
+        "restored_by_signal",
         "stores",
         "reset",
         "once",

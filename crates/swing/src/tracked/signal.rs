@@ -22,6 +22,11 @@
 //! **Handlers that install another**, or `SIG_DFL`, have that at once, so that a signal which they
 //! raise then ends the process. When they return this handler comes first again.
 //!
+//! **Handlers that are withdrawn.** A program may put back what it found when it installed its own.
+//! So there is an entry for each length of the chain: the one that is put back tells how long the
+//! chain was then, and what came since is called no more. By `signal` it is put back without its
+//! flags, and gets them again.
+//!
 //! **Handlers for one time** (`SA_RESETHAND`) are called once; then the default action is taken, as
 //! if the kernel had called them.
 //!
@@ -86,7 +91,7 @@ pub fn rearm() -> bool {
     let mut current = empty();
     // SAFETY: reads the present disposition into a valid structure.
     let known = unsafe { libc::sigaction(libc::SIGSEGV, std::ptr::null(), &raw mut current) } == 0;
-    if known && current.sa_sigaction == handler_address() {
+    if known && is_in_front(&current) {
         return true;
     }
     let _install = INSTALL.lock();
@@ -102,8 +107,33 @@ fn rearm_now() {
     }
 }
 
-fn handler_address() -> usize {
-    on_fault as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize
+/// What the kernel calls.
+type Entry = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// By the number of links behind it.
+const ENTRIES: [Entry; MAX_CHAIN + 1] = [
+    on_fault::<0>,
+    on_fault::<1>,
+    on_fault::<2>,
+    on_fault::<3>,
+    on_fault::<4>,
+    on_fault::<5>,
+    on_fault::<6>,
+    on_fault::<7>,
+    on_fault::<8>,
+];
+
+const FLAGS: c_int = libc::SA_SIGINFO | libc::SA_ONSTACK;
+
+/// The number of links behind an entry of this library; `None` for somebody else's handler.
+fn links_of(action: &sigaction) -> Option<usize> {
+    ENTRIES.iter().position(|entry| *entry as usize == action.sa_sigaction)
+}
+
+/// Whether this is the handler, as it is to be.
+fn is_in_front(action: &sigaction) -> bool {
+    let links = COUNT.load(Ordering::Acquire) as usize;
+    links_of(action) == Some(links) && action.sa_flags & FLAGS == FLAGS
 }
 
 fn empty() -> sigaction {
@@ -118,31 +148,40 @@ fn same(a: &sigaction, b: &sigaction) -> bool {
 /// Installs the handler; the caller holds `INSTALL`.
 fn install() -> bool {
     let (mut new, mut old) = (empty(), empty());
-    new.sa_sigaction = handler_address();
-    new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: valid structures; the handler is a function of this library with the right type.
-    unsafe {
-        libc::sigfillset(&raw mut new.sa_mask);
-        if libc::sigaction(libc::SIGSEGV, std::ptr::null(), &raw mut old) != 0 {
-            return false;
-        }
+    // SAFETY: reads the present disposition into a valid structure.
+    if unsafe { libc::sigaction(libc::SIGSEGV, std::ptr::null(), &raw mut old) } != 0 {
+        return false;
     }
-    if old.sa_sigaction == handler_address() {
+    if is_in_front(&old) {
         return true;
     }
     let count = COUNT.load(Ordering::Acquire) as usize;
     assert!(count <= MAX_CHAIN);
-    let known = count > 0 && previous(count - 1).is_some_and(|p| same(&p, &old));
+    let links = match links_of(&old) {
+        // The program has put back what it found; what it has installed since is withdrawn.
+        Some(links) => links.min(count),
+        None => add_link(&old, count),
+    };
+    COUNT.store(links as u32, Ordering::Release);
+    (new.sa_sigaction, new.sa_flags) = (ENTRIES[links] as usize, FLAGS);
+    // SAFETY: a valid structure; the handler is a function of this library with the right type.
+    unsafe {
+        libc::sigfillset(&raw mut new.sa_mask);
+        libc::sigaction(libc::SIGSEGV, &raw const new, std::ptr::null_mut()) == 0
+    }
+}
+
+/// Puts a handler to the end of the chain of `count` links, unless it is there; how long that is.
+fn add_link(action: &sigaction, count: usize) -> usize {
+    let known = count > 0 && previous(count - 1).is_some_and(|last| same(&last, action));
     let at = if known { count - 1 } else { count.min(MAX_CHAIN - 1) };
     if !known {
         // SAFETY: see `Previous`.
-        unsafe { (*PREVIOUS[at].0.get()).write(old) };
-        COUNT.store(at as u32 + 1, Ordering::Release);
+        unsafe { (*PREVIOUS[at].0.get()).write(*action) };
     }
     // The program has just installed it, perhaps again.
     SPENT.fetch_and(!(1 << at), Ordering::SeqCst);
-    // SAFETY: as above.
-    unsafe { libc::sigaction(libc::SIGSEGV, &raw const new, std::ptr::null_mut()) == 0 }
+    at + 1
 }
 
 /// Whether the handler of a link may be called no more; from now on, if it is for one time.
@@ -160,7 +199,11 @@ fn previous(link: usize) -> Option<sigaction> {
     Some(unsafe { (*PREVIOUS[link].0.get()).assume_init() })
 }
 
-extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+extern "C" fn on_fault<const LINKS: usize>(
+    signal: c_int,
+    info: *mut siginfo_t,
+    context: *mut c_void,
+) {
     // SAFETY: the thread's errno; the interrupted code must find it as it was.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO.
@@ -170,7 +213,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
         && access(context, address) == Access::Data
         && (fork::enter_child() || fault::resolve(address));
     if !resolved {
-        chain(signal, info, context, (&raw const errno).addr());
+        chain(signal, info, context, (&raw const errno).addr(), LINKS);
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
@@ -206,12 +249,13 @@ fn crashing(thread: u64) -> Option<(&'static Crashing, usize)> {
     Some((slot, (slot.word.load(Ordering::Relaxed) & 255) as usize - 1))
 }
 
-/// Hands the signal to whoever had it before; `frame` is an address in the caller's frame.
-fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, frame: usize) {
+/// Hands the signal to whoever had it before, as far as so many links; `frame` is an address in the
+/// caller's frame.
+fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, frame: usize, links: usize) {
     // SAFETY: as in `on_fault`.
     let sent = unsafe { (*info).si_code } <= 0;
     let thread = thread_id() as u64;
-    let top = COUNT.load(Ordering::Acquire) as usize;
+    let top = links.min(COUNT.load(Ordering::Acquire) as usize);
     // A fresh fault begins at the top, also when a handler was left by longjmp, after which the
     // stack is no deeper than it was; a signal raised inside a chained handler, or one that it
     // hands on by calling this one, goes on below it.
