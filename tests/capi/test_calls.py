@@ -67,6 +67,33 @@ def test_calls_with_the_address_sanitizer(build, env):
         assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
+def test_calls_at_the_end_of_the_process_answer(build, env, tmp_path):
+    """What is told to `atexit` runs when the thread's own variables are gone."""
+    source = tmp_path / "ending.c"
+    source.write_text("""
+        #include <stdlib.h>
+        #include <unistd.h>
+        #include <swing.h>
+        static swing_area area;
+        static void at_the_end(void) {
+            swing_area other;
+            int wrong = swing_release(area.token + 1) == 0 || swing_last_error() == NULL;
+            wrong |= swing_hold(area.token) == 0 || swing_publish(area.token) != 0;
+            wrong |= swing_copy(area.token, &other) != 0 || swing_resume(area.token) == 0;
+            _exit(wrong || swing_release(area.token) != 0);
+        }
+        int main(void) {
+            swing_area other;
+            swing_hook(1, 0, &other);
+            if (swing_create(1 << 20, &area) != 0 || swing_publish(area.token) != 0) {
+                return 2;
+            }
+            return atexit(at_the_end);
+        }""")
+    ran = subprocess.run([build(["gcc"], source)], env=env, capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
 def test_all_tokens_in_use(program, env, home):
     assert answer(program, env, "creating")[0] == 0
     with open(Path(home) / ".tokens", "rb+") as file:

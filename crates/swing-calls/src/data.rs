@@ -89,6 +89,20 @@ pub unsafe extern "C-unwind" fn getrandom(to: *mut c_void, len: size_t, flags: c
     })
 }
 
+/// Random bytes, by a call that has no way to fail; the buffer may lie in an area.
+///
+/// # Safety
+/// As the function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn arc4random_buf(to: *mut c_void, len: size_t) {
+    let call = own!(arc4random_buf(*mut c_void, size_t) -> ());
+    fill_one(to, len, Source::Whole, |to, len, _| {
+        // SAFETY: as the function asks for; a replaced buffer is as long.
+        unsafe { call(to, len) };
+        len as ssize_t
+    });
+}
+
 /// Defines functions that read into a list of buffers.
 macro_rules! vector_readers {
     ($($name:ident($($arg:ident: $kind:ty),* $(; + $at:ident: $at_kind:ty)?

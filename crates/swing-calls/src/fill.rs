@@ -19,7 +19,7 @@ use crate::slot::{Slot, Use, again};
 /// The most vectors that the kernel takes.
 pub(crate) const MAX_VECTORS: usize = 1024;
 /// How much is read at once of what is read in pieces.
-const PIECE: usize = 256 << 10;
+pub(crate) const PIECE: usize = 256 << 10;
 /// The most that the kernel reads in one call.
 const MAX_READ: usize = 0x7fff_f000;
 /// Data up to this length comes by way of the stack.

@@ -7,7 +7,7 @@
 use libc::{FILE, c_void, size_t, ssize_t};
 
 use crate::copy::touches_area;
-use crate::fill::{Source, fill_one};
+use crate::fill::{PIECE, Source, fill_one};
 use crate::next::own;
 
 unsafe extern "C" {
@@ -41,14 +41,16 @@ macro_rules! readers {
             // SAFETY: the caller promised an open stream and a buffer of that length. The lock of a
             // stream is recursive.
             unsafe {
-                if $locked {
+                // One call locks by itself, and lets go also when the thread is cancelled in it.
+                let locked = $locked && len > PIECE;
+                if locked {
                     flockfile(stream);
                 }
                 let got = fill_one(to, len, Source::Whole, |to, len, _| {
                     $(let $room = len;)?
                     call(to, $($room,)? 1, len, stream) as ssize_t
                 });
-                if $locked {
+                if locked {
                     funlockfile(stream);
                 }
                 let got = usize::try_from(got).unwrap_or(0);

@@ -132,13 +132,14 @@ thread_local! {
 /// Remembers the text, gives the number.
 pub(crate) fn note(failure: Failure) -> c_int {
     let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
-    LAST.with(|last| *last.borrow_mut() = text);
+    // A thread that is ending, as one that runs what `atexit` was told, keeps no text.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = text);
     failure.code as c_int
 }
 
 /// The text of this thread's last failure; valid until its next one.
 pub(crate) fn last() -> *const std::ffi::c_char {
-    LAST.with(|last| last.borrow().as_ptr())
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 #[cfg(test)]

@@ -44,6 +44,9 @@ pub(crate) fn begin(entry: Arc<Entry>) -> Result<()> {
     if is_held(token) {
         return Err(Failure::new(Code::Argument, "this thread holds the area already"));
     }
+    if HOLDS.try_with(|_| ()).is_err() {
+        return Err(Failure::new(Code::Busy, "this thread is ending, and can hold nothing"));
+    }
     // SAFETY: the entry is kept beside what borrows from it, and dropped after it; an entry behind
     // an `Arc` does not move. All stay in this thread.
     let kept: &'static Entry = unsafe { &*Arc::as_ptr(&entry) };
@@ -60,7 +63,8 @@ pub(crate) fn begin(entry: Arc<Entry>) -> Result<()> {
 
 /// `false` when this thread does not hold the area.
 pub(crate) fn end(token: i32) -> bool {
-    let hold = HOLDS.with(|holds| holds.borrow_mut().remove(&token));
+    // A thread that is ending holds nothing any more.
+    let hold = HOLDS.try_with(|holds| holds.borrow_mut().remove(&token)).ok().flatten();
     // Dropped after the map is free: what it lets go on may ask for it.
     let held = hold.map(|hold| assert_eq!(hold._entry.token, token, "kept by its token"));
     assert!(!is_held(token), "a hold ends once");

@@ -6,11 +6,13 @@
 //! away ([`sweep`]).
 
 use std::fs;
-use swing::{AreaName, Namespace};
+use swing::{AreaName, AreaOffset, HookError, Namespace};
 use swing_calls::strict_assert;
 
 /// Begin of the names of heaps that nobody gave a name; the process's number follows.
 const ANONYMOUS: &str = "heap-";
+/// What a heap begins with.
+const MAGIC: [u8; 8] = *b"SWNGHEAP";
 /// Folders of ended processes that one start looks at: a start stays short.
 const SWEPT_PER_START: usize = 64;
 
@@ -32,14 +34,37 @@ fn is_left(folder: &str) -> bool {
     pid.is_some_and(|pid: i32| pid > 0 && anonymous(pid as u32) == folder && !is_alive(pid))
 }
 
+/// Whether an area is a heap, or nothing: a database, or what else a program has there for later,
+/// is not to be taken away because it has a heap's name.
+pub(crate) fn is_heap(namespace: &Namespace, name: &AreaName) -> bool {
+    match namespace.hook(name) {
+        Ok(snapshot) => {
+            let magic = AreaOffset(0)..AreaOffset(MAGIC.len() as u64);
+            // SAFETY: the range is mapped, and the bytes of a snapshot never change.
+            let begins = || unsafe { snapshot.base().cast::<[u8; MAGIC.len()]>().read() };
+            snapshot.payload().is_empty() && snapshot.is_mapped(&magic) && begins() == MAGIC
+        }
+        // Its memory is gone.
+        Err(HookError::MemoryGone { .. }) => true,
+        // What was never shared may be there all the same.
+        Err(HookError::NotShared { .. }) => {
+            let areas = namespace.list().unwrap_or_default();
+            let found = areas.iter().find(|area| area.name.as_ref() == Some(name));
+            found.is_none_or(|area| area.committed_epoch.is_none())
+        }
+        Err(_) => false,
+    }
+}
+
 /// Takes away what killed programs left. An area that a process of another container owns, whose
 /// numbers are not ours, is refused by its lock.
 pub(crate) fn sweep(namespace: &Namespace) -> usize {
     let Ok(entries) = fs::read_dir(namespace.path()) else { return 0 };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let left = names.filter(|name| is_left(name)).take(SWEPT_PER_START);
-    let removed =
-        left.filter(|name| AreaName::new(name).is_ok_and(|name| namespace.remove(&name).is_ok()));
+    let names = left.filter_map(|name| AreaName::new(&name).ok());
+    let heaps = names.filter(|name| is_heap(namespace, name));
+    let removed = heaps.filter(|name| namespace.remove(name).is_ok());
     let removed = removed.count();
     debug_assert!(removed <= SWEPT_PER_START, "a start stays short");
     removed

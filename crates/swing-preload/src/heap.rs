@@ -140,6 +140,14 @@ fn options() -> Result<AreaOptions, String> {
     Ok(AreaOptions { extent: ByteLen::kib(kib), ..usual })
 }
 
+/// Whether nobody has the area of this name at work, as the program would that this one was started
+/// by, with the same environment; and it is no heap.
+fn is_something_else(namespace: &Namespace, name: &str) -> bool {
+    let areas = namespace.list().unwrap_or_default();
+    let named = |area: &swing::AreaInfo| area.name.as_ref().is_some_and(|n| n.as_str() == name);
+    areas.iter().any(|area| named(area) && area.owner.is_none())
+}
+
 fn make() -> Result<(), Box<dyn std::error::Error>> {
     assert!(HEAP.load(Ordering::SeqCst).is_null(), "a process has one heap");
     swing_malloc::prepare_process();
@@ -153,10 +161,19 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     // inherits the name.
     let fresh = |name: &str| -> Result<swing::Area, Box<dyn std::error::Error>> {
         let name = AreaName::new(name)?;
-        let _ = namespace.remove(&name);
+        if ending::is_heap(&namespace, &name) {
+            let _ = namespace.remove(&name);
+        }
         Ok(namespace.create(&name, &options)?)
     };
-    let area = fresh(&name).or_else(|_| fresh(&own))?;
+    let area = match fresh(&name) {
+        Err(error) if is_something_else(&namespace, &name) => {
+            eprintln!("swingmalloc_preload: the heap is called {own:?}: {error}");
+            fresh(&own)
+        }
+        Err(_) => fresh(&own),
+        area => area,
+    }?;
     let area = Arc::new(area);
     let malloc = Malloc::open(Heap::create(area.clone(), HeapOptions::default())?)?;
     let guarded = malloc.clone();

@@ -217,6 +217,11 @@ TEST(scandir) {
 TEST(getrandom) {
     return getrandom(r->data, 20000, 0) == 20000 && !same(r->data, r->data + 10000, 10000);
 }
+extern void arc4random_buf(void *, size_t);
+TEST(arc4random_buf) {
+    arc4random_buf(r->data, 3000);
+    return !same(r->data, r->data + 1500, 1500);
+}
 TEST(getentropy) {
     return getentropy(r->data, 256) == 0 && !same(r->data, r->data + 128, 128);
 }
@@ -589,7 +594,8 @@ static const struct {
     CALL(read), CALL(read_large), CALL(read_eventfd), CALL(pread), CALL(readv), CALL(preadv),
     CALL(preadv2), CALL(fread), CALL(setvbuf), CALL(freopen), CALL(readlink), CALL(readlinkat),
     CALL(getcwd), CALL(getcwd_null), CALL(realpath), CALL(getdents64), CALL(readdir),
-    CALL(scandir), CALL(getrandom), CALL(getentropy), CALL(mincore), CALL(sendfile), CALL(recv),
+    CALL(scandir), CALL(getrandom), CALL(arc4random_buf), CALL(getentropy), CALL(mincore),
+    CALL(sendfile), CALL(recv),
     CALL(recv_datagram), CALL(recvfrom), CALL(recvmsg), CALL(recvmmsg), CALL(accept),
     CALL(getsockname), CALL(getpeername), CALL(getsockopt), CALL(socketpair), CALL(getaddrinfo),
     CALL(poll), CALL(ppoll), CALL(select), CALL(select_nothing), CALL(pselect), CALL(epoll_wait),

@@ -1,11 +1,14 @@
 //! Programs that know nothing of areas, started with the library, while this process hooks their
 //! heaps at any moment. Programs that are not installed are left out, loudly.
 
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use swing::{AreaName, ByteLen, Namespace, Snapshot};
+use swing::{AreaName, AreaOptions, ByteLen, Namespace, Publish, Snapshot};
 use swing_malloc::{Heap, Malloc};
 
 mod common;
@@ -270,6 +273,93 @@ print('whole')
     out.read_to_string(&mut printed).unwrap();
     assert_eq!(printed, "whole\n");
     assert!(hooks > 0 && most > 1000, "hooked {hooks} times, {most} blocks");
+}
+
+/// What a program writes to a terminal is shown when it waits for an answer, and line by line.
+#[test]
+fn a_prompt_is_shown_before_its_answer() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let Some(program) = common::built("prompt.c", home.path()) else { return };
+    let (mut ours, mut theirs) = (0, 0);
+    let none = std::ptr::null_mut();
+    // SAFETY: makes two descriptors, which their owners close.
+    let opened =
+        unsafe { libc::openpty(&raw mut ours, &raw mut theirs, none, none.cast(), none.cast()) };
+    assert_eq!(opened, 0);
+    // SAFETY: just made.
+    let (mut terminal, theirs) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    let mut command = start(home.path(), program.to_str().unwrap());
+    let copy = || Stdio::from(theirs.try_clone().unwrap());
+    command.stdin(copy()).stdout(copy()).stderr(copy());
+    // SAFETY: two system calls in the child: the terminal becomes its own.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            libc::ioctl(0, libc::TIOCSCTTY, 0);
+            Ok(())
+        });
+    }
+    let mut child = Ended(command.spawn().unwrap());
+    drop(theirs);
+    let (said, heard) = std::sync::mpsc::channel();
+    let mut screen = terminal.try_clone().unwrap();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 1000];
+        while let Ok(len @ 1..) = screen.read(&mut bytes) {
+            let _ = said.send(String::from_utf8_lossy(&bytes[..len]).into_owned());
+        }
+    });
+    let mut shown = String::new();
+    let mut until = |text: &str| {
+        while !shown.contains(text) {
+            let more = heard.recv_timeout(Duration::from_secs(20));
+            shown += &more.unwrap_or_else(|_| panic!("no {text:?} in {shown:?}"));
+        }
+    };
+    until("name? ");
+    terminal.write_all(b"world\n").unwrap();
+    until("hello world");
+    until("a line");
+    terminal.write_all(b"end\n").unwrap();
+    assert!(child.0.wait().unwrap().success());
+}
+
+/// A heap takes the place of a heap that was left, and of nothing else that has its name.
+#[test]
+fn what_is_no_heap_is_not_taken_away_for_one() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let namespace = Namespace::open(home.path()).unwrap();
+    let name = AreaName::new("program").unwrap();
+    for how in [Publish::Shared, Publish::Committed] {
+        let area = namespace.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
+        area.publish(how, b"a database").unwrap();
+        drop(area);
+        let done = start(home.path(), "true").output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && said.contains("the heap is called"), "{said}");
+        let area = namespace.open_area(&name).unwrap();
+        assert_eq!(area.payload(), b"a database");
+        drop(area);
+        namespace.remove(&name).unwrap();
+    }
+    // One that was killed.
+    let is_owned = |area: &swing::AreaInfo| area.owner.is_some() && area.shared_epoch.is_some();
+    let sleeps = || {
+        let mut command = start(home.path(), "sleep");
+        let child = Ended(command.arg("60").spawn().unwrap());
+        let begun = Instant::now();
+        while !namespace.list().unwrap().iter().any(is_owned) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "there is no heap");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child
+    };
+    let mut killed = sleeps();
+    killed.0.kill().unwrap();
+    killed.0.wait().unwrap();
+    assert!(namespace.names().unwrap().contains(&name), "it is left");
+    let _next = sleeps();
+    whole(hook_now(&namespace, &name));
 }
 
 #[test]

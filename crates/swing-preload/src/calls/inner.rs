@@ -12,11 +12,20 @@ unsafe extern "C" {
     static stdin: *mut FILE;
 }
 
-/// Gives a stream its buffer now, from outside the heap.
+/// Gives a stream its buffer now, from outside the heap. One of a terminal ends with each line, as
+/// if the C library had given it when it was needed.
 fn buffer(stream: usize) -> usize {
     let file = stream as *mut FILE;
     if !file.is_null() {
         set_buffer(file, std::ptr::null_mut(), _IOFBF, BUFSIZ as size_t);
+        // SAFETY: an open stream, and the thread's errno, which stays what it was.
+        unsafe {
+            let errno = *__errno_location();
+            if isatty(fileno(file)) == 1 {
+                set_buffer(file, std::ptr::null_mut(), _IOLBF, 0);
+            }
+            *__errno_location() = errno;
+        }
     }
     stream
 }
@@ -104,7 +113,7 @@ inner! {
     std::convert::identity;
     opendir fdopendir scandir scandir64 scandirat scandirat64 glob glob64 ftw ftw64 nftw nftw64
     fts_open fts_read fts_children fts64_open fts64_read fts64_children
-    realpath __realpath_chk canonicalize_file_name ttyname getlogin
+    realpath __realpath_chk canonicalize_file_name get_current_dir_name ttyname getlogin
 }
 
 // Names of hosts, services, users: files and connections that the C library opens for itself.
