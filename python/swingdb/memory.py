@@ -185,8 +185,9 @@ class Area:
         self._mapping = None if area is None else _Mapping(area)
         self._length = length
         self._name = name
-        #: A name that only pickles know, of an area that has no other.
+        #: A name that only pickles know, of an area that has no other; what makes it unlike others.
         self._pickled: str | None = None
+        self._secret = secrets.token_hex(8)
         #: Why a pickled area could not be hooked.
         self._missing: MemoryError | None = None
 
@@ -321,7 +322,8 @@ class Area:
 
     def _name_for_pickle(self) -> int | str:
         """What leads to this area and, once it is released, to no other, as a token would."""
-        name = f".pickled-{os.getpid()}-{secrets.token_hex(8)}"
+        # Two threads may come here at once: both give the same name.
+        name = f".pickled-{os.getpid()}-{self._secret}"
         if _library().swing_set_name(self.token, name.encode()) < 0:
             # In a forked child, which cannot name what is its parent's.
             return self.token
@@ -441,8 +443,8 @@ def writable(buffer: Buffer) -> Buffer:
     ...     file.readinto(memory.writable(area.buffer))
     4096
     """
-    view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-    if len(view):
+    view = memoryview(buffer)  # type: ignore[arg-type]
+    if view.nbytes:
         start = ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
-        _check(_library().swing_writable(start, len(view)))
+        _check(_library().swing_writable(start, view.nbytes))
     return buffer

@@ -125,6 +125,39 @@ def test_what_a_stopped_owner_shared_last_tells_when_that_was():
     assert owner.returncode == 0
 
 
+def test_threads_that_pickle_an_area_at_once_agree_on_its_name():
+    for _ in range(20):
+        area = memory.create(1 << 20)
+        area.buffer[0] = 5
+        area.publish()
+        both = threading.Barrier(2)
+        pickles = []
+
+        def pickled(area=area, both=both, pickles=pickles):
+            both.wait()
+            pickles.append(pickle.dumps(area))
+
+        threads = [threading.Thread(target=pickled) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [pickle.loads(text).buffer[0] for text in pickles] == [5, 5]
+
+
+@pytest.mark.parametrize("kind", ["complex128", [("a", "i4"), ("b", "f8")], ">i4", "f2"])
+def test_arrays_of_all_kinds_are_made_writable(kind):
+    area = memory.create(1 << 20)
+    array = area.array(16, kind)
+    area.publish()
+    here, there = socket.socketpair()
+    here.sendall(b"x" * array.nbytes)
+    assert there.recv_into(memory.writable(array).view("u1")) == array.nbytes
+    assert bytes(area.buffer[: array.nbytes]) == b"x" * array.nbytes
+    empty = area.array((0, 3), kind)
+    assert memory.writable(empty) is empty
+
+
 def test_at_the_owners_addresses_or_not_at_all():
     area = memory.create(1 << 20)
     area.publish()
