@@ -99,7 +99,8 @@ fn adopt(
     let mut sources = vec![None];
     let mut files = Files::new();
     for entry in &manifest.sources[1..] {
-        sources.push(Some(open_source(&folder, entry, manifest, &mut files)?));
+        let source = open_source(&folder, entry, manifest, &mut files);
+        sources.push(Some(source.map_err(|fault| pin_is_missing(fault, &folder))?));
     }
     for other in inventory.live.values() {
         for entry in &other.sources[1..] {
@@ -112,7 +113,7 @@ fn adopt(
                     Ok(source) => sources.push(Some(source)),
                     // Views are not pinned: their holder has leases of its own on what they show.
                     Err(Fault::NotFound) if other.kind == Kind::View => {}
-                    Err(fault) => return Err(fault),
+                    Err(fault) => return Err(pin_is_missing(fault, &folder)),
                 }
             }
         }
@@ -151,6 +152,14 @@ fn adopt(
     }
     memory::release(area.core.id);
     Ok(area)
+}
+
+/// The area is there; what it is made of is not.
+fn pin_is_missing(fault: Fault, folder: &Folder) -> Fault {
+    match fault {
+        Fault::NotFound => Fault::corrupt(folder.path(), "what it has of another area is missing"),
+        other => other,
+    }
 }
 
 /// What an adopted area goes on with: what it has, or what a new one would get.

@@ -44,18 +44,19 @@ impl Core {
                 Ok((_, lease)) => self.mapping.keep(Arc::new(lease), None),
                 Err(fault) => {
                     // Without the lease a new owner could change what others here still read: the
-                    // area stays owned.
+                    // area stays owned, and its memory open.
+                    crate::memory::retain(&self.folder, self.id, &state);
                     std::mem::forget(lock);
                     return Err(fault);
                 }
             }
-        } else if linked {
-            self.give_back(&mut state)?;
         }
+        let given = if linked && !others_map { self.give_back(&mut state) } else { Ok(()) };
         let stays = self.name.is_some() && state.committed.is_some();
         if stays {
+            // Also if something could not be given back now: the next owner does it.
             crate::memory::retain(&self.folder, self.id, &state);
-            return Ok(());
+            return given;
         }
         let name = Namespace::folder_name(self.name.as_ref(), self.id);
         crate::remove::dismantle(&self.ns, &self.folder, &name, &lock).map(|_| ())

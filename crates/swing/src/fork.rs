@@ -33,6 +33,7 @@ use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
 use crate::area::{Core, State};
+use crate::error::Result;
 use crate::extents::PRIVATE;
 use crate::lease::Lease;
 use crate::live::Live;
@@ -80,6 +81,8 @@ struct Held {
     // Field order is drop order: the guard points into the core.
     state: MutexGuard<'static, State>,
     lease: Option<Lease>,
+    /// There is a state that the child would see, and no lease on it could be had.
+    bare: bool,
     /// Nobody is just starting or ending the thread that answers.
     live: MutexGuard<'static, Live>,
     /// Nothing is being copied ahead: a handler of the program that stores to such an extent would
@@ -130,7 +133,8 @@ extern "C" fn prepare() {
         let _copying = kept.tracked.get().map(|tracked| tracked.ahead.stand_still());
         let Ok(mut state) = kept.lock_idle() else { continue };
         let lease = core.freeze_for_child(&mut state);
-        areas.push(Held { state, lease, live: kept.live.lock(), _copying, core });
+        let (lease, bare) = lease.map_or((None, true), |lease| (lease, false));
+        areas.push(Held { state, lease, bare, live: kept.live.lock(), _copying, core });
     }
     // After the areas' locks, as when one is closed.
     let fork = InFork {
@@ -184,6 +188,7 @@ extern "C" fn in_child() {
         held.core.sessions.freezing.store(false, Ordering::SeqCst);
         match held.core.tracked.get() {
             Some(_) => held.core.copy_in_child(&held.state, held.lease.is_some()),
+            None if held.bare => held.core.unmap_in_child(&held.state),
             None => held.core.protect_in_child(&held.state),
         }
         held.live.abandon_in_child();
@@ -284,29 +289,37 @@ pub(crate) fn look_after_views() -> bool {
 }
 
 impl Core {
-    /// Holds off stores, and takes a lease on what the child will see, as far as it can be had.
-    fn freeze_for_child(&self, state: &mut State) -> Option<Lease> {
+    /// Holds off stores, and takes a lease on what the child will see, if there is anything.
+    fn freeze_for_child(&self, state: &mut State) -> Result<Option<Lease>> {
         if let Some(tracked) = self.tracked.get() {
             tracked.gate.begin_fork();
             self.absorb(state);
         }
         if state.runs.count() == 0 {
-            return None;
+            return Ok(None);
         }
         let announced = self.sessions.announced.load(Ordering::Relaxed);
         // From here on a new session waits for the area's lock, which is held until after the fork.
         self.sessions.freezing.store(true, Ordering::SeqCst);
         if announced && self.sessions.alive.load(Ordering::SeqCst) == 0 {
-            return self.lease_view(state).ok().map(|(_, lease)| lease);
+            return self.lease_view(state).map(|(_, lease)| Some(lease));
         }
         if self.tracked.get().is_some() {
             // Stores of any moment are trapped and go on: the state can always be frozen.
-            let lease = self.lease_view(state).ok().map(|(_, lease)| lease);
+            let lease = self.lease_view(state).map(|(_, lease)| Some(lease));
             crate::tracked::keeper::watch_views();
             return lease;
         }
-        let newest = *state.live.last_key_value()?.0;
-        Lease::take(&self.folder, &manifest_name(newest), self.id, newest).ok()
+        let Some((newest, ())) = state.live.last_key_value() else { return Ok(None) };
+        Lease::take(&self.folder, &manifest_name(*newest), self.id, *newest).map(Some)
+    }
+
+    /// Nothing keeps the parent from changing what the child would see: rather nothing.
+    fn unmap_in_child(&self, state: &State) {
+        let mut runs = state.runs.iter();
+        let unmapped =
+            runs.all(|run| self.mapping.span().unmap(run.start as usize, run.len as usize).is_ok());
+        assert!(unmapped, "a forked child must not see what changes");
     }
 
     /// The child of a process with a tracked area goes on with private copy-on-write memory: what

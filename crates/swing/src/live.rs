@@ -174,7 +174,7 @@ impl Core {
     fn answer_from_now(self: &Arc<Self>) -> Result<()> {
         self.place_shared_link(&mut *self.lock_for_change()?)?;
         if let Some(published) = self.answer_live(None)? {
-            self.follow_up(published)?;
+            let _ = self.follow_up(published);
         }
         let mut live = self.live.lock();
         if live.responder.is_some() {

@@ -113,7 +113,7 @@ fn open_held(
     {
         return Ok(file);
     }
-    if let Some(file) = memfd::search(area, identity, writable) {
+    if let Some(file) = memfd::search(area, identity, writable)? {
         return Ok(file);
     }
     // A process that is there but may not be asked is another matter than one that is gone.

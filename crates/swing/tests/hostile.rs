@@ -106,6 +106,8 @@ fn missing_files() {
             h.ns.hook(&name("a"))
         } else {
             fs::remove_dir_all(b.join(missing)).unwrap();
+            let opened = h.ns.open_area(&name("b"));
+            assert!(matches!(opened, Err(swing::OpenError::Corrupt { .. })), "{opened:?}");
             h.ns.hook(&name("b"))
         };
         assert!(matches!(hook, Err(HookError::Corrupt { .. })), "{hook:?}");

@@ -131,26 +131,51 @@ fn is_called(path: &str, area: AreaId) -> Result<bool, Errno> {
 ///
 /// Slow (each descriptor of each process is looked at), and needed only when the process that the
 /// area's folder names is gone: one that reads the area may still hold it.
-pub(crate) fn search(area: AreaId, identity: Option<(u64, u64)>, writable: bool) -> Option<File> {
+/// `None` when no process has it; an error when that could not be found out, for want of
+/// descriptors or memory.
+pub(crate) fn search(
+    area: AreaId,
+    identity: Option<(u64, u64)>,
+    writable: bool,
+) -> Result<Option<File>> {
     let user = super::process::user_id();
-    for process in std::fs::read_dir("/proc").ok()?.flatten() {
+    let processes = Path::new("/proc");
+    let unread = |e| Fault::io("look for memory in", processes, e);
+    for process in std::fs::read_dir(processes).map_err(unread)?.flatten() {
         let name = process.file_name();
         let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
         if process.metadata().map_or(true, |m| m.uid() != user) {
             continue;
         }
-        let Ok(fds) = std::fs::read_dir(process.path().join("fd")) else { continue };
+        let fds = match std::fs::read_dir(process.path().join("fd")) {
+            Ok(fds) => fds,
+            Err(e) if is_want(&e) => return Err(unread(e)),
+            // It has ended, or may not be asked.
+            Err(_) => continue,
+        };
         for fd in fds.flatten() {
             let number = fd.file_name().to_str().and_then(|n| n.parse::<u32>().ok());
             let Some(place) = number.map(|fd| Place { pid, fd }) else { continue };
-            let Ok(Some(file)) = place.open(area, writable) else { continue };
+            let file = match place.open(area, writable) {
+                Ok(Some(file)) => file,
+                Err(Fault::Io(failure)) if is_want(&failure.source) => {
+                    return Err(Fault::Io(failure));
+                }
+                _ => continue,
+            };
             let same = |(dev, ino)| file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == (dev, ino));
             if identity.is_none_or(same) {
-                return Some(file);
+                return Ok(Some(file));
             }
         }
     }
-    None
+    Ok(None)
+}
+
+/// Whether something could not be opened for want of descriptors or memory.
+fn is_want(error: &std::io::Error) -> bool {
+    let full = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(|e| e.raw_os_error());
+    error.raw_os_error().is_some_and(|number| full.contains(&number))
 }
 
 #[cfg(test)]
@@ -236,9 +261,9 @@ mod tests {
         let file = create(id, Path::new(PATH)).unwrap();
         let facts = file.metadata().unwrap();
         let identity = (facts.dev(), facts.ino());
-        assert!(search(id, Some(identity), false).is_some());
-        assert!(search(id, Some((identity.0, identity.1 + 1)), false).is_none());
+        assert!(search(id, Some(identity), false).unwrap().is_some());
+        assert!(search(id, Some((identity.0, identity.1 + 1)), false).unwrap().is_none());
         drop(file);
-        assert!(search(id, None, false).is_none());
+        assert!(search(id, None, false).unwrap().is_none());
     }
 }

@@ -213,7 +213,8 @@ pub(crate) fn own_description() -> String {
     }
     let start = start_time(pid).unwrap_or(0);
     let text = format!("{pid} {start}\n{}\n", command_line(pid));
-    if let Some(known) = &mut known {
+    // Without the start it could not be read for now: the next area asks again.
+    if let Some(known) = known.as_mut().filter(|_| start != 0) {
         **known = Some((pid, text.clone()));
     }
     text

@@ -11,6 +11,7 @@
 //! are opened before, by [`prepare`]. A control group that gets its first limit later is not seen.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,29 +109,54 @@ pub(crate) fn prepare() {
 }
 
 fn gauges() -> &'static [Gauge] {
-    GAUGES.get_or_init(|| {
-        let path = PathBuf::from("/proc/meminfo");
-        let machine =
-            descriptors::open_file(&path).ok().map(|meminfo| Gauge::Machine { meminfo, path });
-        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let groups = group_folders(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo"));
-        let limited = groups.iter().filter_map(|folder| group(folder));
-        machine.into_iter().chain(limited).collect()
-    })
+    if let Some(gauges) = GAUGES.get() {
+        return gauges;
+    }
+    // Where some could not be opened for now, all are opened when they are asked for again.
+    open_gauges().map_or(&[], |gauges| GAUGES.get_or_init(|| gauges))
+}
+
+/// There are too many open files, or there is no memory for one.
+struct Full;
+
+/// What was opened, if it is there.
+fn there<T>(opened: io::Result<T>) -> Result<Option<T>, Full> {
+    let full = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(e) if e.raw_os_error().is_some_and(|number| full.contains(&number)) => Err(Full),
+        Err(_) => Ok(None),
+    }
+}
+
+fn open_gauges() -> Result<Vec<Gauge>, Full> {
+    let path = PathBuf::from("/proc/meminfo");
+    let machine = there(descriptors::open_file(&path))?;
+    let mut gauges: Vec<Gauge> =
+        machine.into_iter().map(|meminfo| Gauge::Machine { meminfo, path: path.clone() }).collect();
+    let text = |path: &str| Ok(there(std::fs::read_to_string(path))?.unwrap_or_default());
+    for folder in group_folders(&text("/proc/self/cgroup")?, &text("/proc/self/mountinfo")?) {
+        gauges.extend(group(&folder)?);
+    }
+    Ok(gauges)
 }
 
 /// The gauge of a control group, if it has a limit.
-fn group(folder: &Path) -> Option<Gauge> {
+fn group(folder: &Path) -> Result<Option<Gauge>, Full> {
     let names = [
         ("memory.max", "memory.current", "inactive_file "),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
     ];
-    let (limit, usage, inactive) = names.into_iter().find(|n| folder.join(n.0).exists())?;
+    let found = names.into_iter().find(|n| folder.join(n.0).exists());
+    let Some((limit, usage, inactive)) = found else { return Ok(None) };
     let path = folder.join(limit);
-    let open = |name: &str| descriptors::open_file(&folder.join(name)).ok();
-    let (limit, usage, stat) = (open(limit)?, open(usage)?, open("memory.stat")?);
+    let open = |name: &str| there(descriptors::open_file(&folder.join(name)));
+    let (Some(limit), Some(usage), Some(stat)) = (open(limit)?, open(usage)?, open("memory.stat")?)
+    else {
+        return Ok(None);
+    };
     let gauge = Gauge::Group { limit, usage, stat, inactive, path };
-    gauge.read().map(|_| gauge)
+    Ok(gauge.read().map(|_| gauge))
 }
 
 /// The folders of the memory control groups this process is in, innermost first. In version 1
@@ -175,8 +201,10 @@ fn group_mount(line: &str, unified: bool) -> Option<(&Path, &Path)> {
 /// What this process may use in all: the machine's memory, or less in a limited control group.
 /// Looked at once: every new area asks, and nobody needs it exactly.
 pub(crate) fn total() -> Option<ByteLen> {
-    static TOTAL: OnceLock<Option<ByteLen>> = OnceLock::new();
-    *TOTAL.get_or_init(|| gauges().iter().filter_map(|g| Some(g.read()?.0)).min().map(ByteLen))
+    static TOTAL: OnceLock<ByteLen> = OnceLock::new();
+    let read = || gauges().iter().filter_map(|g| Some(g.read()?.0)).min().map(ByteLen);
+    let total = TOTAL.get().copied().or_else(read)?;
+    Some(*TOTAL.get_or_init(|| total))
 }
 
 /// Before memory is taken: whether there is enough of it.
