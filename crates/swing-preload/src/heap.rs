@@ -68,6 +68,17 @@ pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
     })
 }
 
+/// Runs what the C library calls of the program in the middle of a call that is [`outside`]: it
+/// has the heap as ever. It may be left by a jump.
+pub(crate) fn in_program<R>(work: impl FnOnce() -> R) -> R {
+    INSIDE.with(|inside| {
+        let before = inside.replace(false);
+        let result = work();
+        strict_assert!(!inside.replace(before), "what a program begins outside it ends");
+        result
+    })
+}
+
 /// Whether this thread runs on a stack in the heap.
 #[inline(always)]
 pub(crate) fn on_heap() -> bool {

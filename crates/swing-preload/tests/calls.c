@@ -7,6 +7,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -213,6 +215,21 @@ TEST(scandir) {
     }
     free(list);
     return count > 2;
+}
+static char *kept;
+static int keeps(const char *path, const struct stat *facts, int kind, struct FTW *place) {
+    (void)path, (void)facts, (void)kind, (void)place;
+    kept = malloc(64 << 10);
+    return kept ? 7 : 8;
+}
+/* What the function allocates is the program's. */
+TEST(nftw) {
+    size_t before = mallinfo2().uordblks, with;
+    int ended = nftw("/proc/self/fdinfo", keeps, 4, FTW_PHYS);
+    with = mallinfo2().uordblks;
+    memset(kept, 1, 64 << 10);
+    free(kept);
+    return ended == 7 && with >= before + (64 << 10) && mallinfo2().uordblks < with;
 }
 TEST(getrandom) {
     return getrandom(r->data, 20000, 0) == 20000 && !same(r->data, r->data + 10000, 10000);
@@ -594,8 +611,8 @@ static const struct {
     CALL(read), CALL(read_large), CALL(read_eventfd), CALL(pread), CALL(readv), CALL(preadv),
     CALL(preadv2), CALL(fread), CALL(setvbuf), CALL(freopen), CALL(readlink), CALL(readlinkat),
     CALL(getcwd), CALL(getcwd_null), CALL(realpath), CALL(getdents64), CALL(readdir),
-    CALL(scandir), CALL(getrandom), CALL(arc4random_buf), CALL(getentropy), CALL(mincore),
-    CALL(sendfile), CALL(recv),
+    CALL(scandir), CALL(nftw), CALL(getrandom), CALL(arc4random_buf), CALL(getentropy),
+    CALL(mincore), CALL(sendfile), CALL(recv),
     CALL(recv_datagram), CALL(recvfrom), CALL(recvmsg), CALL(recvmmsg), CALL(accept),
     CALL(getsockname), CALL(getpeername), CALL(getsockopt), CALL(socketpair), CALL(getaddrinfo),
     CALL(poll), CALL(ppoll), CALL(select), CALL(select_nothing), CALL(pselect), CALL(epoll_wait),

@@ -2,6 +2,8 @@
 //! nobody can intercept: what they allocate comes from outside of the heap. A program frees that as
 //! it frees everything.
 
+use std::cell::Cell;
+
 use libc::*;
 use swing_calls::{Next, strict_assert};
 
@@ -111,10 +113,54 @@ inner! { buffer; fopen fopen64 fdopen freopen freopen64 tmpfile tmpfile64 popen 
 // Directories, paths.
 inner! {
     std::convert::identity;
-    opendir fdopendir scandir scandir64 scandirat scandirat64 glob glob64 ftw ftw64 nftw nftw64
+    opendir fdopendir scandir scandir64 scandirat scandirat64 glob glob64
     fts_open fts_read fts_children fts64_open fts64_read fts64_children
     realpath __realpath_chk canonicalize_file_name get_current_dir_name ttyname getlogin
 }
+
+thread_local! {
+    /// The function of the program that is called for each file of a tree.
+    static VISITOR: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Calls it, with the arguments that it gets: three, or four.
+unsafe extern "C-unwind" fn visit(path: usize, facts: usize, kind: usize, place: usize) -> c_int {
+    type Visitor = unsafe extern "C-unwind" fn(usize, usize, usize, usize) -> c_int;
+    let visitor = VISITOR.get();
+    strict_assert!(visitor != 0, "a walk has a visitor");
+    // SAFETY: the program's function, of this or a shorter list of integers and pointers.
+    heap::in_program(|| unsafe {
+        std::mem::transmute::<usize, Visitor>(visitor)(path, facts, kind, place)
+    })
+}
+
+macro_rules! walks {
+    ($($name:ident)*) => {$(
+        /// Walks through a tree of files: what the C library allocates for that is outside of the
+        /// heap, what the program's function does is not.
+        ///
+        /// # Safety
+        /// As the function of this name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            path: usize, visitor: usize, most: usize, flags: usize
+        ) -> usize {
+            static NEXT: Next = Next::new(swing_calls::name!($name));
+            // One walk may be begun in another one's function.
+            let before = VISITOR.replace(visitor);
+            let call = visit as unsafe extern "C-unwind" fn(usize, usize, usize, usize) -> c_int;
+            let call = if visitor == 0 { 0 } else { call as usize };
+            // SAFETY: as of `inner`.
+            let result = heap::outside(|| unsafe {
+                std::mem::transmute::<usize, Call>(NEXT.get())(path, call, most, flags, 0, 0, 0, 0)
+            });
+            VISITOR.set(before);
+            result
+        }
+    )*};
+}
+
+walks! { ftw ftw64 nftw nftw64 }
 
 // Names of hosts, services, users: files and connections that the C library opens for itself.
 inner! {
