@@ -10,7 +10,8 @@
 //! * **In the parent** the lease's own descriptor is closed; the lock lives on through the child's
 //!   copy until the child exits or executes another program.
 //! * **In the child** private extents are write-protected, the owner's lock is closed (so that the
-//!   child does not hold the area when the parent is gone), and every later change is refused as
+//!   child does not hold the area when the parent is gone; also one that another thread has just
+//!   taken to open an area), and every later change is refused as
 //!   `Forked`. Reading goes on: frozen extents keep their bytes; extents that were private and
 //!   could not be frozen show what the parent stores into them. Snapshots are not affected at all:
 //!   their lease is shared by both.
@@ -28,6 +29,7 @@
 //! close-on-exec.
 
 use std::cell::UnsafeCell;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
@@ -38,7 +40,7 @@ use crate::extents::PRIVATE;
 use crate::lease::Lease;
 use crate::live::Live;
 use crate::memory::RetainedLock;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, OwnerLock};
 use crate::publish::manifest_name;
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::quiet::Quiet;
@@ -68,6 +70,7 @@ unsafe impl Sync for ForkSlot {}
 
 struct InFork {
     // Field order is drop order: areas are unlocked before the registry.
+    owner_locks: MutexGuard<'static, Vec<RawFd>>,
     _tracking: Locks,
     _retained: RetainedLock,
     areas: Vec<Held>,
@@ -140,6 +143,7 @@ extern "C" fn prepare() {
     let fork = InFork {
         _retained: crate::memory::lock_retained(),
         _tracking: Locks::take(),
+        owner_locks: crate::namespace::owner_locks(),
         areas,
         _open: open,
         _quiet: quiet,
@@ -183,6 +187,12 @@ extern "C" fn in_child() {
     descriptors::begin_in_child();
     // The keeper is the parent's.
     KEPT.store(0, Ordering::SeqCst);
+    let of_areas = fork.areas.iter().filter_map(|held| held.state.lock.as_ref());
+    let of_areas: Vec<RawFd> = of_areas.map(OwnerLock::descriptor).collect();
+    for fd in fork.owner_locks.drain(..).filter(|fd| !of_areas.contains(fd)) {
+        // SAFETY: the child's copy of a descriptor that another thread of the parent uses.
+        unsafe { libc::close(fd) };
+    }
     for held in &mut fork.areas {
         assert!(held.state.busy == 0, "INV-AREA-3: the areas were idle at the fork");
         held.core.sessions.freezing.store(false, Ordering::SeqCst);

@@ -6,7 +6,7 @@
 //! area.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use crate::name::AreaName;
 use crate::options::AreaOptions;
 use crate::publish::{COMMITTED, now_ns};
 use crate::runs::RunMap;
+use crate::sync::{Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
 use crate::sys::process;
 use crate::units::AreaId;
@@ -44,6 +45,15 @@ const MAX_OWNER_BYTES: u64 = 4096;
 pub struct Namespace {
     folder: Arc<Folder>,
     backing: Backing,
+}
+
+/// Descriptors of all owner locks of this process: a forked child closes its copies of those that
+/// no open area has yet, which would hold the locks on when this process has died.
+static OWNER_LOCKS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+
+/// Nobody takes or gives up an owner lock as long as the result lives. Taken after all areas' locks.
+pub(crate) fn owner_locks() -> MutexGuard<'static, Vec<RawFd>> {
+    OWNER_LOCKS.lock()
 }
 
 /// The held lock of an area's owner. Given up when dropped: nobody is named as the owner any more,
@@ -294,15 +304,22 @@ impl OwnerLock {
 
     fn take_as(folder: &Folder, text: &str) -> Result<Self> {
         let path = folder.join(OWNER_LOCK);
+        let mut all = owner_locks();
         let file = folder.open_write(OWNER_LOCK)?;
         if !file::try_lock(&file, true, &path)? {
             let owner = read_owner(&file).unwrap_or(Owner { pid: 0, command: "unknown".into() });
             return Err(Fault::Owned { pid: owner.pid, command: owner.command });
         }
         file::set_len(&file, 0, &path)?;
+        all.push(file.as_raw_fd());
+        drop(all);
         // On a full file system the lock stands without a description.
         let _ = file::write_all(&file, text.as_bytes(), &path);
         Ok(Self { file, pid: std::process::id() })
+    }
+
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 
     /// In a forked child: the lock stays with the parent.
@@ -316,6 +333,8 @@ impl Drop for OwnerLock {
     fn drop(&mut self) {
         // Also where a child has come into being without a handler of forks.
         if self.pid == std::process::id() {
+            let fd = self.file.as_raw_fd();
+            owner_locks().retain(|lock| *lock != fd);
             let _ = file::set_len(&self.file, 0, std::path::Path::new(OWNER_LOCK));
             file::unlock(&self.file);
         }
@@ -384,5 +403,39 @@ mod tests {
         assert!(read_owner(&inherited).is_some(), "its copy is of the same file");
         lock.leave_to_parent();
         assert!(read_owner(&inherited).is_some(), "a child takes nothing from its parent");
+    }
+
+    /// Another thread may be opening an area while the process forks, and die with the process.
+    #[test]
+    fn a_lock_that_no_area_has_yet_does_not_live_on_in_a_child() {
+        let home = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(home.path()).unwrap();
+        ns.folder().make_folder("area").unwrap();
+        let folder = ns.folder().open_folder("area").unwrap();
+        drop(folder.create_new(OWNER_LOCK).unwrap());
+        crate::fork::handle_forks();
+        let lock = OwnerLock::take(&folder).unwrap();
+        // SAFETY: the child does nothing but wait.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above.
+            unsafe { libc::pause() };
+        }
+        // As the end of the process does it.
+        let fd = lock.file.as_raw_fd();
+        owner_locks().retain(|lock| *lock != fd);
+        std::mem::forget(lock);
+        // SAFETY: nobody uses it any more.
+        unsafe { libc::close(fd) };
+        let taken = (0..1000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            OwnerLock::take(&folder).ok()
+        });
+        // SAFETY: the child made above.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        assert!(taken.is_some());
     }
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use fastrand::Rng;
-use swing::{AreaOptions, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Snapshot};
+use swing::{
+    AreaOptions, ByteLen, HookError, LIVE_TIMEOUT, Namespace, Publish, Snapshot, WriteIntent,
+};
 
 /// Each hook sees everything stored before it asked, and a prefix of what each thread stores:
 /// threads write ascending numbers to three extents in turn.
@@ -500,6 +502,34 @@ fn what_was_protected_early_is_opened_in_steps() {
     }
 }
 
+/// Memory that was made ready and never touched looks like a hole in the file.
+fn what_a_killed_owner_never_touched_is_given_back() {
+    const READY: u64 = 64;
+    let h = home();
+    let (path, flag) = (h.dir.path().to_owned(), h.dir.path().join("ready"));
+    let ready = flag.clone();
+    let owner = Child::run(move || {
+        let ns = Namespace::open(&path).unwrap().with_backing(backing());
+        let area = ns.create(&name("a"), &options()).unwrap();
+        area.track().unwrap();
+        store(&area, data_at(0), 1);
+        area.publish(Publish::Shared, b"").unwrap();
+        area.make_writable(range(0, READY * SMALL), WriteIntent::Keep).unwrap();
+        (0..READY).for_each(|i| store(&area, i * SMALL, 1));
+        std::fs::write(ready, "").unwrap();
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !flag.exists() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let snapshot = h.ns.hook(&name("a")).unwrap();
+    drop(owner);
+    assert!(h.ns.gc().unwrap().freed.get() >= READY * SMALL);
+    assert_eq!(value_in(&snapshot, data_at(0)), 1);
+}
+
 /// The sockets that a process has open.
 fn sockets(pid: i32) -> Vec<String> {
     let numbers = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().map(|e| e.unwrap());
@@ -606,6 +636,7 @@ over_both_back_ends! {
     an_owner_that_stores_all_the_time_goes_on_answering,
     what_was_protected_early_is_opened_in_steps,
     a_forked_child_has_no_connection_of_its_parent,
+    what_a_killed_owner_never_touched_is_given_back,
     a_moment_of_much_memory,
     a_live_hook_sees_its_moment,
     refusing_and_allowing_again,

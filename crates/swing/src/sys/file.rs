@@ -433,18 +433,6 @@ fn huge_option<'a>(mounts: &'a str, device: &str) -> Option<&'a str> {
     Some(options.filter_map(|o| o.strip_prefix("huge=")).next().unwrap_or("never"))
 }
 
-/// The first range of allocated bytes at or after `from`.
-pub(crate) fn next_data(file: &File, from: u64, path: &Path) -> Result<Option<(u64, u64)>> {
-    let start = match fs::seek(file, fs::SeekFrom::Data(from)) {
-        Ok(at) => at,
-        Err(Errno::NXIO) => return Ok(None),
-        Err(e) => return Err(Fault::io("search", path, e)),
-    };
-    let end =
-        fs::seek(file, fs::SeekFrom::Hole(start)).map_err(|e| Fault::io("search", path, e))?;
-    Ok(Some((start, end)))
-}
-
 pub(crate) fn write_all(file: &File, bytes: &[u8], path: &Path) -> Result<()> {
     write_at(file, bytes, 0, path)
 }
