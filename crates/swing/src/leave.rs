@@ -16,7 +16,7 @@ use crate::area::Area;
 use crate::error::Result;
 use crate::info::Info;
 use crate::namespace::{Namespace, REMOVED};
-use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
+use crate::publish::{COMMITTED, LINKS, manifest_epoch};
 use crate::remove::delete_folder;
 use crate::sys::file::{self, Folder};
 use crate::units::AreaId;
@@ -40,7 +40,7 @@ impl Area {
         home.rename(&name, &grave)?;
         let _ = self.allow_live_hooks(false);
         let folder = home.open_folder(&grave)?;
-        for link in [SHARED, UNSHARED, COMMITTED] {
+        for link in LINKS.into_iter().chain([COMMITTED]) {
             folder.unlink(link)?;
         }
         let mut locks = Vec::new();

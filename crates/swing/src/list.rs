@@ -11,7 +11,7 @@ use crate::manifest::Manifest;
 use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, noted_memory, read_owner};
-use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
+use crate::publish::{COMMITTED, OVERSHARED, SHARED, UNSHARED, manifest_epoch};
 use crate::sharing;
 use crate::sys::file::{self, Folder};
 use crate::sys::memfd;
@@ -116,6 +116,7 @@ fn describe(
     let shared = sharing::open_newest(folder)
         .and_then(|file| read_manifest_from(&file, &folder.join(SHARED)))
         .or_else(|_| read_manifest(folder, UNSHARED))
+        .or_else(|_| read_manifest(folder, OVERSHARED))
         .ok();
     let newest = committed.as_ref().or(shared.as_ref());
     let identity = newest.and_then(Manifest::own_identity);

@@ -51,7 +51,8 @@ pub struct Namespace {
 /// no open area has yet, which would hold the locks on when this process has died.
 static OWNER_LOCKS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// Nobody takes or gives up an owner lock as long as the result lives. Taken after all areas' locks.
+/// Nobody takes or gives up an owner lock as long as the result lives. Taken after all areas'
+/// locks.
 pub(crate) fn owner_locks() -> MutexGuard<'static, Vec<RawFd>> {
     OWNER_LOCKS.lock()
 }

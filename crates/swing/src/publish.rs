@@ -31,6 +31,11 @@ use crate::units::{AreaId, ByteLen, Epoch};
 pub(crate) const SHARED: &str = "shared";
 /// Where the link waits while hooks are refused.
 pub(crate) const UNSHARED: &str = "unshared";
+/// Where it waits while more is kept for those who have hooked than the owner's threshold allows:
+/// a threshold ends with its owner.
+pub(crate) const OVERSHARED: &str = "overshared";
+/// All names the link may have.
+pub(crate) const LINKS: [&str; 3] = [SHARED, UNSHARED, OVERSHARED];
 /// The link to a manifest made ahead: once that is complete it is what hookers take, until it is
 /// what they find by [`SHARED`].
 pub(crate) const SHARING: &str = "t.shared";
@@ -448,19 +453,23 @@ impl Core {
 
     /// The name the link for hookers has at the moment.
     pub(crate) fn shared_link(&self, state: &State) -> &'static str {
-        if state.hookable && !state.over_threshold { SHARED } else { UNSHARED }
+        match (state.hookable, state.over_threshold) {
+            (false, _) => UNSHARED,
+            (true, true) => OVERSHARED,
+            (true, false) => SHARED,
+        }
     }
 
     /// Renames the link for hookers after a change of what it depends on.
     pub(crate) fn place_shared_link(&self, state: &mut State) -> Result<()> {
-        let (from, to) = match self.shared_link(state) {
-            SHARED => (UNSHARED, SHARED),
-            _ => (SHARED, UNSHARED),
-        };
-        match self.folder.rename(from, to) {
-            Ok(()) | Err(Fault::NotFound) => Ok(()),
-            Err(fault) => Err(fault),
+        let to = self.shared_link(state);
+        for from in LINKS.into_iter().filter(|from| *from != to) {
+            match self.folder.rename(from, to) {
+                Ok(()) | Err(Fault::NotFound) => {}
+                Err(fault) => return Err(fault),
+            }
         }
+        Ok(())
     }
 
     /// A read-only open of the own memory file, if there is one.

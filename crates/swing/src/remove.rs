@@ -18,7 +18,7 @@ use crate::memory;
 use crate::name::AreaName;
 use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
 use crate::prepared::drop_temporary_names;
-use crate::publish::{COMMITTED, SHARED, UNSHARED, manifest_epoch};
+use crate::publish::{COMMITTED, LINKS, manifest_epoch};
 use crate::sharing;
 use crate::sys::file::Folder;
 use crate::sys::process;
@@ -169,7 +169,7 @@ pub(crate) fn dismantle(
         ns.folder().rename(name, &grave)?;
     }
     let committed = read_manifest(folder, COMMITTED).ok();
-    for link in [SHARED, UNSHARED, COMMITTED] {
+    for link in LINKS.into_iter().chain([COMMITTED]) {
         folder.unlink(link)?;
     }
     drop_temporary_names(folder)?;

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::error::{Fault, Result};
 use crate::manifest::{COMING, FILLING, HEADER_BYTES, Header, Kind};
-use crate::publish::{SHARED, SHARING, UNSHARED};
+use crate::publish::{LINKS, OVERSHARED, SHARED, SHARING};
 use crate::sys::file::{self, Folder};
 
 /// Opens the manifest of the newest shared state, or says why there is none.
@@ -21,14 +21,20 @@ pub(crate) fn open_newest(folder: &Folder) -> Result<File> {
         return Ok(file);
     }
     match folder.open_read(SHARED) {
-        Err(Fault::NotFound) if folder.exists(UNSHARED) => Err(Fault::NotHookable),
+        Err(Fault::NotFound) if LINKS.iter().any(|link| folder.exists(link)) => {
+            Err(Fault::NotHookable)
+        }
         Err(Fault::NotFound) => Err(Fault::NotShared),
         other => other,
     }
 }
 
-/// Gives what is newest the usual name. The caller holds the owner lock.
+/// Gives what is newest the usual name, also if hooks were refused because of a threshold, which
+/// has ended with its owner. The caller holds the owner lock.
 pub(crate) fn finish(folder: &Folder) -> Result<()> {
+    if !folder.exists(SHARED) && folder.exists(OVERSHARED) {
+        folder.rename(OVERSHARED, SHARED)?;
+    }
     if open_ahead(folder).is_some() { folder.rename(SHARING, SHARED) } else { Ok(()) }
 }
 

@@ -398,7 +398,7 @@ fn hooks_are_refused_above_the_threshold() {
     let h = home();
     let mut options = options();
     options.cow_threshold = Some(ByteLen(2 * DATA));
-    let area = h.ns.create(&name("a"), &options).unwrap();
+    let mut area = h.ns.create(&name("a"), &options).unwrap();
     fill(&area, data_at(0), 4 * DATA, 1);
     area.publish(Publish::Shared, b"").unwrap();
     let snapshot = h.ns.hook(&name("a")).unwrap();
@@ -412,6 +412,21 @@ fn hooks_are_refused_above_the_threshold() {
     drop(h.ns.hook(&name("a")).unwrap());
     area.set_cow_threshold(Some(ByteLen(DATA))).unwrap();
     assert!(matches!(h.ns.hook(&name("a")), Err(HookError::NotHookable { .. })));
+    // The threshold ends with its owner, and with it the refusal; another one is for good.
+    for refused in [false, true] {
+        area.set_hookable(!refused).unwrap();
+        area.publish(Publish::Shared, b"").unwrap();
+        assert!(matches!(h.ns.hook(&name("a")), Err(HookError::NotHookable { .. })));
+        assert!(h.ns.list().unwrap()[0].shared_epoch.is_some());
+        drop(area);
+        area = h.ns.open_area(&name("a")).unwrap();
+        let hook = h.ns.hook(&name("a"));
+        assert_eq!(matches!(hook, Err(HookError::NotHookable { .. })), refused, "{hook:?}");
+        area.set_hookable(true).unwrap();
+        area.set_cow_threshold(Some(ByteLen(DATA))).unwrap();
+        fill(&area, data_at(0), 4 * DATA, 3);
+        area.publish(Publish::Shared, b"").unwrap();
+    }
     drop(snapshot);
     area.publish(Publish::Shared, b"").unwrap();
     drop(h.ns.hook(&name("a")).unwrap());
