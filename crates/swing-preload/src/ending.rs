@@ -63,8 +63,7 @@ pub(crate) fn sweep(namespace: &Namespace) -> usize {
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let left = names.filter(|name| is_left(name)).take(SWEPT_PER_START);
     let names = left.filter_map(|name| AreaName::new(&name).ok());
-    let heaps = names.filter(|name| is_heap(namespace, name));
-    let removed = heaps.filter(|name| namespace.remove(name).is_ok());
+    let removed = names.filter(|name| namespace.remove(name).is_ok());
     let removed = removed.count();
     debug_assert!(removed <= SWEPT_PER_START, "a start stays short");
     removed

@@ -172,13 +172,14 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     // inherits the name.
     let fresh = |name: &str| -> Result<swing::Area, Box<dyn std::error::Error>> {
         let name = AreaName::new(name)?;
-        if ending::is_heap(&namespace, &name) {
+        // A look at what nobody else is named like would only be in the way of who removes it.
+        if name.as_str() == own || ending::is_heap(&namespace, &name) {
             let _ = namespace.remove(&name);
         }
         Ok(namespace.create(&name, &options)?)
     };
     let area = match fresh(&name) {
-        Err(error) if is_something_else(&namespace, &name) => {
+        Err(error) if !name.is_empty() && is_something_else(&namespace, &name) => {
             eprintln!("swingmalloc_preload: the heap is called {own:?}: {error}");
             fresh(&own)
         }
