@@ -88,12 +88,15 @@ def test_a_live_hook_of_what_was_only_published_is_refused_at_once():
 
 
 def test_a_database_is_hooked_in_its_shared_state_and_not_live(namespace):
-    swingdb.connect("numbers").execute("CREATE TABLE t AS SELECT 7 AS x")
+    writer = swingdb.connect("numbers")
+    writer.execute("CREATE TABLE t AS SELECT 7 AS x")
+    writer.share()
     with pytest.raises(memory.MemoryError, match="has not allowed that") as refused:
         memory.hook("numbers", live=True)
     assert refused.value.code == -3
     with memory.hook("numbers") as hooked:
         assert len(hooked) > 0
+    writer.close()
 
 
 STOPPED = """
