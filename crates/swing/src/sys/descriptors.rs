@@ -135,6 +135,12 @@ fn keep(made: OwnedFd) -> OwnedFd {
     high
 }
 
+/// Whether something could not be opened for want of descriptors or memory.
+pub(crate) fn is_want(error: &io::Error) -> bool {
+    let full = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|number| full.contains(&number))
+}
+
 /// Opens a file to read it.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     open(|| File::open(path)).map(File::from)

@@ -149,7 +149,7 @@ pub(crate) fn search(
         }
         let fds = match std::fs::read_dir(process.path().join("fd")) {
             Ok(fds) => fds,
-            Err(e) if is_want(&e) => return Err(unread(e)),
+            Err(e) if descriptors::is_want(&e) => return Err(unread(e)),
             // It has ended, or may not be asked.
             Err(_) => continue,
         };
@@ -158,7 +158,7 @@ pub(crate) fn search(
             let Some(place) = number.map(|fd| Place { pid, fd }) else { continue };
             let file = match place.open(area, writable) {
                 Ok(Some(file)) => file,
-                Err(Fault::Io(failure)) if is_want(&failure.source) => {
+                Err(Fault::Io(failure)) if descriptors::is_want(&failure.source) => {
                     return Err(Fault::Io(failure));
                 }
                 _ => continue,
@@ -170,12 +170,6 @@ pub(crate) fn search(
         }
     }
     Ok(None)
-}
-
-/// Whether something could not be opened for want of descriptors or memory.
-fn is_want(error: &std::io::Error) -> bool {
-    let full = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(|e| e.raw_os_error());
-    error.raw_os_error().is_some_and(|number| full.contains(&number))
 }
 
 #[cfg(test)]

@@ -121,10 +121,9 @@ struct Full;
 
 /// What was opened, if it is there.
 fn there<T>(opened: io::Result<T>) -> Result<Option<T>, Full> {
-    let full = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
     match opened {
         Ok(opened) => Ok(Some(opened)),
-        Err(e) if e.raw_os_error().is_some_and(|number| full.contains(&number)) => Err(Full),
+        Err(e) if descriptors::is_want(&e) => Err(Full),
         Err(_) => Ok(None),
     }
 }
