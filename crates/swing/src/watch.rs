@@ -54,9 +54,10 @@ impl Watch {
             return None;
         }
         let watch = Self { file: Arc::new(file), path };
-        let is_it = match watch.stage() {
+        let word = watch.word();
+        let is_it = match stage_of(word) {
             // An owner whose state comes to be in it has not retired it.
-            Stage::Empty => name == SHARING && watch.word() == Some([0; MAGIC.len()]),
+            Stage::Empty => name == SHARING && word == Some([0; MAGIC.len()]),
             _ => stamp.is_some_and(|stamp| watch.answers(stamp)) && !watch.is_retired(),
         };
         is_it.then_some(watch)
@@ -76,11 +77,7 @@ impl Watch {
     }
 
     pub(crate) fn stage(&self) -> Stage {
-        match self.word() {
-            Some(MAGIC) => Stage::Current,
-            Some(COMING) => Stage::Coming,
-            _ => Stage::Empty,
-        }
+        stage_of(self.word())
     }
 
     fn word(&self) -> Option<[u8; MAGIC.len()]> {
@@ -118,6 +115,15 @@ impl Watch {
     /// The lease, taken when the watch began.
     pub(crate) fn lease(&self, manifest: &Manifest) -> Lease {
         Lease::from_locked(self.file.clone(), manifest.id, manifest.epoch)
+    }
+}
+
+/// What the first word of a manifest says.
+fn stage_of(word: Option<[u8; MAGIC.len()]>) -> Stage {
+    match word {
+        Some(MAGIC) => Stage::Current,
+        Some(COMING) => Stage::Coming,
+        _ => Stage::Empty,
     }
 }
 
