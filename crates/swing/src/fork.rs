@@ -11,10 +11,10 @@
 //!   copy until the child exits or executes another program.
 //! * **In the child** private extents are write-protected, the owner's lock is closed (so that the
 //!   child does not hold the area when the parent is gone; also one that another thread has just
-//!   taken to open an area), and every later change is refused as
-//!   `Forked`. Reading goes on: frozen extents keep their bytes; extents that were private and
-//!   could not be frozen show what the parent stores into them. Snapshots are not affected at all:
-//!   their lease is shared by both.
+//!   taken to open an area), and every later change is refused as `Forked`. Reading goes on: frozen
+//!   extents keep their bytes; extents that were private and could not be frozen show what the
+//!   parent stores into them; where no lease could be had nothing is left. Snapshots are not
+//!   affected at all: their lease is shared by both.
 //!
 //! A *tracked* area ([`crate::tracked`]) can always be frozen, whoever is storing: its children
 //! read and write the state of the fork as private memory of their own. Other threads' stores wait

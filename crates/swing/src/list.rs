@@ -11,7 +11,7 @@ use crate::manifest::Manifest;
 use crate::memory::{self, Access};
 use crate::name::AreaName;
 use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, noted_memory, read_owner};
-use crate::publish::{COMMITTED, OVERSHARED, SHARED, UNSHARED, manifest_epoch};
+use crate::publish::{COMMITTED, LINKS, SHARED, manifest_epoch};
 use crate::sharing;
 use crate::sys::file::{self, Folder};
 use crate::sys::memfd;
@@ -115,9 +115,8 @@ fn describe(
     let committed = read_manifest(folder, COMMITTED).ok();
     let shared = sharing::open_newest(folder)
         .and_then(|file| read_manifest_from(&file, &folder.join(SHARED)))
-        .or_else(|_| read_manifest(folder, UNSHARED))
-        .or_else(|_| read_manifest(folder, OVERSHARED))
-        .ok();
+        .ok()
+        .or_else(|| LINKS.into_iter().find_map(|link| read_manifest(folder, link).ok()));
     let newest = committed.as_ref().or(shared.as_ref());
     let identity = newest.and_then(Manifest::own_identity);
     let memory = memory::open(folder, MEMORY, info.id, identity, Access::Read);

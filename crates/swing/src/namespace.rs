@@ -386,13 +386,19 @@ pub(crate) fn read_owner(file: &File) -> Option<Owner> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lock_is_given_up_although_a_program_that_is_being_started_has_it() {
+    /// The folder of an area that nobody has, in a namespace of its own.
+    fn unowned() -> (tempfile::TempDir, Folder) {
         let home = tempfile::tempdir().unwrap();
         let ns = Namespace::open(home.path()).unwrap();
         ns.folder().make_folder("area").unwrap();
         let folder = ns.folder().open_folder("area").unwrap();
         drop(folder.create_new(OWNER_LOCK).unwrap());
+        (home, folder)
+    }
+
+    #[test]
+    fn a_lock_is_given_up_although_a_program_that_is_being_started_has_it() {
+        let (_home, folder) = unowned();
         let lock = OwnerLock::take(&folder).unwrap();
         let inherited = lock.file.try_clone().unwrap();
         assert!(matches!(
@@ -409,11 +415,7 @@ mod tests {
     /// Another thread may be opening an area while the process forks, and die with the process.
     #[test]
     fn a_lock_that_no_area_has_yet_does_not_live_on_in_a_child() {
-        let home = tempfile::tempdir().unwrap();
-        let ns = Namespace::open(home.path()).unwrap();
-        ns.folder().make_folder("area").unwrap();
-        let folder = ns.folder().open_folder("area").unwrap();
-        drop(folder.create_new(OWNER_LOCK).unwrap());
+        let (_home, folder) = unowned();
         crate::fork::handle_forks();
         let lock = OwnerLock::take(&folder).unwrap();
         // SAFETY: the child does nothing but wait.
