@@ -29,8 +29,10 @@ use crate::memory::{Bytes, Memory, Space};
 use crate::options::{BlockClass, BlockTable, HeapOptions};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// `SWNGHEAP` as a little-endian number.
-const MAGIC: u64 = u64::from_le_bytes(*b"SWNGHEAP");
+/// What a heap begins with.
+pub const HEAP_MAGIC: [u8; 8] = *b"SWNGHEAP";
+/// The same as a little-endian number.
+const MAGIC: u64 = u64::from_le_bytes(HEAP_MAGIC);
 /// Most classes a table may have.
 pub(crate) const MAX_CLASSES: usize = 16;
 const STATIC_BYTES: usize = 512;
@@ -44,7 +46,7 @@ pub(crate) fn encode(layout: &Layout) -> [u8; STATIC_BYTES] {
     assert!(layout.classes.len() <= MAX_CLASSES);
     let mut bytes = [0; STATIC_BYTES];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
-    put(0, &MAGIC.to_le_bytes());
+    put(0, &HEAP_MAGIC);
     put(8, &VERSION.to_le_bytes());
     put(12, &(layout.classes.len() as u32).to_le_bytes());
     put(16, &layout.fingerprint().to_le_bytes());

@@ -53,6 +53,7 @@ mod zone;
 pub use check::HeapReport;
 pub use error::{AllocError, CheckError, FreeError, HeapError};
 pub use fast::{AreaAlloc, Malloc, MallocPause, MallocReport, MallocStats, prepare_process};
+pub use header::HEAP_MAGIC;
 pub use heap::{Grant, Heap, Pause};
 pub use layout::{
     DATA_GRANULE_SHIFT, MAX_BLOCKS, RESERVED_OFFSET, SMALL_GRANULE_SHIFT, SMALL_LIMIT,

@@ -6,13 +6,12 @@
 //! away ([`sweep`]).
 
 use std::fs;
-use swing::{AreaName, AreaOffset, HookError, Namespace};
+use swing::{AreaInfo, AreaName, AreaOffset, HookError, Namespace};
 use swing_calls::strict_assert;
+use swing_malloc::HEAP_MAGIC;
 
 /// Begin of the names of heaps that nobody gave a name; the process's number follows.
 const ANONYMOUS: &str = "heap-";
-/// What a heap begins with.
-const MAGIC: [u8; 8] = *b"SWNGHEAP";
 /// Folders of ended processes that one start looks at: a start stays short.
 const SWEPT_PER_START: usize = 64;
 
@@ -34,23 +33,33 @@ fn is_left(folder: &str) -> bool {
     pid.is_some_and(|pid: i32| pid > 0 && anonymous(pid as u32) == folder && !is_alive(pid))
 }
 
+/// The area that has a name.
+fn find(namespace: &Namespace, name: &str) -> Option<AreaInfo> {
+    let areas = namespace.list().unwrap_or_default();
+    areas.into_iter().find(|area| area.name.as_ref().is_some_and(|of_it| of_it.as_str() == name))
+}
+
+/// Whether nobody has the area of this name at work, as the program would that this one was started
+/// by, with the same environment; and it is no heap.
+pub(crate) fn is_something_else(namespace: &Namespace, name: &str) -> bool {
+    find(namespace, name).is_some_and(|area| area.owner.is_none())
+}
+
 /// Whether an area is a heap, or nothing: a database, or what else a program has there for later,
 /// is not to be taken away because it has a heap's name.
 pub(crate) fn is_heap(namespace: &Namespace, name: &AreaName) -> bool {
     match namespace.hook(name) {
         Ok(snapshot) => {
-            let magic = AreaOffset(0)..AreaOffset(MAGIC.len() as u64);
+            let magic = AreaOffset(0)..AreaOffset(HEAP_MAGIC.len() as u64);
             // SAFETY: the range is mapped, and the bytes of a snapshot never change.
-            let begins = || unsafe { snapshot.base().cast::<[u8; MAGIC.len()]>().read() };
-            snapshot.payload().is_empty() && snapshot.is_mapped(&magic) && begins() == MAGIC
+            let begins = || unsafe { snapshot.base().cast::<[u8; HEAP_MAGIC.len()]>().read() };
+            snapshot.payload().is_empty() && snapshot.is_mapped(&magic) && begins() == HEAP_MAGIC
         }
         // Its memory is gone.
         Err(HookError::MemoryGone { .. }) => true,
         // What was never shared may be there all the same.
         Err(HookError::NotShared { .. }) => {
-            let areas = namespace.list().unwrap_or_default();
-            let found = areas.iter().find(|area| area.name.as_ref() == Some(name));
-            found.is_none_or(|area| area.committed_epoch.is_none())
+            find(namespace, name.as_str()).is_none_or(|area| area.committed_epoch.is_none())
         }
         Err(_) => false,
     }
@@ -62,8 +71,8 @@ pub(crate) fn sweep(namespace: &Namespace) -> usize {
     let Ok(entries) = fs::read_dir(namespace.path()) else { return 0 };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let left = names.filter(|name| is_left(name)).take(SWEPT_PER_START);
-    let names = left.filter_map(|name| AreaName::new(&name).ok());
-    let removed = names.filter(|name| namespace.remove(name).is_ok());
+    let removed =
+        left.filter(|name| AreaName::new(name).is_ok_and(|name| namespace.remove(&name).is_ok()));
     let removed = removed.count();
     debug_assert!(removed <= SWEPT_PER_START, "a start stays short");
     removed

@@ -151,14 +151,6 @@ fn options() -> Result<AreaOptions, String> {
     Ok(AreaOptions { extent: ByteLen::kib(kib), ..usual })
 }
 
-/// Whether nobody has the area of this name at work, as the program would that this one was started
-/// by, with the same environment; and it is no heap.
-fn is_something_else(namespace: &Namespace, name: &str) -> bool {
-    let areas = namespace.list().unwrap_or_default();
-    let named = |area: &swing::AreaInfo| area.name.as_ref().is_some_and(|n| n.as_str() == name);
-    areas.iter().any(|area| named(area) && area.owner.is_none())
-}
-
 fn make() -> Result<(), Box<dyn std::error::Error>> {
     assert!(HEAP.load(Ordering::SeqCst).is_null(), "a process has one heap");
     swing_malloc::prepare_process();
@@ -179,7 +171,7 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
         Ok(namespace.create(&name, &options)?)
     };
     let area = match fresh(&name) {
-        Err(error) if !name.is_empty() && is_something_else(&namespace, &name) => {
+        Err(error) if ending::is_something_else(&namespace, &name) => {
             eprintln!("swingmalloc_preload: the heap is called {own:?}: {error}");
             fresh(&own)
         }

@@ -316,7 +316,7 @@ impl Central {
             let record = self.record(index);
             let (slab, free) = (words.get64(record), words.get32(record + REC_FREE));
             let is_it = words.get32(record + REC_CLASS) as usize == class && slab != 0;
-            if !is_it || self.free_blocks(words, index) != Some(free) {
+            if !is_it || free == 0 || self.free_blocks(words, index) != Some(free) {
                 return Err(corrupt(record, free.into(), "a slab counts its free blocks").into());
             }
             let taken = free.min(left);
@@ -338,10 +338,10 @@ impl Central {
                 }
                 words.set64(at, bits);
             }
-            if rest > 0 || free == 0 {
-                return Err(corrupt(record, free.into(), "a slab counts its free blocks").into());
-            }
-            assert!(taken > 0 && taken <= free, "each slab on the list gives something");
+            assert!(
+                rest == 0 && taken > 0 && taken <= free,
+                "each slab on the list gives something"
+            );
             words.set32(record + REC_FREE, free - taken);
             left -= taken;
         }
