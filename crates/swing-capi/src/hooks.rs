@@ -97,8 +97,8 @@ impl Registry {
     }
 
     /// The state last published or, live, that of a moment after the call. An owner that is only
-    /// slow is asked again; one that is stopped gives its last shared state. One that has never
-    /// allowed it is not asked at all.
+    /// slow is asked again; one that is stopped gives its last shared state. Where nobody answers,
+    /// because that was never allowed, it is refused.
     fn snapshot(
         &self,
         what: &str,
