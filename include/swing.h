@@ -133,7 +133,8 @@ int swing_allow_hooks(int token, int allow);
 
 /* Not 0: from now on, after each hook of any moment, a thread of this process copies what is stored
  * to again and again before it is, into memory that is held for that anyway. Stores wait less, most
- * of all where they go through all of the area in order; it takes time of another processor. */
+ * of all where they go through all of the area in order: as long as they do, the area keeps up to
+ * twice its size. It takes time of another processor. */
 int swing_copy_ahead(int token, int yes);
 
 /* Makes the present state the one that SWING_PUBLISHED hooks give. */

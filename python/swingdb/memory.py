@@ -283,7 +283,8 @@ class Area:
         """Whether a thread copies what is stored to again and again, after each live hook.
 
         Then stores wait less for copies, most of all where they go through all of the area in
-        order. It takes time of another processor, and no memory.
+        order: as long as they do, the area keeps up to twice its size. It takes time of another
+        processor.
         """
         yes = _yes_or_no(yes, "what is wanted")
         _check(_library().swing_copy_ahead(self.token, int(yes)))

@@ -359,7 +359,7 @@ impl Core {
         if self.tracked.get().is_some() && kind != Kind::View {
             Alternation::turn(state, &self.geometry);
         }
-        state.ahead.turn();
+        self.turn_ahead(state);
         for source in state.sources.iter_mut().flatten() {
             let used =
                 manifest.sources.iter().any(|s| s.area == source.area && s.epoch == source.epoch);

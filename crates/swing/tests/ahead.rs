@@ -173,6 +173,55 @@ fn follow(extent: u64) {
     panic!("everything was copied ahead, whatever came in order");
 }
 
+/// A loop that takes two intervals is followed, too, though nothing is stored to in two in a row; and
+/// what is kept for it goes back when it ends.
+fn a_loop_longer_than_an_interval_is_followed() {
+    loop_of_two(DATA);
+    loop_of_two(ByteLen::kib(64).0);
+}
+
+/// With extents of so many bytes.
+fn loop_of_two(extent: u64) {
+    const MET: u64 = 6;
+    let reach = ByteLen::mib(16).0 / extent;
+    let half = 3 * reach;
+    let at = |i: u64| ByteLen::mib(16).0 + i * extent;
+    let h = home();
+    let area =
+        h.ns.create(&name("a"), &AreaOptions { extent: ByteLen(extent), ..options() }).unwrap();
+    area.allow_live_hooks(true).unwrap();
+    area.copy_ahead(true);
+    let mut followed = 0;
+    // On a busy machine a hook may be followed up after the first stores, and have them forgotten.
+    for round in 0..200 {
+        let from = round % 2 * half;
+        let before = area.stats();
+        (from..from + MET).for_each(|i| store(&area, at(i), round));
+        // Some change their plane, which takes new memory.
+        let more = before.copied.get() + (MET + reach / 2) * extent;
+        let is_copied = |_| {
+            std::thread::sleep(Duration::from_millis(10));
+            area.stats().copied.get() >= more
+        };
+        followed += u32::from(round >= 4 && (0..50).any(is_copied));
+        assert!(held(&area.stats()) <= held(&before) + MET * extent);
+        (from + MET..from + half).for_each(|i| store(&area, at(i), round));
+        let snapshot = hook_now(&h, "a");
+        let value = |i| round - u64::from(round > 0 && i / half != round % 2);
+        let mut seen = (0..2 * half).filter(|i| round > 0 || *i < half);
+        assert!(seen.all(|i| value_in(&snapshot, at(i)) == value(i)), "INV-AREA-1");
+        assert!(area.stats().spare <= area.stats().own, "one spare version of each at most");
+        if followed == 3 {
+            break;
+        }
+    }
+    assert_eq!(followed, 3, "what was not stored to in the interval before is copied ahead");
+    // Hooks without stores in order in between.
+    (0..4).for_each(|_| drop(hook_now(&h, "a")));
+    let stats = area.stats();
+    assert!(stats.spare <= ByteLen::mib(16), "{stats:?}");
+}
+
 /// One thread counts up through all extents while others hook as fast as they can: each snapshot is
 /// the memory of one moment, and stays so.
 fn each_snapshot_is_one_moment_while_copies_are_made() {
@@ -252,6 +301,7 @@ over_both_back_ends! {
     copies_made_ahead_take_memory_that_was_held,
     stores_that_have_moved_on_are_not_followed,
     stores_in_order_are_followed,
+    a_loop_longer_than_an_interval_is_followed,
     each_snapshot_is_one_moment_while_copies_are_made,
     closing_waits_for_a_copy,
 }

@@ -2,15 +2,17 @@
 //!
 //! The first store to each extent after a hook copies it, and all these copies come at once, right
 //! after the hook. Where a program says so ([`Area::copy_ahead`]) the keeper makes some of them
-//! meanwhile, on another processor: those of the extents that were stored to between the last two
-//! hooks *and* between the two before. Such an extent's older version has become spare by then, and
-//! is kept for exactly these stores; only into such memory is copied, so copying ahead takes no
-//! memory that was not held already, and after `k` stores there are still at most `k` extents more.
+//! meanwhile, on another processor. Only into spare memory is copied, that of an older version which
+//! nobody sees any more, so copying ahead takes no memory that was not held already, and after `k`
+//! stores there are still at most `k` extents more.
 //!
-//! In general they are copied in the order in which they were stored to before. But where stores
-//! come in order, as of a loop over all of the memory, the extents right behind the last of them
-//! are, several at once (`AT_ONCE`), and no further than `REACH`: what has just been copied is in
-//! the cache when the stores come to it, and one trap opens all that was copied at once.
+//! Which extents: in general those that were stored to between the last two hooks *and* between the
+//! two before, in the order in which they were stored to; spare memory is kept for exactly these.
+//! But where stores come in order, as of a loop over all of the memory, the extents right behind
+//! the last of them, whenever they were stored to before, several at once (`AT_ONCE`), and no
+//! further than `REACH`: what has just been copied is in the cache when the stores come to it, and
+//! one trap opens all that was copied at once. So that a loop that takes longer than an interval is
+//! followed as well, one spare version of each extent is kept as long as stores come in order.
 //!
 //! A copy made ahead is write-protected. The first store to it is trapped, as it would be in any
 //! case, but only takes the protection off (`IN_PLACE`). If none comes before the next publish, the
@@ -23,13 +25,12 @@
 //! Closing the area waits as well ([`Core::stop_ahead`]): from then on the memory may be another
 //! process's. **fork.** Nothing is being copied while the process forks.
 
-use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::fault::Version;
-use super::keeper;
+use super::{Tracked, keeper};
 use crate::area::{Area, Core, State};
 use crate::error::Result;
 use crate::extents::{self, FAULTING, FROZEN, IN_PLACE, NO_PLANE, Own, SPARE, UNARMED, WAITERS};
@@ -37,12 +38,14 @@ use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::mem::{self, Copier};
-use crate::units::{ByteLen, ExtentId};
+use crate::units::{ByteLen, Epoch, ExtentId};
 
 /// How much is copied at once where stores come in order: who stores waits for all of it.
 const AT_ONCE: ByteLen = ByteLen::mib(8);
 /// How far the copies are ahead of stores in order at most, so that they are found in the cache.
 const REACH: ByteLen = ByteLen::mib(16);
+/// So many times that far is looked for what could be copied next.
+const FAR: u32 = 8;
 
 /// What is to be copied, and what has been.
 #[derive(Debug, Default)]
@@ -52,12 +55,12 @@ pub(crate) struct Ahead {
     again: Vec<ExtentId>,
     /// The same at the last publish: still to be copied, the next one at the end.
     due: Vec<ExtentId>,
-    /// Of what is due, the lowest extent is the next.
-    sorted: bool,
     /// What the last publish has superseded has been given up: extents have spare memory if ever.
     begun: bool,
-    /// Copied since the last publish, and not stored to.
-    made: HashSet<ExtentId>,
+    /// Copied since the last publish, and not stored to; since when there was the version before.
+    made: HashMap<ExtentId, Epoch>,
+    /// Stores came in order before the last publish: what they will come to needs spare memory.
+    in_order: bool,
 }
 
 impl Ahead {
@@ -66,28 +69,29 @@ impl Ahead {
         self.again.push(extent);
     }
 
-    /// Whether the extent's version was made ahead, and has now been stored to.
-    pub(super) fn was_made(&mut self, extent: ExtentId) -> bool {
+    /// The extent has been stored to: since when there was the version before, if this one was
+    /// made ahead.
+    pub(super) fn made_from(&mut self, extent: ExtentId) -> Option<Epoch> {
         self.made.remove(&extent)
     }
 
-    /// A publish: what comes next is another interval.
-    pub(crate) fn turn(&mut self) {
-        self.due = std::mem::take(&mut self.again);
-        self.due.reverse();
-        self.sorted = false;
-        self.begun = false;
-        self.made.clear();
+    /// Whether one spare version of everything is kept.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.in_order
     }
 
-    /// The first extent from this one on that is still to be copied.
-    fn next_due(&mut self, extent: ExtentId) -> Option<ExtentId> {
-        if !self.sorted {
-            self.due.sort_unstable_by_key(|due| Reverse(*due));
-            self.sorted = true;
-        }
-        let before = self.due.partition_point(|due| *due >= extent);
-        self.due[..before].last().copied()
+    /// No spare memory is kept any more.
+    pub(crate) fn keep_none(&mut self) {
+        self.in_order = false;
+    }
+
+    /// A publish: what comes next is another interval.
+    fn turn(&mut self, in_order: bool) {
+        self.in_order = in_order;
+        self.due = std::mem::take(&mut self.again);
+        self.due.reverse();
+        self.begun = false;
+        self.made.clear();
     }
 }
 
@@ -103,10 +107,11 @@ struct Claim {
 impl Area {
     /// Whether, after each live hook, a thread of this process copies extents before they are
     /// stored to: those that were stored to between the last two hooks and between the two before,
-    /// into memory that is held for them anyway. Then fewer stores wait for a copy after a hook,
-    /// and a loop over all of the memory is slowed down less; on the other hand that thread takes
-    /// some time of a processor, in vain where stores have moved on, and a store may wait for up to
-    /// 8 MiB that are being copied. Only in tracked areas that allow live hooks. Off at first.
+    /// and where stores come in order the 16 MiB behind them; into memory that is held anyway, and
+    /// as long as stores come in order into one spare version of each extent. Then fewer stores
+    /// wait for a copy after a hook, and a loop over all of the memory is slowed down less; on the
+    /// other hand that thread takes some time of a processor, in vain where stores have moved on,
+    /// and a store may wait for up to 8 MiB that are being copied. Only in tracked areas that allow live hooks. Off at first.
     pub fn copy_ahead(&self, yes: bool) {
         match (self.core.tracked.get(), yes) {
             (Some(tracked), true) => tracked.ahead.wanted.store(true, Ordering::SeqCst),
@@ -148,6 +153,13 @@ impl Progress {
     }
 }
 
+/// Whether the extent with this word was neither stored to meanwhile, nor is shown by nobody, nor
+/// without memory that is held for it.
+fn may_be_copied(word: u32) -> bool {
+    let flags = SPARE | IN_PLACE | UNARMED | NO_PLANE;
+    extents::state_of(word) == FROZEN && word & flags == SPARE
+}
+
 impl Core {
     /// Nothing is copied ahead from now on, nor just being copied.
     pub(crate) fn stop_ahead(&self) {
@@ -162,6 +174,13 @@ impl Core {
             state.ahead.due.clear();
         }
         drop(tracked.ahead.stand_still());
+    }
+
+    /// At a publish: another interval begins.
+    pub(crate) fn turn_ahead(&self, state: &mut State) {
+        let followed =
+            |tracked: &Tracked| tracked.ahead.is_wanted() && tracked.order.next().is_some();
+        state.ahead.turn(self.tracked.get().is_some_and(followed));
     }
 
     /// After a live hook: has the keeper begin.
@@ -246,25 +265,25 @@ impl Core {
                 break;
             }
             left -= len;
-            let due = state.ahead.next_due(extent) == Some(extent);
-            match due.then(|| self.claim_one(state, extent)).flatten() {
+            match self.claim_one(state, extent) {
                 Some(claim) => claims.push(claim),
                 None if claims.is_empty() => {}
                 None => break,
             }
         }
         if claims.is_empty() {
-            let far = state.ahead.next_due(next).map_or(self.states.len(), |due| due.0);
-            tracked.ahead.rest(next.0..far.saturating_sub((REACH.0 / len_of(next)) as u32));
+            let reach = (REACH.0 / len_of(next)) as u32;
+            let end = self.states.len().min(next.0.saturating_add(FAR * reach));
+            let may = |e: &u32| may_be_copied(self.states.word(ExtentId(*e)));
+            let far = (next.0..end).find(may).unwrap_or(end);
+            tracked.ahead.rest(next.0..far.saturating_sub(reach));
         }
         claims
     }
 
     fn claim_one(&self, state: &State, extent: ExtentId) -> Option<Claim> {
         let word = self.states.word(extent) & !WAITERS;
-        // Stored to meanwhile, shown by nobody, or without memory that is held for it.
-        let flags = SPARE | IN_PLACE | UNARMED | NO_PLANE;
-        if extents::state_of(word) != FROZEN || word & flags != SPARE {
+        if !may_be_copied(word) {
             return None;
         }
         let own = state.own.get(extent)?;
@@ -295,7 +314,7 @@ impl Core {
             state.own.set(*extent, Some(Own { plane, born }));
             let State { versions, live, .. } = &mut *state;
             versions.free(&self.geometry, live, (*extent, own.plane), own.born, born);
-            state.ahead.made.insert(*extent);
+            state.ahead.made.insert(*extent, own.born);
         }
         state.runs.set(run);
         state.dirty = true;

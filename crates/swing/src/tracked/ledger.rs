@@ -73,7 +73,7 @@ impl Core {
         if word & IN_PLACE != 0 {
             let plane = state.own.get(extent).map_or(0, |own| own.plane);
             state.own.set(extent, Some(Own { plane, born }));
-            if state.ahead.was_made(extent) {
+            if state.ahead.made_from(extent).is_some_and(|from| from.next() == born) {
                 state.rewritten += self.geometry.len(extent).0;
                 state.ahead.note(extent);
             }
