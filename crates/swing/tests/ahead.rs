@@ -173,8 +173,8 @@ fn follow(extent: u64) {
     panic!("everything was copied ahead, whatever came in order");
 }
 
-/// A loop that takes two intervals is followed, too, though nothing is stored to in two in a row; and
-/// what is kept for it goes back when it ends.
+/// A loop that takes two intervals is followed, too, though nothing is stored to in two in a row;
+/// and what is kept for it goes back when it ends.
 fn a_loop_longer_than_an_interval_is_followed() {
     loop_of_two(DATA);
     loop_of_two(ByteLen::kib(64).0);

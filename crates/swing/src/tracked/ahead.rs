@@ -2,9 +2,9 @@
 //!
 //! The first store to each extent after a hook copies it, and all these copies come at once, right
 //! after the hook. Where a program says so ([`Area::copy_ahead`]) the keeper makes some of them
-//! meanwhile, on another processor. Only into spare memory is copied, that of an older version which
-//! nobody sees any more, so copying ahead takes no memory that was not held already, and after `k`
-//! stores there are still at most `k` extents more.
+//! meanwhile, on another processor. Only into spare memory is copied, that of an older version
+//! which nobody sees any more, so copying ahead takes no memory that was not held already, and
+//! after `k` stores there are still at most `k` extents more.
 //!
 //! Which extents: in general those that were stored to between the last two hooks *and* between the
 //! two before, in the order in which they were stored to; spare memory is kept for exactly these.
@@ -111,7 +111,8 @@ impl Area {
     /// as long as stores come in order into one spare version of each extent. Then fewer stores
     /// wait for a copy after a hook, and a loop over all of the memory is slowed down less; on the
     /// other hand that thread takes some time of a processor, in vain where stores have moved on,
-    /// and a store may wait for up to 8 MiB that are being copied. Only in tracked areas that allow live hooks. Off at first.
+    /// and a store may wait for up to 8 MiB that are being copied. Only in tracked areas that allow
+    /// live hooks. Off at first.
     pub fn copy_ahead(&self, yes: bool) {
         match (self.core.tracked.get(), yes) {
             (Some(tracked), true) => tracked.ahead.wanted.store(true, Ordering::SeqCst),
