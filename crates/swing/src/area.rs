@@ -109,7 +109,7 @@ pub(crate) struct State {
     /// and the one before.
     pub rewritten: u64,
     /// What `rewritten` came to before the last publish: so much spare memory is kept, because the
-    /// same stores need it again.
+    /// same stores need it again. More where stores are copied ahead of in order.
     pub reuse: u64,
     /// What is copied before it is stored to.
     pub ahead: Ahead,

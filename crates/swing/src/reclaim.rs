@@ -151,8 +151,7 @@ impl Core {
         self.check_threshold(state)?;
         if tracked {
             // No barrier call comes that would give back what it makes superfluous.
-            let own = if state.ahead.keeps_all() { state.runs.bytes_of(0) } else { 0 };
-            let keep = SPARE_ALLOWANCE.max(ByteLen(state.reuse.max(own)));
+            let keep = SPARE_ALLOWANCE.max(ByteLen(state.reuse));
             return self.punch_spare(state, keep, PUNCH_PER_LIVE_PUBLISH);
         }
         let limit = state.punch_budget.min(PUNCH_PER_PUBLISH);
@@ -166,7 +165,6 @@ impl Core {
         for _ in 0..MAX_IDLE_ROUNDS {
             let mut state = self.lock_for_change()?;
             state.reuse = 0;
-            state.ahead.keep_none();
             self.reclaim_some(&mut state)?;
             if state.versions.spare_bytes() <= SPARE_ALLOWANCE {
                 return Ok(state.versions.retired_bytes() > ByteLen(0) && state.live.len() > 1);

@@ -14,7 +14,13 @@ use swing::{Area, AreaOptions, AreaStats, ByteLen, Snapshot};
 const EXTENTS: u64 = 12;
 
 fn owner(h: &Home, text: &str) -> Area {
-    let area = h.ns.create(&name(text), &options()).unwrap();
+    owner_with(h, text, DATA)
+}
+
+/// With extents of so many bytes.
+fn owner_with(h: &Home, text: &str, extent: u64) -> Area {
+    let options = AreaOptions { extent: ByteLen(extent), ..options() };
+    let area = h.ns.create(&name(text), &options).unwrap();
     area.allow_live_hooks(true).unwrap();
     area.copy_ahead(true);
     area
@@ -120,6 +126,17 @@ fn settle_without(h: &Home, area: &Area) {
     }
 }
 
+/// Whether `copied` comes to `copied` bytes within half a second.
+fn is_copied_soon(area: &Area, copied: u64) -> bool {
+    (0..50).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        area.stats().copied.get() >= copied
+    })
+}
+
+/// So many stores in order are known as such.
+const MET: u64 = 6;
+
 /// Where stores come in order, what lies right behind them is copied, and nothing else.
 fn stores_in_order_are_followed() {
     follow(DATA);
@@ -128,15 +145,11 @@ fn stores_in_order_are_followed() {
 
 /// With extents of so many bytes.
 fn follow(extent: u64) {
-    const MET: u64 = 6;
     let reach = ByteLen::mib(16).0 / extent;
     let many = 5 * reach;
     let at = |i: u64| ByteLen::mib(16).0 + i * extent;
     let h = home();
-    let area =
-        h.ns.create(&name("a"), &AreaOptions { extent: ByteLen(extent), ..options() }).unwrap();
-    area.allow_live_hooks(true).unwrap();
-    area.copy_ahead(true);
+    let area = owner_with(&h, "a", extent);
     // Copying may have come far before the order shows, on a busy machine.
     for round in 0..200 {
         (0..many).for_each(|i| store(&area, at(i), round));
@@ -157,11 +170,7 @@ fn follow(extent: u64) {
             continue;
         }
         let more = near.copied.get() + (many - next - reach).min(reach) * extent;
-        let is_copied = |_| {
-            std::thread::sleep(Duration::from_millis(10));
-            area.stats().copied.get() >= more
-        };
-        if !(0..50).any(is_copied) {
+        if !is_copied_soon(&area, more) {
             continue;
         }
         drop(seen);
@@ -182,15 +191,11 @@ fn a_loop_longer_than_an_interval_is_followed() {
 
 /// With extents of so many bytes.
 fn loop_of_two(extent: u64) {
-    const MET: u64 = 6;
     let reach = ByteLen::mib(16).0 / extent;
     let half = 3 * reach;
     let at = |i: u64| ByteLen::mib(16).0 + i * extent;
     let h = home();
-    let area =
-        h.ns.create(&name("a"), &AreaOptions { extent: ByteLen(extent), ..options() }).unwrap();
-    area.allow_live_hooks(true).unwrap();
-    area.copy_ahead(true);
+    let area = owner_with(&h, "a", extent);
     let mut followed = 0;
     // On a busy machine a hook may be followed up after the first stores, and have them forgotten.
     for round in 0..200 {
@@ -199,11 +204,7 @@ fn loop_of_two(extent: u64) {
         (from..from + MET).for_each(|i| store(&area, at(i), round));
         // Some change their plane, which takes new memory.
         let more = before.copied.get() + (MET + reach / 2) * extent;
-        let is_copied = |_| {
-            std::thread::sleep(Duration::from_millis(10));
-            area.stats().copied.get() >= more
-        };
-        followed += u32::from(round >= 4 && (0..50).any(is_copied));
+        followed += u32::from(round >= 4 && is_copied_soon(&area, more));
         assert!(held(&area.stats()) <= held(&before) + MET * extent);
         (from + MET..from + half).for_each(|i| store(&area, at(i), round));
         let snapshot = hook_now(&h, "a");

@@ -59,8 +59,6 @@ pub(crate) struct Ahead {
     begun: bool,
     /// Copied since the last publish, and not stored to; since when there was the version before.
     made: HashMap<ExtentId, Epoch>,
-    /// Stores came in order before the last publish: what they will come to needs spare memory.
-    in_order: bool,
 }
 
 impl Ahead {
@@ -75,19 +73,8 @@ impl Ahead {
         self.made.remove(&extent)
     }
 
-    /// Whether one spare version of everything is kept.
-    pub(crate) fn keeps_all(&self) -> bool {
-        self.in_order
-    }
-
-    /// No spare memory is kept any more.
-    pub(crate) fn keep_none(&mut self) {
-        self.in_order = false;
-    }
-
     /// A publish: what comes next is another interval.
-    fn turn(&mut self, in_order: bool) {
-        self.in_order = in_order;
+    fn turn(&mut self) {
         self.due = std::mem::take(&mut self.again);
         self.due.reverse();
         self.begun = false;
@@ -177,11 +164,14 @@ impl Core {
         drop(tracked.ahead.stand_still());
     }
 
-    /// At a publish: another interval begins.
+    /// At a publish, after it is known what was rewritten: another interval begins. Where stores
+    /// are followed, what they will come to needs spare memory, whenever it was stored to before.
     pub(crate) fn turn_ahead(&self, state: &mut State) {
-        let followed =
-            |tracked: &Tracked| tracked.ahead.is_wanted() && tracked.order.next().is_some();
-        state.ahead.turn(self.tracked.get().is_some_and(followed));
+        let followed = |t: &Tracked| t.ahead.is_wanted() && t.order.next().is_some();
+        if self.tracked.get().is_some_and(followed) {
+            state.reuse = state.reuse.max(state.runs.bytes_of(0));
+        }
+        state.ahead.turn();
     }
 
     /// After a live hook: has the keeper begin.
