@@ -24,7 +24,9 @@ pub mod io;
 mod progress;
 mod sql;
 pub mod store;
+mod time_text;
 mod value;
+mod zone;
 
 pub use arrow;
 pub use datafusion::common::ScalarValue;
@@ -47,4 +49,5 @@ pub use sql::table_scan::TableScan;
 pub use sql::type_names::sql_name;
 pub use store::ShareInfo;
 pub use swing::{AreaInfo, GcReport, RemoveReport, exit_now};
+pub use time_text::moment_texts;
 pub use value::Value;

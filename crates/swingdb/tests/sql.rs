@@ -64,6 +64,8 @@ mod show;
 mod sources;
 #[path = "sql/temporary.rs"]
 mod temporary;
+#[path = "sql/times.rs"]
+mod times;
 #[path = "sql/tpch.rs"]
 mod tpch;
 #[path = "sql/with.rs"]

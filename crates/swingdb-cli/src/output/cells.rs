@@ -5,7 +5,7 @@ use arrow::array::{Array, RecordBatch, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
-use swingdb::interval_texts;
+use swingdb::{interval_texts, moment_texts};
 
 /// How NULL is shown to people.
 pub const NULL: &str = "NULL";
@@ -34,7 +34,7 @@ enum Texts<'a> {
 impl<'a> Cells<'a> {
     pub fn new(batch: &'a RecordBatch) -> Outcome<Self> {
         let column = |array: &'a dyn Array| {
-            let texts = match interval_texts(array) {
+            let texts = match interval_texts(array).or_else(|| moment_texts(array)) {
                 Some(texts) => Texts::Ready(texts),
                 None => {
                     let formatter = ArrayFormatter::try_new(array, &OPTIONS);

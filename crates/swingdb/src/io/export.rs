@@ -32,6 +32,7 @@ use crate::sql::params::Params;
 use crate::sql::runtime;
 use crate::sql::session::Session;
 use crate::sql::table_scan::TableScan;
+use crate::zone::{Zone, rezoned, schema_in_zone};
 
 /// Rows of text that one thread formats at a time.
 const TEXT_ROWS: usize = 32_768;
@@ -136,15 +137,16 @@ pub(crate) fn write(
     })?;
     let meter = Meter::new(reporting.session.progress(), None, "rows");
     let job = Job { rows, options, meter: &meter, token: reporting.token.as_ref() };
+    let zone = reporting.session.zone();
     let file = OutputFile::create(path)?;
     let file = match format {
         FileFormat::Csv => {
             let packing = Packing::choose(path, options)?;
-            text(job, file, packing, csv_encoder(&schema, options))?
+            text(job, file, packing, csv_encoder(&schema, options, zone))?
         }
         FileFormat::Json => {
             let packing = Packing::choose(path, options)?;
-            text(job, file, packing, json_encoder)?
+            text(job, file, packing, json_encoder(&schema, zone))?
         }
         FileFormat::Parquet => parquet(job, &schema, file)?,
         FileFormat::Arrow => arrow_ipc(job, &schema, file)?,
@@ -271,6 +273,7 @@ fn text(
 fn csv_encoder(
     schema: &SchemaRef,
     options: &ExportOptions,
+    zone: Zone,
 ) -> impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync {
     let format = Format {
         delimiter: options.delimiter.unwrap_or(b','),
@@ -278,22 +281,28 @@ fn csv_encoder(
         null: options.null.clone().unwrap_or_default(),
     };
     let header = options.header.unwrap_or(true);
-    let schema = Arc::clone(schema);
+    let schema = Arc::new(schema_in_zone(schema, zone));
     move |order, group, out| {
         if order == 0 && header {
             format.header(schema.fields().iter().map(|field| field.name()), out);
         }
-        group.iter().try_for_each(|batch| format.records(batch, out))
+        group.iter().try_for_each(|batch| format.records(&rezoned(batch, &schema)?, out))
     }
 }
 
-fn json_encoder(_: u64, group: &[RecordBatch], out: &mut Vec<u8>) -> Result<()> {
-    let builder = WriterBuilder::new().with_explicit_nulls(true);
-    let mut writer = builder.build::<_, LineDelimited>(out);
-    for batch in group {
-        writer.write(batch)?;
+fn json_encoder(
+    schema: &SchemaRef,
+    zone: Zone,
+) -> impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync {
+    let schema = Arc::new(schema_in_zone(schema, zone));
+    move |_, group, out| {
+        let builder = WriterBuilder::new().with_explicit_nulls(true);
+        let mut writer = builder.build::<_, LineDelimited>(out);
+        for batch in group {
+            writer.write(&rezoned(batch, &schema)?)?;
+        }
+        Ok(writer.finish()?)
     }
-    Ok(writer.finish()?)
 }
 
 fn parquet_error(path: &Path, error: ParquetError) -> Error {

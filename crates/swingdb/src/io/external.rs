@@ -33,6 +33,7 @@ use super::scan::{FileScan, Run, Turnstile};
 use super::source::{InputFile, MAX_FILES, find_files};
 use crate::error::{Error, Result};
 use crate::sql::runtime;
+use crate::zone::Zone;
 
 /// Text that is parsed into one batch of a query: small, so that the first rows come soon.
 const QUERY_BATCH_ROWS: usize = 8_192;
@@ -103,6 +104,8 @@ fn parquet_table(files: Vec<InputFile>, options: &ImportOptions) -> Result<Arc<d
 /// Different Parquet files.
 fn listed(urls: Vec<ListingTableUrl>, schema: SchemaRef) -> Result<Arc<dyn TableProvider>> {
     let format = ParquetFormat::default().with_force_view_types(true);
+    // Nanoseconds of timestamps of 96 bits would wrap around beyond 1677 and 2262.
+    let format = format.with_coerce_int96(Some("us".to_string()));
     let listing = ListingOptions::new(Arc::new(format)).with_file_extension("");
     let config = ListingTableConfig::new_with_multi_paths(urls)
         .with_listing_options(listing)
@@ -202,13 +205,14 @@ impl PartitionStream for FilePartition {
         &self.schema
     }
 
-    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let (sender, receiver) = tokio::sync::mpsc::channel(QUEUE_BATCHES);
         let scan = Arc::clone(&self.scan);
         let projection = self.projection.clone();
         let failed = sender.clone();
+        let zone = Zone::of(context.session_config().options());
         let spawned = std::thread::Builder::new().name("swingdb-file".into()).spawn(move || {
-            let end = read(&scan, &projection, &sender);
+            let end = read(&scan, &projection, zone, &sender);
             if let Err(error) = end {
                 // Nobody listens any more when the query has ended.
                 let _ = sender.blocking_send(Err(error.into()));
@@ -227,13 +231,14 @@ impl PartitionStream for FilePartition {
 
 type Sender = tokio::sync::mpsc::Sender<datafusion::error::Result<RecordBatch>>;
 
-fn read(scan: &FileScan, projection: &[usize], sender: &Sender) -> Result<()> {
+fn read(scan: &FileScan, projection: &[usize], zone: Zone, sender: &Sender) -> Result<()> {
     let turnstile = Turnstile::default();
     let run = Run {
         threads: runtime::cores(),
         batch_rows: QUERY_BATCH_ROWS,
         projection: Some(projection),
         token: None,
+        zone,
         meter: Meter::new(None, None, "bytes"),
         on_failure: None,
     };

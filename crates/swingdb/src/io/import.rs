@@ -85,6 +85,7 @@ pub(crate) fn import(
         batch_rows: SEGMENT_ROWS,
         projection: None,
         token: Some(&token),
+        zone: session.zone(),
         meter: Arc::clone(&meter),
         on_failure: None,
     };
@@ -212,7 +213,8 @@ impl Plan {
             match &column.source {
                 Source::Default(value) => value.rows(session, &column.definition, rows),
                 Source::File(index) => {
-                    convert_array(batch.column(*index), data_type, name, Origin::UNNUMBERED)
+                    let (values, zone) = (batch.column(*index), session.zone());
+                    convert_array(values, data_type, name, Origin::UNNUMBERED, zone)
                         .map_err(|error| self.conversion_error(error))
                 }
             }

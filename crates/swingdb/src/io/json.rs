@@ -23,6 +23,7 @@ use super::scan::{Run, Sink, Target, in_parallel};
 use super::source::InputFile;
 use super::{csv, matching};
 use crate::error::{Error, Result};
+use crate::zone::{rezoned, schema_in_zone};
 
 const SAMPLE_ROWS: u64 = 20_480;
 const SAMPLE_BYTES: u64 = 8 << 20;
@@ -115,7 +116,9 @@ impl JsonScan {
             };
             let work = |order: u64, block: csv::Block| {
                 let batch = run.made(order, || {
-                    decode(&schema, &block.text, strict)
+                    let read = Arc::new(schema_in_zone(&schema, run.zone));
+                    decode(&read, &block.text, strict)
+                        .and_then(|batch| batch.map(|rows| rezoned(&rows, &schema)).transpose())
                         .map_err(|_| first_bad_line(file, &schema, &block, strict))
                 })?;
                 match batch {

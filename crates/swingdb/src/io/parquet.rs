@@ -7,13 +7,16 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use datafusion::datasource::file_format::parquet::Int96Coercer;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use super::scan::{Run, Sink, in_parallel};
 use super::source::InputFile;
@@ -141,12 +144,23 @@ fn load(file: &InputFile) -> Result<ArrowReaderMetadata, ParquetError> {
     let plain = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
     parquet_chunks::check(plain.metadata(), file.bytes)?;
     parquet_widths::check(plain.schema())?;
-    let schema = with_views(plain.schema());
+    let schema = with_views(&with_whole_micros(plain.schema(), plain.parquet_schema()));
     if &schema == plain.schema() {
         return Ok(plain);
     }
     let options = ArrowReaderOptions::new().with_schema(schema);
     ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options)
+}
+
+/// The schema with microseconds for timestamps of 96 bits: nanoseconds would only reach from 1677
+/// to 2262, and wrap around beyond.
+fn with_whole_micros(schema: &SchemaRef, described: &SchemaDescriptor) -> SchemaRef {
+    let is_96 = |column: &ColumnDescPtr| column.physical_type() == PhysicalType::INT96;
+    if !described.columns().iter().any(is_96) {
+        return Arc::clone(schema);
+    }
+    let coerced = Int96Coercer::new(described, schema, &TimeUnit::Microsecond).coerce();
+    coerced.map_or_else(|| Arc::clone(schema), Arc::new)
 }
 
 /// The schema with views for strings and binaries, and values instead of dictionaries.

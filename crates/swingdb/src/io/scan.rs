@@ -21,6 +21,7 @@ use super::parquet::ParquetScan;
 use super::source::{InputFile, find_files};
 use crate::error::{Error, Result};
 use crate::sql::interrupt::CancelToken;
+use crate::zone::Zone;
 
 /// Takes a batch that is number so-and-so.
 pub(crate) type Sink<'a> = dyn Fn(u64, RecordBatch) -> Result<()> + Sync + 'a;
@@ -34,6 +35,8 @@ pub(crate) struct Run<'a> {
     /// Columns to read; `None`: all.
     pub(crate) projection: Option<&'a [usize]>,
     pub(crate) token: Option<&'a CancelToken>,
+    /// The time zone of points in time that name none in their text.
+    pub(crate) zone: Zone,
     /// Counts bytes.
     pub(crate) meter: Arc<Meter>,
     /// Told the number of a batch that will not reach the sink.

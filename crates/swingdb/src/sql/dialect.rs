@@ -4,12 +4,15 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DateTimeField, Expr, Interval, UnaryOperator, Value, ValueWithSpan,
+};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use crate::interval_text::{Length, unit};
 use crate::sql::forms::call;
 
 /// The dialect of all statements.
@@ -50,6 +53,150 @@ const GLOB: &str = "glob";
 
 /// The operator of `a ISNULL`.
 const ISNULL: &str = "isnull";
+
+/// An interval, whose unit is known: the parser would take an unknown one for an alias, and the
+/// number for seconds. `None` where INTERVAL may be the name of a column.
+fn interval(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+    let is_signed = |at: usize| {
+        let number = &parser.peek_nth_token_ref(at + 1).token;
+        matches!(parser.peek_nth_token_ref(at).token, Token::Minus | Token::Plus)
+            && matches!(number, Token::Number(..))
+            && unit_named(&parser.peek_nth_token_ref(at + 2).token).is_some()
+    };
+    match &parser.peek_nth_token_ref(1).token {
+        Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::LParen
+        | Token::Placeholder(_) => {}
+        _ if is_signed(1) => {}
+        _ => return None,
+    }
+    parser.advance_token();
+    let value = match parser.parse_prefix() {
+        Ok(value) => value,
+        Err(error) => return Some(Err(error)),
+    };
+    Some(with_unit(parser, value))
+}
+
+/// The name and the length of the unit that a word is.
+fn unit_named(token: &Token) -> Option<(String, Length)> {
+    match token {
+        Token::Word(word) if word.quote_style.is_none() => {
+            unit(&word.value).map(|length| (word.value.clone(), length))
+        }
+        _ => None,
+    }
+}
+
+/// The interval of so many of the units that come next.
+fn with_unit(parser: &mut Parser<'_>, value: Expr) -> Result<Expr, ParserError> {
+    let next = parser.peek_token_ref().token.clone();
+    let named = unit_named(&next);
+    let wrong = |message: String| Err(ParserError::ParserError(message));
+    let text = match &value {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        _ => None,
+    };
+    if let Some(text) = text {
+        let is_number = text.trim().parse::<f64>().is_ok();
+        let is_keyword = matches!(&next, Token::Word(word) if word.keyword != Keyword::NoKeyword);
+        match &named {
+            Some((name, _)) if !is_number && is_keyword => {
+                return wrong(format!("INTERVAL '{text}' {name}: the text has its units already"));
+            }
+            Some(_) if is_number => {}
+            None if is_number
+                && matches!(&next, Token::Word(word)
+                if word.quote_style.is_none() && !is_keyword) =>
+            {
+                return wrong(unknown_unit(&format!("'{text}'"), &next));
+            }
+            // Behind a text with units, or seconds, it is an alias.
+            _ => return Ok(interval_of(value, None)),
+        }
+    }
+    let Some((name, length)) = named else { return wrong(unknown_unit(&value.to_string(), &next)) };
+    parser.advance_token();
+    if is_word(parser, "to") {
+        return wrong(format!("INTERVAL {value} {name} TO ...; write INTERVAL '1 year 2 months'"));
+    }
+    match signed_digits(&value) {
+        Some(digits) => {
+            let written = Value::SingleQuotedString(format!("{digits} {name}"));
+            Ok(interval_of(Expr::Value(written.with_empty_span()), None))
+        }
+        None => Ok(computed(value, length)),
+    }
+}
+
+fn unknown_unit(value: &str, next: &Token) -> String {
+    match next {
+        Token::Word(word) => format!(
+            "INTERVAL {value} {}: this is no unit of time; units are millennia, centuries, \
+             decades, years, quarters, months, weeks, days, hours, minutes, seconds, milliseconds \
+             and microseconds",
+            word.value
+        ),
+        _ => format!("INTERVAL {value} has no unit; write INTERVAL {value} DAY"),
+    }
+}
+
+/// A number that is written, with its sign.
+fn signed_digits(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits.clone()),
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
+            Some(text.trim().to_string())
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            signed_digits(expr).map(|digits| format!("-{digits}"))
+        }
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => signed_digits(expr),
+        _ => None,
+    }
+}
+
+/// The interval of a number that is computed, in months, days or parts of seconds.
+fn computed(value: Expr, length: Length) -> Expr {
+    let (field, times) = match length {
+        Length::Months(months) => (DateTimeField::Month, i64::from(months)),
+        Length::Days(days) => (DateTimeField::Day, i64::from(days)),
+        Length::Nanos(nanos @ 1..1_000) => (DateTimeField::Nanosecond, nanos),
+        Length::Nanos(nanos) if nanos < 1_000_000 => (DateTimeField::Microsecond, nanos / 1_000),
+        Length::Nanos(nanos) if nanos < 1_000_000_000 => {
+            (DateTimeField::Millisecond, nanos / 1_000_000)
+        }
+        Length::Nanos(nanos) => match nanos / 1_000_000_000 {
+            3_600 => (DateTimeField::Hour, 1),
+            60 => (DateTimeField::Minute, 1),
+            seconds => (DateTimeField::Second, seconds),
+        },
+    };
+    let value = match times {
+        1 => value,
+        times => Expr::BinaryOp {
+            left: Box::new(Expr::Nested(Box::new(value))),
+            op: BinaryOperator::Multiply,
+            right: Box::new(Expr::Value(Value::Number(times.to_string(), false).with_empty_span())),
+        },
+    };
+    let value = match value {
+        nested @ Expr::Nested(_) => nested,
+        other => Expr::Nested(Box::new(other)),
+    };
+    interval_of(value, Some(field))
+}
+
+fn interval_of(value: Expr, leading_field: Option<DateTimeField>) -> Expr {
+    Expr::Interval(Interval {
+        value: Box::new(value),
+        leading_field,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    })
+}
 
 /// Whether an unquoted word comes next.
 fn is_word(parser: &Parser<'_>, text: &str) -> bool {
@@ -101,6 +248,10 @@ impl Dialect for SwingDialect {
             _ if is_word(parser, ISNULL) => Some(Ok(self.prec_value(Precedence::Is))),
             _ => None,
         }
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        if is_word(parser, "interval") { interval(parser) } else { None }
     }
 
     /// `a ISNULL` is `a IS NULL`, and no name for `a`.

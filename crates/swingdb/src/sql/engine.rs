@@ -30,7 +30,9 @@ use crate::sql::optimizer::{
     JoinOrder, Membership, OFFSET_SUMS, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
+use crate::sql::zones::SessionZone;
 use crate::sql::{asof, type_names};
+use crate::zone::Zone;
 
 /// The name of the database's own catalog in fully qualified names.
 pub(crate) const CATALOG: &str = "swingdb";
@@ -96,6 +98,7 @@ fn build_state() -> Result<SessionState> {
         .with_physical_optimizer_rules(physical_rules());
     // Behind the engine's own rules: types must be settled.
     let builder = builder.with_analyzer_rule(Arc::new(DependentJoins));
+    let builder = builder.with_analyzer_rule(Arc::new(SessionZone));
     let builder = builder.with_analyzer_rule(Arc::new(CheckedArithmetic));
     let builder = builder.with_analyzer_rule(Arc::new(BoundedFunctions));
     let builder = builder.with_analyzer_rule(Arc::new(Equality));
@@ -199,6 +202,7 @@ fn default_config() -> SessionConfig {
     // 0.1 is a tenth, as in DuckDB, and not the nearest binary fraction.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.default_null_ordering = "nulls_last".to_string();
+    options.execution.time_zone = Some(Zone::UTC.to_string());
     // The larger side of a join is only cut into partitions where the smaller one is large: cutting
     // costs more than building one hash table alone.
     options.optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES;

@@ -53,3 +53,4 @@ pub(crate) mod type_names;
 pub(crate) mod view;
 pub(crate) mod visit;
 pub(crate) mod write;
+mod zones;

@@ -37,10 +37,12 @@ use crate::sql::provider::SwingTable;
 use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
+use crate::sql::zones::zoned_expr;
 use crate::sql::{
     columns, forms, functions, idents, information, macros, materialize, rewrites, sequences,
     statement,
 };
+use crate::zone::Zone;
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -219,7 +221,9 @@ impl<'a> Planner<'a> {
             .build();
         let simplifier = ExprSimplifier::new(context);
         let schema = DFSchema::empty();
-        let expr = checked_expr(simplifier.coerce(expr, &schema)?, &schema)?;
+        let zone = Zone::of(self.state.config_options());
+        let expr = zoned_expr(simplifier.coerce(expr, &schema)?, &schema, zone)?;
+        let expr = checked_expr(expr, &schema, zone)?;
         simplifier.simplify(functions::bounded_expr(expr)?)
     }
 

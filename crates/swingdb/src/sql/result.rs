@@ -8,6 +8,7 @@ use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
 use crate::sql::stream::BatchStream;
+use crate::zone::{Zone, rezoned, schema_in_zone};
 
 /// The rows a statement returns, or the number of rows it changed.
 ///
@@ -19,6 +20,8 @@ pub struct QueryResult {
     rows: Rows,
     rows_changed: Option<u64>,
     tag: &'static str,
+    /// Whether types of the rows get the zone that those of the schema name.
+    rezoned: bool,
 }
 
 enum Rows {
@@ -60,17 +63,30 @@ impl QueryResult {
     }
 
     pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>, tag: &'static str) -> Self {
-        Self { schema, rows: Rows::Ready(batches.into_iter()), rows_changed: None, tag }
+        let rows = Rows::Ready(batches.into_iter());
+        Self { schema, rows, rows_changed: None, tag, rezoned: false }
     }
 
     pub(crate) fn changed(rows_changed: Option<u64>, tag: &'static str) -> Self {
         let schema = Arc::new(arrow::datatypes::Schema::empty());
-        Self { schema, rows: Rows::Done, rows_changed, tag }
+        Self { schema, rows: Rows::Done, rows_changed, tag, rezoned: false }
     }
 
     pub(crate) fn stream(stream: BatchStream, tag: &'static str) -> Self {
         let schema = stream.schema();
-        Self { schema, rows: Rows::Stream(Box::new(stream)), rows_changed: None, tag }
+        let rows = Rows::Stream(Box::new(stream));
+        Self { schema, rows, rows_changed: None, tag, rezoned: false }
+    }
+
+    /// The same rows, whose points in time are to be shown by the clock of a zone. With UTC they
+    /// keep the zones that their types name.
+    pub(crate) fn in_zone(mut self, zone: Zone) -> Self {
+        let schema = schema_in_zone(&self.schema, zone);
+        if !zone.is_utc() && schema != *self.schema {
+            self.schema = Arc::new(schema);
+            self.rezoned = true;
+        }
+        self
     }
 
     pub(crate) fn with_rows_changed(mut self, rows_changed: Option<u64>) -> Self {
@@ -91,7 +107,10 @@ impl Iterator for QueryResult {
         if !matches!(next, Some(Ok(_))) {
             self.rows = Rows::Done;
         }
-        next
+        match next {
+            Some(Ok(batch)) if self.rezoned => Some(rezoned(&batch, &self.schema)),
+            next => next,
+        }
     }
 }
 

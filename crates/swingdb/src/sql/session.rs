@@ -37,6 +37,7 @@ use crate::sql::temporary::{TEMP, Temporary};
 use crate::sql::view::{Found, Source, View, match_name};
 use crate::sql::write::TxnState;
 use crate::store::{Store, Table};
+use crate::zone::Zone;
 
 /// See the [module documentation](self).
 pub(crate) struct Session {
@@ -162,6 +163,15 @@ impl Session {
             engine.execution_props_mut().query_execution_start_time = Some(begun);
         }
         Ok(engine)
+    }
+
+    /// The time zone by whose clock timestamps are points in time.
+    pub(crate) fn zone(&self) -> Zone {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.zone();
+        }
+        let state = self.state.lock();
+        state.engine.as_ref().map_or(Zone::UTC, |engine| Zone::of(engine.config_options()))
     }
 
     /// What sequences give out to the statements of this session; those about its temporary tables

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `threads` | partitions a plan is cut into |
 //! | `memory_limit` | bytes the operators of this session's statements may hold (`'4GB'`) |
-//! | `timezone` | time zone of timestamps without one, where one is needed |
+//! | `timezone` | the zone whose clock shows points in time: its name |
 //! | `datafusion.*` | every option of the query engine, by its own name |
 
 use std::sync::Arc;
@@ -19,7 +19,9 @@ use crate::sql::engine;
 use crate::sql::result::QueryResult;
 use crate::sql::runtime;
 use crate::sql::session::Session;
+use crate::zone::Zone;
 
+const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const OWN: [&str; 3] = ["threads", "memory_limit", "timezone"];
 
 /// SET.
@@ -64,6 +66,7 @@ pub(crate) fn show(session: &Session, name: &str) -> Result<QueryResult> {
     let mut entries = vec![
         ("threads".to_string(), state.config().target_partitions().to_string()),
         ("memory_limit".to_string(), memory_limit(&state)),
+        ("timezone".to_string(), Zone::of(state.config_options()).to_string()),
     ];
     for entry in state.config().options().entries() {
         entries.push((entry.key, entry.value.unwrap_or_else(|| "NULL".to_string())));
@@ -98,10 +101,23 @@ fn memory_limit(state: &SessionState) -> String {
 fn full_key(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     match name.as_str() {
-        "timezone" | "time.zone" => "datafusion.execution.time_zone".to_string(),
+        "timezone" | "time.zone" | "time_zone" => TIME_ZONE.to_string(),
         "threads" => "datafusion.execution.target_partitions".to_string(),
         _ => name,
     }
+}
+
+/// The name of a zone that there is.
+fn zone_named(value: &str) -> Result<String> {
+    if ["default", "local"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
+        return Ok(Zone::UTC.to_string());
+    }
+    Zone::named(value).map(|zone| zone.to_string()).ok_or_else(|| {
+        Error::plan(format!(
+            "there is no time zone {value:?}; zones have names, as 'Europe/Berlin', 'UTC' or \
+             'Etc/GMT-2', which is two hours ahead of UTC"
+        ))
+    })
 }
 
 fn unknown(session: &Session, name: &str) -> Error {
@@ -127,6 +143,8 @@ fn assign(session: &Session, name: &str, value: &str) -> Result<()> {
             if !known.iter().any(|entry| entry.key == key) {
                 return Err(unknown(session, name));
             }
+            let zone = (key == TIME_ZONE).then(|| zone_named(value)).transpose()?;
+            let value = zone.as_deref().unwrap_or(value);
             session.configure(|state| {
                 state.config_mut().options_mut().set(&key, value)?;
                 Ok(())

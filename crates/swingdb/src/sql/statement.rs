@@ -34,6 +34,7 @@ use crate::sql::view::View;
 use crate::sql::{
     foreign, forms, idents, macros, prepared, sequences, settings, show, temporary, write,
 };
+use crate::zone::Zone;
 
 /// One statement of a text.
 #[derive(Debug)]
@@ -365,7 +366,9 @@ pub(crate) fn execute_sql(
     if write::handles(&statement) {
         let outcome = temporary::execute(session, &mut statement, params)?;
         let result = match outcome.rows {
-            Some((schema, batches)) => QueryResult::ready(schema, batches, outcome.tag),
+            Some((schema, batches)) => {
+                QueryResult::ready(schema, batches, outcome.tag).in_zone(session.zone())
+            }
             None => QueryResult::changed(None, outcome.tag),
         };
         return Ok(result.with_rows_changed(outcome.rows_changed));
@@ -416,7 +419,7 @@ fn start(
     let physical = session.physical_plan(engine, plan)?;
     let (context, token) = (engine.task_ctx(), session.cancel_token());
     let stream = BatchStream::start(physical, context, None, token, session.progress())?;
-    Ok(QueryResult::stream(stream, tag))
+    Ok(QueryResult::stream(stream, tag).in_zone(Zone::of(engine.config_options())))
 }
 
 fn execute_explain(

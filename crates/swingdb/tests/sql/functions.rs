@@ -300,12 +300,6 @@ const LACKING: &[(&str, &str)] = &[
          'Timestamp(Nanosecond, None)'))",
         "1969-12-31 23:59:59",
     ),
-    // The day before, midnight was left out; and 23:00 came twice on that other day.
-    (
-        "date_trunc('day', arrow_cast(TIMESTAMP '2018-11-04 15:00:00', \
-         'Timestamp(Microsecond, Some(\"America/Sao_Paulo\"))')) AT TIME ZONE 'UTC'",
-        "2018-11-04 03:00:00+00:00",
-    ),
     ("time_bucket(INTERVAL '1 month', DATE '1500-05-05')", "1500-05-01"),
     ("time_bucket(INTERVAL '5 days', DATE '2021-07-07', INTERVAL '1 day')", "2021-07-07"),
     (
@@ -583,9 +577,9 @@ fn lists_and_structs_made_of_others() {
         f.error(&format!("SELECT {wrong}"));
     }
     f.refuses(&[
-        ("SELECT strptime('12 UTC', '%H %Z')", "%z reads offsets"),
+        ("SELECT strptime('12 Nowhere', '%H %Z')", "is not in the format"),
         ("SELECT strptime('x', ['%Y', '%m'])", "'x' is not in the format '%Y' or '%m'"),
-        ("SELECT strptime('x', '%Q')", "'%Q' is no format"),
+        ("SELECT strptime('x', '%Q')", "does not read %Q"),
         ("SELECT date_diff('fortnight', DATE '2024-01-01', DATE '2024-02-01')", "no unit of time"),
         ("SELECT date_diff('day', TIME '01:00', TIME '02:00')", "a TIME has only hours"),
         ("SELECT date_diff('day', DATE '2024-01-01', TIME '02:00')", "two dates, timestamps or"),

@@ -18,6 +18,8 @@ use super::dialect::Dialect;
 use super::fields::{Field, Fields, unescape};
 use super::values::{self, DateStyle};
 use crate::interval_text::readable;
+use crate::time_text::instant_of;
+use crate::zone::Zone;
 
 /// The fields of a batch of records, with what is needed to understand them.
 pub(super) struct Batch<'a> {
@@ -184,13 +186,17 @@ impl Column {
             (Data::I64(out), DataType::Timestamp(unit, zone)) => {
                 let per_second = per_second(*unit);
                 let needs_utc = zone.is_none();
+                let zone = zone.as_deref().and_then(Zone::of_arrow).unwrap_or_default();
                 fill(batch, column, out, nulls, |text| {
                     let at = values::date_time(text, dates)?;
                     // Without a zone in the column, an offset in the text would be silently lost.
                     if needs_utc && at.offset_s.is_some_and(|offset| offset != 0) {
                         return None;
                     }
-                    at.instant(per_second)
+                    match at.offset_s {
+                        None if !zone.is_utc() => instant_of(at.instant(per_second)?, *unit, zone),
+                        _ => at.instant(per_second),
+                    }
                 })
             }
             (Data::I64(out), DataType::Date64) => fill(batch, column, out, nulls, |text| {

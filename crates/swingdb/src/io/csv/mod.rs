@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 pub(crate) use self::parse::shown;
 pub(crate) use self::split::Block;
 pub(crate) use self::values::blob as blob_of_text;
-pub(crate) use self::write::{blob_text, timestamp_texts};
+pub(crate) use self::write::blob_text;
 
 /// Rows of a sample when the caller does not say.
 const SAMPLE_ROWS: u64 = 20_480;
@@ -120,7 +120,12 @@ impl CsvScan {
         };
         let work = |order: u64, piece: Piece| {
             let file = &files[piece.file];
-            let parser = Parser { path: &file.path, dialect: &self.dialect, layout: &piece.layout };
+            let parser = Parser {
+                path: &file.path,
+                dialect: &self.dialect,
+                layout: &piece.layout,
+                zone: run.zone,
+            };
             let batch = run.made(order, || parser.parse(&piece.block))?;
             pool.lock().push(piece.block.text);
             sink(order, batch)

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::error::ArrowError;
 
 use super::columns::{BadField, Batch, Column, is_settled_late};
 use super::dialect::Dialect;
@@ -12,6 +14,7 @@ use super::fields::{Fields, RecordFault, RecordReader, unescape};
 use super::split::Block;
 use crate::error::Error;
 use crate::io::types::described;
+use crate::zone::{Zone, in_zone};
 
 /// Records whose positions are collected before they are parsed: their text and positions together
 /// fit the second-level cache.
@@ -32,6 +35,16 @@ pub struct Layout {
     pub sniffed: bool,
 }
 
+/// The values of a column that was made [in the zone](in_zone) of the session.
+fn of_field(column: Column, field: &Field) -> Result<ArrayRef, ArrowError> {
+    let values = column.finish()?;
+    match values.data_type() == field.data_type() {
+        true => Ok(values),
+        // Only the names of zones differ.
+        false => cast(&values, field.data_type()),
+    }
+}
+
 /// Parses the blocks of one file.
 pub struct Parser<'a> {
     /// The file, for errors.
@@ -40,6 +53,8 @@ pub struct Parser<'a> {
     pub dialect: &'a Dialect,
     /// Its columns.
     pub layout: &'a Layout,
+    /// The time zone of points in time that name none.
+    pub(crate) zone: Zone,
 }
 
 impl Parser<'_> {
@@ -70,7 +85,8 @@ impl Parser<'_> {
             .iter()
             .zip(self.layout.schema.fields())
             .map(|(source, field)| {
-                source.map(|_| Column::new(field.data_type(), self.dialect.dates, expected))
+                let data_type = in_zone(field.data_type(), self.zone);
+                source.map(|_| Column::new(&data_type, self.dialect.dates, expected))
             })
             .collect();
         let mut rows = 0;
@@ -175,7 +191,7 @@ impl Parser<'_> {
         let schema = &self.layout.schema;
         let arrays =
             builders.into_iter().zip(schema.fields()).map(|(builder, field)| match builder {
-                Some(column) => column.finish().map_err(|error| {
+                Some(column) => of_field(column, field).map_err(|error| {
                     let message = format!("column {:?}: {error}", field.name());
                     let empty = block.text.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
                     let line = (rows == 1).then(|| self.line(block, empty.count())).flatten();

@@ -8,6 +8,7 @@
 use arrow::datatypes::i256;
 
 use crate::calendar::days_from_civil;
+use crate::time_text::{Kind, Where, read_stamp, read_zone};
 
 /// Order and separator of the parts of a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,11 +269,14 @@ fn two(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// Four digits, or up to six with a sign.
+/// Four to six digits, or with a sign.
 #[inline]
 fn year(text: &[u8]) -> Option<i32> {
     match text {
         [a, b, c, d] => Some((two(&[*a, *b])? * 100 + two(&[*c, *d])?) as i32),
+        [_, _, _, _, _] | [_, _, _, _, _, _] if text.iter().all(u8::is_ascii_digit) => {
+            Some(short_digits(text)? as i32)
+        }
         [b'-', rest @ ..] if (4..=6).contains(&rest.len()) => Some(-(short_digits(rest)? as i32)),
         [b'+', rest @ ..] if (4..=6).contains(&rest.len()) => Some(short_digits(rest)? as i32),
         _ => None,
@@ -283,6 +287,9 @@ fn year(text: &[u8]) -> Option<i32> {
 #[inline]
 pub(crate) fn date(text: &[u8], style: DateStyle) -> Option<i32> {
     let text = trim(text);
+    if text.ends_with(b")") {
+        return before_christ(text).filter(|at| at.nanos == 0).map(|at| at.days);
+    }
     if style == DateStyle::Iso
         && let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text
     {
@@ -374,10 +381,28 @@ impl DateTime {
     }
 }
 
+/// `0045-03-15 (BC)`, with a time behind it or not.
+#[cold]
+fn before_christ(text: &[u8]) -> Option<DateTime> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.contains("(BC)"))?;
+    let stamp = read_stamp(text, Kind::Moment)?;
+    let offset_s = match stamp.zone {
+        None => None,
+        Some(Where::Offset(offset)) => Some(i32::try_from(offset).ok()?),
+        Some(Where::In(_)) => return None,
+    };
+    Some(DateTime { days: i32::try_from(stamp.days).ok()?, nanos: stamp.nanos, offset_s })
+}
+
 /// A date, or a date and a time separated by a blank or `T`, with `Z`, `UTC` or `+hh[:mm]` if any.
 #[inline]
 pub(crate) fn date_time(text: &[u8], style: DateStyle) -> Option<DateTime> {
     let text = trim(text);
+    plain_date_time(text, style).or_else(|| before_christ(text))
+}
+
+#[inline]
+fn plain_date_time(text: &[u8], style: DateStyle) -> Option<DateTime> {
     // The date has at least six characters; the separator comes after it.
     let split = match text.get(10) {
         Some(b' ' | b'T') => Some(10),
@@ -405,12 +430,27 @@ fn split_offset(text: &[u8]) -> Option<(&[u8], Option<i32>)> {
     let (hours, minutes) = match &text[at + 1..] {
         [a, b] => (two(&[*a, *b])?, 0),
         [a, b, b':', c, d] | [a, b, c, d] => (two(&[*a, *b])?, two(&[*c, *d])?),
-        _ => return None,
+        // Of a local mean time, with seconds.
+        _ => return seconds_offset(text),
     };
     if hours > 15 || minutes > 59 {
         return None;
     }
     Some((&text[..at], Some(sign * (hours * 3600 + minutes * 60) as i32)))
+}
+
+/// As [`split_offset`], for `+hh:mm:ss`.
+#[cold]
+fn seconds_offset(text: &[u8]) -> Option<(&[u8], Option<i32>)> {
+    let at = text.len().checked_sub("+00:53:28".len())?;
+    let written = std::str::from_utf8(text.get(at..)?).ok()?;
+    if !written.starts_with(['+', '-']) {
+        return None;
+    }
+    match read_zone(written)? {
+        Where::Offset(offset) => Some((&text[..at], Some(i32::try_from(offset).ok()?))),
+        Where::In(_) => None,
+    }
 }
 
 /// A byte string: printable characters stand for themselves, `\xHH` for any byte.

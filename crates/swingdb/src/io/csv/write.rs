@@ -5,20 +5,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::json::LineDelimitedWriter;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use crate::calendar::civil_from_days;
 use crate::error::Result;
 use crate::interval_text::interval_texts;
+use crate::time_text::{is_moment, moment_text};
+use crate::zone::Zone;
 
 /// How CSV is written.
 #[derive(Clone, Debug)]
@@ -91,12 +91,8 @@ impl Format {
             DataType::Decimal128(_, scale) if *scale >= 0 => {
                 decimal(array.as_primitive::<Decimal128Type>().value(row), *scale as usize, out);
             }
-            DataType::Date32 => date(array.as_primitive::<Date32Type>().value(row).into(), out),
-            DataType::Timestamp(unit, zone) => {
-                timestamp_at(array, *unit, row, out);
-                if zone.is_some() {
-                    out.extend_from_slice(b"+00");
-                }
+            given if is_moment(given) => {
+                moment_text(array, row, column.zone, out);
             }
             DataType::Utf8View => self.text(array.as_string_view().value(row).as_bytes(), out),
             DataType::Utf8 => self.text(array.as_string::<i32>().value(row).as_bytes(), out),
@@ -172,6 +168,8 @@ pub(crate) fn blob_text(bytes: &[u8], text: &mut Vec<u8>) {
 /// A column ready to be written row by row.
 struct Column {
     array: ArrayRef,
+    /// By whose clock points in time are written.
+    zone: Zone,
     /// The values of nested types as JSON.
     texts: Option<Vec<String>>,
 }
@@ -188,7 +186,11 @@ impl Column {
             true => Some(json_texts(&array)?),
             false => None,
         };
-        Ok(Self { array, texts })
+        let zone = match array.data_type() {
+            DataType::Timestamp(_, Some(name)) => Zone::of_arrow(name).unwrap_or_default(),
+            _ => Zone::UTC,
+        };
+        Ok(Self { array, zone, texts })
     }
 }
 
@@ -221,16 +223,6 @@ fn digits(mut value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&buffer[at..]);
 }
 
-/// At least `width` digits.
-fn padded(value: u64, width: usize, out: &mut Vec<u8>) {
-    let mut scale = 10u64.pow(width as u32 - 1);
-    while scale > 1 && value < scale {
-        out.push(b'0');
-        scale /= 10;
-    }
-    digits(value, out);
-}
-
 fn decimal(value: i128, scale: usize, out: &mut Vec<u8>) {
     if value < 0 {
         out.push(b'-');
@@ -247,76 +239,11 @@ fn decimal(value: i128, scale: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The inverse of the reader's calendar.
-fn date(days: i64, out: &mut Vec<u8>) {
-    let (year, month, day) = civil_from_days(days);
-    match year {
-        0..=9_999 => {}
-        ..0 => out.push(b'-'),
-        _ => out.push(b'+'),
-    }
-    padded(year.unsigned_abs(), 4, out);
-    out.push(b'-');
-    padded(month.into(), 2, out);
-    out.push(b'-');
-    padded(day.into(), 2, out);
-}
-
-fn timestamp_at(array: &dyn Array, unit: TimeUnit, row: usize, out: &mut Vec<u8>) {
-    let (value, per_second) = match unit {
-        TimeUnit::Second => (array.as_primitive::<TimestampSecondType>().value(row), 1),
-        TimeUnit::Millisecond => {
-            (array.as_primitive::<TimestampMillisecondType>().value(row), 1_000)
-        }
-        TimeUnit::Microsecond => {
-            (array.as_primitive::<TimestampMicrosecondType>().value(row), 1_000_000)
-        }
-        TimeUnit::Nanosecond => {
-            (array.as_primitive::<TimestampNanosecondType>().value(row), 1_000_000_000)
-        }
-    };
-    timestamp(value, per_second, out);
-}
-
-/// Timestamps without a zone as text: `2024-01-01 10:00:00.5`; `None` for another type.
-pub(crate) fn timestamp_texts(array: &ArrayRef) -> Option<ArrayRef> {
-    let DataType::Timestamp(unit, None) = array.data_type() else { return None };
-    let mut text = Vec::new();
-    let texts = (0..array.len()).map(|row| {
-        array.is_valid(row).then(|| {
-            text.clear();
-            timestamp_at(array, *unit, row, &mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        })
-    });
-    Some(Arc::new(texts.collect::<StringArray>()))
-}
-
-fn timestamp(value: i64, per_second: i64, out: &mut Vec<u8>) {
-    let seconds = value.div_euclid(per_second);
-    let fraction = value.rem_euclid(per_second);
-    date(seconds.div_euclid(86_400), out);
-    let second = seconds.rem_euclid(86_400) as u64;
-    for (mark, part) in [(b' ', second / 3_600), (b':', second / 60 % 60), (b':', second % 60)] {
-        out.push(mark);
-        padded(part, 2, out);
-    }
-    if fraction != 0 {
-        let width = per_second.ilog10() as usize;
-        let mut text = Vec::new();
-        padded(fraction as u64, width, &mut text);
-        while text.last() == Some(&b'0') {
-            text.pop();
-        }
-        out.push(b'.');
-        out.extend_from_slice(&text);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::values::{self, DateStyle};
     use super::*;
+    use crate::time_text::{date_text, stamp_text};
 
     #[test]
     fn dates_and_times_read_back() {
@@ -324,12 +251,12 @@ mod tests {
         for _ in 0..20_000 {
             let days = random.i32(-900_000..3_000_000);
             let mut text = Vec::new();
-            date(days.into(), &mut text);
+            date_text(days.into(), &mut text);
             assert_eq!(values::date(&text, DateStyle::Iso), Some(days), "{}", text.escape_ascii());
             let per_second = [1, 1_000, 1_000_000, 1_000_000_000][random.usize(0..4)];
             let value = i64::from(random.i32(..)) * per_second + random.i64(0..per_second);
             text.clear();
-            timestamp(value, per_second, &mut text);
+            stamp_text(value, per_second, &mut text);
             let read = values::date_time(&text, DateStyle::Iso).unwrap().instant(per_second);
             assert_eq!(read, Some(value), "{}", text.escape_ascii());
         }

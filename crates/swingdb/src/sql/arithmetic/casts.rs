@@ -24,6 +24,7 @@ use super::kept;
 use crate::sql::functions::is_marked;
 use crate::sql::type_names::sql_name;
 use crate::sql::write::prepare::{is_nested, prepared, prepared_type, read_json};
+use crate::zone::{Zone, in_zone, shown_in};
 
 /// Whether an expression is a cast, which may need preparation.
 pub(super) fn is_cast(expr: &Expr) -> bool {
@@ -31,7 +32,7 @@ pub(super) fn is_cast(expr: &Expr) -> bool {
 }
 
 /// The cast of a prepared value; `None` when it is right as it is.
-pub(super) fn wrapped(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+pub(super) fn wrapped(expr: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
     let (inner, field, safe) = match expr {
         Expr::Cast(cast) => (&cast.expr, &cast.field, false),
         Expr::TryCast(cast) => (&cast.expr, &cast.field, true),
@@ -42,9 +43,9 @@ pub(super) fn wrapped(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         return plan_err!("{} cannot be cast to {}", sql_name(&from), sql_name(to));
     }
     if from.is_string() && is_nested(to) && is_marked(inner.to_field(schema)?.1.as_ref()) {
-        return Ok(Some(prepare(inner.as_ref().clone(), to, safe, true)));
+        return Ok(Some(prepare(inner.as_ref().clone(), to, (safe, zone), true)));
     }
-    let prepared = prepared_type(&from, to);
+    let prepared = prepared_type(&in_zone(&from, zone), &in_zone(to, zone));
     let concerned = kept::is_concerned(prepared.as_ref().unwrap_or(&from), to, safe);
     let concerned = concerned && !is_sound_constant(inner, to);
     if prepared.is_none() {
@@ -53,7 +54,7 @@ pub(super) fn wrapped(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     if let Some(number) = nearest_number(inner, to) {
         return Ok(Some(number));
     }
-    let expr = Box::new(prepare(inner.as_ref().clone(), to, safe, false));
+    let expr = Box::new(prepare(inner.as_ref().clone(), to, (safe, zone), false));
     let field = Arc::clone(field);
     let cast = match safe {
         true => Expr::TryCast(TryCast { expr, field }),
@@ -99,9 +100,10 @@ fn nearest_number(expr: &Expr, to: &DataType) -> Option<Expr> {
     Some(Expr::Literal(ScalarValue::try_from_array(&number, 0).ok()?, metadata.clone()))
 }
 
-fn prepare(expr: Expr, to: &DataType, safe: bool, json: bool) -> Expr {
+fn prepare(expr: Expr, to: &DataType, (safe, zone): (bool, Zone), json: bool) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
-    ScalarUDF::new_from_impl(Prepare { to: to.clone(), safe, json, signature }).call(vec![expr])
+    let function = Prepare { to: to.clone(), safe, zone, json, signature };
+    ScalarUDF::new_from_impl(function).call(vec![expr])
 }
 
 /// Prepares what is cast to a type.
@@ -109,6 +111,8 @@ fn prepare(expr: Expr, to: &DataType, safe: bool, json: bool) -> Expr {
 struct Prepare {
     to: DataType,
     safe: bool,
+    /// Of the session.
+    zone: Zone,
     /// What is cast are texts that are JSON.
     json: bool,
     signature: Signature,
@@ -116,11 +120,14 @@ struct Prepare {
 
 impl Prepare {
     fn apply(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let to = in_zone(&self.to, self.zone);
         if !self.json {
-            return Ok(prepared(array, &self.to, self.safe)?);
+            return Ok(prepared(&shown_in(array, self.zone)?, &to, self.safe)?);
         }
         let texts = cast(array, &DataType::Utf8View)?;
-        Ok(read_json(texts.as_string_view(), &self.to, self.safe)?)
+        let read = read_json(texts.as_string_view(), &to, self.safe)?;
+        // Only the names of zones differ.
+        Ok(if to == self.to { read } else { cast(&read, &self.to)? })
     }
 }
 
@@ -142,7 +149,10 @@ impl ScalarUDFImpl for Prepare {
         let [given] = types else { return plan_err!("{} takes one value", self.name()) };
         Ok(match self.json {
             true => self.to.clone(),
-            false => prepared_type(given, &self.to).unwrap_or_else(|| given.clone()),
+            false => {
+                let given = in_zone(given, self.zone);
+                prepared_type(&given, &in_zone(&self.to, self.zone)).unwrap_or(given)
+            }
         })
     }
 

@@ -16,6 +16,7 @@ use super::casts;
 use super::checked::{Checked, Operation};
 use super::zeros;
 use crate::sql::plans::rewrite_parts;
+use crate::zone::Zone;
 
 /// Runs after types are settled, so that both operands have the same, and before anything is
 /// simplified.
@@ -27,14 +28,17 @@ impl AnalyzerRule for CheckedArithmetic {
         "checked_arithmetic"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let zone = Zone::of(config);
+        let check = |expr: Expr, schema: &DFSchema| check(expr, schema, zone);
         Ok(plan.transform_up_with_subqueries(|node| rewrite_parts(node, is_concerned, check))?.data)
     }
 }
 
-/// The expression with checked arithmetic; its types must be settled.
-pub(crate) fn checked_expr(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_up(|e| check(e, schema))?.data)
+/// The expression with checked arithmetic; its types must be settled. Casts are by the clock of the
+/// zone.
+pub(crate) fn checked_expr(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Expr> {
+    Ok(expr.transform_up(|e| check(e, schema, zone))?.data)
 }
 
 fn is_concerned(expr: &Expr) -> bool {
@@ -49,8 +53,8 @@ fn operation(expr: &Expr) -> Option<Operation> {
     }
 }
 
-fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    if let Some(cast) = casts::wrapped(&expr, schema)? {
+fn check(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<Expr>> {
+    if let Some(cast) = casts::wrapped(&expr, schema, zone)? {
         return Ok(Transformed::yes(cast));
     }
     if zeros::is_concerned(&expr) {

@@ -1,10 +1,11 @@
-//! `INTERVAL '1 day 02:03:04.5'`: hours, minutes and seconds as a clock shows them.
+//! `INTERVAL '1 decade 02:03:04.5'`: all units, and hours, minutes and seconds as a clock shows
+//! them.
 //!
-//! The engine reads numbers with units only: such a part becomes `2 hours 3 minutes 4.5 seconds`.
+//! The engine reads numbers with few units only: the text becomes months, days and nanoseconds.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Interval, Value, ValueWithSpan};
 
-use crate::interval_text::with_units;
+use crate::interval_text::in_units;
 
 /// Rewrites the text of an interval, or that is cast to one.
 pub(super) fn rewrite(expr: &mut Expr) {
@@ -14,7 +15,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
         _ => return,
     };
     if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = &mut **text
-        && let Some(new) = with_units(text)
+        && let Some(new) = in_units(text)
     {
         *text = new;
     }

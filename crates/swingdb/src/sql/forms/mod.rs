@@ -32,6 +32,7 @@
 //! | `quantile_disc(x, 0.1 ORDER BY x DESC)` | `percentile_disc(0.1) WITHIN GROUP (...)` |
 //! | `INTERVAL (n) DAY` | the interval that the text `n days` means |
 //! | `INTERVAL '1 day 02:03'` | [`clock`]: `INTERVAL '1 day 2 hours 3 minutes'` |
+//! | `x AT TIME ZONE 'Asia/Tokyo'` | `at_time_zone('Asia/Tokyo', x)` |
 //! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
 //! | `ORDER BY ALL` | `ORDER BY 1, 2` |
 //! | `GROUP BY ()` | `HAVING count(1) >= 0`: one group, also of no rows |
@@ -311,6 +312,10 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
         }
         Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
             Some(call("starts_with", [left.as_ref().clone(), right.as_ref().clone()]))
+        }
+        Expr::AtTimeZone { timestamp, time_zone } => {
+            let args = [time_zone.as_ref().clone(), timestamp.as_ref().clone()];
+            Some(call("at_time_zone", args))
         }
         Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewritten(expr)?,
         Expr::Cast { kind, expr, data_type: DataType::JSON | DataType::JSONB, .. } => {
@@ -613,7 +618,10 @@ mod tests {
         assert_eq!(rewritten("SELECT 2 * 3 ^ 2").unwrap(), "SELECT 2 * power(3, 2)");
         assert_eq!(rewritten("SELECT -2 ^ a ^ 2").unwrap(), "SELECT power(power(-2, a), 2)");
         assert_eq!(rewritten("SELECT 1 << 2 + 1").unwrap(), "SELECT 1 << 2 + 1");
-        assert_eq!(rewritten("SELECT INTERVAL 3 DAY").unwrap(), "SELECT INTERVAL '3' DAY");
+        assert_eq!(
+            rewritten("SELECT INTERVAL 3 DAY").unwrap(),
+            "SELECT INTERVAL '0 months 3 days 0 nanoseconds'"
+        );
         assert_eq!(
             rewritten("SELECT INTERVAL (a + 1) HOUR FROM t").unwrap(),
             "SELECT CAST((CAST(a + 1 AS VARCHAR)) || ' hour' AS INTERVAL) FROM t"

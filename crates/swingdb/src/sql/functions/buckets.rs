@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 use super::clock::Clock;
 use super::points::{DAY, beyond, by_their_clock, is_moment, moment, months, whole_micros};
 use super::truncation::{MICROS, in_order};
+use super::zones::named_zone;
 
 pub(crate) fn function() -> ScalarUDF {
     let counts = vec![TypeSignature::Any(2), TypeSignature::Any(3)];
@@ -83,8 +84,15 @@ impl ScalarUDFImpl for TimeBucket {
         let [width, point, shift @ ..] = args.args.as_slice() else { return exec_err!("{USAGE}") };
         let widths = intervals(width, rows)?;
         let points = point.to_array(rows)?;
-        let shifts = shift.first().map(|shift| Shifts::of(shift, &points, rows)).transpose()?;
         let clock = Clock::of(points.data_type())?;
+        let (clock, shift) = match shift {
+            // Behind a point in time, a text is the name of a zone.
+            [zone] if zone.data_type().is_string() && clock.is_zoned() => {
+                return self.in_zones(&args, &widths, &points, zone);
+            }
+            shift => (clock, shift),
+        };
+        let shifts = shift.first().map(|shift| Shifts::of(shift, &points, rows)).transpose()?;
         let points = whole_micros(&points)?;
         let mut found = Int64Builder::with_capacity(rows);
         let mut last = None;
@@ -110,8 +118,46 @@ impl ScalarUDFImpl for TimeBucket {
     }
 }
 
+impl TimeBucket {
+    /// By the clocks of zones that are named.
+    fn in_zones(
+        &self,
+        args: &ScalarFunctionArgs,
+        widths: &IntervalMonthDayNanoArray,
+        points: &ArrayRef,
+        zones: &ColumnarValue,
+    ) -> Result<ColumnarValue> {
+        let rows = points.len();
+        let names = cast(&zones.to_array(rows)?, &DataType::Utf8)?;
+        let names = names.as_string::<i32>();
+        let points = whole_micros(points)?;
+        let mut last: Option<(&str, Clock)> = None;
+        let mut found = Int64Builder::with_capacity(rows);
+        for row in 0..rows {
+            if names.is_null(row) || widths.is_null(row) || points.is_null(row) {
+                found.append_null();
+                continue;
+            }
+            let name = names.value(row);
+            let clock = match last {
+                Some((known, clock)) if known == name => clock,
+                _ => Clock::In(named_zone(name)?),
+            };
+            last = Some((name, clock));
+            let width = Width::of(widths.value(row))?;
+            let shift = match width {
+                Width::Micros(_) => Shift::Origin(clock.when_shows(MONDAY)?),
+                Width::Days(_) | Width::Months(_) => Shift::Standard,
+            };
+            found.append_value(width.begins(clock, points.value(row), shift)?);
+        }
+        super::as_given(args, cast(&found.finish(), args.return_type())?)
+    }
+}
+
 const USAGE: &str = "time_bucket takes the length of the buckets, a date or timestamp, and maybe \
-                     when a bucket begins or how much later than usual";
+                     when a bucket begins, how much later than usual, or of a TIMESTAMPTZ the \
+                     name of a zone";
 
 /// Whole numbers of microseconds are cast to this first.
 fn with_zone_of(returned: &DataType) -> DataType {

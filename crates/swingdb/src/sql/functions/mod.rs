@@ -34,6 +34,7 @@ mod rounding;
 mod seconds;
 mod size;
 mod spans;
+mod strftime;
 mod strptime;
 mod structs;
 mod template;
@@ -42,6 +43,7 @@ mod texts;
 mod to_json;
 mod truncation;
 mod units;
+mod zones;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -64,12 +66,13 @@ pub(crate) use minutes::fraction_of_minute;
 pub(crate) use rounding::rounded;
 pub(crate) use seconds::interval_seconds;
 pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as};
+pub(crate) use zones::later;
 
 use crate::error::Result;
 use crate::sql::forms::call;
 use crate::sql::visit::walk_mut;
 use template::instantiate;
-use templates::{OURS, PART, PARTS, RENAMES, STRFTIME, TAIL, TEMPLATES};
+use templates::{OF_NOW, OURS, PART, PARTS, RENAMES, TAIL, TEMPLATES};
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
 pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
@@ -80,6 +83,7 @@ pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = 
     let others = structs::functions().chain(reports::functions()).chain([age::function()]);
     let of_times = calendar::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);
+    let of_times = of_times.chain(zones::functions()).chain([strftime::function()]);
     of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
 }
 
@@ -185,6 +189,9 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     if structs::NAMED.contains(&name.as_str()) {
         return Ok(named_fields(function));
     }
+    if let Some(template) = of_now(&name, function) {
+        return instantiate(template, &[], function, known).map(Some);
+    }
     let Some((args, plain)) = arguments(function) else {
         return Ok(renamed(&name, function, known));
     };
@@ -207,13 +214,18 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
         .iter()
         .find(|(names, count, _)| names.contains(&name.as_str()) && *count == args.len());
     let Some((_, _, template)) = template else { return Ok(renamed(&name, function, known)) };
-    let mut args = args;
-    if *template == STRFTIME
-        && let Some(format) = literal_mut(&mut args[1])
-    {
-        *format = formats::to_write(format);
-    }
     fill(template, &args).map(Some)
+}
+
+/// What the clock of the session shows; brackets may be missing.
+fn of_now(name: &str, function: &Function) -> Option<&'static str> {
+    let is_bare = match &function.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    let (_, template) = OF_NOW.iter().find(|(names, _)| is_bare && names.contains(&name))?;
+    Some(template)
 }
 
 /// `mode() WITHIN GROUP (ORDER BY x)` is `mode(x ORDER BY x)`.
@@ -239,13 +251,6 @@ fn renamed(name: &str, function: &Function, known: Known<'_>) -> Option<Expr> {
 }
 
 fn literal(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
-        _ => None,
-    }
-}
-
-fn literal_mut(expr: &mut Expr) -> Option<&mut String> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
         _ => None,

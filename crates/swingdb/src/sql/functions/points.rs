@@ -9,6 +9,8 @@ use arrow::datatypes::{
 use chrono::{DateTime, Datelike, NaiveDateTime};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
 
+use crate::sql::write::prepare::prepared;
+
 pub(super) const SECOND: i64 = 1_000_000;
 pub(super) const DAY: i64 = 86_400 * SECOND;
 
@@ -96,7 +98,8 @@ fn days_of(interval: IntervalMonthDayNano) -> i64 {
 pub(super) fn by_their_clock(values: &ArrayRef) -> Result<Option<ArrayRef>> {
     Ok(match values.data_type() {
         DataType::Timestamp(unit, Some(_)) => {
-            Some(cast(values, &DataType::Timestamp(*unit, None))?)
+            let plain = DataType::Timestamp(*unit, None);
+            Some(cast(&prepared(values, &plain, false)?, &plain)?)
         }
         _ => None,
     })

@@ -1,23 +1,22 @@
 //! `strptime(text, format)` and `try_strptime`: a timestamp of a text in one format or several.
 //!
-//! What the format does not ask for is that of 1900-01-01 00:00:00.
+//! Specifiers are DuckDB's. What the format does not ask for is that of 1900-01-01 00:00:00.
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, StringArray, TimestampMicrosecondBuilder, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Builder, StringArray, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
-use chrono::format::{Item, ParseErrorKind, ParseResult, Parsed, StrftimeItems, parse};
-use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 
-use super::formats;
+use super::formats::{Item, MONTHS, WEEKDAYS, items};
+use crate::calendar::days_from_civil;
+use crate::time_text::{Stamp, Where, read_zone};
+use crate::zone::Zone;
 
 /// Both functions.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
@@ -57,13 +56,16 @@ impl ScalarUDFImpl for Strptime {
         Ok(DataType::Timestamp(TimeUnit::Microsecond, None))
     }
 
-    /// With the offset of a time zone in its format it is a point in time.
+    /// With a time zone in its format it is a point in time, with nanoseconds a finer timestamp.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let mut field = super::returned(self, &args)?;
         let formats = args.scalar_arguments.get(1).copied().flatten();
-        if formats.is_some_and(|formats| has_zone(formats).unwrap_or(false)) {
+        let has = |parts: &[char]| formats.is_some_and(|of| has_part(of, parts).unwrap_or(false));
+        if has(&['z', 'Z']) {
             let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
             field = field.with_data_type(zoned);
+        } else if has(&['n']) {
+            field = field.with_data_type(DataType::Timestamp(TimeUnit::Nanosecond, None));
         }
         Ok(Arc::new(field))
     }
@@ -78,18 +80,26 @@ impl ScalarUDFImpl for Strptime {
         let is_same = matches!(formats, ColumnarValue::Scalar(_));
         let formats = lists_of(formats, if is_same { 1 } else { rows })?;
         let formats = formats.as_list::<i32>();
+        let DataType::Timestamp(unit, zoned) = args.return_field.data_type().clone() else {
+            return exec_err!("{} gives a timestamp", self.name);
+        };
+        let zone = zoned.as_ref().map_or(Zone::UTC, |_| Zone::of(&args.config_options));
         let mut known = Formats::default();
-        let mut made = TimestampMicrosecondBuilder::with_capacity(rows);
+        let mut made = Int64Builder::with_capacity(rows);
         for (row, text) in texts.as_string::<i32>().iter().enumerate() {
             let row = if is_same { 0 } else { row };
             let formats = formats.is_valid(row).then(|| formats.value(row));
-            made.append_option(match (text, formats) {
+            let stamp = match (text, formats) {
                 (Some(text), Some(formats)) => self.read(text, formats.as_string(), &mut known)?,
                 _ => None,
+            };
+            let value = stamp.map(|stamp| {
+                let value = stamp.instant(unit, zone);
+                value.ok_or_else(|| exec_datafusion_err!("{}: out of range", self.name))
             });
+            made.append_option(value.transpose()?);
         }
-        let made = cast(&made.finish(), args.return_field.data_type())?;
-        super::as_given(&args, made)
+        super::as_given(&args, cast(&made.finish(), args.return_field.data_type())?)
     }
 }
 
@@ -103,30 +113,37 @@ fn lists_of(formats: &ColumnarValue, rows: usize) -> Result<ArrayRef> {
     Ok(cast(&formats, &list)?)
 }
 
-fn has_zone(formats: &ScalarValue) -> Result<bool> {
+/// Whether a format has one of these specifiers.
+fn has_part(formats: &ScalarValue, parts: &[char]) -> Result<bool> {
     let formats = lists_of(&ColumnarValue::Scalar(formats.clone()), 1)?;
     let formats = formats.as_list::<i32>().values();
-    Ok(formats.as_string::<i32>().iter().flatten().any(|format| format.contains("%z")))
+    let is_part = |item: &Item| matches!(item, Item::Part(part) if parts.contains(part));
+    for format in formats.as_string::<i32>().iter().flatten() {
+        if items(format)?.iter().any(is_part) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Formats that were taken apart, the last first.
 #[derive(Default)]
-struct Formats(Vec<(String, Vec<Item<'static>>)>);
+struct Formats(Vec<(String, Vec<Item>)>);
 
 impl Formats {
     const MOST: usize = 16;
 
-    fn of(&mut self, format: &str) -> Result<&[Item<'static>]> {
+    fn of(&mut self, format: &str) -> Result<&[Item]> {
         let at = match self.0.iter().position(|(known, _)| known == format) {
             Some(at) => at,
             None => {
-                if format.contains("%Z") {
-                    return exec_err!("names of time zones (%Z) are not read; %z reads offsets");
+                let items = items(format.trim())?;
+                if let Some(part) = items.iter().find_map(|item| match item {
+                    Item::Part(part) if !READ.contains(*part) => Some(part),
+                    _ => None,
+                }) {
+                    return exec_err!("'{format}': strptime does not read %{part}");
                 }
-                let items = StrftimeItems::new(&formats::to_read(format.trim())).parse_to_owned();
-                let items = items.map_err(|_| {
-                    exec_datafusion_err!("'{format}' is no format of dates and times")
-                })?;
                 self.0.truncate(Self::MOST - 1);
                 self.0.insert(0, (format.to_string(), items));
                 0
@@ -136,12 +153,20 @@ impl Formats {
     }
 }
 
+/// The specifiers that are read.
+const READ: &str = "aAbBdfgGHIjmMnpSuUVwWyYzZ";
+
 impl Strptime {
     /// NULL among the formats is none.
-    fn read(&self, text: &str, formats: &StringArray, known: &mut Formats) -> Result<Option<i64>> {
+    fn read(
+        &self,
+        text: &str,
+        formats: &StringArray,
+        known: &mut Formats,
+    ) -> Result<Option<Stamp>> {
         for format in formats.iter().flatten() {
-            if let Some(micros) = micros(text.trim(), known.of(format)?) {
-                return Ok(Some(micros));
+            if let Some(stamp) = read(text, known.of(format)?) {
+                return Ok(Some(stamp));
             }
         }
         if self.tries || formats.null_count() == formats.len() {
@@ -153,98 +178,280 @@ impl Strptime {
     }
 }
 
-/// Microseconds since 1970, if the text is in the format.
-fn micros(text: &str, format: &[Item<'static>]) -> Option<i64> {
-    let mut parsed = Parsed::new();
-    parse(&mut parsed, text, format.iter()).ok()?;
-    let time = if let Some(seconds) = parsed.timestamp() {
-        DateTime::from_timestamp(seconds, parsed.nanosecond().unwrap_or(0))?.naive_utc()
-    } else {
-        date(&mut parsed)?.and_time(time(&mut parsed).ok()?)
-    };
-    let offset = TimeDelta::seconds(i64::from(parsed.offset().unwrap_or(0)));
-    Some(time.checked_sub_signed(offset)?.and_utc().timestamp_micros())
+/// What a text says of a timestamp.
+#[derive(Default)]
+struct Parts {
+    year: Option<i64>,
+    month: Option<i64>,
+    day: Option<i64>,
+    day_of_year: Option<i64>,
+    /// The first day of a week, by its specifier, and the number of the week.
+    week: Option<(char, i64)>,
+    /// From Sunday, which is 0.
+    weekday: Option<i64>,
+    /// The year of the weeks' numbers.
+    iso_year: Option<i64>,
+    hour: i64,
+    /// Whether the hour is one of twelve.
+    half: Option<bool>,
+    minute: i64,
+    second: i64,
+    nanos: i64,
+    zone: Option<Where>,
 }
 
-/// The date, of January 1900 as far as it is not there.
-fn date(parsed: &mut Parsed) -> Option<NaiveDate> {
-    // Two digits are a year of 1969 to 2068.
-    if parsed.year_mod_100().is_some_and(|year| year >= 69) && parsed.year_div_100().is_none() {
-        let _ = parsed.set_year_div_100(19);
-    }
-    let defaults: [fn(&mut Parsed) -> ParseResult<()>; 3] = [
-        |parsed| match (parsed.year_mod_100(), parsed.isoyear()) {
-            (None, None) => parsed.set_year(1900),
-            _ => Ok(()),
-        },
-        |parsed| parsed.set_month(1),
-        |parsed| parsed.set_day(1),
-    ];
-    let mut date = parsed.to_naive_date();
-    for default in defaults {
-        match &date {
-            Err(error) if error.kind() == ParseErrorKind::NotEnough => {
-                // What is there already stays.
-                let _ = default(parsed);
-                date = parsed.to_naive_date();
+/// The timestamp of a text in a format.
+fn read(text: &str, format: &[Item]) -> Option<Stamp> {
+    let mut parts = Parts::default();
+    let mut rest = text.trim_ascii();
+    for item in format {
+        rest = match item {
+            Item::Space => {
+                let behind = rest.trim_ascii_start();
+                if behind.len() == rest.len() {
+                    return None;
+                }
+                behind
             }
-            _ => break,
+            Item::Text(char) => rest.strip_prefix(*char)?,
+            Item::Part(part) => parts.take(*part, rest)?,
+        };
+    }
+    if !rest.is_empty() {
+        return None;
+    }
+    let days = parts.days()?;
+    let nanos = parts.clock()?;
+    Some(Stamp { days, nanos, zone: parts.zone })
+}
+
+/// A number of at most so many digits in a range, and what follows.
+fn number(text: &str, most: usize, range: std::ops::RangeInclusive<i64>) -> Option<(i64, &str)> {
+    let count = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
+    let (digits, rest) = text.split_at(count);
+    let number = digits.parse().ok().filter(|number| range.contains(number))?;
+    Some((number, rest))
+}
+
+/// Which of some names a text begins with, and what follows; the longest of them.
+fn named<'a>(text: &'a str, names: &[&str], length: Option<usize>) -> Option<(i64, &'a str)> {
+    let found = names.iter().enumerate().find_map(|(place, name)| {
+        let name = length.map_or(*name, |length| &name[..length]);
+        let begins = text.get(..name.len())?.eq_ignore_ascii_case(name);
+        begins.then_some((place, name.len()))
+    });
+    let (place, length) = found?;
+    Some((i64::try_from(place).ok()?, &text[length..]))
+}
+
+/// Nanoseconds of at most so many digits behind a point, and what follows.
+fn fraction(text: &str, most: usize) -> Option<(i64, &str)> {
+    let (number, rest) = number(text, most, 0..=999_999_999)?;
+    let digits = u32::try_from(text.len() - rest.len()).ok()?;
+    Some((number * 10_i64.pow(9_u32.checked_sub(digits)?), rest))
+}
+
+impl Parts {
+    /// Takes what a specifier stands for from the begin of a text.
+    fn take<'a>(&mut self, part: char, text: &'a str) -> Option<&'a str> {
+        let (place, rest) = match part {
+            'a' => named(text, &WEEKDAYS, Some(3))?,
+            'A' => named(text, &WEEKDAYS, None)?,
+            'b' => named(text, &MONTHS, Some(3))?,
+            'B' => named(text, &MONTHS, None)?,
+            'd' => number(text, 2, 1..=31)?,
+            'f' => fraction(text, 6)?,
+            'g' => fraction(text, 3)?,
+            'n' => fraction(text, 9)?,
+            'G' | 'Y' => number(text, 4, 0..=9_999)?,
+            'H' => number(text, 2, 0..=23)?,
+            'I' => number(text, 2, 1..=12)?,
+            'j' => number(text, 3, 1..=366)?,
+            'm' => number(text, 2, 1..=12)?,
+            'M' | 'S' => number(text, 2, 0..=59)?,
+            'p' => named(text, &["AM", "PM"], None)?,
+            'u' => number(text, 1, 1..=7)?,
+            'U' | 'W' => number(text, 2, 0..=53)?,
+            'V' => number(text, 2, 1..=53)?,
+            'w' => number(text, 1, 0..=6)?,
+            'y' => number(text, 2, 0..=99)?,
+            'z' | 'Z' => {
+                let is_zone = |c: char| c.is_ascii_alphanumeric() || "+-:/_".contains(c);
+                let end = text.find(|c: char| !is_zone(c)).unwrap_or(text.len());
+                let (zone, rest) = text.split_at(end);
+                let zone = read_zone(zone)?;
+                if part == 'Z' && matches!(zone, Where::Offset(_)) {
+                    return None;
+                }
+                self.zone = Some(zone);
+                (0, rest)
+            }
+            _ => return None,
+        };
+        match part {
+            'b' | 'B' => self.month = Some(place + 1),
+            'd' => self.day = Some(place),
+            'f' | 'g' | 'n' => self.nanos = place,
+            'G' => self.iso_year = Some(place),
+            'Y' => self.year = Some(place),
+            'y' => self.year = Some(if place < 69 { 2_000 + place } else { 1_900 + place }),
+            'H' | 'I' => self.hour = place,
+            'j' => self.day_of_year = Some(place),
+            'm' => self.month = Some(place),
+            'M' => self.minute = place,
+            'S' => self.second = place,
+            'p' => self.half = Some(place == 1),
+            'u' => self.weekday = Some(place % 7),
+            'w' => self.weekday = Some(place),
+            'U' | 'W' | 'V' => self.week = Some((part, place)),
+            // Names of days say nothing that the date does not.
+            _ => {}
+        }
+        Some(rest)
+    }
+
+    /// Days since 1970.
+    fn days(&self) -> Option<i64> {
+        const DEFAULT: i64 = 1_900;
+        let day = |year: i64, month: i64, day: i64| {
+            let [month, day] = [month, day].map(|part| u32::try_from(part).ok());
+            days_from_civil(i32::try_from(year).ok()?, month?, day?).map(i64::from)
+        };
+        let year = self.year.unwrap_or(DEFAULT);
+        if self.month.is_some() || self.day.is_some() {
+            return day(year, self.month.unwrap_or(1), self.day.unwrap_or(1));
+        }
+        if let Some(number) = self.day_of_year {
+            return Some(day(year, 1, 1)? + number - 1);
+        }
+        // 1970-01-01 was a Thursday.
+        let from_monday = |days: i64| (days + 3).rem_euclid(7);
+        match (self.week, self.iso_year) {
+            (Some(('V', week)), Some(year)) => {
+                // The first week has the 4th of January.
+                let fourth = day(year, 1, 4)?;
+                let first = fourth - from_monday(fourth);
+                let weekday = self.weekday.map_or(0, |from_sunday| (from_sunday + 6) % 7);
+                Some(first + (week - 1) * 7 + weekday)
+            }
+            (Some(('V', _)), None) => None,
+            (Some((begin, week)), _) => {
+                let begins_on_sunday = begin == 'U';
+                let from_begin = |days: i64| from_monday(days + i64::from(begins_on_sunday));
+                let new_year = day(year, 1, 1)?;
+                let first = new_year + (7 - from_begin(new_year)) % 7;
+                let weekday = self.weekday.map_or(0, |from_sunday| match begins_on_sunday {
+                    true => from_sunday,
+                    false => (from_sunday + 6) % 7,
+                });
+                Some(first + (week - 1) * 7 + weekday)
+            }
+            (None, Some(iso_year)) => day(self.year.unwrap_or(iso_year), 1, 1),
+            (None, None) => day(year, 1, 1),
         }
     }
-    date.ok()
-}
 
-/// The time of the day, midnight as far as it is not there.
-fn time(parsed: &mut Parsed) -> ParseResult<NaiveTime> {
-    if parsed.hour_div_12().is_none() {
-        parsed.set_ampm(false)?;
+    /// Nanoseconds since midnight.
+    fn clock(&self) -> Option<i64> {
+        let hour = match self.half {
+            None => self.hour,
+            Some(_) if self.hour > 12 => return None,
+            Some(is_afternoon) => self.hour % 12 + if is_afternoon { 12 } else { 0 },
+        };
+        Some((hour * 3_600 + self.minute * 60 + self.second) * 1_000_000_000 + self.nanos)
     }
-    if parsed.hour_mod_12().is_none() {
-        parsed.set_hour12(12)?;
-    }
-    if parsed.minute().is_none() {
-        parsed.set_minute(0)?;
-    }
-    if parsed.second().is_none() && parsed.nanosecond().is_some() {
-        parsed.set_second(0)?;
-    }
-    parsed.to_naive_time()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time_text::{date_text, time_text};
 
-    fn read(text: &str, format: &str) -> String {
+    fn written(text: &str, format: &str) -> String {
         let mut known = Formats::default();
-        match micros(text, known.of(format).unwrap()) {
-            Some(micros) => {
-                DateTime::from_timestamp_micros(micros).unwrap().naive_utc().to_string()
-            }
-            None => "-".to_string(),
-        }
+        let Some(stamp) = read(text, known.of(format).unwrap()) else { return "-".to_string() };
+        let mut out = Vec::new();
+        date_text(stamp.days, &mut out);
+        out.push(b' ');
+        time_text(stamp.nanos, 1_000_000_000, &mut out);
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn what_is_missing_is_of_1900() {
-        assert_eq!(read("2024", "%Y"), "2024-01-01 00:00:00");
-        assert_eq!(read("03-2024", "%m-%Y"), "2024-03-01 00:00:00");
-        assert_eq!(read("7 3", "%d %m"), "1900-03-07 00:00:00");
-        assert_eq!(read("12:30", "%H:%M"), "1900-01-01 12:30:00");
-        assert_eq!(read("24-060", "%y-%j"), "2024-02-29 00:00:00");
-        assert_eq!(read("5/3/24 3PM", "%d/%m/%y %I%p"), "2024-03-05 15:00:00");
-        assert_eq!(read("5/3/24 12AM", "%d/%m/%y %I%p"), "2024-03-05 00:00:00");
-        assert_eq!(read("69 1", "%y %m"), "1969-01-01 00:00:00");
-        assert_eq!(read("68 1", "%y %m"), "2068-01-01 00:00:00");
-        assert_eq!(read("1500-01-02 03:04:05.25", "%x %H:%M:%S.%f"), "1500-01-02 03:04:05.250");
-        assert_eq!(read("2024-03-05 01:00 +0200", "%Y-%m-%d %H:%M %z"), "2024-03-04 23:00:00");
+        for (text, format, found) in [
+            ("2024", "%Y", "2024-01-01 00:00:00"),
+            ("03-2024", "%m-%Y", "2024-03-01 00:00:00"),
+            ("7 3", "%d %m", "1900-03-07 00:00:00"),
+            ("12:30", "%H:%M", "1900-01-01 12:30:00"),
+            ("24-060", "%y-%j", "2024-02-29 00:00:00"),
+            ("2023 366", "%Y %j", "2024-01-01 00:00:00"),
+            ("5/3/24 3PM", "%d/%m/%y %I%p", "2024-03-05 15:00:00"),
+            ("5/3/24 12AM", "%d/%m/%y %I%p", "2024-03-05 00:00:00"),
+            ("06:05 pm", "%H:%M %p", "1900-01-01 18:05:00"),
+            ("69 1", "%y %m", "1969-01-01 00:00:00"),
+            ("68 1", "%y %m", "2068-01-01 00:00:00"),
+            ("1500-01-02 03:04:05.25", "%x %H:%M:%S.%f", "1500-01-02 03:04:05.25"),
+            ("03:04:05.123456789", "%X.%n", "1900-01-01 03:04:05.123456789"),
+            ("5.5", "%S.%g", "1900-01-01 00:00:05.5"),
+            ("2 JANUARY 2024", "%d %B %Y", "2024-01-02 00:00:00"),
+            (" 2024-01-02   03 ", "%Y-%m-%d %H", "2024-01-02 03:00:00"),
+            ("20240102", "%Y%m%d", "2024-01-02 00:00:00"),
+            ("100%", "%m0%%", "1900-10-01 00:00:00"),
+        ] {
+            assert_eq!(written(text, format), found, "{text} {format}");
+        }
+    }
+
+    #[test]
+    fn weeks_and_days_of_weeks() {
+        for (text, format, found) in [
+            ("Mon 2024-01-02", "%a %Y-%m-%d", "2024-01-02 00:00:00"),
+            ("2024 5", "%Y %U", "2024-02-04 00:00:00"),
+            ("2024 5", "%Y %W", "2024-01-29 00:00:00"),
+            ("2024 5 3", "%Y %U %w", "2024-02-07 00:00:00"),
+            ("2024 00", "%Y %U", "2023-12-31 00:00:00"),
+            ("2024 5", "%G %V", "2024-01-29 00:00:00"),
+            ("2024 1 7", "%G %V %u", "2024-01-07 00:00:00"),
+            ("2024 53", "%G %V", "2024-12-30 00:00:00"),
+            ("2024-05-06 18 Sun", "%Y-%m-%d %U %a", "2024-05-06 00:00:00"),
+            ("2024 05", "%Y %V", "-"),
+        ] {
+            assert_eq!(written(text, format), found, "{text} {format}");
+        }
     }
 
     #[test]
     fn what_contradicts_itself_is_none() {
-        assert_eq!(read("2023-02-29", "%Y-%m-%d"), "-");
-        assert_eq!(read("2024 24 x", "%Y %y"), "-");
-        assert_eq!(read("2024 23", "%Y %y"), "-");
-        assert_eq!(read("", "%Y"), "-");
+        for (text, format) in [
+            ("2023-02-29", "%Y-%m-%d"),
+            ("2024 24 x", "%Y %y"),
+            ("", "%Y"),
+            ("04:05:60", "%H:%M:%S"),
+            ("18:05 PM", "%H:%M %p"),
+            ("00:05 AM", "%I:%M %p"),
+            ("24:00", "%H:%M"),
+            ("2024-13", "%Y-%m"),
+            ("03:04:05.1234567", "%H:%M:%S.%f"),
+            ("2024-01-02x", "%Y-%m-%d"),
+            ("2024-01-0203", "%Y-%m-%d %H"),
+            ("12:05 XM", "%I:%M %p"),
+        ] {
+            assert_eq!(written(text, format), "-", "{text} {format}");
+        }
+    }
+
+    #[test]
+    fn zones_are_read() {
+        let mut known = Formats::default();
+        let mut zone = |text: &str, format: &str| {
+            read(text, known.of(format).unwrap()).and_then(|stamp| stamp.zone)
+        };
+        assert_eq!(zone("04:05+00", "%H:%M%z"), Some(Where::Offset(0)));
+        assert_eq!(zone("04:05 -0130", "%H:%M %z"), Some(Where::Offset(-5_400)));
+        assert_eq!(zone("04:05 +01:30", "%H:%M %z"), Some(Where::Offset(5_400)));
+        assert!(matches!(zone("04:05 Asia/Tokyo", "%H:%M %Z"), Some(Where::In(_))));
+        assert_eq!(zone("04:05 Nowhere", "%H:%M %Z"), None);
+        assert!(known.of("%Q").is_err());
     }
 }

@@ -61,9 +61,8 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["microsecond"], 1, "date_part('microsecond', $1)"),
     (&["nanosecond"], 1, "date_part('nanosecond', $1)"),
     (&["age"], 1, "age(CAST(current_date() AS TIMESTAMP), $1)"),
-    (&["monthname"], 1, "to_char($1, '%B')"),
-    (&["dayname"], 1, "to_char($1, '%A')"),
-    (&["strftime"], 2, STRFTIME),
+    (&["monthname"], 1, "strftime(CAST($1 AS TIMESTAMP), '%B')"),
+    (&["dayname"], 1, "strftime(CAST($1 AS TIMESTAMP), '%A')"),
     (&["last_day"], 1, LAST_DAY),
     (&["date_add", "add"], 2, "$1 + $2"),
     (&["make_timestamp"], 6, MAKE_TIMESTAMP),
@@ -74,7 +73,10 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
         "arrow_cast(CAST($1 AS BIGINT) * 1000, 'Timestamp(Microsecond, None)')",
     ),
     (&["make_timestamp_ns"], 1, "arrow_cast(CAST($1 AS BIGINT), 'Timestamp(Nanosecond, None)')"),
-    (&["timezone"], 2, "$2 AT TIME ZONE $1"),
+    (&["timezone"], 1, "zone_offset($1)"),
+    (&["timezone"], 2, "at_time_zone($1, $2)"),
+    (&["timezone_hour"], 1, ZONE_HOUR),
+    (&["timezone_minute"], 1, ZONE_MINUTE),
     (&["to_millennia"], 1, "CAST(CAST($1 * 1000 AS VARCHAR) || ' years' AS INTERVAL)"),
     (&["to_centuries"], 1, "CAST(CAST($1 * 100 AS VARCHAR) || ' years' AS INTERVAL)"),
     (&["to_decades"], 1, "CAST(CAST($1 * 10 AS VARCHAR) || ' years' AS INTERVAL)"),
@@ -233,8 +235,6 @@ pub(super) const RENAMES: &[(&str, &str)] = &[
     ("uuidv4", "uuid"),
 ];
 
-pub(super) const STRFTIME: &str = "to_char($1, $2)";
-
 const MOST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) \
      FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
 const LEAST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 ASC) \
@@ -296,6 +296,19 @@ pub(super) const PARTS: &[(&[&str], &str)] = &[
     (&["yearweek"], "yearweek($1)"),
     (&["julian"], JULIAN),
     (&["era"], "era($1)"),
+    (&["timezone"], "zone_offset($1)"),
+    (&["timezone_hour"], ZONE_HOUR),
+    (&["timezone_minute"], ZONE_MINUTE),
 ];
 
-const JULIAN: &str = "date_part('epoch', $1) / 86400.0 + 2440588.0";
+/// Of the clock of the session.
+pub(super) const OF_NOW: &[(&[&str], &str)] = &[
+    (&["current_date", "today"], "CAST(now() AS DATE)"),
+    (&["current_time", "get_current_time", "localtime"], "CAST(now() AS TIME)"),
+    (&["localtimestamp"], "CAST(now() AS TIMESTAMP)"),
+];
+
+const ZONE_HOUR: &str = "zone_offset($1) / 3600";
+const ZONE_MINUTE: &str = "zone_offset($1) / 60 % 60";
+
+const JULIAN: &str = "date_part('epoch', CAST($1 AS TIMESTAMP)) / 86400.0 + 2440588.0";

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::error::Error;
-use crate::io::timestamp_texts;
+use crate::time_text::{is_moment, moment_texts};
 
 /// In the metadata of a field: its texts are JSON.
 const IS_JSON: &str = "swingdb.json";
@@ -275,9 +275,7 @@ static OPTIONS: LazyLock<EncoderOptions> =
 static PLAIN: LazyLock<EncoderOptions> = LazyLock::new(plain_options);
 
 fn plain_options() -> EncoderOptions {
-    EncoderOptions::default()
-        .with_explicit_nulls(true)
-        .with_timestamp_tz_format("%Y-%m-%d %H:%M:%S%.f%:z".into())
+    EncoderOptions::default().with_explicit_nulls(true)
 }
 
 /// What `arrow` writes otherwise: texts that are JSON, timestamps, numbers that JSON does not have,
@@ -301,7 +299,7 @@ impl EncoderFactory for Special {
                 }
                 Box::new(Numbers { numbers, finite: make_encoder(field, array, &PLAIN)? })
             }
-            DataType::Timestamp(_, None) => match timestamp_texts(&array.slice(0, array.len())) {
+            given if is_moment(given) => match moment_texts(array) {
                 Some(written) => Box::new(Plain(texts(&written)?)),
                 None => return Ok(None),
             },

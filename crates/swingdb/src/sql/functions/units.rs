@@ -7,6 +7,10 @@ use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::ColumnarValue;
 
 use super::points::SECOND;
+pub(super) use crate::interval_text::{CENTURIES, DECADES, MILLENNIA};
+use crate::interval_text::{
+    DAYS, HOURS, MICROSECONDS, MILLISECONDS, MINUTES, MONTHS, QUARTERS, SECONDS, WEEKS, YEARS,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
@@ -25,45 +29,29 @@ pub(super) enum Unit {
 pub(super) const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
-pub(super) const MILLENNIA: &[&str] = &["millennium", "millenniums", "millennia", "mil", "mils"];
-pub(super) const CENTURIES: &[&str] = &["century", "centuries", "cent", "c"];
-pub(super) const DECADES: &[&str] = &["decade", "decades", "dec", "decs"];
-
 const UNITS: &[(&[&str], Unit)] = &[
     (MILLENNIA, Unit::Years(1_000)),
     (CENTURIES, Unit::Years(100)),
     (DECADES, Unit::Years(10)),
-    (&["year", "years", "yr", "yrs", "y"], Unit::Years(1)),
+    (YEARS, Unit::Years(1)),
     (&["isoyear"], Unit::IsoYears),
-    (&["quarter", "quarters"], Unit::Months(3)),
-    (&["month", "months", "mon", "mons"], Unit::Months(1)),
-    (&["week", "weeks", "w", "weekofyear", "yearweek"], Unit::Weeks),
+    (QUARTERS, Unit::Months(3)),
+    (MONTHS, Unit::Months(1)),
+    (WEEKS, Unit::Weeks),
+    (&["weekofyear", "yearweek"], Unit::Weeks),
     (DAYS, Unit::Days),
-    (&["hour", "hours", "hr", "hrs", "h"], Unit::Micros(HOUR)),
-    (&["minute", "minutes", "min", "mins", "m"], Unit::Micros(MINUTE)),
-    (&["second", "seconds", "sec", "secs", "s", "epoch"], Unit::Micros(SECOND)),
+    (PARTS_IN_DAYS, Unit::Days),
+    (HOURS, Unit::Micros(HOUR)),
+    (MINUTES, Unit::Micros(MINUTE)),
+    (SECONDS, Unit::Micros(SECOND)),
+    (&["epoch"], Unit::Micros(SECOND)),
     (MILLISECONDS, Unit::Micros(1_000)),
     (MICROSECONDS, Unit::Micros(1)),
 ];
 
-const DAYS: &[&str] = &[
-    "day",
-    "days",
-    "d",
-    "dayofmonth",
-    "julian",
-    "dayofweek",
-    "weekday",
-    "dow",
-    "isodow",
-    "dayofyear",
-    "doy",
-];
-const MILLISECONDS: &[&str] =
-    &["millisecond", "milliseconds", "ms", "msec", "msecs", "msecond", "mseconds"];
-const MICROSECONDS: &[&str] =
-    &["microsecond", "microseconds", "us", "usec", "usecs", "usecond", "useconds"];
-
+/// Parts of dates that change with the day.
+const PARTS_IN_DAYS: &[&str] =
+    &["dayofmonth", "julian", "dayofweek", "weekday", "dow", "isodow", "dayofyear", "doy"];
 impl Unit {
     fn named(name: &str) -> Result<Self> {
         let found = UNITS

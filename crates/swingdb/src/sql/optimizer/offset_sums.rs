@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Aggregate, Cast, Expr, ExprSchemable, LogicalPlan
 
 use super::of_aggregates::{OfAggregates, as_one};
 use crate::sql::arithmetic::{checked_expr, plus_constant};
+use crate::zone::Zone;
 
 /// The largest constant: added to a whole number of 32 bits it is far from what 64 bits hold.
 const LARGEST: u64 = 1 << 32;
@@ -102,7 +103,8 @@ fn from_sums_and_counts(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         Made::Same(at) => Ok(made[*at].clone()),
         Made::Moved(sum, count, offset) => {
             let moved = made[*count].clone() * lit(*offset) + made[*sum].clone();
-            checked_expr(moved, &inner.schema)
+            // Whole numbers only: there is no clock in it.
+            checked_expr(moved, &inner.schema, Zone::UTC)
         }
     });
     let values = values.collect::<Result<_>>()?;

@@ -15,6 +15,8 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast,
 };
 
+use super::moments;
+
 /// Operands beyond which a list is left to the engine when the first ones are no decimals.
 const MAX_LOOKED_AT: usize = 1_000;
 
@@ -41,13 +43,13 @@ fn picks_one(function: &str) -> bool {
 pub(super) fn rewrite(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let changed = match &mut expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
-            unify(vec![left.as_mut(), right.as_mut()], schema)
+            compare(vec![left.as_mut(), right.as_mut()], schema)
         }
         Expr::Between(Between { expr, low, high, .. }) => {
-            unify(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)
+            compare(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)
         }
         Expr::InList(InList { expr, list, .. }) => {
-            unify(std::iter::once(expr.as_mut()).chain(list).collect(), schema)
+            compare(std::iter::once(expr.as_mut()).chain(list).collect(), schema)
         }
         Expr::Case(Case { expr, when_then_expr, else_expr }) => {
             let (mut compared, mut results) = (Vec::new(), Vec::new());
@@ -84,7 +86,7 @@ pub(super) fn rewrite_join(mut join: Join) -> Transformed<Join> {
             continue;
         };
         for (side, schema) in [(one, &left), (other, &right)] {
-            if side.get_type(schema).is_ok_and(|given| given.is_decimal()) {
+            if side.get_type(schema).is_ok_and(|given| becomes(&given, &floating)) {
                 *side = converted(std::mem::take(side), &floating);
                 changed = true;
             }
@@ -110,7 +112,7 @@ pub(super) fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
         let columns = schema.iter().zip(&common).map(|((relation, field), floating)| {
             let column = Expr::Column((relation, field).into());
             match floating {
-                Some(floating) if field.data_type().is_decimal() => {
+                Some(floating) if becomes(field.data_type(), floating) => {
                     cast(column, floating.clone()).alias_qualified(relation.cloned(), field.name())
                 }
                 _ => column,
@@ -123,8 +125,12 @@ pub(super) fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
-/// The widest floating point type of several, if there are decimals beside it.
+/// What some of several values become: the widest floating point type, if there are decimals beside
+/// it, or a timestamp, if there are dates beside it.
 fn common(types: Vec<DataType>) -> Option<DataType> {
+    if let Some(timestamp) = moments::common(&types) {
+        return Some(timestamp);
+    }
     let mut widest = None;
     for given in &types {
         match given {
@@ -138,6 +144,11 @@ fn common(types: Vec<DataType>) -> Option<DataType> {
     widest.filter(|_| types.iter().any(DataType::is_decimal))
 }
 
+/// As [`unify`], of values that are compared.
+fn compare(mut operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    moments::read_texts(&mut operands, schema) | unify(operands, schema)
+}
+
 /// Turns decimals into the widest floating point type of the operands, if one has such a type.
 fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let looked_at = operands.iter().take(MAX_LOOKED_AT);
@@ -145,19 +156,30 @@ fn unify(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let types = looked_at.map(|operand| operand.get_type(schema)).collect::<Result<_>>();
     let Ok(Some(floating)) = types.map(common) else { return false };
     for operand in operands {
-        if operand.get_type(schema).is_ok_and(|given| given.is_decimal()) {
+        if operand.get_type(schema).is_ok_and(|given| becomes(&given, &floating)) {
             *operand = converted(std::mem::take(operand), &floating);
         }
     }
     true
 }
 
+/// Whether values of a type become those of the [`common`] one.
+fn becomes(given: &DataType, common: &DataType) -> bool {
+    match common {
+        DataType::Timestamp(..) => moments::is_date(given),
+        _ => given.is_decimal(),
+    }
+}
+
 fn converted(operand: Expr, floating: &DataType) -> Expr {
     match operand {
-        Expr::Literal(value, metadata) => match value.cast_to(floating) {
-            Ok(number) => Expr::Literal(number, metadata),
-            Err(_) => cast(Expr::Literal(value, metadata), floating.clone()),
-        },
+        // Which day begins when, a session says by its zone.
+        Expr::Literal(value, metadata) if !matches!(floating, DataType::Timestamp(_, Some(_))) => {
+            match value.cast_to(floating) {
+                Ok(number) => Expr::Literal(number, metadata),
+                Err(_) => cast(Expr::Literal(value, metadata), floating.clone()),
+            }
+        }
         Expr::Negative(inner) => Expr::Negative(Box::new(converted(*inner, floating))),
         other => cast(other, floating.clone()),
     }

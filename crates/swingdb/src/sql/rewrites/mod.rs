@@ -14,6 +14,7 @@ mod frames;
 mod hidden;
 mod homonyms;
 mod lengths;
+mod moments;
 mod order_all;
 mod recursion;
 mod scalars;

@@ -372,10 +372,11 @@ impl Step<'_> {
         let definition =
             TableDef { schema: schema.clone(), name: REWRITTEN.to_string(), columns, constraints };
         create_checked(self.txn, definition, checks, IfExists::Fail)?;
+        let zone = self.session.zone();
         let batches = rows.map(|batch| -> Result<RecordBatch> {
             let batch = batch?;
             let values: Vec<usize> = (1..batch.num_columns()).collect();
-            convert_batch(&batch.project(&values)?, &stored, Origin::UNNUMBERED)
+            convert_batch(&batch.project(&values)?, &stored, Origin::UNNUMBERED, zone)
         });
         append_stream(self.txn, &schema, REWRITTEN, batches).map_err(|error| match error {
             Error::Constraint { kind, columns, detail, .. } => {

@@ -359,7 +359,9 @@ fn update_existing(
         [(OLD.to_string(), old.schema(), vec![old]), (NEW.to_string(), new.schema(), vec![new])];
     let plan = session.plan_with(&ast::statement(query, None), params, &extra)?;
     let schema = set_schema(named, sets);
-    let rows = collect(session.run(plan)?, |columns, rows| convert_sets(columns, &schema, rows))?;
+    let rows = collect(session.run(plan)?, |columns, rows| {
+        convert_sets(columns, &schema, rows, session.zone())
+    })?;
     apply_sets(txn, &named.target, sets, &rows)?;
     Ok(rows.ids.as_slice().to_vec())
 }

@@ -17,6 +17,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use crate::error::{Error, Result};
 use crate::sql::type_names::sql_name;
 use crate::sql::write::prepare::{self, prepared, prepared_type};
+use crate::zone::{Zone, in_zone, shown_in};
 
 /// Values longer than this are cut in messages.
 const MAX_SHOWN_CHARS: usize = 60;
@@ -92,12 +93,14 @@ fn prepared_or(from: &DataType, to: &DataType) -> DataType {
     prepared_type(from, to).unwrap_or_else(|| from.clone())
 }
 
-/// Converts the values of one column; `origin` is the number of rows before this array.
+/// Converts the values of one column; `origin` is the number of rows before this array. Timestamps
+/// become points in time, and the other way round, by the clock of the session's `zone`.
 pub(crate) fn convert_array(
     array: &ArrayRef,
     to: &DataType,
     column: &str,
     origin: Origin,
+    zone: Zone,
 ) -> Result<ArrayRef> {
     let from = array.data_type();
     if from == to {
@@ -108,9 +111,10 @@ pub(crate) fn convert_array(
     }
     check_assignable(from, to, column)?;
     let strict = CastOptions { safe: false, format_options: FormatOptions::default() };
-    let converted = prepared(array, to, false)
+    let shown = shown_in(array, zone)?;
+    let converted = prepared(&shown, &in_zone(to, zone), false)
         .and_then(|prepared| Ok(cast_with_options(&prepared, to, &strict)?));
-    converted.map_err(|error| explain(array, to, column, origin, &error.to_string()))
+    converted.map_err(|error| explain(&shown, to, column, (origin, zone), &error.to_string()))
 }
 
 /// Converts all columns of a batch, by position, to those of `schema`.
@@ -118,11 +122,12 @@ pub(crate) fn convert_batch(
     batch: &RecordBatch,
     schema: &SchemaRef,
     origin: Origin,
+    zone: Zone,
 ) -> Result<RecordBatch> {
     debug_assert_eq!(batch.num_columns(), schema.fields().len());
     let mut columns = Vec::with_capacity(schema.fields().len());
     for (array, field) in batch.columns().iter().zip(schema.fields()) {
-        columns.push(convert_array(array, field.data_type(), field.name(), origin)?);
+        columns.push(convert_array(array, field.data_type(), field.name(), origin, zone)?);
     }
     relabel(columns, schema, batch.num_rows())
 }
@@ -161,9 +166,15 @@ fn is_temporal(data_type: &DataType) -> bool {
 }
 
 /// Finds the first value that does not convert, and names it.
-fn explain(array: &ArrayRef, to: &DataType, column: &str, origin: Origin, reason: &str) -> Error {
+fn explain(
+    array: &ArrayRef,
+    to: &DataType,
+    column: &str,
+    (origin, zone): (Origin, Zone),
+    reason: &str,
+) -> Error {
     let lenient = CastOptions { safe: true, format_options: FormatOptions::default() };
-    let offender = prepared(array, to, true)
+    let offender = prepared(array, &in_zone(to, zone), true)
         .ok()
         .and_then(|prepared| cast_with_options(&prepared, to, &lenient).ok())
         .and_then(|cast| (0..array.len()).find(|row| array.is_valid(*row) && cast.is_null(*row)));
@@ -205,7 +216,7 @@ mod tests {
 
     fn convert(array: impl Array + 'static, to: DataType) -> Result<ArrayRef> {
         let array: ArrayRef = Arc::new(array);
-        convert_array(&array, &to, "c", Origin::rows(10))
+        convert_array(&array, &to, "c", Origin::rows(10), Zone::UTC)
     }
 
     #[test]

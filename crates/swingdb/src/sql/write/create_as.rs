@@ -44,12 +44,12 @@ pub(crate) fn create_as(
     let definition =
         TableDef { schema: schema.clone(), name: name.clone(), columns, constraints: Vec::new() };
     txn.create_table(definition, if_exists)?;
-    let mut done = 0;
+    let (mut done, zone) = (0, session.zone());
     let batches = stream.map(|batch| -> Result<RecordBatch> {
         let batch = batch?;
         let origin = Origin::rows(done);
         done += batch.num_rows() as u64;
-        convert_batch(&batch, &stored, origin)
+        convert_batch(&batch, &stored, origin, zone)
     });
     Ok(Outcome::changed("CREATE TABLE", append_stream(txn, &schema, &name, batches)?))
 }

@@ -41,7 +41,9 @@ impl DefaultValue {
         };
         let expr = ast::parse_expr(sql)?;
         if let Some(value) = literal(&expr, to, &Params::default())? {
-            return Self::same(column_of(vec![value], to, &column.name, Origin::UNNUMBERED)?);
+            let zone = session.zone();
+            let value = column_of(vec![value], to, &column.name, Origin::UNNUMBERED, zone)?;
+            return Self::same(value);
         }
         if let Some(sequence) = sequences::only_next(&expr) {
             return Ok(Self::Numbers(sequence));
@@ -67,7 +69,8 @@ impl DefaultValue {
             Self::Same(value) => Ok(value.to_array_of_size(rows)?),
             Self::Numbers(sequence) => {
                 let numbers: ArrayRef = Arc::new(session.numbers().take(sequence, rows)?);
-                convert_array(&numbers, &column.data_type, &column.name, Origin::UNNUMBERED)
+                let (name, origin) = (&column.name, Origin::UNNUMBERED);
+                convert_array(&numbers, &column.data_type, name, origin, session.zone())
             }
             Self::Each(expr) => evaluate(session, expr, rows, column),
         }
@@ -84,7 +87,7 @@ impl DefaultValue {
 /// type.
 pub(crate) fn check(session: &Session, expr: &Expr, column: &str, to: &DataType) -> Result<()> {
     if let Some(value) = literal(expr, to, &Params::default())? {
-        return column_of(vec![value], to, column, Origin::UNNUMBERED).map(drop);
+        return column_of(vec![value], to, column, Origin::UNNUMBERED, session.zone()).map(drop);
     }
     let plan = session.plan(&once(expr, 1)?, &Params::default()).map_err(|error| match error {
         Error::NotFound { name, .. } => Error::plan(format!(
@@ -120,5 +123,6 @@ fn evaluate(session: &Session, expr: &Expr, rows: usize, column: &ColumnDef) -> 
         let name = &column.name;
         return Err(Error::plan(format!("DEFAULT of column {name:?} is not exactly one value")));
     }
-    convert_array(&values, &column.data_type, &column.name, Origin::UNNUMBERED)
+    let zone = session.zone();
+    convert_array(&values, &column.data_type, &column.name, Origin::UNNUMBERED, zone)
 }

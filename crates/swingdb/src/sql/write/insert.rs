@@ -27,6 +27,7 @@ use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
 use crate::store::{Table, WriteTxn};
+use crate::zone::Zone;
 
 /// Results of fewer rows are appended in one piece; larger ones go through the parallel writer.
 const SMALL_INSERT_ROWS: usize = 65_536;
@@ -157,6 +158,8 @@ fn into(insert: &Insert) -> Result<InsertTarget> {
 /// Where each column of the table comes from.
 pub(crate) struct Mapping<'a> {
     session: &'a Session,
+    /// Of the session.
+    zone: Zone,
     table: Arc<Table>,
     /// For each column of the table: the input column.
     inputs: Vec<Option<usize>>,
@@ -178,7 +181,8 @@ impl<'a> Mapping<'a> {
                 None => Some(DefaultValue::of(session, column)?),
             });
         }
-        Ok(Self { session, table: Arc::clone(table), inputs, defaults })
+        let zone = session.zone();
+        Ok(Self { session, zone, table: Arc::clone(table), inputs, defaults })
     }
 
     /// A full row for each row of input.
@@ -192,7 +196,8 @@ impl<'a> Mapping<'a> {
         for (index, column) in self.table.columns().iter().enumerate() {
             result.push(match (self.inputs[index], &self.defaults[index]) {
                 (Some(input), _) => {
-                    convert_array(&columns[input], &column.data_type, &column.name, origin)?
+                    let name = &column.name;
+                    convert_array(&columns[input], &column.data_type, name, origin, self.zone)?
                 }
                 (None, Some(default)) => default.rows(self.session, column, rows)?,
                 (None, None) => return Err(Error::internal("a column without a source")),
@@ -361,7 +366,8 @@ fn values_batch(
     let mut arrays = Vec::with_capacity(columns.len());
     for (list, index) in cells.into_iter().zip(columns) {
         let column = &table.columns()[*index];
-        arrays.push(column_of(list, &column.data_type, &column.name, Origin::rows(0))?);
+        let (name, origin) = (&column.name, Origin::rows(0));
+        arrays.push(column_of(list, &column.data_type, name, origin, session.zone())?);
     }
     let mapping = Mapping::new(session, table, columns)?;
     mapping.rows(&arrays, rows, Origin::rows(0))

@@ -34,6 +34,7 @@ use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::session::Session;
 use crate::store::{Catalog, RowId, RowIds, Table, WriteTxn};
+use crate::zone::Zone;
 
 /// True in every row of the source; NULL where an outer join found none.
 const PRESENT: &str = "\u{1}present";
@@ -379,6 +380,8 @@ fn not(expr: Expr) -> Expr {
 /// What the rows of the join ask for, collected.
 struct Work<'a> {
     plan: &'a Plan,
+    /// Of the session.
+    zone: Zone,
     /// For each clause: the first of its value columns in the query's result.
     first_value: Vec<usize>,
     mappings: Vec<Option<Mapping<'a>>>,
@@ -424,6 +427,7 @@ impl<'a> Work<'a> {
         }
         Ok(Self {
             plan,
+            zone: session.zone(),
             first_value,
             mappings,
             deleted: Vec::new(),
@@ -472,7 +476,7 @@ impl<'a> Work<'a> {
     /// The row ids of an UPDATE clause as they are, its values as they are stored.
     fn stored_updates(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         let schema = set_schema(&self.plan.named, &self.sets());
-        let values = convert_sets(&rows.columns()[1..], &schema, rows.num_rows())?;
+        let values = convert_sets(&rows.columns()[1..], &schema, rows.num_rows(), self.zone)?;
         let mut fields = vec![arrow::datatypes::Field::new(
             ROWID_COLUMN,
             arrow::datatypes::DataType::UInt64,
@@ -494,7 +498,7 @@ impl<'a> Work<'a> {
         let Target { schema, name, table } = &self.plan.named.target;
         let sets = self.sets();
         let updates = collect(self.updates.iter().cloned().map(Ok), |columns, rows| {
-            convert_sets(columns, &set_schema(&self.plan.named, &sets), rows)
+            convert_sets(columns, &set_schema(&self.plan.named, &sets), rows, self.zone)
         })?;
         let deletions = RowIds::new(self.deleted.clone());
         if updates.repeated || deletions.len() < self.deleted.len() || meet(&updates, &deletions) {

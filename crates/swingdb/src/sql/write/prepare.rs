@@ -4,7 +4,9 @@
 //! | of | to | |
 //! |---|---|---|
 //! | fractions | whole numbers | are rounded, where the engine cuts them off |
-//! | timestamps | text | `2024-01-01 10:00:00`, which reads back |
+//! | dates, times, timestamps | text | `2024-01-01 10:00:00`, which reads back |
+//! | timestamps | coarser ones | are rounded, where the engine cuts digits off |
+//! | TIMESTAMP, DATE | TIMESTAMPTZ | by the clock of the session's zone, and the same way back |
 //! | intervals | text | `1 year 3 days 04:05:06`, which reads back |
 //! | lists, structs, maps | text | `[1, NULL]`, `{'a': 1}`, `{k=1}`; text in them quoted |
 //! | text | lists, structs, maps | are [read](super::read_nested) as they are written |
@@ -13,9 +15,8 @@
 //! | structs | structs | fields go by their names without regard to case |
 //! | structs | maps | names of fields are keys |
 //! | decimals | floating point | the nearest number |
-//! | text | times | a number alone is no time: the engine takes it for microseconds |
-//! | text | timestamps, dates | seconds may be missing: `2024-03-15 05:00` |
-//! | text | intervals | parts may be as a clock shows them: `1 day 04:05:06` |
+//! | text | dates, times, timestamps | are [read](crate::time_text) as they are written |
+//! | text | intervals | are [read](crate::interval_text) as they are written |
 //!
 //! Inside of lists and structs too. [`prepared_type`] says whether there is anything to do.
 
@@ -23,13 +24,14 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, FixedSizeListArray, Float32Array, Float64Array,
-    GenericListArray, MapArray, OffsetSizeTrait, StringArray, StringViewArray, StructArray,
-    UInt64Array,
+    GenericListArray, Int64Array, MapArray, OffsetSizeTrait, StringArray, StringViewArray,
+    StructArray, UInt64Array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{CastOptions, cast_with_options, interleave, take};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, Fields, Float32Type, Float64Type,
+    Int64Type, TimeUnit,
 };
 use arrow::util::display::FormatOptions;
 
@@ -37,8 +39,12 @@ use super::read_nested;
 pub(crate) use super::read_nested::{is_nested, read_json};
 use crate::error::{Error, Result};
 use crate::interval_text::{interval_texts, readable};
-use crate::io::{blob_of_text, blob_text, timestamp_texts};
+use crate::io::{blob_of_text, blob_text};
 use crate::sql::type_names::sql_name;
+use crate::time_text::{
+    self, Kind, instant_of, is_moment, moment_texts_in, per_second, read_stamp, shown_of,
+};
+use crate::zone::Zone;
 
 /// Values as text that reads back as them.
 const TEXT_FORMAT: FormatOptions<'static> =
@@ -49,7 +55,8 @@ const TEXT_FORMAT: FormatOptions<'static> =
 pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> {
     use DataType as D;
     if to.is_string() {
-        let formatted = matches!(from, D::Timestamp(..) | D::Interval(_) | D::Duration(_))
+        let formatted = matches!(from, D::Interval(_) | D::Duration(_))
+            || is_moment(from)
             || is_nested(from)
             || is_bytes(from);
         return formatted.then_some(D::Utf8);
@@ -89,12 +96,38 @@ pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> 
         (D::Decimal128(p, s), to) if *s > 0 && to.is_integer() => D::Decimal128(*p, 0),
         (D::Decimal256(p, s), to) if *s > 0 && to.is_integer() => D::Decimal256(*p, 0),
         (from, D::Float32 | D::Float64) if is_decimal(from) && !is_exact(from, to) => to.clone(),
-        (
-            from,
-            D::Time32(_) | D::Time64(_) | D::Timestamp(..) | D::Date32 | D::Date64 | D::Interval(_),
-        ) if from.is_string() => D::Utf8View,
+        (from, to) if from.is_string() && is_moment(to) => to.clone(),
+        (from, D::Interval(_)) if from.is_string() => D::Utf8View,
+        (D::Timestamp(..) | D::Date32, to) => return stamp_type(from, to),
         _ => return None,
     })
+}
+
+/// The type of what [`stamps`] makes of dates and timestamps that are to be cast.
+fn stamp_type(from: &DataType, to: &DataType) -> Option<DataType> {
+    use DataType::{Date32, Date64, Time32, Time64, Timestamp};
+    let has_clock = |name: &str| !Zone::of_arrow(name).is_some_and(Zone::is_utc);
+    match (from, to) {
+        (Timestamp(unit, from), Timestamp(coarser, to)) => {
+            let cut = per_second(*coarser) < per_second(*unit);
+            let shown = match (from, to) {
+                (Some(zone), None) | (None, Some(zone)) => has_clock(zone),
+                _ => false,
+            };
+            let zone = if shown { to } else { from };
+            let unit = if cut { coarser } else { unit };
+            (cut || shown).then(|| Timestamp(*unit, zone.clone()))
+        }
+        (Date32, Timestamp(_, Some(zone))) if has_clock(zone) => {
+            Some(Timestamp(TimeUnit::Microsecond, Some(Arc::clone(zone))))
+        }
+        (Timestamp(unit, Some(zone)), Date32 | Date64 | Time32(_) | Time64(_))
+            if has_clock(zone) =>
+        {
+            Some(Timestamp(*unit, None))
+        }
+        _ => None,
+    }
 }
 
 /// Values as the text that a cast makes of them.
@@ -134,6 +167,7 @@ pub(crate) fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Ar
             Ok(Arc::new(readable(texts.as_string_view())))
         }
         (from, _) if from.is_string() => moments(array, to, safe),
+        (DataType::Timestamp(..) | DataType::Date32, _) => stamps(array, &given, safe),
         (DataType::Float64, _) => {
             let rounded: Float64Array =
                 array.as_primitive::<Float64Type>().unary(f64::round_ties_even);
@@ -321,74 +355,94 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast_with_options(array, to, &CastOptions { safe: false, format_options: TEXT_FORMAT })?)
 }
 
-// ---- text to times ------------------------------------------------------------------------------
+// ---- times --------------------------------------------------------------------------------------
 
-/// Texts of times and points in time in the form that the engine reads.
+/// The clock of a type's zone, by which its values are read, shown and converted.
+fn clock_of(data_type: &DataType) -> Zone {
+    match data_type {
+        DataType::Timestamp(_, Some(name)) => Zone::of_arrow(name).unwrap_or_default(),
+        _ => Zone::UTC,
+    }
+}
+
+/// Texts as dates, times of day, or points in time.
 fn moments(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
+    use DataType::{Date64, Time32, Time64, Timestamp};
     let given = cast(array, &DataType::Utf8View)?;
-    let is_time = matches!(to, DataType::Time32(_) | DataType::Time64(_));
-    let mut changed = Vec::new();
-    for (row, text) in given.as_string_view().iter().enumerate() {
-        let Some(text) = text else { continue };
-        match is_time {
-            true if is_number(text) && safe => changed.push((row, None)),
-            true if is_number(text) => {
-                let message = format!("'{text}' is no valid {}", sql_name(to));
-                return Err(Error::Conversion { message, column: None });
-            }
-            _ => {
-                let bare = text.trim();
-                let whole = if is_time { clock(bare) } else { with_seconds(bare) };
-                let trimmed = (bare.len() < text.len()).then(|| bare.to_string());
-                changed.extend(whole.or(trimmed).map(|new| (row, Some(new))));
-            }
+    let zone = clock_of(to);
+    let read = |text: &str| match to {
+        Time32(unit) | Time64(unit) => {
+            let nanos = read_stamp(text, Kind::Time)?.nanos;
+            Some(nanos / (per_second(TimeUnit::Nanosecond) / per_second(*unit)))
         }
-    }
-    if changed.is_empty() {
-        return Ok(given);
-    }
-    let mut changed = changed.into_iter().peekable();
-    let texts = given.as_string_view().iter().enumerate().map(|(row, text)| {
-        match changed.next_if(|(changed, _)| *changed == row) {
-            Some((_, new)) => new,
-            None => text.map(str::to_string),
+        Timestamp(unit, None) => read_stamp(text, Kind::Moment)?.shown(*unit),
+        Timestamp(unit, Some(_)) => read_stamp(text, Kind::Moment)?.instant(*unit, zone),
+        other => {
+            let days = read_stamp(text, Kind::Moment)?.days;
+            let days = i64::from(i32::try_from(days).ok()?);
+            Some(if *other == Date64 { days * 86_400_000 } else { days })
         }
-    });
-    Ok(Arc::new(texts.collect::<StringViewArray>()))
-}
-
-fn is_number(text: &str) -> bool {
-    let digits = text.trim().trim_start_matches(['-', '+']);
-    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
-}
-
-/// `05:00:00` for `5:00`; `None` of what has all its parts already, or is no time of day.
-fn clock(text: &str) -> Option<String> {
-    let parts = text.split(':').collect::<Vec<_>>();
-    let (whole, last) = match parts.as_slice() {
-        [_, _] => (parts.as_slice(), None),
-        [whole @ .., last] if whole.len() == 2 => (whole, Some(*last)),
-        _ => return None,
     };
-    let seconds = last.unwrap_or("00");
-    let short =
-        |part: &str| matches!(part.len(), 1 | 2) && part.bytes().all(|b| b.is_ascii_digit());
-    let second = seconds.split('.').next().unwrap_or_default();
-    if !whole.iter().all(|part| short(part)) || !short(second) {
-        return None;
+    let mut found = Int64Array::builder(given.len());
+    for text in given.as_string_view() {
+        let value = text.and_then(read);
+        if let (Some(text), None, false) = (text, value, safe) {
+            let message = format!("'{text}' is no valid {}", sql_name(to));
+            return Err(Error::Conversion { message, column: None });
+        }
+        found.append_option(value);
     }
-    let new =
-        format!("{:0>2}:{:0>2}:{:0>2}{}", whole[0], whole[1], second, &seconds[second.len()..]);
-    (new != text).then_some(new)
+    as_stored(found.finish(), to)
 }
 
-/// A point in time with its seconds, where they are missing.
-fn with_seconds(text: &str) -> Option<String> {
-    let (date, rest) = text.split_once([' ', 'T'])?;
-    let end = rest.find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.'));
-    let (time, zone) = rest.split_at(end.unwrap_or(rest.len()));
-    let time = clock(time)?;
-    Some(format!("{date} {time}{zone}"))
+/// Numbers as the dates and times that are stored as them.
+fn as_stored(numbers: Int64Array, to: &DataType) -> Result<ArrayRef> {
+    let numbers: ArrayRef = Arc::new(numbers);
+    // Those of 32 bits are made of numbers of 32 bits.
+    match to {
+        DataType::Date32 | DataType::Time32(_) => cast(&cast(&numbers, &DataType::Int32)?, to),
+        _ => cast(&numbers, to),
+    }
+}
+
+/// Dates and timestamps as those of another unit, or with a zone where they have none, or without.
+fn stamps(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
+    let (unit, zone) = match (array.data_type(), to) {
+        (DataType::Timestamp(unit, zone), _) => (*unit, zone.as_ref()),
+        (_, DataType::Timestamp(unit, _)) => (*unit, None),
+        (_, other) => return Err(Error::internal(format!("{other} is no timestamp"))),
+    };
+    let DataType::Timestamp(coarser, to_zone) = to else {
+        return Err(Error::internal(format!("{to} is no timestamp")));
+    };
+    let by = per_second(unit) / per_second(*coarser).min(per_second(unit));
+    let convert = |value: i64| {
+        let moved = match (zone.is_some(), to_zone.is_some()) {
+            (true, false) => shown_of(value, unit, clock_of(array.data_type()))?,
+            (false, true) => instant_of(value, unit, clock_of(to))?,
+            _ => value,
+        };
+        Some(time_text::rounded(moved, by))
+    };
+    let stored = match array.data_type() {
+        DataType::Date32 => {
+            let local = DataType::Timestamp(unit, None);
+            let options = CastOptions { safe, format_options: TEXT_FORMAT };
+            cast(&cast_with_options(array, &local, &options)?, &DataType::Int64)?
+        }
+        _ => cast(array, &DataType::Int64)?,
+    };
+    let stored = stored.as_primitive::<Int64Type>();
+    let found: Int64Array = match safe {
+        true => stored.unary_opt(convert),
+        false => stored.try_unary(|value| {
+            convert(value).ok_or_else(|| Error::Conversion {
+                message: format!("a timestamp is out of range for {}", sql_name(to)),
+                column: None,
+            })
+        })?,
+    };
+    as_stored(found, to)
 }
 
 // ---- bytes --------------------------------------------------------------------------------------
@@ -436,8 +490,8 @@ fn byte_texts(array: &ArrayRef) -> Result<StringArray> {
 
 /// Values as text.
 fn texts(array: &ArrayRef) -> Result<StringArray> {
-    if let Some(texts) = timestamp_texts(array) {
-        return Ok(texts.as_string::<i32>().clone());
+    if let Some(texts) = moment_texts_in(array, clock_of(array.data_type())) {
+        return Ok(texts);
     }
     if let Some(texts) = interval_texts(array) {
         return Ok(texts);
@@ -591,8 +645,8 @@ mod tests {
             (DataType::Float64, DataType::Utf8, None),
             (timestamp.clone(), DataType::Utf8View, Some(DataType::Utf8)),
             (timestamp.clone(), DataType::Date32, None),
-            (DataType::Utf8, timestamp, Some(DataType::Utf8View)),
-            (DataType::Date32, DataType::Utf8, None),
+            (DataType::Utf8, timestamp.clone(), Some(timestamp)),
+            (DataType::Date32, DataType::Utf8, Some(DataType::Utf8)),
             (
                 DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano),
                 DataType::Utf8View,
@@ -604,22 +658,25 @@ mod tests {
     }
 
     #[test]
-    fn times_get_what_is_missing() {
-        for (text, expected) in [
-            ("2024-03-15 05:00", Some("2024-03-15 05:00:00")),
-            ("2024-03-15T5:07", Some("2024-03-15 05:07:00")),
-            ("2024-03-15 05:00+01", Some("2024-03-15 05:00:00+01")),
-            ("2024-03-15 05:00 UTC", Some("2024-03-15 05:00:00 UTC")),
-            ("2024-03-15 05:00:07", None),
-            ("2024-03-15 05:00:07.25Z", None),
-            ("2024-03-15", None),
-            ("2024-03-15 05", None),
-            ("2024-03-15 x:00", None),
+    fn timestamps_of_other_units_and_zones() {
+        use TimeUnit::{Microsecond as Micro, Millisecond as Milli, Nanosecond as Nano, Second};
+        let of = |unit, zone: Option<&str>| DataType::Timestamp(unit, zone.map(Arc::from));
+        let berlin = Some("Europe/Berlin");
+        for (from, to, expected) in [
+            (of(Micro, None), of(Second, None), Some(of(Second, None))),
+            (of(Second, None), of(Micro, None), None),
+            (of(Micro, None), of(Micro, Some("UTC")), None),
+            (of(Micro, None), of(Micro, berlin), Some(of(Micro, berlin))),
+            (of(Nano, None), of(Milli, berlin), Some(of(Milli, berlin))),
+            (of(Milli, berlin), of(Micro, None), Some(of(Milli, None))),
+            (of(Nano, Some("UTC")), of(Micro, None), Some(of(Micro, Some("UTC")))),
+            (of(Micro, berlin), of(Micro, Some("UTC")), None),
+            (DataType::Date32, of(Nano, berlin), Some(of(Micro, berlin))),
+            (DataType::Date32, of(Micro, None), None),
+            (of(Micro, berlin), DataType::Date32, Some(of(Micro, None))),
+            (of(Micro, Some("UTC")), DataType::Date32, None),
         ] {
-            assert_eq!(with_seconds(text).as_deref(), expected, "{text}");
+            assert_eq!(prepared_type(&from, &to), expected, "{from} to {to}");
         }
-        assert_eq!(clock("1:2:3.5").as_deref(), Some("01:02:03.5"));
-        assert_eq!(clock("001:02"), None);
-        assert!(is_number("12") && is_number(" -12") && !is_number("1:2") && !is_number("-"));
     }
 }

@@ -28,6 +28,7 @@ use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::provider::ROWID_SUFFIX;
 use crate::sql::session::Session;
 use crate::store::{Catalog, WriteTxn};
+use crate::zone::Zone;
 
 /// A changed table as the statement names it.
 pub(crate) struct Named {
@@ -181,7 +182,9 @@ fn changed_rows(
     for (given, field) in plan.schema().fields().iter().skip(1).zip(schema.fields()) {
         check_assignable(given.data_type(), field.data_type(), field.name())?;
     }
-    collect(session.run(plan)?, |columns, rows| convert_sets(columns, &schema, rows))
+    collect(session.run(plan)?, |columns, rows| {
+        convert_sets(columns, &schema, rows, session.zone())
+    })
 }
 
 /// The columns of a SET list as they are stored.
@@ -195,11 +198,12 @@ pub(crate) fn convert_sets(
     columns: &[ArrayRef],
     schema: &SchemaRef,
     rows: usize,
+    zone: Zone,
 ) -> Result<arrow::array::RecordBatch> {
     let mut converted = Vec::with_capacity(columns.len());
     for (array, field) in columns.iter().zip(schema.fields()) {
         let origin = Origin::UNNUMBERED;
-        converted.push(convert_array(array, field.data_type(), field.name(), origin)?);
+        converted.push(convert_array(array, field.data_type(), field.name(), origin, zone)?);
     }
     relabel(converted, schema, rows)
 }

@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{CastKind, Expr, UnaryOperator, Value};
 use super::convert::{Origin, convert_array};
 use crate::error::{Error, Result};
 use crate::sql::params::Params;
+use crate::zone::Zone;
 
 /// Most digits of an exact literal; longer ones are read as floating point.
 const MAX_DECIMAL_DIGITS: usize = 38;
@@ -128,6 +129,7 @@ pub(crate) fn column_of(
     to: &DataType,
     column: &str,
     origin: Origin,
+    zone: Zone,
 ) -> Result<ArrayRef> {
     let mut pieces: Vec<ArrayRef> = Vec::new();
     let mut done = 0;
@@ -136,7 +138,7 @@ pub(crate) fn column_of(
         let run = take_run(&mut cells);
         let length = run.len();
         let array = array_of(run, to)?;
-        pieces.push(convert_array(&array, to, column, origin.plus(done))?);
+        pieces.push(convert_array(&array, to, column, origin.plus(done), zone)?);
         done += length as u64;
     }
     match pieces.as_slice() {
@@ -223,10 +225,11 @@ mod tests {
             ScalarValue::Utf8View(Some("2".into())),
             ScalarValue::Decimal128(Some(25), 2, 1),
         ];
-        let array = column_of(cells.clone(), &DataType::Int32, "c", Origin::rows(0)).unwrap();
+        let array =
+            column_of(cells.clone(), &DataType::Int32, "c", Origin::rows(0), Zone::UTC).unwrap();
         let expected = Int32Array::from(vec![None, Some(1), None, Some(2), Some(3)]);
         assert_eq!(array.as_ref(), &expected);
-        let array = column_of(cells, &DataType::Float64, "c", Origin::rows(0)).unwrap();
+        let array = column_of(cells, &DataType::Float64, "c", Origin::rows(0), Zone::UTC).unwrap();
         assert_eq!(array.as_primitive::<Float64Type>().value(4), 2.5);
     }
 
@@ -234,7 +237,7 @@ mod tests {
     fn decimals_are_exact() {
         let cells = vec![ScalarValue::Decimal128(Some(123_456_789_012_345_678_905), 21, 2)];
         let to = DataType::Decimal128(38, 2);
-        let array = column_of(cells, &to, "c", Origin::rows(0)).unwrap();
+        let array = column_of(cells, &to, "c", Origin::rows(0), Zone::UTC).unwrap();
         let expected = Decimal128Array::from(vec![123_456_789_012_345_678_905]);
         assert_eq!(array.as_ref(), &expected.with_precision_and_scale(38, 2).unwrap());
     }
@@ -242,7 +245,8 @@ mod tests {
     #[test]
     fn an_error_names_the_row() {
         let cells = vec![ScalarValue::Int64(Some(1)), ScalarValue::Utf8View(Some("x".into()))];
-        let error = column_of(cells, &DataType::Int32, "c", Origin::rows(5)).unwrap_err();
+        let error =
+            column_of(cells, &DataType::Int32, "c", Origin::rows(5), Zone::UTC).unwrap_err();
         assert_eq!(error.to_string(), "column \"c\": row 7: 'x' is no valid INTEGER");
     }
 }
