@@ -17,7 +17,6 @@ ZONES = [
     "America/New_York",
     "America/St_Johns",
     "Australia/Lord_Howe",
-    "Asia/Kathmandu",
 ]
 
 # Points in time are `t`, timestamps `l`, days `d`, numbers `n`.
