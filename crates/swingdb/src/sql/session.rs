@@ -378,5 +378,6 @@ pub(crate) struct StatementGuard<'a> {
 impl Drop for StatementGuard<'_> {
     fn drop(&mut self) {
         self.session.state.lock().token = None;
+        self.session.store().give_back_dropped();
     }
 }

@@ -376,6 +376,11 @@ impl Space {
         }
     }
 
+    /// Bytes of the blocks that the next write frees.
+    pub fn queued_bytes(&self) -> u64 {
+        self.queue.lock().iter().map(|loc| loc.len).sum()
+    }
+
     /// Everything that is allocated but not live.
     pub fn limbo(&self) -> Vec<Loc> {
         self.limbo.lock().iter().map(|(&offset, &len)| Loc { offset, len }).collect()
