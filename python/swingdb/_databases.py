@@ -85,9 +85,9 @@ class Finding(NamedTuple):
 def connect(name: str | None = None, *, home: str | os.PathLike[str] | None = None) -> Connection:
     """Opens the database ``name`` as its one writer, making it if need be.
 
-    Without a name it is private, and ends with the process. A second writer *process* gets
-    :class:`BusyError`; connections of one process share the database. ``home`` is the directory of
-    the namespace: else ``$SWINGDB_HOME``, else ``/dev/shm/swingdb-<uid>``.
+    Without a name, or as ``":memory:"``, it is private, and ends with the process. A second writer
+    *process* gets :class:`BusyError`; connections of one process share the database. ``home`` is
+    the directory of the namespace: else ``$SWINGDB_HOME``, else ``/dev/shm/swingdb-<uid>``.
 
     >>> import swingdb
     >>> with swingdb.connect("doc_connect") as con:

@@ -293,7 +293,11 @@ fn did_you_mean(suggestion: &Option<String>) -> String {
 
 fn place(file_system: &Option<PathBuf>) -> String {
     match file_system {
-        Some(path) => format!(" in {}", path.display()),
+        Some(path) => format!(
+            " in {}: drop what is not needed, or enlarge its file system \
+             (mount -o remount,size=..., docker run --shm-size=...)",
+            path.display()
+        ),
         None => String::new(),
     }
 }

@@ -46,5 +46,5 @@ pub use sql::result::QueryResult;
 pub use sql::table_scan::TableScan;
 pub use sql::type_names::sql_name;
 pub use store::ShareInfo;
-pub use swing::{AreaInfo, GcReport, RemoveReport, exit_now};
+pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use value::Value;
