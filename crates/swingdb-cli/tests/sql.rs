@@ -70,11 +70,19 @@ fn files_are_queried_without_a_database() {
 }
 
 #[test]
-fn a_snapshot_is_the_default_and_keeps_changes_to_itself() {
+fn a_snapshot_is_the_default_and_is_not_changed_for_nothing() {
     let world = World::new();
     world.cities();
     let script = "DELETE FROM city; SELECT count(*) AS n FROM city";
-    assert_eq!(world.ok(&["sql", "cities", script, "-m", "csv"]), "n\n0\n");
+    for changing in [script, "CREATE TABLE c AS SELECT 1", "BEGIN IMMEDIATE", "DROP TABLE city"] {
+        let error = world.fails(1, &["sql", "cities", changing]);
+        assert!(error.contains("--write") && error.contains("--scratch"), "{error}");
+    }
+    let scratch = ["sql", "cities", script, "-m", "csv", "--scratch"];
+    assert_eq!(world.ok(&scratch), "n\n0\n");
+    let temporary = "CREATE TEMP TABLE c AS SELECT id FROM city; DELETE FROM c WHERE id > 1; \
+                     SELECT count(*) AS n FROM c";
+    assert_eq!(world.ok(&["sql", "cities", temporary, "-m", "csv"]), "n\n1\n");
     let count = ["sql", "cities", "SELECT count(*) AS n FROM city", "-m", "csv"];
     assert_eq!(world.ok(&count), "n\n3\n");
     // Committed, but not shared: snapshots see it after `share` only.

@@ -38,6 +38,8 @@ pub(crate) struct TxnState {
     savepoints: Vec<(String, Option<Savepoint>)>,
     /// When the last transaction was opened.
     begun: Option<DateTime<Utc>>,
+    /// Why the session changes nothing, if it may not.
+    pub(crate) read_only: Option<String>,
 }
 
 #[derive(Default)]
@@ -81,6 +83,9 @@ impl TxnState {
             return Err(Error::transaction(
                 "a transaction is open already; COMMIT or ROLLBACK it first, or use SAVEPOINT",
             ));
+        }
+        if immediate {
+            self.check_writable()?;
         }
         self.savepoints.clear();
         self.phase = if immediate {
@@ -161,8 +166,16 @@ impl TxnState {
         })
     }
 
+    fn check_writable(&self) -> Result<()> {
+        match &self.read_only {
+            Some(why) => Err(Error::transaction(why.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Takes the write transaction for one statement.
     fn lend(&mut self, store: &Store) -> Result<WriteTxn> {
+        self.check_writable()?;
         let (txn, open) = match std::mem::take(&mut self.phase) {
             Phase::Idle => (begin(store)?, false),
             Phase::Writing(txn) => (*txn, true),
