@@ -123,13 +123,12 @@ pub(crate) fn registry() -> Result<&'static Registry> {
     }
 }
 
-/// In a forked child: the parent's tokens must not live as long as the child.
+/// In a forked child: the tokens and areas are its parent's.
 extern "C" fn forget_in_child() {
     let inherited = REGISTRY.swap(std::ptr::null_mut(), Ordering::AcqRel);
     debug_assert!(inherited.is_null() || inherited != INHERITED.load(Ordering::Acquire));
     // SAFETY: null, or a registry that is never freed.
     if let Some(registry) = unsafe { inherited.as_ref() } {
-        registry.tokens.close_in_child();
         registry.before.store(INHERITED.load(Ordering::Acquire), Ordering::Release);
         INHERITED.store(inherited, Ordering::Release);
     }
@@ -221,6 +220,11 @@ impl Registry {
     /// Takes away the area that an earlier holder of a token left; `false` when that cannot be.
     fn clear(&self, token: i32) -> bool {
         let Ok(name) = token_name(token) else { return false };
+        // A database can have such a name, and leaves something with its states, as no area here.
+        let nothing_left = |left: Option<Vec<u8>>| left.is_none_or(|left| left.is_empty());
+        if !self.ns.published_payload(&name).is_ok_and(nothing_left) {
+            return false;
+        }
         let start = Instant::now();
         loop {
             match self.ns.remove(&name) {

@@ -13,7 +13,7 @@
 //! comparing start times would add nothing.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -59,7 +59,7 @@ pub(crate) fn create(area: AreaId, folder: &Path) -> Result<File> {
 }
 
 /// Whether an open file is sealed memory; a file in a folder cannot be.
-pub(crate) fn is_one(file: &File) -> bool {
+pub(crate) fn is_one(file: impl AsFd) -> bool {
     fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
 }
 
@@ -72,8 +72,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// Where this process has a file open.
-    pub(crate) fn own(file: &File) -> Self {
-        Self { pid: std::process::id(), fd: file.as_raw_fd().unsigned_abs() }
+    pub(crate) fn own(file: impl AsFd) -> Self {
+        Self { pid: std::process::id(), fd: file.as_fd().as_raw_fd().unsigned_abs() }
     }
 
     pub(crate) fn path(self) -> String {

@@ -396,6 +396,7 @@ pub(super) fn publish_error(error: PublishError) -> Error {
         PublishError::OutOfMemory { needed, file_system, free } => {
             Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
         }
+        PublishError::DescriptorLost { path } => crate::area_errors::descriptor_lost(path),
         PublishError::Forked => Error::Forked,
         PublishError::Closed => Error::Closed { what: "database" },
         other => Error::Execution { message: other.to_string() },
