@@ -42,6 +42,9 @@ def is_streamable(data: object) -> bool:
         return kind in ("LazyFrame", "DataFrame", "Series")
     if library == "numpy":
         return kind == "ndarray"
+    # A result of a statement without rows, such as CREATE TABLE, is no table.
+    if library == "swingdb" and not getattr(data, "description", True):
+        return False
     if isinstance(data, dict) or hasattr(data, "__arrow_c_stream__"):
         return True
     if hasattr(data, "__arrow_c_array__"):

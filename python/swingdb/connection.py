@@ -328,8 +328,33 @@ class Connection:
         return self._opened is None
 
     def duplicate(self) -> Connection:
-        """A new session on the same database, with its own transaction."""
+        """A new session on the same database, with its own transaction and default settings."""
         return Connection(self._check())
+
+    def configure(self, config: Mapping[str, Setting]) -> Connection:
+        """Changes settings of this session, all or none; as SET does, but in one call.
+
+        ``lock_configuration`` comes last, wherever it stands.
+
+        >>> import swingdb
+        >>> con = swingdb.connect(
+        ...     config={"lock_configuration": True, "enable_external_access": False}
+        ... )
+        >>> con.execute("SELECT * FROM 'secret.csv'")
+        Traceback (most recent call last):
+            ...
+        swingdb.errors.NotAllowedError: not allowed: the file "secret.csv": this session has no \
+access to files and other databases (enable_external_access is false)
+        """
+        names = sorted(config, key=lambda name: name.lower() == "lock_configuration")
+        parts = []
+        for name in names:
+            if not _SETTING.fullmatch(name):
+                raise errors.ProgrammingError(f"{name!r} is not the name of a setting")
+            parts.append(f"{name} = {_setting(config[name])}")
+        if parts:
+            self.execute("SET " + ", ".join(parts))
+        return self
 
     # Closing ------------------------------------------------------------------------------------
 
@@ -464,6 +489,18 @@ class Connection:
         if own:
             session.commit()
         return changed
+
+
+#: A value of a setting.
+Setting = str | int | float | bool
+
+_SETTING = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def _setting(value: Setting) -> str:
+    """The value of a setting as SQL."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return "'" + text.replace("'", "''") + "'"
 
 
 #: The name under which the rows of a bulk insert are registered while it runs.

@@ -201,3 +201,24 @@ fn every_command_has_help_with_examples() {
     assert!(help.contains("Examples:"));
     assert!(world.ok(&["--version"]).starts_with("swingdb 0."));
 }
+
+#[test]
+fn errors_of_a_script_name_their_line() {
+    let world = World::new();
+    let script = "SELECT 1;\n\nSELECT 2;\nSELECT\n  FRM t;\n";
+    let error = world.fails(1, &["sql", script]);
+    assert!(error.contains("line 5"), "{error}");
+    let error = world.fails(1, &["sql", "SELECT 1;\n\nSELECT nothing;\nSELECT 2"]);
+    assert!(error.contains("line 3: ") && error.contains("nothing"), "{error}");
+    // The only statement needs no line.
+    let error = world.fails(1, &["sql", "SELECT nothing"]);
+    assert!(!error.contains("line"), "{error}");
+}
+
+#[test]
+fn plans_are_printed_line_by_line() {
+    let world = World::new();
+    let text = world.ok(&["sql", "EXPLAIN SELECT count(*) FROM range(3) WHERE range > 1"]);
+    assert!(text.starts_with("logical_plan\n  ") && !text.contains('│'), "{text}");
+    assert!(text.lines().count() > 4 && !text.contains("\\n"), "{text}");
+}

@@ -236,6 +236,26 @@ pub enum Error {
     /// The statement was interrupted by the caller; nothing of it was applied.
     #[error("interrupted")]
     Interrupted,
+    /// The statement took longer than `statement_timeout` allows; nothing of it was applied.
+    #[error("the statement took longer than statement_timeout allows: {limit_ms} ms")]
+    TimedOut {
+        /// The limit, in milliseconds.
+        limit_ms: u64,
+    },
+    /// A result is larger than the session's settings allow.
+    #[error("the result is larger than {setting} allows: {limit}")]
+    LimitReached {
+        /// The setting: `max_result_rows` or `max_result_bytes`.
+        setting: &'static str,
+        /// Its value.
+        limit: u64,
+    },
+    /// The session is confined, and may not do this.
+    #[error("not allowed: {message}")]
+    NotAllowed {
+        /// What may not be done, and which setting says so.
+        message: String,
+    },
     /// The handle was opened before a `fork` and used for writing in the child.
     #[error(
         "this database was opened before a fork; open one or take a snapshot in the child process"

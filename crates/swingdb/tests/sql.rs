@@ -10,8 +10,12 @@ mod asof;
 mod blobs;
 #[path = "sql/casts.rs"]
 mod casts;
+#[path = "sql/clauses.rs"]
+mod clauses;
 #[path = "sql/common.rs"]
 mod common;
+#[path = "sql/confined.rs"]
+mod confined;
 #[path = "sql/dependent.rs"]
 mod dependent;
 #[path = "sql/duckdb_forms.rs"]
@@ -56,6 +60,8 @@ mod parameters;
 mod queries;
 #[path = "sql/scans.rs"]
 mod scans;
+#[path = "sql/scopes.rs"]
+mod scopes;
 #[path = "sql/sequences.rs"]
 mod sequences;
 #[path = "sql/show.rs"]

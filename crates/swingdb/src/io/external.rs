@@ -269,6 +269,11 @@ pub(crate) fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     ]
 }
 
+/// Whether a function of a table reads files.
+pub(crate) fn is_file_function(name: &str) -> bool {
+    functions().iter().any(|(known, _)| *known == name)
+}
+
 /// `read_x('path')`, with options `read_csv('path', delim = ';')`, which arrive as further
 /// pairs of arguments.
 #[derive(Debug)]

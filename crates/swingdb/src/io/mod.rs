@@ -37,7 +37,7 @@ pub(crate) use copy::{
     parse as parse_copy,
 };
 pub(crate) use export::export_file;
-pub(crate) use external::{file_table, functions};
+pub(crate) use external::{file_table, functions, is_file_function};
 pub(crate) use import::{import_file, parse_name};
 pub(crate) use meter::Meter;
 pub(crate) use scan::in_parallel;

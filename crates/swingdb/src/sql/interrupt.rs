@@ -7,11 +7,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::error::{Error, Result};
+use crate::sql::runtime;
 
 /// Ends the statements a session is running; see
 /// [`Connection::interrupt_handle`](crate::Connection::interrupt_handle).
@@ -37,8 +39,9 @@ pub(crate) struct Running {
 
 impl Running {
     /// A token for a statement that starts now; forgotten when its last clone is dropped.
-    pub(crate) fn start(self: &Arc<Self>) -> CancelToken {
-        let token = Arc::new(Cancel::default());
+    pub(crate) fn start(self: &Arc<Self>, limit: Option<Duration>) -> CancelToken {
+        let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
+        let token = Arc::new(Cancel { deadline, ..Cancel::default() });
         let mut tokens = self.tokens.lock();
         tokens.retain(|t| t.strong_count() > 0);
         tokens.push(Arc::downgrade(&token));
@@ -54,6 +57,8 @@ impl Running {
 struct Cancel {
     cancelled: AtomicBool,
     wake: Notify,
+    /// When the statement ends whether it has finished or not, and after how long that is.
+    deadline: Option<(Instant, Duration)>,
 }
 
 impl Cancel {
@@ -70,12 +75,50 @@ pub(crate) struct CancelToken(Arc<Cancel>);
 impl CancelToken {
     /// Whether the statement is to end; long loops ask at least every 10 ms.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::Acquire)
+        self.0.cancelled.load(Ordering::Acquire) || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        self.0.deadline.is_some_and(|(deadline, _)| Instant::now() >= deadline)
+    }
+
+    /// Why the statement ends before its end.
+    pub(crate) fn error(&self) -> Error {
+        match self.0.deadline {
+            Some((_, limit)) if !self.0.cancelled.load(Ordering::Acquire) => {
+                Error::TimedOut { limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
+            }
+            _ => Error::Interrupted,
+        }
+    }
+
+    /// How long the caller's thread may wait without looking at the clock.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.0.deadline {
+            None => Duration::MAX,
+            Some((deadline, _)) => {
+                // A thread that waits for nothing would spin.
+                deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+            }
+        }
+    }
+
+    /// Wakes whoever waits, once the deadline has passed. The thread that waits calls it: threads
+    /// that compute may not pause for long, and so no timer of theirs would fire.
+    pub(crate) fn look_at_clock(&self) {
+        if self.is_late() {
+            self.0.wake.notify_waiters();
+        }
+    }
+
+    /// Waits for `future` on the caller's thread, which looks at the clock meanwhile.
+    pub(crate) fn wait<F: Future>(&self, future: F) -> F::Output {
+        runtime::block_on_ticking(future, self.patience(), || self.look_at_clock())
     }
 
     /// [`Error::Interrupted`] when the statement is to end.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
+        if self.is_cancelled() { Err(self.error()) } else { Ok(()) }
     }
 
     /// Ends when the statement is to end.
@@ -96,12 +139,16 @@ mod tests {
     #[test]
     fn an_interrupt_reaches_what_runs_and_nothing_that_starts_later() {
         let running = Arc::new(Running::default());
-        let first = running.start();
+        let first = running.start(None);
         running.handle().interrupt();
-        let second = running.start();
+        let second = running.start(None);
         assert!(matches!(first.check(), Err(Error::Interrupted)));
         assert!(second.check().is_ok());
         drop(first);
+        let late = running.start(Some(Duration::ZERO));
+        assert!(matches!(late.check(), Err(Error::TimedOut { limit_ms: 0 })));
+        late.wait(late.cancelled());
+        drop(late);
         assert_eq!(running.tokens.lock().iter().filter(|t| t.strong_count() > 0).count(), 1);
     }
 }

@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::checked_expr;
 use crate::sql::columns::Columns;
+use crate::sql::limits::Limits;
 use crate::sql::optimizer::dependencies;
 use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
@@ -38,8 +39,8 @@ use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
 use crate::sql::{
-    columns, forms, functions, idents, information, macros, materialize, rewrites, sequences,
-    statement,
+    clauses, columns, forms, functions, idents, information, macros, materialize, rewrites, scopes,
+    sequences, statement,
 };
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
@@ -117,6 +118,22 @@ impl<'a> Planner<'a> {
         self.state.scalar_functions().contains_key(name)
     }
 
+    /// Whether the engine has a function of single rows or of lists so named.
+    pub(crate) fn is_of_rows(&self, name: &str) -> bool {
+        self.is_scalar(name) || self.state.higher_order_functions().contains_key(name)
+    }
+
+    /// Whether the engine has a window function so named.
+    pub(crate) fn is_window(&self, name: &str) -> bool {
+        self.state.window_functions().contains_key(name)
+    }
+
+    /// Of an aggregate function, whether IGNORE NULLS and RESPECT NULLS mean something to it.
+    pub(crate) fn aggregate_keeps_nulls(&self, name: &str) -> Option<bool> {
+        let found = self.state.aggregate_functions().get(name)?;
+        Some(found.supports_null_handling_clause())
+    }
+
     /// Whether the engine has an aggregate function so named.
     pub(crate) fn is_aggregate(&self, name: &str) -> bool {
         self.state.aggregate_functions().contains_key(name)
@@ -135,6 +152,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         forms::unchain(self.view, statement);
         macros::expand(self, statement)?;
+        scopes::resolve(self, statement)?;
         rewrites::tell_tables_apart(statement);
         forms::turn_tables(self, statement)?;
         forms::name_series(statement);
@@ -157,6 +175,7 @@ impl<'a> Planner<'a> {
         sequences::resolve(self, statement)?;
         let aggregates = |name: &str| self.is_aggregate(name);
         functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
+        clauses::calls::check(self, statement)?;
         functions::order_windows(statement);
         Ok(())
     }
@@ -234,6 +253,7 @@ impl<'a> Planner<'a> {
             Some(Found::Information(table)) => self.information_table(&table),
             None => match name {
                 TableReference::Bare { table } if looks_like_file(table) => {
+                    Limits::of(self.state.config()).external(&format!("the file {table:?}"))?;
                     crate::io::file_table(table)
                 }
                 _ => Err(self.view.unknown_table(name)),
@@ -268,6 +288,9 @@ impl<'a> Planner<'a> {
     }
 
     fn information_table(&self, table: &str) -> Result<Arc<dyn TableProvider>> {
+        if table == "views" {
+            return information::views(self.view);
+        }
         let catalogs = Arc::new(Catalogs { view: self.view.clone(), state: self.state.clone() });
         let provider = InformationSchemaProvider::new(catalogs);
         let found = crate::sql::runtime::block_on(provider.table(table))?;
@@ -313,6 +336,9 @@ impl ContextProvider for Planner<'_> {
         let function = self.state.table_functions().get(&folded).cloned();
         let function =
             function.ok_or_else(|| plan_datafusion_err!("there is no table function {name}"))?;
+        if crate::io::is_file_function(&folded) {
+            Limits::of(self.state.config()).external(&format!("{folded}(...)"))?;
+        }
         let args = args.into_iter().map(|arg| self.computed(arg)).collect::<DfResult<Vec<_>>>()?;
         let args = TableFunctionArgs::new(&args, self.state);
         Ok(provider_as_source(function.create_table_provider_with_args(args)?))

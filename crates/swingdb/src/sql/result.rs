@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
+use crate::sql::limits::Meter;
 use crate::sql::stream::BatchStream;
 
 /// The rows a statement returns, or the number of rows it changed.
@@ -19,6 +20,8 @@ pub struct QueryResult {
     rows: Rows,
     rows_changed: Option<u64>,
     tag: &'static str,
+    /// Counts what is handed out, where that is limited.
+    meter: Option<Meter>,
 }
 
 enum Rows {
@@ -60,17 +63,29 @@ impl QueryResult {
     }
 
     pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>, tag: &'static str) -> Self {
-        Self { schema, rows: Rows::Ready(batches.into_iter()), rows_changed: None, tag }
+        Self {
+            schema,
+            rows: Rows::Ready(batches.into_iter()),
+            rows_changed: None,
+            tag,
+            meter: None,
+        }
     }
 
     pub(crate) fn changed(rows_changed: Option<u64>, tag: &'static str) -> Self {
         let schema = Arc::new(arrow::datatypes::Schema::empty());
-        Self { schema, rows: Rows::Done, rows_changed, tag }
+        Self { schema, rows: Rows::Done, rows_changed, tag, meter: None }
     }
 
     pub(crate) fn stream(stream: BatchStream, tag: &'static str) -> Self {
         let schema = stream.schema();
-        Self { schema, rows: Rows::Stream(Box::new(stream)), rows_changed: None, tag }
+        Self { schema, rows: Rows::Stream(Box::new(stream)), rows_changed: None, tag, meter: None }
+    }
+
+    /// A result that ends with an error where it gets larger than it may be.
+    pub(crate) fn metered(mut self, meter: Option<Meter>) -> Self {
+        self.meter = meter;
+        self
     }
 
     pub(crate) fn with_rows_changed(mut self, rows_changed: Option<u64>) -> Self {
@@ -87,6 +102,10 @@ impl Iterator for QueryResult {
             Rows::Ready(batches) => batches.next().map(Ok),
             Rows::Stream(stream) => stream.next(),
             Rows::Done => None,
+        };
+        let next = match (next, &mut self.meter) {
+            (Some(Ok(batch)), Some(meter)) => Some(meter.count(&batch).map(|()| batch)),
+            (next, _) => next,
         };
         if !matches!(next, Some(Ok(_))) {
             self.rows = Rows::Done;

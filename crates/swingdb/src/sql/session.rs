@@ -25,6 +25,7 @@ use crate::error::{Error, ObjectKind, Result};
 use crate::progress::Progress;
 use crate::sql::engine::{self, CATALOG};
 use crate::sql::interrupt::{CancelToken, InterruptHandle, Running};
+use crate::sql::limits::Limits;
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
@@ -61,6 +62,14 @@ struct State {
     engine: Option<SessionState>,
     /// The token of the statement that runs now.
     token: Option<CancelToken>,
+    /// The plans that the statement has run, where somebody asks for them.
+    noted: Option<Vec<Arc<dyn ExecutionPlan>>>,
+}
+
+impl State {
+    fn limits(&self) -> Limits {
+        self.engine.as_ref().map(|engine| Limits::of(engine.config())).unwrap_or_default()
+    }
 }
 
 impl Session {
@@ -76,6 +85,7 @@ impl Session {
             progress: None,
             engine: None,
             token: None,
+            noted: None,
         };
         Self {
             database,
@@ -101,13 +111,18 @@ impl Session {
     /// Runs the statements of `sql`; the last one's result.
     pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
         let _one_at_a_time = self.lock_statement();
-        statement::execute_all(self, sql, params)
+        // Of the statement's beginning: it may set others for those after it.
+        let meter = self.limits().meter();
+        Ok(statement::execute_all(self, sql, params)?.metered(meter))
     }
 
     /// Makes this the session's running statement. Interrupts reach it from here on.
     pub(crate) fn lock_statement(&self) -> StatementGuard<'_> {
         let lock = self.statement.lock();
-        self.state.lock().token = Some(self.running.start());
+        let mut state = self.state.lock();
+        let limit = state.limits().statement_timeout;
+        state.token = Some(self.running.start(limit));
+        drop(state);
         StatementGuard { session: self, _lock: lock }
     }
 
@@ -173,6 +188,14 @@ impl Session {
         }
     }
 
+    /// What the session's statements may do, and how much.
+    pub(crate) fn limits(&self) -> Limits {
+        match self.temporary.outer() {
+            Some(outer) => outer.limits(),
+            None => self.state.lock().limits(),
+        }
+    }
+
     /// Changes the settings of later statements.
     pub(crate) fn configure(
         &self,
@@ -210,8 +233,28 @@ impl Session {
     pub(crate) fn run(&self, plan: LogicalPlan) -> Result<BatchStream> {
         let engine = self.engine()?;
         let physical = self.physical_plan(&engine, plan)?;
+        self.note_plan(&physical);
         let progress = self.progress();
         BatchStream::start(physical, engine.task_ctx(), None, self.cancel_token(), progress)
+    }
+
+    /// Keeps the plans that the statement runs from here on, until they are asked for.
+    pub(crate) fn note_plans(&self) {
+        self.state.lock().noted = Some(Vec::new());
+    }
+
+    /// The plans since [`note_plans`](Self::note_plans).
+    pub(crate) fn noted_plans(&self) -> Vec<Arc<dyn ExecutionPlan>> {
+        self.state.lock().noted.take().unwrap_or_default()
+    }
+
+    fn note_plan(&self, plan: &Arc<dyn ExecutionPlan>) {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.note_plan(plan);
+        }
+        if let Some(noted) = &mut self.state.lock().noted {
+            noted.push(Arc::clone(plan));
+        }
     }
 
     /// The physical plan for a logical one.
@@ -223,10 +266,10 @@ impl Session {
         let engine = engine.clone();
         let token = self.cancel_token();
         let mut planning = runtime::spawn(async move { engine.create_physical_plan(&plan).await })?;
-        runtime::block_on(async {
+        token.wait(async {
             tokio::select! {
                 biased;
-                () = token.cancelled() => Err(Error::Interrupted),
+                () = token.cancelled() => Err(token.error()),
                 planned = planning.join() => planned?.map_err(Error::from),
             }
         })
@@ -238,7 +281,8 @@ impl Session {
             return outer.cancel_token();
         }
         let mut state = self.state.lock();
-        state.token.get_or_insert_with(|| self.running.start()).clone()
+        let limit = state.limits().statement_timeout;
+        state.token.get_or_insert_with(|| self.running.start(limit)).clone()
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {
@@ -317,6 +361,9 @@ impl Session {
     }
 
     pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
+        if !self.limits().external_access {
+            return Ok(Vec::new());
+        }
         let view = self.view()?;
         let mut unresolved = Vec::new();
         for name in statement::table_references(sql)? {

@@ -65,11 +65,15 @@ pub(crate) use rounding::rounded;
 pub(crate) use seconds::interval_seconds;
 pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sql::forms::call;
 use crate::sql::visit::walk_mut;
 use template::instantiate;
 use templates::{OURS, PART, PARTS, RENAMES, STRFTIME, TAIL, TEMPLATES};
+
+/// The names of the function that computes an aggregate of a list.
+const AGGREGATES_OF_LISTS: [&str; 4] =
+    ["list_aggregate", "list_aggr", "array_aggregate", "array_aggr"];
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
 pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
@@ -200,7 +204,7 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     if !is_ours && (known.any)(&name) {
         return Ok(None);
     }
-    if matches!(name.as_str(), "list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr") {
+    if AGGREGATES_OF_LISTS.contains(&name.as_str()) {
         return Ok(list_aggregate(function, &args, known));
     }
     let template = TEMPLATES
@@ -214,6 +218,31 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
         *format = formats::to_write(format);
     }
     fill(template, &args).map(Some)
+}
+
+/// The error for a call of a function that exists with another number of arguments; `None` where no
+/// function is so named.
+pub(crate) fn unknown_count(name: &str, args: &FunctionArguments) -> Option<Error> {
+    let FunctionArguments::List(list) = args else { return None };
+    let mut counts: Vec<usize> = TEMPLATES
+        .iter()
+        .filter(|(names, _, _)| names.contains(&name))
+        .map(|(_, count, _)| *count)
+        .collect();
+    if AGGREGATES_OF_LISTS.contains(&name) {
+        counts.push(2);
+    }
+    counts.sort_unstable();
+    counts.dedup();
+    let (last, first) = counts.split_last()?;
+    let first = first.iter().map(|count| format!("{count}, ")).collect::<String>();
+    let takes = match first.strip_suffix(", ") {
+        None => last.to_string(),
+        Some(first) => format!("{first} or {last}"),
+    };
+    let plural = if takes == "1" { "" } else { "s" };
+    let given = list.args.len();
+    Some(Error::plan(format!("{name}(...) takes {takes} argument{plural}, and has {given} here")))
 }
 
 /// `mode() WITHIN GROUP (ORDER BY x)` is `mode(x ORDER BY x)`.

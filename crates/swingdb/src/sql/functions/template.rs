@@ -35,6 +35,12 @@ pub(super) fn instantiate(
     if filler.aggregates == 0 && call.over.is_some() {
         return refuse("OVER");
     }
+    if filler.aggregates == 0 && call.null_treatment.is_some() {
+        return refuse("IGNORE NULLS or RESPECT NULLS");
+    }
+    if !call.within_group.is_empty() {
+        return refuse("WITHIN GROUP; write ORDER BY in the brackets");
+    }
     let inside = inside(&call.args);
     if filler.aggregates == 0 && inside.is_some_and(|list| !list.clauses.is_empty()) {
         return refuse("ORDER BY");

@@ -5,8 +5,8 @@
 //! * `DO UPDATE SET ...` changes the existing row; `excluded` is the row that could not be
 //!   inserted. Two rows of one statement must not meet the same row: which came last would be
 //!   chance.
-//! * `INSERT OR IGNORE` and `INSERT OR REPLACE` (SQLite) are `DO NOTHING` and a `DO UPDATE` of all
-//!   columns.
+//! * `INSERT OR IGNORE` and `INSERT OR REPLACE` are `DO NOTHING` and a `DO UPDATE` of the columns
+//!   that the statement gives values for, as in DuckDB.
 //!
 //! A key with a NULL conflicts with nothing.
 
@@ -55,13 +55,14 @@ enum Action {
 }
 
 impl Rule {
-    /// The rule of an INSERT, if it has one.
-    pub(crate) fn of(named: &Named, insert: &Insert) -> Result<Option<Self>> {
+    /// The rule of an INSERT that gives values for `columns`, if it has one.
+    pub(crate) fn of(named: &Named, insert: &Insert, columns: &[usize]) -> Result<Option<Self>> {
         let table = &named.target.table;
         let replace = insert.replace_into || insert.or == Some(SqliteOnConflict::Replace);
         let ignore = insert.ignore || insert.or == Some(SqliteOnConflict::Ignore);
         if replace {
-            return Ok(Some(Self { constraints: one(table, None)?, action: replace_all(table) }));
+            let action = replace_given(table, columns);
+            return Ok(Some(Self { constraints: one(table, None)?, action }));
         }
         if ignore {
             return Ok(Some(Self { constraints: every(table), action: Action::Nothing }));
@@ -130,9 +131,15 @@ fn excluded(table: &Table, index: usize) -> Ident {
     quoted(&format!("{EXCLUDED}{}", table.columns()[index].name))
 }
 
-fn replace_all(table: &Table) -> Action {
-    let set = |column| Set { column, value: Expr::Identifier(excluded(table, column)) };
-    Action::Update { sets: (0..table.columns().len()).map(set).collect(), selection: None }
+/// OR REPLACE changes the columns that the statement gives values for; others stay, as in DuckDB.
+fn replace_given(table: &Table, columns: &[usize]) -> Action {
+    let value = |column| Expr::Identifier(excluded(table, column));
+    let set = |column: &usize| Set { column: *column, value: value(*column) };
+    match columns {
+        // Rows of nothing but defaults have nothing to put in the place of what is there.
+        [] => Action::Nothing,
+        _ => Action::Update { sets: columns.iter().map(set).collect(), selection: None },
+    }
 }
 
 fn every(table: &Table) -> Vec<usize> {

@@ -30,7 +30,6 @@ const MAX_COLUMNS: usize = 10_000;
 
 /// Runs a CREATE TABLE.
 pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) -> Result<Outcome> {
-    refuse_foreign_syntax(create)?;
     let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
     with_txn(session, |txn| {
         let place = place(session, &txn.view(), &create.name)?;
@@ -86,25 +85,6 @@ pub(crate) fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExist
         (true, false) => Ok(IfExists::Replace),
         (false, true) => Ok(IfExists::Skip),
         (false, false) => Ok(IfExists::Fail),
-    }
-}
-
-fn refuse_foreign_syntax(create: &CreateTable) -> Result<()> {
-    let foreign = [
-        (create.external, "EXTERNAL here"),
-        (create.partition_by.is_some() || create.partition_of.is_some(), "PARTITION BY"),
-        (create.cluster_by.is_some() || create.clustered_by.is_some(), "CLUSTER BY"),
-        (create.inherits.is_some(), "INHERITS"),
-        (create.on_commit.is_some(), "ON COMMIT"),
-        (create.location.is_some(), "LOCATION"),
-        (create.version.is_some(), "AT a version of a table"),
-        (create.without_rowid, "WITHOUT ROWID"),
-        (create.primary_key.is_some(), "PRIMARY KEY after the list of columns"),
-        (create.order_by.is_some(), "ORDER BY after the list of columns"),
-    ];
-    match foreign.iter().find(|(used, _)| *used) {
-        Some((_, what)) => Err(Error::unsupported(format!("CREATE TABLE ... {what}"))),
-        None => Ok(()),
     }
 }
 
@@ -244,9 +224,12 @@ impl Keys {
             let key: HashSet<&usize> = key.columns().iter().collect();
             key == columns.iter().collect()
         };
-        if !self.0.iter().any(same) {
-            let key = if primary { Constraint::Primary } else { Constraint::Unique };
-            self.0.push(key(columns));
+        match self.0.iter_mut().find(|key| same(key)) {
+            // A UNIQUE that is made the primary key: NULLs are out from now on.
+            Some(key) if primary => *key = Constraint::Primary(columns),
+            Some(_) => {}
+            None if primary => self.0.push(Constraint::Primary(columns)),
+            None => self.0.push(Constraint::Unique(columns)),
         }
         Ok(())
     }
@@ -347,9 +330,6 @@ fn clone(
 
 /// CREATE VIEW: the query is checked now, and kept as text.
 pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
-    if create.materialized || create.or_alter || create.to.is_some() {
-        return Err(Error::unsupported("MATERIALIZED views"));
-    }
     let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
     let (sql, plan) = checked_query(session, create)?;
     let names: Vec<String> =

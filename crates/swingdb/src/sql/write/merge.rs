@@ -72,6 +72,7 @@ pub(crate) fn merge(
 ) -> Result<Outcome> {
     with_txn(session, |txn| {
         let plan = Plan::of(session, &txn.view(), merge, with)?;
+        plan.check_sides(session, merge, with, params)?;
         let logical = session.plan(&ast::statement(plan.query(merge, with)?, None), params)?;
         let mut work = Work::new(session, &plan)?;
         for batch in session.run(logical)? {
@@ -140,6 +141,46 @@ impl Plan {
         updated.sort_unstable();
         updated.dedup();
         Ok(Self { named, source, clauses, updated })
+    }
+
+    /// A clause for rows of one side may name that side only: the other would be NULL without a
+    /// word. So such a clause must mean something in a query of its own side.
+    fn check_sides(
+        &self,
+        session: &Session,
+        merge: &Merge,
+        with: Option<&With>,
+        params: &Params,
+    ) -> Result<()> {
+        for clause in &self.clauses {
+            let (kind, seen, side) = match clause.kind {
+                MergeClauseKind::Matched => continue,
+                MergeClauseKind::NotMatchedBySource => {
+                    ("WHEN NOT MATCHED BY SOURCE", "target", self.named.relation())
+                }
+                MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
+                    ("WHEN NOT MATCHED", "source", merge.source.clone())
+                }
+            };
+            let values = match &clause.action {
+                Action::Nothing | Action::Delete => Vec::new(),
+                Action::Update(sets) => sets.iter().map(|set| set.value.clone()).collect(),
+                Action::Insert { values, .. } => values.clone(),
+            };
+            let exprs = values.into_iter().chain(clause.condition.clone()).enumerate();
+            let items: Vec<_> =
+                exprs.map(|(index, expr)| ast::item(expr, format!("value {index}"))).collect();
+            if items.is_empty() {
+                continue;
+            }
+            let mut query = ast::select(items, vec![ast::from(side)], None)?;
+            let Target { schema, name, .. } = &self.named.target;
+            ast::shorten_qualifiers(&mut query, schema, name, &self.named.alias);
+            session.plan(&ast::statement(query, with), params).map_err(|error| {
+                Error::plan(format!("{kind} of MERGE sees the {seen} only: {error}"))
+            })?;
+        }
+        Ok(())
     }
 
     /// Row id, clause number, then the values of each clause.

@@ -42,4 +42,4 @@ pub(crate) mod update;
 pub(crate) mod values;
 
 pub(crate) use dispatch::{Outcome, execute, explain_query, handles, with_txn};
-pub(crate) use txn::TxnState;
+pub(crate) use txn::{Begin, TxnState};

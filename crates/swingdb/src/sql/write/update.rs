@@ -134,9 +134,6 @@ pub(crate) fn update(
     with: Option<&With>,
     params: &Params,
 ) -> Result<Outcome> {
-    if update.or.is_some() || update.output.is_some() {
-        return Err(Error::unsupported("UPDATE OR ... and OUTPUT; use RETURNING"));
-    }
     with_txn(session, |txn| {
         let named = update_target(session, &txn.view(), update)?;
         let sets = sets(&named.target.table, &update.assignments, &named.names())?;
@@ -225,9 +222,6 @@ pub(crate) fn delete(
     with: Option<&With>,
     params: &Params,
 ) -> Result<Outcome> {
-    if delete.output.is_some() {
-        return Err(Error::unsupported("OUTPUT; use RETURNING"));
-    }
     with_txn(session, |txn| {
         let named = delete_target(session, &txn.view(), delete)?;
         let Target { schema, name, .. } = &named.target;
@@ -261,9 +255,6 @@ pub(crate) fn delete_target(
     delete: &Delete,
 ) -> Result<Named> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    if !delete.tables.is_empty() {
-        return Err(Error::unsupported("DELETE t FROM ...; write DELETE FROM t USING s WHERE ..."));
-    }
     match from.as_slice() {
         [TableWithJoins { relation, joins }] if joins.is_empty() => {
             Named::resolve(session, catalog, relation, "DELETE FROM")
