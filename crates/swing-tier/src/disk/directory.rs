@@ -239,7 +239,7 @@ impl Storage for Directory {
         if options.depth == 0 || options.depth > MAX_QUEUE_DEPTH {
             return Err(failed(std::io::Error::from_raw_os_error(libc::EINVAL)));
         }
-        let arena = Arena::new(&options.buffers).map_err(|errno| failed(errno.into()))?;
+        let arena = Arena::new(&options.buffers).map_err(failed)?;
         if self.choice.engine == Engine::Ring {
             match RingQueue::new(arena.clone(), options.depth) {
                 Ok(queue) => return Ok(Box::new(queue)),

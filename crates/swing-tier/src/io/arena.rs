@@ -31,8 +31,8 @@ pub struct BufferClass {
     pub count: u32,
 }
 
-/// The memory of one queue.
-pub(crate) struct Arena {
+/// The memory of one queue, for those who implement [`Queue`](crate::storage::Queue).
+pub struct Arena {
     base: NonNull<u8>,
     len: usize,
     mark: ProcessMark,
@@ -52,15 +52,19 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Maps the memory for these buffers. An error of the kernel is that for want of memory.
-    pub(crate) fn new(classes: &[BufferClass]) -> Result<Arc<Self>, rustix::io::Errno> {
+    /// Maps the memory for these buffers.
+    ///
+    /// # Errors
+    /// `EINVAL` for lengths that are not whole units, none at all, or more than
+    /// [`MAX_ARENA_BYTES`]; else the kernel's, for want of memory.
+    pub fn new(classes: &[BufferClass]) -> std::io::Result<Arc<Self>> {
         let mut classes = classes.to_vec();
         classes.sort_by_key(|class| class.len);
         let total: u64 = classes.iter().map(|c| u64::from(c.len) * u64::from(c.count)).sum();
         let whole =
             classes.iter().all(|c| c.len > 0 && u64::from(c.len).is_multiple_of(UNIT_BYTES));
         if !whole || total == 0 || total > MAX_ARENA_BYTES {
-            return Err(rustix::io::Errno::INVAL);
+            return Err(rustix::io::Errno::INVAL.into());
         }
         let len = total as usize;
         // SAFETY: a fresh private mapping at an address of the kernel's choice disturbs nothing.
@@ -82,7 +86,7 @@ impl Arena {
 
     /// A buffer of at least `len` bytes, of the smallest class that has one. `None` while all are
     /// out, or if none is long enough.
-    pub(crate) fn take(self: &Arc<Self>, len: usize) -> Option<IoBuffer> {
+    pub fn take(self: &Arc<Self>, len: usize) -> Option<IoBuffer> {
         for (index, class) in self.classes.iter().enumerate().filter(|(_, c)| c.len >= len) {
             if let Some(offset) = lock(&class.free).pop() {
                 return Some(IoBuffer { arena: self.clone(), class: index, offset });
@@ -92,13 +96,19 @@ impl Arena {
     }
 
     /// The length of the longest buffers, in bytes.
-    pub(crate) fn longest(&self) -> usize {
+    pub fn longest(&self) -> usize {
         self.classes.last().map_or(0, |class| class.len)
     }
 
     /// The memory as the kernel registers it.
     pub(crate) fn as_iovec(&self) -> libc::iovec {
         libc::iovec { iov_base: self.base.as_ptr().cast(), iov_len: self.len }
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arena({} bytes)", self.len)
     }
 }
 

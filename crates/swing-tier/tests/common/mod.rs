@@ -2,6 +2,9 @@
 
 #![allow(dead_code)]
 
+pub mod model;
+pub mod recorder;
+
 use std::path::{Path, PathBuf};
 
 use swing_tier::{Directory, DirectoryOptions, Engine};
