@@ -37,8 +37,9 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
+    /// The journal that the root names: needed until the next root, also if nobody appends to it.
     pub(crate) fn journal_id(&self) -> Option<FileId> {
-        self.journal.as_ref().map(|journal| journal.file.id)
+        self.root.journal.map(|(id, _)| id)
     }
 }
 

@@ -62,11 +62,11 @@ pub fn seen(log: &Log) -> Model {
 
 /// Bytes of a random record; most are short.
 pub fn random_bytes(random: &mut fastrand::Rng) -> Vec<u8> {
-    let len = match random.u32(0..20) {
+    let len = match random.u32(0..60) {
         0 => 0,
-        1..12 => random.usize(1..300),
-        12..17 => random.usize(300..9000),
-        17..19 => random.usize(9000..70_000),
+        1..40 => random.usize(1..300),
+        40..54 => random.usize(300..9000),
+        54..59 => random.usize(9000..70_000),
         _ => random.usize(70_000..700_000),
     };
     let mut bytes = vec![random.u8(..); len];

@@ -132,12 +132,30 @@ impl Recorder {
         self.lock().events.push(Event::Mark(number));
     }
 
-    pub fn events(&self) -> Vec<Event> {
-        self.lock().events.clone()
+    /// The last mark before event `at`, and the first from there on.
+    pub fn marks_around(&self, at: usize) -> (Option<u64>, Option<u64>) {
+        let number = |event: &Event| match event {
+            Event::Mark(number) => Some(*number),
+            _ => None,
+        };
+        let inner = self.lock();
+        let (before, behind) = inner.events.split_at(at);
+        (before.iter().rev().find_map(number), behind.iter().find_map(number))
     }
 
     pub fn event_count(&self) -> usize {
         self.lock().events.len()
+    }
+
+    /// The names of the events before `at`, for the message of a failed test.
+    pub fn story(&self, at: usize) -> String {
+        let short = |event: &Event| match event {
+            Event::Write { inode, offset, bytes } => {
+                format!("write {inode} {offset}+{}", bytes.len())
+            }
+            other => format!("{other:?}"),
+        };
+        self.lock().events[..at].iter().map(short).collect::<Vec<_>>().join("\n")
     }
 
     /// A storage with the same bytes, all durable.
@@ -342,6 +360,7 @@ impl Disk {
             let bytes = inner.contents[&inode].clone();
             events.push(Event::Create { name: name.clone(), inode });
             events.push(Event::Resize { inode, len: bytes.len() });
+            let bytes = bytes.into();
             events.push(Event::Write { inode, offset: 0, bytes });
             events.push(Event::Sync { inode });
         }
@@ -541,7 +560,7 @@ impl RecordedQueue {
                 let content = inner.contents.get_mut(&file.inode).unwrap();
                 assert!(content.len() >= offset + len, "writes go into reserved room");
                 content[offset..offset + kept].copy_from_slice(&bytes[..kept]);
-                let bytes = bytes[..kept].to_vec();
+                let bytes = bytes[..kept].into();
                 inner.events.push(Event::Write { inode: file.inode, offset, bytes });
                 failed?;
             }
