@@ -145,13 +145,9 @@ impl Shared {
     fn append(&self, journal: &Journal, block: &[u8]) -> Result<(), AppendError> {
         let mut queue = self.queue().map_err(AppendError::Nothing)?;
         if let Err(error) = write_at(&mut *queue, &journal.file.file, journal.tail.next, block) {
-            // What found no room is not there whole; its place is free for the next commit.
-            return Err(if error.cause.is_full() {
-                AppendError::Nothing(error)
-            } else {
-                journal.file.fail();
-                AppendError::Unclear(error)
-            });
+            // Also where there was no room: the part that was written may be the whole commit.
+            journal.file.fail();
+            return Err(AppendError::Unclear(error));
         }
         journal.file.sync().map_err(AppendError::Unclear)
     }

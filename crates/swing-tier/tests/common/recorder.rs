@@ -119,6 +119,15 @@ impl Recorder {
         inner.failed
     }
 
+    /// Takes the failure off for a while; [`Recorder::resume`] puts it back.
+    pub fn pause(&self) -> Option<Failure> {
+        self.lock().failure.take()
+    }
+
+    pub fn resume(&self, failure: Option<Failure>) {
+        self.lock().failure = failure;
+    }
+
     /// The disk has room for so many bytes.
     pub fn set_capacity(&self, bytes: Option<usize>) {
         self.lock().capacity = bytes;
