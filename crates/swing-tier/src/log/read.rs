@@ -96,8 +96,19 @@ pub(crate) fn read_pieces(
         }
     }
     match failed {
-        Some(error) => Err(error.into()),
+        Some(error) => Err(too_short(error)),
         None => targets.iter().try_for_each(Target::check),
+    }
+}
+
+/// A file that ends before its records do is damaged; the device has done what it was asked.
+fn too_short(error: IoError) -> Fault {
+    match (error.cause, error.offset, error.len) {
+        (Cause::Short { moved }, Some(offset), Some(len)) => {
+            let detail = format!("the file ends after {moved} of these bytes");
+            Fault::damaged(&error.path, offset, len, detail)
+        }
+        _ => Fault::Io(error),
     }
 }
 
