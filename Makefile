@@ -17,6 +17,7 @@ export SWINGDB_BIN := $(BIN)/swingdb
 ROWS ?= 20000000
 DEMO_OUT ?= $(CURDIR)/demo-output
 KILLS ?= 300
+MINUTES ?= 10
 PREFIX ?= $(HOME)/.local
 # For packages: comes before PREFIX where files go, and nowhere else.
 export DESTDIR ?=
@@ -70,6 +71,10 @@ test-assertions: tools ## The memory layers with debug assertions, which also co
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
+
+.PHONY: test-soak
+test-soak: build ## Kill writers, readers, hookers at random for a while: make test-soak MINUTES=60
+	tools/with_memory.sh $(PY) tests/soak/soak.py --seconds $$(($(MINUTES) * 60))
 
 # ---- to look at ------------------------------------------------------------------------------------
 
