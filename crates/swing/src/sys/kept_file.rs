@@ -55,11 +55,12 @@ pub(crate) enum Access {
 impl Access {
     fn flags(self) -> OFlags {
         let how = match self {
-            Self::Read => OFlags::RDONLY | OFlags::NONBLOCK,
-            Self::Write => OFlags::RDWR | OFlags::NONBLOCK,
+            Self::Read => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW,
+            Self::Write => OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW,
+            // The path of a namespace may be a link; what it leads to is compared.
             Self::Folder => OFlags::PATH | OFlags::DIRECTORY,
         };
-        how | OFlags::CLOEXEC | OFlags::NOFOLLOW
+        how | OFlags::CLOEXEC
     }
 }
 
@@ -326,6 +327,19 @@ mod tests {
         let kept = kept.renamed(&dir.path().join("moved"));
         assert!(kept.here().is_ok());
         assert_eq!(identity_at(number), identity_of(&other));
+    }
+
+    #[test]
+    fn a_folder_is_opened_again_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, link) = (dir.path().join("folder"), dir.path().join("link"));
+        std::fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let kept = KeptFile::new(File::open(&link).unwrap(), Access::Folder).unwrap().named(&link);
+        let (_other, number) = exchange(&kept);
+        assert_eq!(identity_of(kept.here().unwrap()), Ok(kept.identity()));
+        // SAFETY: the number that this test has put there.
+        unsafe { libc::close(number) };
     }
 
     /// Two of the same inode: a number belongs to one of them.
