@@ -69,7 +69,7 @@ impl Namespace {
                 Ok(lock) => {
                     // It may have been removed, and even made again, between open and lock.
                     if self.still_named(&encoded, &folder)? {
-                        return Ok((folder, lock));
+                        return Ok((folder.kept()?, lock));
                     }
                 }
                 Err(Fault::Owned { pid, .. })

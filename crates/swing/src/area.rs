@@ -353,13 +353,23 @@ impl Area {
 }
 
 /// Work on an area outside its lock: a panic there breaks the area.
-pub(crate) struct AtWork<'a>(pub &'a Core);
+pub(crate) struct AtWork<'a> {
+    core: &'a Core,
+    /// The thread was unwinding already: what it does meanwhile may well succeed.
+    unwinding: bool,
+}
+
+impl<'a> AtWork<'a> {
+    pub(crate) fn begin(core: &'a Core) -> Self {
+        Self { core, unwinding: std::thread::panicking() }
+    }
+}
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.broken.store(true, Ordering::Relaxed);
-            self.0.idle.notify_all();
+        if std::thread::panicking() && !self.unwinding {
+            self.core.broken.store(true, Ordering::Relaxed);
+            self.core.idle.notify_all();
         }
     }
 }
@@ -570,7 +580,7 @@ mod tests {
             let core = area.core.clone();
             let panics = std::thread::spawn(move || {
                 let _state = locked.then(|| core.state.lock());
-                let _at_work = AtWork(&core);
+                let _at_work = AtWork::begin(&core);
                 panic!("what a broken invariant does");
             });
             assert!(panics.join().is_err());
@@ -583,5 +593,28 @@ mod tests {
             drop(area);
             assert_eq!(ns.open_area(&name).unwrap().payload(), b"whole");
         }
+    }
+
+    /// A thread that unwinds for another reason may still use areas.
+    #[test]
+    fn what_is_done_while_unwinding_breaks_nothing() {
+        struct AtTheEnd(Area);
+        impl Drop for AtTheEnd {
+            fn drop(&mut self) {
+                let range = AreaOffset(0)..AreaOffset(4096);
+                self.0.make_writable(range, WriteIntent::Keep).unwrap();
+                self.0.publish(Publish::Committed, b"at the end").unwrap();
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let name = AreaName::new("unwinding").unwrap();
+        let area = ns.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
+        let panics = std::thread::spawn(move || {
+            let _end = AtTheEnd(area);
+            panic!("a mistake of the program");
+        });
+        assert!(panics.join().is_err());
+        assert_eq!(ns.open_area(&name).unwrap().payload(), b"at the end");
     }
 }

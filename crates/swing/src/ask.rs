@@ -312,7 +312,7 @@ pub(crate) fn ask(
             return Ok((answer, folder));
         }
     }
-    let folder = Arc::new(parent.open_folder(&name.folder())?);
+    let folder = Arc::new(parent.open_folder(&name.folder())?.kept()?);
     let identity = folder.identity();
     let Ok(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
     let Ok(line) = Line::new(stream) else { return Ok((Answer::None, folder)) };

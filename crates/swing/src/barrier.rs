@@ -100,7 +100,7 @@ impl Core {
         intent: WriteIntent,
     ) -> Result<()> {
         self.let_others_go_first();
-        let _at_work = AtWork(self);
+        let _at_work = AtWork::begin(self);
         // Of a tracked area: until nothing is claimed any more.
         let (steps, file, _quiet) = {
             let mut state = self.lock_for_change()?;

@@ -82,8 +82,8 @@ impl Namespace {
     pub(crate) fn hook_folder(&self, folder: &Folder, options: HookOptions) -> Result<Snapshot> {
         let path = folder.join(SHARED);
         let file = sharing::open_newest(folder)?;
-        let len = match lease::attempt(&file, &path)? {
-            Attempt::Held { len } if len <= MAX_MANIFEST_BYTES => len,
+        let (len, identity) = match lease::attempt(&file, &path)? {
+            Attempt::Held { len, identity } if len <= MAX_MANIFEST_BYTES => (len, identity),
             Attempt::Held { .. } => return Err(Fault::corrupt(&path, "longer than any manifest")),
             Attempt::Retired | Attempt::Busy => return Err(Fault::Contended),
         };
@@ -92,7 +92,7 @@ impl Namespace {
             return Err(Fault::corrupt(&path, "not a shared state"));
         }
         let found = folder.join(&manifest_name(manifest.epoch));
-        let lease = Lease::from_locked(&file, found, manifest.id, manifest.epoch)?;
+        let lease = Lease::from_locked(&file, identity, found, manifest.id, manifest.epoch)?;
         drop(file);
         let lease = Arc::new(lease);
         let held = hold_sources(folder, &manifest, lease)?;

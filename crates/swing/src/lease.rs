@@ -39,8 +39,8 @@ pub(crate) struct Lease {
 
 /// What trying to lease an open manifest file came to.
 pub(crate) enum Attempt {
-    /// The lock is held and the file, of this length, has a name: it will stay.
-    Held { len: u64 },
+    /// The lock is held and the file, of this length and identity, has a name: it will stay.
+    Held { len: u64, identity: (u64, u64) },
     /// The file has been retired meanwhile; another one is current.
     Retired,
     /// Somebody is just examining the file.
@@ -56,7 +56,9 @@ pub(crate) fn attempt(file: &File, path: &Path) -> Result<Attempt> {
     if !facts.regular {
         return Err(Fault::corrupt(path, "not a regular file"));
     }
-    Ok(if facts.links == 0 { Attempt::Retired } else { Attempt::Held { len: facts.len } })
+    let identity = facts.identity();
+    let held = Attempt::Held { len: facts.len, identity };
+    Ok(if facts.links == 0 { Attempt::Retired } else { held })
 }
 
 /// Yields, and later sleeps, between tries.
@@ -72,12 +74,14 @@ impl Lease {
     /// Goes on holding the shared lock of an open manifest, which has this name.
     pub(crate) fn from_locked(
         file: impl AsFd,
+        identity: (u64, u64),
         found: PathBuf,
         area: AreaId,
         epoch: Epoch,
     ) -> Result<Self> {
         assert!(area.0 != 0 && Epoch::POSSIBLE.contains(&epoch), "a lease on a manifest");
-        let lock = FileLock::keep(file, None).map_err(|e| Fault::io("lease", &found, e))?;
+        let lock = FileLock::keep(file, Some(identity), None)
+            .map_err(|e| Fault::io("lease", &found, e))?;
         Ok(Self { lock, found, area, epoch })
     }
 
@@ -89,7 +93,9 @@ impl Lease {
         let file = folder.open_read(name)?;
         for tries in 0..MAX_LOCK_TRIES {
             match attempt(&file, &path)? {
-                Attempt::Held { .. } => return Self::from_locked(&file, path, area, epoch),
+                Attempt::Held { identity, .. } => {
+                    return Self::from_locked(&file, identity, path, area, epoch);
+                }
                 Attempt::Retired => return Err(Fault::NotFound),
                 Attempt::Busy => pause(tries),
             }

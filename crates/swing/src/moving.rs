@@ -142,7 +142,9 @@ impl Core {
         if !file::try_lock(file.here_for(&path)?, false, &path)? {
             return Err(Fault::Contended);
         }
-        Ok((epoch, Lease::from_locked(file.here_for(&path)?, path.clone(), self.id, epoch)?))
+        let locked = file.here_for(&path)?;
+        let lease = Lease::from_locked(locked, file.identity(), path.clone(), self.id, epoch)?;
+        Ok((epoch, lease))
     }
 
     /// Before an area is tracked: what the fault handler uses is decided once, so it does not move

@@ -95,7 +95,7 @@ impl Namespace {
     fn open_inner(path: &Path) -> Result<Self> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|e| Fault::io("create", path, e))?;
-        let folder = Folder::open_path(path)?;
+        let folder = Folder::open_path(path)?.kept()?;
         let (uid, mode) = file::owner_and_mode(&folder)?;
         let refuse = |why: &str| {
             let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
@@ -240,7 +240,7 @@ impl Namespace {
         if !self.folder.rename_new(making, target)? {
             return Ok(None);
         }
-        let folder = folder.renamed(self.folder.join(target));
+        let folder = folder.renamed(self.folder.join(target)).kept()?;
         lock.path = folder.join(OWNER_LOCK);
         Ok(Some(Made { folder, lock }))
     }
@@ -306,7 +306,7 @@ impl OwnerLock {
         file::set_len(&file, 0, &path)?;
         // On a full file system the lock stands without a description.
         let _ = file::write_all(&file, text.as_bytes(), &path);
-        let lock = FileLock::keep(&file, Some(&mut forks));
+        let lock = FileLock::keep(&file, None, Some(&mut forks));
         // Before forks go on.
         drop(file);
         Ok(Self { lock: lock.map_err(|e| Fault::io("lock", &path, e))?, path })

@@ -266,7 +266,8 @@ impl Core {
             return Err(Fault::Contended);
         }
         let manifest = self.describe(state, Kind::View, epoch)?;
-        let lease = Lease::from_locked(file.here_for(&path)?, path.clone(), self.id, epoch)?;
+        let locked = file.here_for(&path)?;
+        let lease = Lease::from_locked(locked, file.identity(), path.clone(), self.id, epoch)?;
         Ok((manifest, lease))
     }
 

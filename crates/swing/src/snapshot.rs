@@ -31,7 +31,7 @@ use crate::options::AreaOptions;
 use crate::remove::dismantle;
 use crate::runs::{Run, RunMap, layers, not_in};
 use crate::sys::file::{self, FileFacts};
-use crate::sys::kept_file::KeptFile;
+use crate::sys::kept_file::{Here, KeptFile};
 use crate::sys::process;
 use crate::units::{AreaId, AreaOffset, Epoch, StateId};
 
@@ -283,12 +283,18 @@ fn map_again(
 
 /// Maps runs read-only, one after the other, and keeps what they depend on.
 fn map_all(mapping: &Mapping, runs: &[Run], held: &[HeldSource], path: &Path) -> Result<()> {
+    // Looked at once for runs of one source that follow each other.
+    let mut last: Option<(u32, Here<'_>)> = None;
     for run in runs {
         let file = held[run.source as usize].file.as_ref().ok_or_else(|| {
             Fault::corrupt(path, format!("run at {:#x} lies in an area without memory", run.start))
         })?;
-        let mapped = file.here().and_then(|file| mapping.map_to_read(run, file));
-        mapped.map_err(|e| mapping_fault(e, path))?;
+        let here = match last {
+            Some((source, here)) if source == run.source => here,
+            _ => file.here_for(path)?,
+        };
+        last = Some((run.source, here));
+        mapping.map_to_read(run, here).map_err(|e| mapping_fault(e, path))?;
     }
     for source in held {
         mapping.keep(source.lease.clone(), source.file.clone());

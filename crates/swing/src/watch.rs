@@ -126,7 +126,7 @@ impl Watch {
     pub(crate) fn lease(&self, folder: &Folder, manifest: &Manifest) -> Result<Lease> {
         let found = folder.join(&manifest_name(manifest.epoch));
         let file = self.file.here_for(&self.path)?;
-        Lease::from_locked(file, found, manifest.id, manifest.epoch)
+        Lease::from_locked(file, self.file.identity(), found, manifest.id, manifest.epoch)
     }
 }
 

@@ -5,7 +5,7 @@
 //! `/proc/self/fd` links, which are how a hard link is made from an open file.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,11 +26,19 @@ const DIR_MODE: Mode = Mode::RWXU;
 /// What memory comes in at least.
 const PAGE: u64 = 4096;
 
-/// An open folder. Where the program has closed it, it is opened again by its path.
+/// An open folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    dir: KeptFile,
+    dir: Dir,
     path: PathBuf,
+}
+
+#[derive(Debug)]
+enum Dir {
+    /// For one call.
+    Open(OwnedFd),
+    /// For longer: where the program has closed it, it is opened again by its path.
+    Kept(KeptFile),
 }
 
 impl Folder {
@@ -38,14 +46,28 @@ impl Folder {
     pub(crate) fn open_path(path: &Path) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = descriptors::open(|| fs::open(path, flags, Mode::empty()))
-            .and_then(|dir| KeptFile::new(dir, Access::Folder))
             .map_err(|e| not_found(e, "open", path))?;
-        Ok(Self { dir: dir.named(path), path: path.to_owned() })
+        Ok(Self { dir: Dir::Open(dir), path: path.to_owned() })
+    }
+
+    /// The same, to be kept for longer than a call.
+    pub(crate) fn kept(self) -> Result<Self> {
+        let Self { dir, path } = self;
+        let dir = match dir {
+            Dir::Open(dir) => KeptFile::new(dir, Access::Folder)
+                .map_err(|e| Fault::io("keep", &path, e))?
+                .named(&path),
+            Dir::Kept(dir) => dir,
+        };
+        Ok(Self { dir: Dir::Kept(dir), path })
     }
 
     /// The open folder, for one call.
     fn here(&self) -> Result<Here<'_>, Errno> {
-        self.dir.here()
+        match &self.dir {
+            Dir::Open(dir) => Ok(Here::opened(dir)),
+            Dir::Kept(dir) => dir.here(),
+        }
     }
 
     /// Opens the folder `name` in this one.
@@ -53,9 +75,8 @@ impl Folder {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let path = self.path.join(name);
         let dir = descriptors::open(|| fs::openat(self.here()?, name, flags, Mode::empty()))
-            .and_then(|dir| KeptFile::new(dir, Access::Folder))
             .map_err(|e| not_found(e, "open", &path))?;
-        Ok(Self { dir: dir.named(&path), path })
+        Ok(Self { dir: Dir::Open(dir), path })
     }
 
     pub(crate) fn make_folder(&self, name: &str) -> Result<()> {
@@ -73,7 +94,11 @@ impl Folder {
 
     /// The same folder under the name it has been renamed to.
     pub(crate) fn renamed(self, path: PathBuf) -> Self {
-        Self { dir: self.dir.renamed(&path), path }
+        let dir = match self.dir {
+            Dir::Open(dir) => Dir::Open(dir),
+            Dir::Kept(dir) => Dir::Kept(dir.renamed(&path)),
+        };
+        Self { dir, path }
     }
 
     /// A short path to `name` for calls that take no directory descriptor; valid while this folder
@@ -253,7 +278,11 @@ impl Folder {
 
     /// Identity of the folder itself: device and inode.
     pub(crate) fn identity(&self) -> (u64, u64) {
-        self.dir.identity()
+        match &self.dir {
+            // Nothing has the identity of what cannot be asked.
+            Dir::Open(dir) => fs::fstat(dir).map_or((0, 0), |st| (st.st_dev, st.st_ino)),
+            Dir::Kept(dir) => dir.identity(),
+        }
     }
 
     /// Identity of what `name` in this folder is now.

@@ -89,14 +89,18 @@ impl ForksHeldOff {
 
 impl FileLock {
     /// Goes on holding the lock that an open file has, which the caller closes next.
-    /// [`AtFork::Leave`]: the caller holds forks off from before it opened the file until it has
-    /// closed it, and says so by `forks`.
-    pub(crate) fn keep(file: impl AsFd, forks: Option<&mut ForksHeldOff>) -> Result<Self, Errno> {
+    /// `identity` is its device and inode, if they are known. [`AtFork::Leave`]: the caller holds
+    /// forks off from before it opened the file until it has closed it, and says so by `forks`.
+    pub(crate) fn keep(
+        file: impl AsFd,
+        identity: Option<(u64, u64)>,
+        forks: Option<&mut ForksHeldOff>,
+    ) -> Result<Self, Errno> {
         let file = file.as_fd();
-        let st = fs::fstat(file)?;
-        let identity = (st.st_dev, st.st_ino);
+        let ask = || fs::fstat(file).map(|st| (st.st_dev, st.st_ino));
+        let identity = identity.map_or_else(ask, Ok)?;
         let at_fork = if forks.is_some() { AtFork::Leave } else { AtFork::Inherit };
-        let mapped = match holds_by_mapping(file, st.st_dev) {
+        let mapped = match holds_by_mapping(file, identity.0) {
             true => map(file, at_fork).ok(),
             false => None,
         };
@@ -266,7 +270,7 @@ impl ByteLock {
             Err(Errno::AGAIN | Errno::ACCESS) => return Ok(None),
             Err(e) => return Err(e.into()),
         }
-        let lock = FileLock::keep(&file, Some(&mut forks))?;
+        let lock = FileLock::keep(&file, None, Some(&mut forks))?;
         // Before forks go on.
         drop(file);
         Ok(Some(Self { _lock: lock }))
@@ -309,7 +313,7 @@ mod tests {
                 let file = open(&path);
                 assert!(try_lock(&file, true, &path).unwrap());
                 let number = file.as_raw_fd();
-                let lock = FileLock::keep(&file, forks.as_mut()).unwrap();
+                let lock = FileLock::keep(&file, None, forks.as_mut()).unwrap();
                 drop(file);
                 drop(forks);
                 if lock.is_mapped() {
@@ -330,7 +334,7 @@ mod tests {
         let file = open(&dir.path().join("file"));
         assert!(holds_by_mapping(file.as_fd(), 1 << 40), "not known");
         assert!(holds_by_mapping(file.as_fd(), 1 << 40), "known");
-        assert!(FileLock::keep(&file, None).unwrap().is_mapped());
+        assert!(FileLock::keep(&file, None, None).unwrap().is_mapped());
     }
 
     /// A child has what it inherits, and not what it leaves.
@@ -343,7 +347,7 @@ mod tests {
             let mut forks = leave.then(hold_off_forks);
             let file = open(&path);
             assert!(try_lock(&file, true, &path).unwrap());
-            let lock = FileLock::keep(&file, forks.as_mut()).unwrap();
+            let lock = FileLock::keep(&file, None, forks.as_mut()).unwrap();
             drop((file, forks));
             // SAFETY: the child does nothing but wait.
             let child = unsafe { libc::fork() };

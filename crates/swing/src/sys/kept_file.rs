@@ -10,6 +10,9 @@
 //! Two files of this library can be the same inode, and after a loss one can get the number that
 //! the other had. So each number has a keeper, by [`KEEPERS`].
 //!
+//! For a folder, in which names are made and removed, a look is good for [`FOLDER_KNOWN_NS`]: a
+//! publish makes a dozen such calls.
+//!
 //! INV-AREA-18: no call changes or maps a file through a kept number that was not found to be its
 //! own in the same call, and no number is closed that is not. Between the look and the call another
 //! thread of the program can still exchange the number, for less than a microsecond; see
@@ -23,16 +26,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::descriptors;
+use super::{descriptors, process};
 use crate::error::{Fault, Result};
 
 /// No number.
 const NONE: RawFd = -1;
+/// How long a folder's number is not looked at again.
+const FOLDER_KNOWN_NS: u64 = 50_000;
 /// How often a number is looked at, while other threads open the same file again.
 const MAX_LOOKS: u32 = 4;
 /// Numbers whose keeper is noted; of others only the file is compared.
@@ -55,11 +60,12 @@ pub(crate) enum Access {
 impl Access {
     fn flags(self) -> OFlags {
         let how = match self {
-            Self::Read => OFlags::RDONLY | OFlags::NONBLOCK,
-            Self::Write => OFlags::RDWR | OFlags::NONBLOCK,
+            Self::Read => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW,
+            Self::Write => OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW,
+            // The path of a namespace may be a link; what it leads to is compared.
             Self::Folder => OFlags::PATH | OFlags::DIRECTORY,
         };
-        how | OFlags::CLOEXEC | OFlags::NOFOLLOW
+        how | OFlags::CLOEXEC
     }
 }
 
@@ -74,11 +80,20 @@ pub(crate) struct KeptFile {
     path: OnceLock<CString>,
     /// In [`KEEPERS`].
     keeper: u32,
+    /// Of a folder: when the number was looked at last.
+    seen_ns: AtomicU64,
 }
 
 /// The number, found to be the file's, for one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here<'a>(BorrowedFd<'a>);
+
+impl<'a> Here<'a> {
+    /// A descriptor that is open for one call only.
+    pub(crate) fn opened(file: &'a OwnedFd) -> Self {
+        Self(file.as_fd())
+    }
+}
 
 impl AsFd for Here<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -111,7 +126,14 @@ impl KeptFile {
         if let Some(noted) = keeper_of(number) {
             noted.store(keeper, Ordering::Release);
         }
-        Self { number: AtomicI32::new(number), identity, access, path: OnceLock::new(), keeper }
+        Self {
+            number: AtomicI32::new(number),
+            identity,
+            access,
+            path: OnceLock::new(),
+            keeper,
+            seen_ns: AtomicU64::new(0),
+        }
     }
 
     /// The file has this name from now on, which stays: by that it is opened again. A relative path
@@ -140,6 +162,7 @@ impl KeptFile {
             identity: self.identity,
             access: self.access,
             keeper: self.keeper,
+            seen_ns: AtomicU64::new(0),
         };
         moved.named(path)
     }
@@ -154,13 +177,29 @@ impl KeptFile {
     pub(crate) fn here(&self) -> Result<Here<'_>, Errno> {
         for _ in 0..MAX_LOOKS {
             let number = self.number.load(Ordering::Acquire);
-            if self.is_own(number) {
+            if self.was_seen(number) || self.is_own(number) {
                 // SAFETY: an open descriptor, which has just been found to be this file's.
                 return Ok(Here(unsafe { BorrowedFd::borrow_raw(number) }));
             }
             self.open_again(number)?;
         }
         Err(Errno::BADF)
+    }
+
+    /// Whether this is a folder that was looked at a moment ago; otherwise the next look is noted.
+    fn was_seen(&self, number: RawFd) -> bool {
+        if self.access != Access::Folder || number == NONE {
+            return false;
+        }
+        let now = process::monotonic_ns();
+        if now.wrapping_sub(self.seen_ns.load(Ordering::Relaxed)) < FOLDER_KNOWN_NS {
+            return true;
+        }
+        if self.is_own(number) {
+            self.seen_ns.store(now, Ordering::Relaxed);
+            return true;
+        }
+        false
     }
 
     /// As [`KeptFile::here`], for calls that report faults; `path` is for the message.
@@ -328,6 +367,22 @@ mod tests {
         assert_eq!(identity_at(number), identity_of(&other));
     }
 
+    #[test]
+    fn a_folder_is_opened_again_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, link) = (dir.path().join("folder"), dir.path().join("link"));
+        std::fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let kept = KeptFile::new(File::open(&link).unwrap(), Access::Folder).unwrap().named(&link);
+        kept.here().unwrap();
+        let (_other, number) = exchange(&kept);
+        // A look is good for so long.
+        std::thread::sleep(std::time::Duration::from_nanos(2 * FOLDER_KNOWN_NS));
+        assert_eq!(identity_of(kept.here().unwrap()), Ok(kept.identity()));
+        // SAFETY: the number that this test has put there.
+        unsafe { libc::close(number) };
+    }
+
     /// Two of the same inode: a number belongs to one of them.
     #[test]
     fn a_number_has_one_keeper() {
@@ -359,6 +414,7 @@ mod tests {
         for _ in 0..100 {
             // SAFETY: what the program does.
             unsafe { libc::close(kept.number.load(Ordering::Relaxed)) };
+            kept.seen_ns.store(0, Ordering::Relaxed);
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope
