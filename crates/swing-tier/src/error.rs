@@ -89,7 +89,10 @@ fn reason(cause: Cause) -> String {
 
 /// Bytes of a file are not what was written there.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{} is damaged at offset {offset} ({len} bytes): {detail}; restore it from a copy", path.display())]
+#[error(
+    "{} is damaged at offset {offset} ({len} bytes): {detail}; restore it from a copy",
+    path.display()
+)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
@@ -115,7 +118,10 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A log is to be created where files of one are already.
-    #[error("{} holds a log already, or files of one ({file}); choose another directory", path.display())]
+    #[error(
+        "{} holds a log already, or files of one ({file}); choose another directory",
+        path.display()
+    )]
     AlreadyThere {
         /// The directory.
         path: PathBuf,
@@ -210,7 +216,10 @@ pub enum CommitError {
     #[error("an earlier commit failed half way; open the log again")]
     Broken,
     /// The file that holds records of this batch failed meanwhile, so they may be lost.
-    #[error("{} failed after records of this batch were written; make the batch anew", path.display())]
+    #[error(
+        "{} failed after records of this batch were written; make the batch anew",
+        path.display()
+    )]
     Lost {
         /// The file.
         path: PathBuf,

@@ -3,12 +3,12 @@
 //! * [`storage`] is the seam: all that is asked of files, and the queue that moves their bytes.
 //! * [`Directory`] is the real file system: direct I/O through io_uring where that is allowed,
 //!   threads that call `pread` and `pwrite` elsewhere.
-//! * [`Log`] keeps records in checksummed blocks; a [`Batch`] of changes is committed as a whole and
-//!   durable when `commit` returns; a [`Lease`] holds a state to read it.
+//! * [`Log`] keeps records in checksummed blocks; a [`Batch`] of changes is committed as a whole,
+//!   and durable when `commit` returns; a [`Lease`] holds a state to read it.
 //!
 //! Files are never mapped: reads are explicit and many at a time, every byte is checked against a
-//! checksum before it is handed out, and a failure of the device is an ordinary error that names the
-//! file and the offset. The crate knows nothing of what the records are.
+//! checksum before it is handed out, and a failure of the device is an ordinary error that names
+//! the file and the offset. The crate knows nothing of what the records are.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -8,8 +8,8 @@
 //! **What an implementation promises.** A completed write is visible to every later read of the
 //! file. It is durable only after a later [`StorageFile::sync`] of that file has succeeded. A file
 //! that was created, renamed or removed stays so after a power cut only once
-//! [`Storage::sync_directory`] has succeeded. Removing a file that is open leaves its bytes to those
-//! who have it open.
+//! [`Storage::sync_directory`] has succeeded. Removing a file that is open leaves its bytes to
+//! those who have it open.
 //!
 //! **What callers promise.** Offsets and lengths of requests are multiples of
 //! [`UNIT_BYTES`](crate::UNIT_BYTES); a failed sync is never tried again.

@@ -88,7 +88,8 @@ impl Shared {
         }
     }
 
-    /// The pieces in a file of the records behind `after`, of some [`STEP_BYTES`]; each record whole.
+    /// The pieces in a file of the records behind `after`, of some [`STEP_BYTES`]; each record
+    /// whole.
     fn next_items(&self, id: FileId, after: Option<RecordId>) -> Vec<Item> {
         let live = lock(&self.live);
         let start = after.map_or(0, |id| id.0 + 1);

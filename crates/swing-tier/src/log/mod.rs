@@ -1,8 +1,8 @@
 //! A log of records on a disk: commits, leases, checkpoints, garbage collection.
 //!
 //! # Words
-//! * A *record* is a byte string with a number. It never changes; it is added by one commit and freed
-//!   by another.
+//! * A *record* is a byte string with a number. It never changes; it is added by one commit and
+//!   freed by another.
 //! * A *commit* changes the state of the log as a whole: records added and freed, the root payload
 //!   (bytes of the caller's by which it finds its records), checkpoints. Each has an *epoch*.
 //! * A *block* is 4096-byte units in a row of one file. A *piece* is the reference to bytes in a
@@ -11,9 +11,9 @@
 //!   names a manifest and the journal of the commits that follow it.
 //!
 //! # Order to read in
-//! `format`, `state`, `journal`, `root`, `files`, `write`, `batch`, `commit`, `manifest`, `recover`,
-//! `read`, `lease`, `collect`. The invariants are in `docs/invariants.md`, why a commit is correct in
-//! `docs/tier.md`.
+//! `format`, `state`, `journal`, `root`, `files`, `write`, `batch`, `commit`, `manifest`,
+//! `recover`, `read`, `lease`, `collect`. The invariants are in `docs/invariants.md`, why a commit
+//! is correct in `docs/tier.md`.
 
 mod batch;
 mod codec;

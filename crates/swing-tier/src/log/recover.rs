@@ -207,8 +207,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Opens every file that a record needs, and sees that it is long enough. Takes records out that
-    /// nobody can ask for.
+    /// Opens every file that a record needs, and sees that it is long enough. Takes records out
+    /// that nobody can ask for.
     fn check_files(&mut self, state: &mut State) -> Result<(), OpenError> {
         state.sweep(&mut state.limbo(), &BTreeMap::new());
         let mut ends: BTreeMap<FileId, u64> = BTreeMap::new();

@@ -2,8 +2,8 @@
 //!
 //! It holds two equal copies of 4096 bytes, so that one damaged sector loses nothing. A new root is
 //! written to another name, synced, and renamed over the old one; then the directory is synced.
-//! So there is always exactly one root, whole, and never an older one that could pass for the newest
-//! (INV-TIER-3).
+//! So there is always exactly one root, whole, and never an older one that could pass for the
+//! newest (INV-TIER-3).
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

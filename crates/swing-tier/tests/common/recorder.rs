@@ -240,7 +240,7 @@ impl Inner {
     }
 
     fn forget_unnamed(&mut self) {
-        // Files without a name stay as long as they are open; for the room they take, they are gone.
+        // An open file without a name stays; for the room that files take, it is gone.
         let named: Vec<u64> = self.names.values().copied().collect();
         if self.capacity.is_some() {
             self.contents.retain(|inode, _| named.contains(inode));
