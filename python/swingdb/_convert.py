@@ -43,7 +43,8 @@ def is_streamable(data: object) -> bool:
     if library == "numpy":
         return kind == "ndarray"
     # A result of a statement without rows, such as CREATE TABLE, is no table.
-    if library == "swingdb" and not getattr(data, "description", True):
+    ours = type(data).__module__.partition(".")[0] == "swingdb"
+    if ours and not getattr(data, "description", True):
         return False
     if isinstance(data, dict) or hasattr(data, "__arrow_c_stream__"):
         return True

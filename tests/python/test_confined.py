@@ -75,7 +75,7 @@ def test_a_statement_ends_at_its_timeout() -> None:
     con = swingdb.connect(config={"statement_timeout": 200})
     with pytest.raises(swingdb.StatementTimeoutError) as caught:
         con.execute(
-            "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range < b.range"
+            "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.a < b.b"
         ).fetchall()
     assert isinstance(caught.value, swingdb.QueryInterruptedError)
     assert con.execute("SELECT 1").fetchone() == (1,)

@@ -205,7 +205,7 @@ fn every_command_has_help_with_examples() {
 #[test]
 fn errors_of_a_script_name_their_line() {
     let world = World::new();
-    let script = "SELECT 1;\n\nSELECT 2;\nSELECT\n  FRM t;\n";
+    let script = "SELECT 1;\n\nSELECT 2;\nSELECT\n  1 AS a b c;\n";
     let error = world.fails(1, &["sql", script]);
     assert!(error.contains("line 5"), "{error}");
     let error = world.fails(1, &["sql", "SELECT 1;\n\nSELECT nothing;\nSELECT 2"]);

@@ -100,7 +100,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT g, sum(n) FROM t GROUP BY ALL WITH ROLLUP", "WITH ROLLUP"),
     ("SELECT * FROM t JOIN u", "ON or USING"),
     ("SELECT * FROM t LEFT JOIN u", "ON or USING"),
-    ("SELECT * FROM t CROSS JOIN u ON t.id = u.id", "found: ON"),
+    ("SELECT * FROM t CROSS JOIN u ON t.id = u.id", "found ON"),
     ("SELECT * FROM t STRAIGHT_JOIN u ON t.id = u.id", ""),
     ("SELECT * FROM t CROSS APPLY (SELECT 1) x", "join"),
     ("SELECT * FROM t TABLESAMPLE 5 PERCENT REPEATABLE (1)", "REPEATABLE"),

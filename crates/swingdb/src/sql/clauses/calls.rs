@@ -9,8 +9,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgumentClause, FunctionArguments, Statement, TableFactor,
-    VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    Statement, TableFactor, VisitorMut,
 };
 
 use crate::error::{Error, Result};
@@ -55,6 +55,7 @@ impl Checker<'_> {
             Some(_) => ident.value.clone(),
             None => ident.value.to_ascii_lowercase(),
         };
+        stars(&name, call)?;
         let clauses = Clauses::of(call);
         let refuse = |clause: &str| {
             let kind = match self.planner.is_window(&name) {
@@ -83,6 +84,25 @@ impl Checker<'_> {
         }
         functions::unknown_count(&name, &call.args).map_or(Ok(()), Err)
     }
+}
+
+/// `*` stands for all rows in `count(*)`, and for columns in `COLUMNS(*)`, which has been replaced.
+fn stars(name: &str, call: &Function) -> Result<()> {
+    let FunctionArguments::List(list) = &call.args else { return Ok(()) };
+    for arg in &list.args {
+        match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Wildcard) if name == "count" => {}
+            FunctionArg::Unnamed(
+                FunctionArgExpr::Wildcard
+                | FunctionArgExpr::QualifiedWildcard(_)
+                | FunctionArgExpr::WildcardWithOptions(_),
+            ) => {
+                return Err(Error::plan(format!("{name}({arg}); write {name}(COLUMNS({arg}))")));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 const OVER: &str = "OVER";

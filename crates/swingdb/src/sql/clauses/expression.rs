@@ -192,7 +192,7 @@ fn function(node: &Function) -> Result<()> {
 fn arguments(call: &Function, node: &FunctionArgumentList) -> Result<()> {
     let FunctionArgumentList { duplicate_treatment: _, args, clauses } = node;
     args.iter().try_for_each(argument)?;
-    stars(call, node)?;
+    counted(call, node)?;
     for clause in clauses {
         match clause {
             FunctionArgumentClause::IgnoreOrRespectNulls(_) => {}
@@ -206,44 +206,27 @@ fn arguments(call: &Function, node: &FunctionArgumentList) -> Result<()> {
     Ok(())
 }
 
-/// `*` stands for all rows in `count(*)`, for columns in `COLUMNS(*)`, and for nothing elsewhere.
-fn stars(call: &Function, node: &FunctionArgumentList) -> Result<()> {
-    let is = |plain: &str| match call.name.0.as_slice() {
-        [part] => part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(plain)),
+/// `count(*)` has no distinct rows, and of one relation's `t.*` no rows without NULLs.
+fn counted(call: &Function, node: &FunctionArgumentList) -> Result<()> {
+    let is_count = match call.name.0.as_slice() {
+        [part] => part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case("count")),
         _ => false,
     };
-    if is("columns") {
-        return Ok(());
-    }
-    let name = &call.name;
-    for arg in &node.args {
-        match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Wildcard) if is("count") => {
-                if node.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
-                    return Err(Error::plan(
-                        "count(DISTINCT *); write SELECT count(*) FROM (SELECT DISTINCT * FROM t)",
-                    ));
-                }
-            }
-            FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(of)) if is("count") => {
-                return Err(Error::unsupported(format!(
-                    "count({of}.*); write count(*), or count({of}.column) for a column without \
-                     NULLs"
-                )));
-            }
-            FunctionArg::Unnamed(
-                FunctionArgExpr::Wildcard
-                | FunctionArgExpr::QualifiedWildcard(_)
-                | FunctionArgExpr::WildcardWithOptions(_),
-            ) => {
-                return Err(Error::plan(format!("{name}({arg}); write {name}(COLUMNS({arg}))")));
-            }
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(_))
-            | FunctionArg::Named { name: _, arg: _, operator: _ }
-            | FunctionArg::ExprNamed { name: _, arg: _, operator: _ } => {}
+    match node.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]
+            if is_count && node.duplicate_treatment == Some(DuplicateTreatment::Distinct) =>
+        {
+            Err(Error::plan(
+                "count(DISTINCT *); write SELECT count(*) FROM (SELECT DISTINCT * FROM t)",
+            ))
         }
+        [FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(of))] if is_count => {
+            Err(Error::unsupported(format!(
+                "count({of}.*); write count(*), or count({of}.column) for a column without NULLs"
+            )))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// An argument of a call.

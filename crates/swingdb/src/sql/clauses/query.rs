@@ -238,10 +238,13 @@ pub(super) fn table_with_joins(node: &TableWithJoins) -> Result<()> {
 
 fn join(node: &Join) -> Result<()> {
     // GLOBAL is what ASOF has become.
-    let Join { relation, global: _, join_operator } = node;
+    let Join { relation, global, join_operator } = node;
     relation::no_positional_join(relation)?;
     use JoinOperator as J;
     match join_operator {
+        // Refused by whoever reads it, with what to write instead.
+        J::AsOf { match_condition: _, constraint: _ } => Ok(()),
+        _ if *global => Ok(()),
         J::Join(on)
         | J::Inner(on)
         | J::Left(on)

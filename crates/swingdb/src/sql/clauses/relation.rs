@@ -92,8 +92,10 @@ fn turned(node: &TableFactor) -> Result<()> {
             for ExprWithAlias { expr: _, alias: _ } in aggregate_functions {}
             match value_source {
                 PivotValueSource::List(_) => {}
-                PivotValueSource::Subquery(_) | PivotValueSource::Any(_) => {
-                    return Err(Error::unsupported("PIVOT with IN (ANY) and IN (SELECT ...)"));
+                // What all values stand for, once the tokens have been rewritten.
+                PivotValueSource::Any(order) if order.is_empty() => {}
+                PivotValueSource::Any(_) | PivotValueSource::Subquery(_) => {
+                    return Err(Error::unsupported("PIVOT with IN (SELECT ...) and ANY ORDER BY"));
                 }
             }
             none_of("PIVOT", &[(default_on_null.is_some(), "DEFAULT ON NULL")])?;

@@ -61,6 +61,13 @@ impl<'a> Returning<'a> {
         let plan = session.plan_with(&ast::statement(query, self.with), params, &extra)?;
         let stream = session.run(plan)?;
         let schema = stream.schema();
-        Ok((schema, stream.collect::<Result<Vec<_>>>()?))
+        // A result that is too large is an error while the statement can still be undone.
+        let mut meter = session.limits().meter();
+        let counted = stream.map(|batch| {
+            let batch = batch?;
+            meter.as_mut().map_or(Ok(()), |meter| meter.count(&batch))?;
+            Ok(batch)
+        });
+        Ok((schema, counted.collect::<Result<Vec<_>>>()?))
     }
 }
