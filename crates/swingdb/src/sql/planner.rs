@@ -158,6 +158,7 @@ impl<'a> Planner<'a> {
         let aggregates = |name: &str| self.is_aggregate(name);
         functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
         functions::order_windows(statement);
+        functions::tell_draws_apart(statement);
         Ok(())
     }
 

@@ -6,8 +6,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, Function, FunctionArguments, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query,
-    Select, SelectFlavor, SelectItem, SetExpr, Statement, TableAliasColumnDef, Value, VisitorMut,
+    Array, Expr, Function, FunctionArguments, GroupByExpr, Ident, NullTreatment, OrderByExpr,
+    OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableAliasColumnDef,
+    Value, VisitorMut,
 };
 
 use super::pivot::{column, derived};
@@ -167,7 +168,8 @@ fn is_value(expr: &Expr, query: &Query) -> bool {
     }
 }
 
-/// `array_agg(value ORDER BY keys)`.
+/// `array_agg(value ORDER BY keys)`, marked as the list of this query even if the value is one of
+/// the row outside: see [`rewrites`](crate::sql::rewrites).
 fn list_of(value: Expr, keys: Vec<OrderByExpr>) -> Expr {
     use datafusion::sql::sqlparser::ast::FunctionArgumentClause::OrderBy;
     let mut list = call("array_agg", [value]);
@@ -175,6 +177,9 @@ fn list_of(value: Expr, keys: Vec<OrderByExpr>) -> Expr {
         && !keys.is_empty()
     {
         args.clauses.push(OrderBy(keys));
+    }
+    if let Expr::Function(function) = &mut list {
+        function.null_treatment = Some(NullTreatment::RespectNulls);
     }
     list
 }
