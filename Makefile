@@ -17,6 +17,7 @@ export SWINGDB_BIN := $(BIN)/swingdb
 ROWS ?= 20000000
 DEMO_OUT ?= $(CURDIR)/demo-output
 KILLS ?= 300
+MINUTES ?= 10
 PREFIX ?= $(HOME)/.local
 # For packages: comes before PREFIX where files go, and nowhere else.
 export DESTDIR ?=
@@ -70,6 +71,10 @@ test-assertions: tools ## The memory layers with debug assertions, which also co
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
+
+.PHONY: test-random
+test-random: build ## Random queries beside DuckDB for longer: make test-random MINUTES=60
+	$(PY) tests/oracle/random_rows.py --minutes $(MINUTES) --go-on
 
 # ---- to look at ------------------------------------------------------------------------------------
 
