@@ -152,9 +152,20 @@ class Run:
             f"{self.rng.choice(outer.columns)}"
             for _ in range(self.pick(0, 1, 1, 2, 2))
         ]
+        twins = self.twins(inner)
+        if twins and self.chance(0.4):
+            ties = [f"{twin} = {self.rng.choice(outer.columns)}" for twin in twins]
         if not ties or self.chance(0.4):
             ties.append(self.condition(inner, min(depth, 1), outer))
         return " AND ".join(ties)
+
+    def twins(self, scope):
+        """Columns of one name in different relations, if there are any."""
+        named = {}
+        for column in scope.columns:
+            named.setdefault(column.split(".")[1], []).append(column)
+        several = [columns for columns in named.values() if len(columns) > 1]
+        return self.rng.choice(several) if several else []
 
     def subquery(self, outer, depth):
         """A query of one column that may depend on the rows outside."""
