@@ -76,6 +76,10 @@ test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 test-soak: build ## Kill writers, readers, hookers at random for a while: make test-soak MINUTES=60
 	tools/with_memory.sh $(PY) tests/soak/soak.py --seconds $$(($(MINUTES) * 60))
 
+.PHONY: test-random
+test-random: build ## Random queries beside DuckDB for longer: make test-random MINUTES=60
+	$(PY) tests/oracle/random_rows.py --minutes $(MINUTES) --go-on
+
 # ---- to look at ------------------------------------------------------------------------------------
 
 .PHONY: demo

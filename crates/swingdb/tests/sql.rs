@@ -72,5 +72,7 @@ mod sources;
 mod temporary;
 #[path = "sql/tpch.rs"]
 mod tpch;
+#[path = "sql/which_rows.rs"]
+mod which_rows;
 #[path = "sql/with.rs"]
 mod with;

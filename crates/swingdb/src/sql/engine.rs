@@ -26,8 +26,8 @@ use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
-    ConditionsDown, CrossJoins, Dependencies, FromStatistics, GROUPING_SETS, HandDown, InOrder,
-    JoinOrder, Membership, OFFSET_SUMS, WholeOrder,
+    ConditionsDown, CrossJoins, Dependencies, EqualKeys, FromStatistics, GROUPING_SETS, HandDown,
+    InOrder, JoinOrder, Membership, OFFSET_SUMS, SettledOrder, UnseenOrder, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
 use crate::sql::{asof, type_names};
@@ -88,7 +88,7 @@ fn build_state() -> Result<SessionState> {
         .with_scalar_functions(scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(aggregate_functions())
-        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_window_functions(functions::of_windows())
         .with_expr_planners(expr_planners())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let builder = builder
@@ -109,7 +109,7 @@ fn build_state() -> Result<SessionState> {
 
 /// DataFusion's rules and our own.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Vec::new();
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![Arc::new(UnseenOrder)];
     for rule in Optimizer::new().rules {
         if Dependencies::matter_to(rule.name()) {
             rules.push(Arc::new(Dependencies) as _);
@@ -127,7 +127,10 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             CrossJoins::NAME => rules.push(Arc::new(CrossJoins(rule)) as _),
             "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
             // Behind those that make joins of subqueries.
-            "extract_equijoin_predicate" => rules.extend([Arc::new(Equality) as _, rule]),
+            EqualKeys::NAME => {
+                rules.push(Arc::new(Equality) as _);
+                rules.push(Arc::new(EqualKeys::default()) as _);
+            }
             _ => rules.push(rule),
         }
     }
@@ -146,6 +149,9 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             Some(ours) => rules.push(Arc::new(ours) as _),
             None if rule.name() == FromStatistics::NAME => {
                 rules.push(Arc::new(FromStatistics(rule)) as _);
+            }
+            None if rule.name() == SettledOrder::NAME => {
+                rules.push(Arc::new(SettledOrder(rule)) as _);
             }
             None => rules.push(rule),
         }
@@ -199,6 +205,8 @@ fn default_config() -> SessionConfig {
     // 0.1 is a tenth, as in DuckDB, and not the nearest binary fraction.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.default_null_ordering = "nulls_last".to_string();
+    // An ORDER BY is left out where nobody sees the order, not in each query of FROM.
+    options.sql_parser.enable_subquery_sort_elimination = false;
     // The larger side of a join is only cut into partitions where the smaller one is large: cutting
     // costs more than building one hash table alone.
     options.optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES;

@@ -177,6 +177,7 @@ impl<'a> Planner<'a> {
         functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
         clauses::calls::check(self, statement)?;
         functions::order_windows(statement);
+        functions::tell_draws_apart(statement);
         Ok(())
     }
 

@@ -6,9 +6,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, Function, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr,
-    OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableAliasColumnDef,
-    TableFactor, Value, VisitorMut,
+    Array, Expr, Function, FunctionArguments, GroupByExpr, Ident, NullTreatment, ObjectName,
+    OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement,
+    TableAliasColumnDef, TableFactor, Value, VisitorMut,
 };
 
 use super::pivot::{column, derived};
@@ -207,7 +207,8 @@ fn is_named_last(name: &ObjectName, plain: &str) -> bool {
     last.is_some_and(|ident| ident.value.eq_ignore_ascii_case(plain))
 }
 
-/// `array_agg(value ORDER BY keys)`.
+/// `array_agg(value ORDER BY keys)`, marked as the list of this query even if the value is one of
+/// the row outside: see [`rewrites`](crate::sql::rewrites).
 fn list_of(value: Expr, keys: Vec<OrderByExpr>) -> Expr {
     use datafusion::sql::sqlparser::ast::FunctionArgumentClause::OrderBy;
     let mut list = call("array_agg", [value]);
@@ -215,6 +216,9 @@ fn list_of(value: Expr, keys: Vec<OrderByExpr>) -> Expr {
         && !keys.is_empty()
     {
         args.clauses.push(OrderBy(keys));
+    }
+    if let Expr::Function(function) = &mut list {
+        function.null_treatment = Some(NullTreatment::RespectNulls);
     }
     list
 }

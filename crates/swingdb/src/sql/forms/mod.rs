@@ -40,6 +40,7 @@
 //! | `SELECT DISTINCT ON (a) ... ORDER BY b` | [`distinct_on`]: `QUALIFY row_number() ... = 1` |
 //! | `sum(x) FILTER (a)` | [`filters`]: `sum(x) FILTER (WHERE a)` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
+//! | `sum(x) OVER (w ORDER BY x)` | [`windows`]: with the PARTITION BY of the window `w` |
 //!
 //! What is refused here is what the engine would otherwise take for something else without a word.
 
@@ -57,6 +58,7 @@ mod members;
 mod pivot;
 mod pivot_tokens;
 mod quantified;
+mod rounds;
 mod sample;
 mod series;
 mod star_patterns;
@@ -66,6 +68,7 @@ mod told;
 mod turned;
 mod unpivot;
 mod using_sample;
+mod windows;
 
 use std::ops::ControlFlow;
 
@@ -166,7 +169,10 @@ impl VisitorMut for Rewriter<'_> {
         self.around.enter(query);
         order_by_all(query);
         let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
-        let result = fetch(query).and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
+        let result = fetch(query)
+            .and_then(|()| rounds::check(query))
+            .and_then(|()| windows::rewrite(query))
+            .and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
         distinct_on::rewrite(query);
         self.keep(result)
     }

@@ -22,6 +22,7 @@ mod lists;
 mod minutes;
 mod moments;
 mod numbers;
+mod once;
 mod operator;
 mod ordered;
 mod picked;
@@ -32,6 +33,7 @@ mod replaced;
 mod reports;
 mod rounding;
 mod seconds;
+mod shifts;
 mod size;
 mod spans;
 mod strptime;
@@ -49,8 +51,10 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
 use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::{
     AggregateUDF, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    WindowUDF,
 };
 use datafusion::sql::sqlparser::ast::{
     DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
@@ -61,6 +65,7 @@ pub(crate) use blobs::byte_length;
 pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
 pub(crate) use in_order::order_windows;
 pub(crate) use minutes::fraction_of_minute;
+pub(crate) use once::{DRAWN_ONCE, tell_draws_apart};
 pub(crate) use rounding::rounded;
 pub(crate) use seconds::interval_seconds;
 pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as};
@@ -81,7 +86,8 @@ pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = 
     let of_json = json::functions().chain(json_parts::functions()).chain(to_json::functions());
     let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
-    let others = structs::functions().chain(reports::functions()).chain([age::function()]);
+    let others = structs::functions().chain(reports::functions());
+    let others = others.chain([age::function(), once::function()]);
     let of_times = calendar::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);
     of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
@@ -129,6 +135,16 @@ pub(crate) fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
     );
     let of_windows = in_order::functions(all);
     all.extend(of_windows);
+}
+
+/// The engine's functions of windows, with those in place that it has wrong.
+pub(crate) fn of_windows() -> Vec<Arc<WindowUDF>> {
+    let mut all = SessionStateDefaults::default_window_functions();
+    for function in shifts::functions() {
+        all.retain(|engines| engines.name() != function.name());
+        all.push(function);
+    }
+    all
 }
 
 /// Which names of functions the engine has.

@@ -14,8 +14,10 @@ mod frames;
 mod hidden;
 mod homonyms;
 mod lengths;
+mod once;
 mod order_all;
 mod recursion;
+mod refuse;
 mod scalars;
 mod set_operations;
 
@@ -32,7 +34,8 @@ pub(crate) use order_all::order_by_all;
 /// The plan with all rewrites of this module applied, in subqueries too.
 pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| {
-        rewrite_expressions(node)?.transform_data(|node| match node {
+        let node = once::rewrite(refuse::check(node)?)?;
+        node.transform_data(rewrite_expressions)?.transform_data(|node| match node {
             LogicalPlan::Join(join) if set_operations::is_all(&join) => {
                 let join = floats::rewrite_join(join).data;
                 set_operations::count_duplicates(&join).map(Transformed::yes)
