@@ -12,8 +12,12 @@ mod blobs;
 mod casts;
 #[path = "sql/common.rs"]
 mod common;
+#[path = "sql/conversions.rs"]
+mod conversions;
 #[path = "sql/dependent.rs"]
 mod dependent;
+#[path = "sql/digits.rs"]
+mod digits;
 #[path = "sql/duckdb_forms.rs"]
 mod duckdb_forms;
 #[path = "sql/duckdb_queries.rs"]
@@ -42,6 +46,8 @@ mod macros;
 mod meaning;
 #[path = "sql/memory.rs"]
 mod memory;
+#[path = "sql/moving.rs"]
+mod moving;
 #[path = "sql/nested_order.rs"]
 mod nested_order;
 #[path = "sql/nested_text.rs"]
@@ -66,5 +72,7 @@ mod sources;
 mod temporary;
 #[path = "sql/tpch.rs"]
 mod tpch;
+#[path = "sql/uuids.rs"]
+mod uuids;
 #[path = "sql/with.rs"]
 mod with;
