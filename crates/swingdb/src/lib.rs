@@ -24,6 +24,7 @@ pub mod io;
 mod progress;
 mod sql;
 pub mod store;
+mod uuid;
 mod value;
 
 pub use arrow;

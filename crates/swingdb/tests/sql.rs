@@ -16,8 +16,12 @@ mod clauses;
 mod common;
 #[path = "sql/confined.rs"]
 mod confined;
+#[path = "sql/conversions.rs"]
+mod conversions;
 #[path = "sql/dependent.rs"]
 mod dependent;
+#[path = "sql/digits.rs"]
+mod digits;
 #[path = "sql/duckdb_forms.rs"]
 mod duckdb_forms;
 #[path = "sql/duckdb_queries.rs"]
@@ -46,6 +50,8 @@ mod macros;
 mod meaning;
 #[path = "sql/memory.rs"]
 mod memory;
+#[path = "sql/moving.rs"]
+mod moving;
 #[path = "sql/nested_order.rs"]
 mod nested_order;
 #[path = "sql/nested_text.rs"]
@@ -72,6 +78,8 @@ mod sources;
 mod temporary;
 #[path = "sql/tpch.rs"]
 mod tpch;
+#[path = "sql/uuids.rs"]
+mod uuids;
 #[path = "sql/which_rows.rs"]
 mod which_rows;
 #[path = "sql/with.rs"]

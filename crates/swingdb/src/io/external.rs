@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{
@@ -32,7 +32,9 @@ use super::options::{FileFormat, ImportOptions, OptionValue};
 use super::scan::{FileScan, Run, Turnstile};
 use super::source::{InputFile, MAX_FILES, find_files};
 use crate::error::{Error, Result};
+use crate::sql::functions::as_uuid;
 use crate::sql::runtime;
+use crate::uuid;
 
 /// Text that is parsed into one batch of a query: small, so that the first rows come soon.
 const QUERY_BATCH_ROWS: usize = 8_192;
@@ -86,7 +88,11 @@ fn parquet_table(files: Vec<InputFile>, options: &ImportOptions) -> Result<Arc<d
     if lists.len() > MAX_REPEATS {
         return Err(Error::plan(format!("a file named more than {MAX_REPEATS} times")));
     }
-    let mut tables = lists.into_iter().map(|urls| listed(urls, scan.schema()));
+    let uuids = scan.uuids();
+    let mut tables = lists.into_iter().map(|urls| {
+        let table = listed(urls, with_bytes(&scan.schema(), &uuids))?;
+        if uuids.is_empty() { Ok(table) } else { with_uuids(table, &uuids) }
+    });
     let Some(first) = tables.next() else { return Err(Error::plan("a table of no files")) };
     let first = first?;
     if tables.len() == 0 {
@@ -98,6 +104,31 @@ fn parquet_table(files: Vec<InputFile>, options: &ImportOptions) -> Result<Arc<d
         all = all.union(rows_of(again?)?.build()?)?;
     }
     Ok(Arc::new(ViewTable::new(all.build()?, None)))
+}
+
+/// The columns as the engine's scan gives them: UUIDs are 16 bytes there.
+fn with_bytes(schema: &SchemaRef, uuids: &[String]) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| match uuids.contains(field.name()) {
+        true => {
+            let bytes = DataType::FixedSizeBinary(uuid::WIDTH);
+            Arc::new(Field::new(field.name(), bytes, field.is_nullable()))
+        }
+        false => Arc::clone(field),
+    });
+    let fields = fields.collect::<Fields>();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The table with texts for the columns whose bytes are UUIDs.
+fn with_uuids(table: Arc<dyn TableProvider>, uuids: &[String]) -> Result<Arc<dyn TableProvider>> {
+    let rows = LogicalPlanBuilder::scan("files", provider_as_source(table), None)?;
+    let columns = rows.schema().iter().map(|(relation, field)| {
+        let column = Expr::Column((relation, field).into());
+        let value = if uuids.contains(field.name()) { as_uuid(column) } else { column };
+        value.alias(field.name())
+    });
+    let columns = columns.collect::<Vec<_>>();
+    Ok(Arc::new(ViewTable::new(rows.project(columns)?.build()?, None)))
 }
 
 /// Different Parquet files.

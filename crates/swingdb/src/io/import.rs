@@ -26,6 +26,7 @@ use crate::sql::write::defaults::DefaultValue;
 use crate::sql::write::target::{self, Place};
 use crate::sql::write::with_txn;
 use crate::store::{ColumnDef, IfExists, SEGMENT_ROWS, Table, TableDef, TableWriter, WriteTxn};
+use crate::uuid;
 
 /// Appends files to a table; see [`Connection::import_file`](crate::Connection::import_file).
 pub(crate) fn import_file(
@@ -128,6 +129,7 @@ impl Plan {
                 name: field.name().clone(),
                 data_type: field.data_type().clone(),
                 nullable: true,
+                is_uuid: uuid::is_marked(field),
                 default_sql: None,
             },
             source: Source::File(index),
@@ -207,14 +209,12 @@ impl Plan {
     /// A batch of the files as a batch of the table.
     fn convert(&self, session: &Session, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        let arrays = self.columns.iter().map(|column| {
-            let ColumnDef { name, data_type, .. } = &column.definition;
-            match &column.source {
-                Source::Default(value) => value.rows(session, &column.definition, rows),
-                Source::File(index) => {
-                    convert_array(batch.column(*index), data_type, name, Origin::UNNUMBERED)
-                        .map_err(|error| self.conversion_error(error))
-                }
+        let arrays = self.columns.iter().map(|column| match &column.source {
+            Source::Default(value) => value.rows(session, &column.definition, rows),
+            Source::File(index) => {
+                let field = column.definition.field();
+                convert_array(batch.column(*index), &field, Origin::UNNUMBERED)
+                    .map_err(|error| self.conversion_error(error))
             }
         });
         let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;

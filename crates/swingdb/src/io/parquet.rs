@@ -7,18 +7,22 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::LogicalType;
 use parquet::errors::ParquetError;
+use parquet::schema::types::TypePtr;
 
 use super::scan::{Run, Sink, in_parallel};
 use super::source::InputFile;
 use super::{parquet_chunks, parquet_footer, parquet_widths};
 use crate::error::{Error, Result};
+use crate::uuid;
 
 /// Adjacent row groups are read together until they have this many rows, so that files with very
 /// small ones do not make very small segments.
@@ -29,6 +33,8 @@ const MAX_TASK_BATCHES: u64 = 1 << 24;
 /// How a set of Parquet files is read.
 pub(crate) struct ParquetScan {
     schema: SchemaRef,
+    /// Columns whose 16 bytes are UUIDs.
+    uuids: Vec<usize>,
     files: Vec<ArrowReaderMetadata>,
 }
 
@@ -49,7 +55,7 @@ impl ParquetScan {
             match &mut scan {
                 None => {
                     let schema = Arc::clone(metadata.schema());
-                    scan = Some(Self { schema, files: vec![metadata] });
+                    scan = Some(Self { schema, uuids: Vec::new(), files: vec![metadata] });
                 }
                 Some(scan) => {
                     let first = scan.schema.fields();
@@ -64,7 +70,53 @@ impl ParquetScan {
                 }
             }
         }
-        scan.ok_or_else(|| Error::internal("no Parquet file"))
+        let scan = scan.ok_or_else(|| Error::internal("no Parquet file"))?;
+        Ok(scan.with_uuids())
+    }
+
+    /// With texts for columns that Parquet says are UUIDs.
+    fn with_uuids(mut self) -> Self {
+        let Some(file) = self.files.first() else { return self };
+        let roots = file.metadata().file_metadata().schema().get_fields().iter().enumerate();
+        let is_uuid = |root: &TypePtr| {
+            let of = root.get_basic_info().logical_type_ref();
+            root.is_primitive() && matches!(of, Some(LogicalType::Uuid))
+        };
+        self.uuids = roots.filter(|(_, root)| is_uuid(root)).map(|(at, _)| at).collect();
+        let fields = self.schema.fields().iter().enumerate().map(|(at, field)| {
+            match self.uuids.contains(&at) {
+                true => Arc::new(uuid::marked(Field::clone(field))),
+                false => Arc::clone(field),
+            }
+        });
+        let fields = fields.collect::<Fields>();
+        self.schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        self
+    }
+
+    /// The names of the columns that are UUIDs: 16 bytes for whoever reads the files otherwise.
+    pub(crate) fn uuids(&self) -> Vec<String> {
+        let fields = self.uuids.iter().filter_map(|at| self.schema.fields().get(*at));
+        fields.map(|field| field.name().clone()).collect()
+    }
+
+    /// What the decoder gives of these columns, with UUIDs as texts.
+    fn converted(&self, batch: RecordBatch, projection: Option<&[usize]>) -> Result<RecordBatch> {
+        if self.uuids.is_empty() {
+            return Ok(batch);
+        }
+        let mut given = projection.map_or_else(|| (0..batch.num_columns()).collect(), Vec::from);
+        given.sort_unstable();
+        given.dedup();
+        let all =
+            given.iter().zip(batch.columns()).map(|(at, column)| match self.uuids.contains(at) {
+                true => uuid::canonical(column, false),
+                false => Ok(Arc::clone(column)),
+            });
+        let columns = all.collect::<Result<Vec<_>>>()?;
+        let schema = Arc::new(self.schema.project(&given)?);
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &rows)?)
     }
 
     /// The columns.
@@ -84,7 +136,7 @@ impl ParquetScan {
                 run.check()?;
                 let batch = guarded(file, || Ok(reader.next().transpose()?))?;
                 let Some(batch) = batch else { break };
-                sink(order, batch)?;
+                sink(order, self.converted(batch, run.projection)?)?;
                 order += 1;
             }
             run.meter.add(task.bytes);

@@ -118,6 +118,14 @@ impl FileScan {
         }
     }
 
+    /// The columns that are 16 bytes in the files, and UUIDs.
+    pub(crate) fn uuids(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Parquet(scan) => scan.uuids(),
+            _ => Vec::new(),
+        }
+    }
+
     /// For each column of [`Self::schema`], the target's column, when the format has decided that.
     pub(crate) fn target_columns(&self) -> Option<&[usize]> {
         match &self.kind {

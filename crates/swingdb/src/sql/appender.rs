@@ -140,8 +140,7 @@ impl Appender {
             return Ok(());
         }
         // Not the builder's own type: converted alone, by the rules of INSERT.
-        let (to, name) = (&column.data_type, &column.name);
-        let array = column_of(vec![value.to_scalar()], to, name, Origin::rows(row))?;
+        let array = column_of(vec![value.to_scalar()], &column.field(), Origin::rows(row))?;
         self.columns[index].push_converted(ScalarValue::try_from_array(&array, 0)?, &array)
     }
 

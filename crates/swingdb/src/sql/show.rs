@@ -22,7 +22,7 @@ use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
-use crate::sql::type_names::sql_name;
+use crate::sql::type_names::field_type;
 use crate::sql::view::{Found, Source, View, match_name};
 use crate::sql::{forms, macros, settings, show_create, statement};
 use crate::store::Constraint;
@@ -297,7 +297,7 @@ fn description(
     result(
         vec![
             ("column_name", strings(fields.iter().map(|f| f.name().clone()))),
-            ("column_type", strings(fields.iter().map(|f| sql_name(f.data_type())))),
+            ("column_type", strings(fields.iter().map(|f| field_type(f)))),
             ("null", strings(nullable)),
             ("key", Arc::new(StringArray::from(keys))),
             ("default", Arc::new(StringArray::from(defaults))),
@@ -377,7 +377,7 @@ fn summarize_columns(session: &Session, schema: &Schema, relation: &str) -> Resu
     for (position, field) in schema.fields().iter().enumerate() {
         let column = format!("\"{}\"", field.name().replace('"', "\"\""));
         let text = field.name().replace('\'', "''");
-        let kind = sql_name(field.data_type()).replace('\'', "''");
+        let kind = field_type(field).replace('\'', "''");
         let ordered = !field.data_type().is_nested();
         let bound = |f: &str| match ordered {
             true => format!("CAST({f}({column}) AS VARCHAR)"),

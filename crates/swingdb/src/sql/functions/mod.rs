@@ -13,18 +13,22 @@ mod chosen;
 mod clock;
 mod compensated;
 mod counted;
+mod extracted;
 mod format;
 mod formats;
 mod in_order;
+mod joined_lists;
 pub(crate) mod json;
 mod json_parts;
 mod lists;
+mod map;
 mod minutes;
 mod moments;
 mod numbers;
 mod once;
 mod operator;
 mod ordered;
+mod parts;
 mod picked;
 mod points;
 mod quantile_groups;
@@ -35,6 +39,7 @@ mod rounding;
 mod seconds;
 mod shifts;
 mod size;
+mod sliding;
 mod spans;
 mod strptime;
 mod structs;
@@ -44,6 +49,8 @@ mod texts;
 mod to_json;
 mod truncation;
 mod units;
+mod uuids;
+mod whole_quotient;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -64,11 +71,17 @@ use datafusion::sql::sqlparser::ast::{
 pub(crate) use blobs::byte_length;
 pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
 pub(crate) use in_order::order_windows;
+pub(crate) use joined_lists::joined_lists;
+pub(crate) use map::map_of;
 pub(crate) use minutes::fraction_of_minute;
 pub(crate) use once::{DRAWN_ONCE, tell_draws_apart};
+pub(crate) use parts::{AS_PARTS, TRY_AS_PARTS, places};
 pub(crate) use rounding::rounded;
 pub(crate) use seconds::interval_seconds;
-pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as};
+pub(crate) use sliding::moving_sum;
+pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as, unmarked};
+pub(crate) use uuids::{AS_UUID, TRY_AS_UUID, as_uuid};
+pub(crate) use whole_quotient::{has_whole_quotient, whole_quotient};
 
 use crate::error::{Error, Result};
 use crate::sql::forms::call;
@@ -88,6 +101,8 @@ pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = 
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
     let others = structs::functions().chain(reports::functions());
     let others = others.chain([age::function(), once::function()]);
+    let others = others.chain([extracted::function(), map::function()]);
+    let others = others.chain(uuids::functions()).chain(parts::functions());
     let of_times = calendar::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);
     of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
@@ -127,6 +142,7 @@ pub(crate) fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
         }
     }
     quantiles::replace(all);
+    sliding::replace(all);
     all.extend(
         counted::functions()
             .chain(moments::functions())

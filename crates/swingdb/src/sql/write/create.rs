@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use arrow::datatypes::Field;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
@@ -13,7 +14,7 @@ use super::check::Checks;
 use super::create_as::create_as;
 use super::target::{DEFAULT_SCHEMA, Place, find_name, parts, place, target};
 use super::tokens::UNTYPED_MARK;
-use super::types::arrow_type;
+use super::types::{arrow_type, is_uuid_type};
 use super::{Outcome, ast, defaults, with_txn};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::forms::written;
@@ -24,6 +25,7 @@ use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::sql::view::Found;
 use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
+use crate::uuid;
 
 /// Columns a table may have.
 const MAX_COLUMNS: usize = 10_000;
@@ -156,6 +158,7 @@ pub(crate) fn column_def(
     mut key: impl FnMut(bool) -> Result<()>,
 ) -> Result<ColumnDef> {
     let name = column.name.value.clone();
+    let is_uuid = is_uuid_type(&column.data_type);
     let data_type = match &column.data_type {
         untyped if is_untyped(untyped) => {
             return Err(Error::plan(format!("column {name:?} needs a type")));
@@ -169,7 +172,9 @@ pub(crate) fn column_def(
             ColumnOption::Null => {}
             ColumnOption::NotNull => nullable = false,
             ColumnOption::Default(expr) => {
-                defaults::check(session, expr, &name, &data_type)?;
+                let field = Field::new(&name, data_type.clone(), true);
+                let field = if is_uuid { uuid::marked(field) } else { field };
+                defaults::check(session, expr, &field)?;
                 default_sql = Some(expr.to_string());
             }
             ColumnOption::PrimaryKey(_) => key(true)?,
@@ -187,7 +192,7 @@ pub(crate) fn column_def(
             }
         }
     }
-    Ok(ColumnDef { name, data_type, nullable, default_sql })
+    Ok(ColumnDef { name, data_type, nullable, is_uuid, default_sql })
 }
 
 const GENERATED: &str = "generated columns; make a view with the column computed";

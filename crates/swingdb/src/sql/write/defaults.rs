@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::concat;
-use arrow::datatypes::DataType;
+use arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Statement};
 
@@ -41,7 +41,7 @@ impl DefaultValue {
         };
         let expr = ast::parse_expr(sql)?;
         if let Some(value) = literal(&expr, to, &Params::default())? {
-            return Self::same(column_of(vec![value], to, &column.name, Origin::UNNUMBERED)?);
+            return Self::same(column_of(vec![value], &column.field(), Origin::UNNUMBERED)?);
         }
         if let Some(sequence) = sequences::only_next(&expr) {
             return Ok(Self::Numbers(sequence));
@@ -67,7 +67,7 @@ impl DefaultValue {
             Self::Same(value) => Ok(value.to_array_of_size(rows)?),
             Self::Numbers(sequence) => {
                 let numbers: ArrayRef = Arc::new(session.numbers().take(sequence, rows)?);
-                convert_array(&numbers, &column.data_type, &column.name, Origin::UNNUMBERED)
+                convert_array(&numbers, &column.field(), Origin::UNNUMBERED)
             }
             Self::Each(expr) => evaluate(session, expr, rows, column),
         }
@@ -82,9 +82,10 @@ impl DefaultValue {
 
 /// Checks a DEFAULT when it is declared: it must mean something without any table, and fit the
 /// type.
-pub(crate) fn check(session: &Session, expr: &Expr, column: &str, to: &DataType) -> Result<()> {
-    if let Some(value) = literal(expr, to, &Params::default())? {
-        return column_of(vec![value], to, column, Origin::UNNUMBERED).map(drop);
+pub(crate) fn check(session: &Session, expr: &Expr, to: &Field) -> Result<()> {
+    let column = to.name();
+    if let Some(value) = literal(expr, to.data_type(), &Params::default())? {
+        return column_of(vec![value], to, Origin::UNNUMBERED).map(drop);
     }
     let plan = session.plan(&once(expr, 1)?, &Params::default()).map_err(|error| match error {
         Error::NotFound { name, .. } => Error::plan(format!(
@@ -93,7 +94,7 @@ pub(crate) fn check(session: &Session, expr: &Expr, column: &str, to: &DataType)
         )),
         other => other,
     })?;
-    check_assignable(plan.schema().field(0).data_type(), to, column)
+    check_assignable(plan.schema().field(0).data_type(), to.data_type(), column)
 }
 
 fn is_volatile(session: &Session, expr: &Expr) -> Result<bool> {
@@ -120,5 +121,5 @@ fn evaluate(session: &Session, expr: &Expr, rows: usize, column: &ColumnDef) -> 
         let name = &column.name;
         return Err(Error::plan(format!("DEFAULT of column {name:?} is not exactly one value")));
     }
-    convert_array(&values, &column.data_type, &column.name, Origin::UNNUMBERED)
+    convert_array(&values, &column.field(), Origin::UNNUMBERED)
 }

@@ -173,9 +173,7 @@ impl<'a> Mapping<'a> {
         let mut result = Vec::with_capacity(self.inputs.len());
         for (index, column) in self.table.columns().iter().enumerate() {
             result.push(match (self.inputs[index], &self.defaults[index]) {
-                (Some(input), _) => {
-                    convert_array(&columns[input], &column.data_type, &column.name, origin)?
-                }
+                (Some(input), _) => convert_array(&columns[input], &column.field(), origin)?,
                 (None, Some(default)) => default.rows(self.session, column, rows)?,
                 (None, None) => return Err(Error::internal("a column without a source")),
             });
@@ -350,7 +348,7 @@ fn values_batch(
     let mut arrays = Vec::with_capacity(columns.len());
     for (list, index) in cells.into_iter().zip(columns) {
         let column = &table.columns()[*index];
-        arrays.push(column_of(list, &column.data_type, &column.name, Origin::rows(0))?);
+        arrays.push(column_of(list, &column.field(), Origin::rows(0))?);
     }
     let mapping = Mapping::new(session, table, columns)?;
     mapping.rows(&arrays, rows, Origin::rows(0))

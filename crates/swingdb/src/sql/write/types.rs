@@ -54,6 +54,11 @@ impl TypePlanner for SqlTypes {
     }
 }
 
+/// Whether a type is UUID: text, of one form.
+pub(crate) fn is_uuid_type(sql_type: &SqlType) -> bool {
+    matches!(sql_type, SqlType::Uuid)
+}
+
 /// The Arrow type an SQL type name stands for.
 pub(crate) fn arrow_type(sql_type: &SqlType) -> Result<DataType> {
     convert(sql_type, 0)

@@ -196,7 +196,7 @@ pub(crate) fn convert_sets(
     let mut converted = Vec::with_capacity(columns.len());
     for (array, field) in columns.iter().zip(schema.fields()) {
         let origin = Origin::UNNUMBERED;
-        converted.push(convert_array(array, field.data_type(), field.name(), origin)?);
+        converted.push(convert_array(array, field, origin)?);
     }
     relabel(converted, schema, rows)
 }
