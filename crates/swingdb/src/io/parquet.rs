@@ -15,7 +15,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 
-use super::scan::{Run, Sink, in_parallel};
+use super::scan::{FileSink, Run};
 use super::source::InputFile;
 use super::{parquet_chunks, parquet_footer, parquet_widths};
 use crate::error::{Error, Result};
@@ -45,26 +45,42 @@ impl ParquetScan {
     pub(crate) fn open(files: &[InputFile]) -> Result<Self> {
         let mut scan: Option<Self> = None;
         for file in files {
-            let metadata = guarded(file, || load(file))?;
+            let metadata = Self::load(file)?;
             match &mut scan {
                 None => {
                     let schema = Arc::clone(metadata.schema());
                     scan = Some(Self { schema, files: vec![metadata] });
                 }
                 Some(scan) => {
-                    let first = scan.schema.fields();
-                    let same = first
-                        .iter()
-                        .zip(metadata.schema().fields())
-                        .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
-                    if !same || first.len() != metadata.schema().fields().len() {
-                        return Err(file.broken("has other columns than the first file"));
-                    }
+                    Self::same_columns(&scan.schema, metadata.schema(), file)?;
                     scan.files.push(metadata);
                 }
             }
         }
         scan.ok_or_else(|| Error::internal("no Parquet file"))
+    }
+
+    /// Reads and checks a file's footer.
+    pub(crate) fn load(file: &InputFile) -> Result<ArrowReaderMetadata> {
+        guarded(file, || load(file))
+    }
+
+    /// Runs what may find a file damaged.
+    pub(crate) fn of_file<T>(
+        file: &InputFile,
+        decode: impl FnOnce() -> Result<T, ParquetError>,
+    ) -> Result<T> {
+        guarded(file, decode)
+    }
+
+    /// Refuses a file whose columns are not those of the first one.
+    pub(crate) fn same_columns(first: &Schema, found: &Schema, file: &InputFile) -> Result<()> {
+        let mut pairs = first.fields().iter().zip(found.fields());
+        let same = pairs.all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+        match same && first.fields().len() == found.fields().len() {
+            true => Ok(()),
+            false => Err(file.broken("has other columns than the first file")),
+        }
     }
 
     /// The columns.
@@ -73,7 +89,12 @@ impl ParquetScan {
     }
 
     /// Reads all files; see [`super::scan::FileScan::run`].
-    pub(crate) fn run(&self, files: &[InputFile], run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
+    pub(crate) fn run(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        sink: &FileSink<'_>,
+    ) -> Result<()> {
         let mut tasks = self.tasks().into_iter().enumerate();
         let next = || Ok(tasks.next().map(|(number, task)| (number as u64, task)));
         let work = |number: u64, task: Task| {
@@ -84,13 +105,13 @@ impl ParquetScan {
                 run.check()?;
                 let batch = guarded(file, || Ok(reader.next().transpose()?))?;
                 let Some(batch) = batch else { break };
-                sink(order, batch)?;
+                sink(order, task.file, batch)?;
                 order += 1;
             }
             run.meter.add(task.bytes);
             Ok(())
         };
-        in_parallel(run.threads, next, work)
+        run.in_parallel(next, work)
     }
 
     fn tasks(&self) -> Vec<Task> {
