@@ -9,7 +9,8 @@ fn kinds(place: &Place, text: &str) -> String {
     place.file("k.json", text);
     let rows = place.rows(&place.fill_in("DESCRIBE SELECT * FROM '{}/k.json'"));
     let kinds: Vec<String> = rows.iter().map(|row| format!("{} {}", row[0], row[1])).collect();
-    kinds.join(", ")
+    // HUGEINT has no other type than DECIMAL(38, 0).
+    kinds.join(", ").replace('"', "").replace("DECIMAL(38,0)", "HUGEINT")
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn values_for_columns_of_a_table() {
         ("VARCHAR", "\"x\"", "x"),
         ("BOOLEAN", "\"true\"", "true"),
         ("TIMESTAMP", "\"2024-01-31\"", "2024-01-31T00:00:00"),
-        ("INT[]", "[1, null]", "[1, ]"),
+        ("INT[]", "[1, null]", "[1, NULL]"),
     ] {
         assert_eq!(stored(kind, value).unwrap(), expected, "{kind} {value}");
     }
