@@ -13,7 +13,6 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::matching::match_columns;
 use super::meter::Meter;
 use super::options::{ImportOptions, ImportReport};
 use super::scan::{FileScan, Run, Target};
@@ -149,16 +148,7 @@ impl Plan {
             listed.iter().map(|column| Arc::clone(&all[*column])).collect();
         let target = Target { fields: &fields, listed: !options.columns.is_empty() };
         let scan = FileScan::open(path, options, Some(&target))?;
-        let places = match scan.target_columns() {
-            Some(places) => places.to_vec(),
-            None => {
-                let schema = scan.schema();
-                let names: Vec<String> =
-                    schema.fields().iter().map(|field| field.name().clone()).collect();
-                let file = &scan.first_file().path;
-                match_columns(file, Some(&names), names.len(), &target)?.target_columns
-            }
-        };
+        let places = scan.target_columns().unwrap_or_default().to_vec();
         let columns = table.columns().iter().enumerate().map(|(index, definition)| {
             let from = places.iter().position(|place| listed[*place] == index);
             let source = match from {

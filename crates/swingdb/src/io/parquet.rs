@@ -16,9 +16,10 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::basic::LogicalType;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::TypePtr;
 
-use super::scan::{Run, Sink, in_parallel};
+use super::scan::{FileSink, Run};
 use super::source::InputFile;
 use super::{parquet_chunks, parquet_footer, parquet_widths};
 use crate::error::{Error, Result};
@@ -51,21 +52,14 @@ impl ParquetScan {
     pub(crate) fn open(files: &[InputFile]) -> Result<Self> {
         let mut scan: Option<Self> = None;
         for file in files {
-            let metadata = guarded(file, || load(file))?;
+            let metadata = Self::load(file)?;
             match &mut scan {
                 None => {
                     let schema = Arc::clone(metadata.schema());
                     scan = Some(Self { schema, uuids: Vec::new(), files: vec![metadata] });
                 }
                 Some(scan) => {
-                    let first = scan.schema.fields();
-                    let same = first
-                        .iter()
-                        .zip(metadata.schema().fields())
-                        .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
-                    if !same || first.len() != metadata.schema().fields().len() {
-                        return Err(file.broken("has other columns than the first file"));
-                    }
+                    Self::same_columns(&scan.schema, metadata.schema(), file)?;
                     scan.files.push(metadata);
                 }
             }
@@ -77,12 +71,7 @@ impl ParquetScan {
     /// With texts for columns that Parquet says are UUIDs.
     fn with_uuids(mut self) -> Self {
         let Some(file) = self.files.first() else { return self };
-        let roots = file.metadata().file_metadata().schema().get_fields().iter().enumerate();
-        let is_uuid = |root: &TypePtr| {
-            let of = root.get_basic_info().logical_type_ref();
-            root.is_primitive() && matches!(of, Some(LogicalType::Uuid))
-        };
-        self.uuids = roots.filter(|(_, root)| is_uuid(root)).map(|(at, _)| at).collect();
+        self.uuids = Self::uuid_columns(file.metadata());
         let fields = self.schema.fields().iter().enumerate().map(|(at, field)| {
             match self.uuids.contains(&at) {
                 true => Arc::new(uuid::marked(Field::clone(field))),
@@ -94,10 +83,14 @@ impl ParquetScan {
         self
     }
 
-    /// The names of the columns that are UUIDs: 16 bytes for whoever reads the files otherwise.
-    pub(crate) fn uuids(&self) -> Vec<String> {
-        let fields = self.uuids.iter().filter_map(|at| self.schema.fields().get(*at));
-        fields.map(|field| field.name().clone()).collect()
+    /// The columns that are UUIDs, which the engine's scan gives as 16 bytes.
+    pub(crate) fn uuid_columns(metadata: &ParquetMetaData) -> Vec<usize> {
+        let roots = metadata.file_metadata().schema().get_fields().iter().enumerate();
+        let is_uuid = |root: &TypePtr| {
+            let of = root.get_basic_info().logical_type_ref();
+            root.is_primitive() && matches!(of, Some(LogicalType::Uuid))
+        };
+        roots.filter(|(_, root)| is_uuid(root)).map(|(at, _)| at).collect()
     }
 
     /// What the decoder gives of these columns, with UUIDs as texts.
@@ -119,13 +112,41 @@ impl ParquetScan {
         Ok(RecordBatch::try_new_with_options(schema, columns, &rows)?)
     }
 
+    /// Reads and checks a file's footer.
+    pub(crate) fn load(file: &InputFile) -> Result<ArrowReaderMetadata> {
+        guarded(file, || load(file))
+    }
+
+    /// Runs what may find a file damaged.
+    pub(crate) fn of_file<T>(
+        file: &InputFile,
+        decode: impl FnOnce() -> Result<T, ParquetError>,
+    ) -> Result<T> {
+        guarded(file, decode)
+    }
+
+    /// Refuses a file whose columns are not those of the first one.
+    pub(crate) fn same_columns(first: &Schema, found: &Schema, file: &InputFile) -> Result<()> {
+        let mut pairs = first.fields().iter().zip(found.fields());
+        let same = pairs.all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+        match same && first.fields().len() == found.fields().len() {
+            true => Ok(()),
+            false => Err(file.broken("has other columns than the first file")),
+        }
+    }
+
     /// The columns.
     pub(crate) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
     /// Reads all files; see [`super::scan::FileScan::run`].
-    pub(crate) fn run(&self, files: &[InputFile], run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
+    pub(crate) fn run(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        sink: &FileSink<'_>,
+    ) -> Result<()> {
         let mut tasks = self.tasks().into_iter().enumerate();
         let next = || Ok(tasks.next().map(|(number, task)| (number as u64, task)));
         let work = |number: u64, task: Task| {
@@ -136,13 +157,13 @@ impl ParquetScan {
                 run.check()?;
                 let batch = guarded(file, || Ok(reader.next().transpose()?))?;
                 let Some(batch) = batch else { break };
-                sink(order, self.converted(batch, run.projection)?)?;
+                sink(order, task.file, self.converted(batch, run.projection)?)?;
                 order += 1;
             }
             run.meter.add(task.bytes);
             Ok(())
         };
-        in_parallel(run.threads, next, work)
+        run.in_parallel(next, work)
     }
 
     fn tasks(&self) -> Vec<Task> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flate2::read::MultiGzDecoder;
 
 use super::meter::Meter;
-use super::options::FileFormat;
+use super::options::{FileFormat, ImportOptions};
 use crate::error::{Error, ObjectKind, Result};
 
 /// A pattern may match this many files.
@@ -130,8 +130,26 @@ impl InputFile {
     /// An error of reading: the operating system's, or the unpacker's about broken contents.
     pub(crate) fn read_error(&self, error: io::Error) -> Error {
         match self.packing {
+            // The operating system's errors have a number.
+            Packing::Plain if error.raw_os_error().is_none() => self.broken(&error.to_string()),
             Packing::Plain => Error::io(&self.path, error),
             _ => self.broken(&format!("cannot be unpacked: {error}")),
+        }
+    }
+
+    /// Refuses a packing other than the one that the caller says.
+    pub(crate) fn check_packing(&self, options: &ImportOptions) -> Result<()> {
+        let name = match self.packing {
+            Packing::Plain => "none",
+            Packing::Gzip => "gzip",
+            Packing::Zstd => "zstd",
+        };
+        match options.compression.as_deref() {
+            Some(said) if said != name => {
+                let message = format!("option compression says {said}, the file's bytes {name}");
+                Err(self.broken(&message))
+            }
+            _ => Ok(()),
         }
     }
 

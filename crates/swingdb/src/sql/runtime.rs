@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::error::{Error, Result, panicked};
 
 /// Stack of a worker thread; deep expressions recurse.
-const WORKER_STACK_BYTES: usize = 8 << 20;
+pub(crate) const WORKER_STACK_BYTES: usize = 8 << 20;
 
 /// The runtimes of this process and of the processes it was forked from, oldest first. A chain of
 /// write-once cells instead of a lock: a lock held by another thread at the moment of a fork would

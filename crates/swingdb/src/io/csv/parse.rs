@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
-use super::columns::{BadField, Batch, Column, is_settled_late};
+use super::columns::{BadField, Batch, Column, Reading, is_settled_late};
 use super::dialect::Dialect;
 use super::fields::{Fields, RecordFault, RecordReader, unescape};
 use super::split::Block;
@@ -28,8 +28,9 @@ pub struct Layout {
     pub sources: Vec<Option<usize>>,
     /// Names of the file's columns: every record has as many fields.
     pub file_columns: Vec<String>,
-    /// Whether the types were guessed from a sample: an error then says how to give them.
-    pub sniffed: bool,
+    /// For each column of the batches whether its type was guessed from a sample: an error then
+    /// says how to give it.
+    pub guessed: Vec<bool>,
 }
 
 /// Parses the blocks of one file.
@@ -64,13 +65,15 @@ impl Parser<'_> {
         let mut reader = RecordReader::new(&block.text, self.dialect, Some(columns));
         let mut fields = Fields::default();
         let expected = self.expected_rows(block);
+        let reading = |guessed| Reading { dates: self.dialect.dates, guessed };
         let mut builders: Vec<Option<Column>> = self
             .layout
             .sources
             .iter()
             .zip(self.layout.schema.fields())
-            .map(|(source, field)| {
-                source.map(|_| Column::new(field.data_type(), self.dialect.dates, expected))
+            .zip(&self.layout.guessed)
+            .map(|((source, field), guessed)| {
+                source.map(|_| Column::new(field.data_type(), reading(*guessed), expected))
             })
             .collect();
         let mut rows = 0;
@@ -248,7 +251,7 @@ impl Parser<'_> {
             unescape(&content, self.dialect, &mut text);
         }
         let number = self.layout.sources[index].map_or(0, |source| source + 1);
-        let hint = match (self.layout.sniffed, field.data_type()) {
+        let hint = match (self.layout.guessed[index], field.data_type()) {
             (true, _) => format!(
                 "; the type was guessed from a sample: give another with columns, such as {:?} \
                     VARCHAR, \
