@@ -300,7 +300,8 @@ mod tests {
     }
 
     fn is_free(path: &Path) -> bool {
-        try_lock(&open(path), true, path).unwrap()
+        let file = open(path);
+        try_lock(&file, true, path).unwrap()
     }
 
     #[test]

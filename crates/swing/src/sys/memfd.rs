@@ -224,9 +224,11 @@ mod tests {
         assert!(Place { pid: u32::MAX >> 2, fd: 0 }.open(AreaId(9), false).unwrap().is_none());
         // Called alike, but it could shrink under a reader.
         let unsealed = fs::memfd_create(label(AreaId(9)), MemfdFlags::CLOEXEC).unwrap();
-        assert!(Place::own(&File::from(unsealed)).open(AreaId(9), false).unwrap().is_none());
+        let unsealed = File::from(unsealed);
+        assert!(Place::own(&unsealed).open(AreaId(9), false).unwrap().is_none());
         let longer = fs::memfd_create(label(AreaId(9)) + "0", MemfdFlags::CLOEXEC).unwrap();
-        assert!(Place::own(&File::from(longer)).open(AreaId(9), false).unwrap().is_none());
+        let longer = File::from(longer);
+        assert!(Place::own(&longer).open(AreaId(9), false).unwrap().is_none());
     }
 
     #[test]
