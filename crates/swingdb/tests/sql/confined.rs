@@ -33,6 +33,7 @@ fn without_external_access_there_are_no_files_and_no_databases() {
         format!("INSERT INTO t SELECT a FROM '{path}'"),
         format!("CREATE TEMP TABLE y AS SELECT * FROM '{path}'"),
         format!("CREATE VIEW y AS SELECT * FROM '{path}'"),
+        format!("CREATE TABLE y (a INT DEFAULT (SELECT max(a) FROM '{path}'))"),
         format!("CREATE EXTERNAL TABLE y STORED AS CSV LOCATION '{path}'"),
         format!("DESCRIBE '{path}'"),
         format!("DESCRIBE SELECT * FROM '{path}'"),
@@ -47,6 +48,8 @@ fn without_external_access_there_are_no_files_and_no_databases() {
         let denied = matches!(error, Error::NotAllowed { .. });
         assert!(denied || error.to_string().contains("not allowed"), "{sql}: {error}");
     }
+    let check = format!("CREATE TABLE y (a INT CHECK (a IN (SELECT a FROM '{path}')))");
+    assert!(f.error(&check).to_string().contains("subqueries are not possible"));
     f.run("RESET ALL; SET memory_limit = '1GB'");
     assert!(matches!(f.error("SHOW SNAPSHOTS"), Error::NotAllowed { .. }));
     assert_eq!(std::fs::read_to_string(path).unwrap(), "a\n1\n");
