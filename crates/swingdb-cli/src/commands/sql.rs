@@ -3,6 +3,7 @@
 use crate::args::SqlArgs;
 use crate::failure::{Failure, Outcome};
 use crate::home::Home;
+use crate::interrupt;
 use crate::output::Printer;
 use crate::runner::Runner;
 use crate::shell::tell_if_new;
@@ -24,6 +25,7 @@ pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
     let printer = Printer::stdout(output.mode, output.max_rows, output.timer, false);
     let mut runner = Runner::new(home, database, printer);
     runner.dots = false;
+    interrupt::attach_once(&runner.connection);
     runner.text(&sql)?;
     if args.share {
         runner.database.share()?;

@@ -18,10 +18,12 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::error::{Error, Result, panicked};
+use crate::error::{Error, Result};
+use crate::sql::interrupt::{CancelToken, stoppable, unwound};
 
-/// Stack of a worker thread; deep expressions recurse.
-const WORKER_STACK_BYTES: usize = 8 << 20;
+/// Stack of a worker thread: plans of the depth that is allowed are walked by recursion. Only what
+/// is used of it takes memory.
+const WORKER_STACK_BYTES: usize = 32 << 20;
 
 /// The runtimes of this process and of the processes it was forked from, oldest first. A chain of
 /// write-once cells instead of a lock: a lock held by another thread at the moment of a fork would
@@ -145,6 +147,31 @@ impl Drop for OwnThreads {
     }
 }
 
+/// Runs `work` on a thread of its own, so that this one can stop waiting for it when the statement
+/// is to end: `work` then ends at its next [checkpoint](crate::sql::interrupt::checkpoint).
+pub(crate) fn aside<T: Send + 'static>(
+    token: &CancelToken,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (sender, done) = tokio::sync::oneshot::channel();
+    let planning = token.clone();
+    let thread = std::thread::Builder::new().name("swingdb-plan".to_string());
+    thread.stack_size(WORKER_STACK_BYTES).spawn(move || {
+        // Nobody may be waiting any more.
+        let _ = sender.send(stoppable(&planning, work));
+    })?;
+    block_on(async {
+        tokio::select! {
+            biased;
+            () = token.cancelled() => Err(Error::Interrupted),
+            done = done => match done {
+                Ok(result) => result,
+                Err(_) => Err(Error::internal("a thread ended without an answer")),
+            },
+        }
+    })
+}
+
 /// A started computation; dropping it aborts the computation at its next pause.
 #[derive(Debug)]
 pub(crate) struct Task<T>(JoinHandle<T>);
@@ -155,7 +182,7 @@ impl<T> Task<T> {
         match (&mut self.0).await {
             Ok(value) => Ok(value),
             Err(error) if error.is_cancelled() => Err(Error::Interrupted),
-            Err(error) => Err(panicked(panic_text(error.into_panic()))),
+            Err(error) => Err(unwound(error.into_panic())),
         }
     }
 }

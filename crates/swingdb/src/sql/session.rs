@@ -23,8 +23,10 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::database::Database;
 use crate::error::{Error, ObjectKind, Result};
 use crate::progress::Progress;
+use crate::sql::depth;
 use crate::sql::engine::{self, CATALOG};
-use crate::sql::interrupt::{CancelToken, InterruptHandle, Running};
+use crate::sql::interrupt::{CancelToken, InterruptHandle, Running, Stoppable, stoppable};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
@@ -101,7 +103,9 @@ impl Session {
     /// Runs the statements of `sql`; the last one's result.
     pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
         let _one_at_a_time = self.lock_statement();
-        statement::execute_all(self, sql, params)
+        let token = self.cancel_token();
+        let run = || statement::execute_all(self, sql, params);
+        depth::with_enough_stack(|| stoppable(&token, run))
     }
 
     /// Makes this the session's running statement. Interrupts reach it from here on.
@@ -222,7 +226,8 @@ impl Session {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let engine = engine.clone();
         let token = self.cancel_token();
-        let mut planning = runtime::spawn(async move { engine.create_physical_plan(&plan).await })?;
+        let work = async move { engine.create_physical_plan(&plan).await };
+        let mut planning = runtime::spawn(Stoppable::new(token.clone(), work))?;
         runtime::block_on(async {
             tokio::select! {
                 biased;
@@ -230,6 +235,11 @@ impl Session {
                 planned = planning.join() => planned?.map_err(Error::from),
             }
         })
+    }
+
+    /// The rows that a statement called `name` collects, of which there are none yet.
+    pub(crate) fn kept(&self, name: &str) -> Result<Kept> {
+        Ok(Kept::new(name, &self.engine()?))
     }
 
     /// The token of the running statement; long work asks it whether to go on.
