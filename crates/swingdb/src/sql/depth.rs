@@ -15,6 +15,7 @@
 //! expressions make of several such trees is measured as a plan ([`size`](super::size)).
 
 use std::ops::ControlFlow;
+use std::sync::Once;
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -42,12 +43,28 @@ const QUERY_DEPTH: usize = 4;
 const MAX_CHAIN: usize = 32;
 /// What parsing and releasing take of the stack for each token that may add a level.
 const BYTES_PER_LEVEL: usize = 512;
+/// What planning takes of the stack for each query inside another, and besides.
+const BYTES_PER_QUERY: usize = 160 << 10;
+const PLANNING_BYTES: usize = 2 << 20;
 /// Most levels that there is a stack for.
 const MAX_LEVELS: usize = 2_000_000;
 /// A stack with this much left is enough for whatever is within the limits.
 pub(crate) const ENOUGH_BYTES: usize = 6 << 20;
 /// The stack of a statement where that is not left.
 const STACK_BYTES: usize = 32 << 20;
+
+/// What the parser's and the engine's walks leave of the stack before they go on on a new one: much
+/// of what they call at each step recurses without looking.
+const LEFT_BYTES: usize = 1 << 20;
+
+/// Makes the parser and the engine look early enough whether there is room on the stack.
+pub(crate) fn leave_room() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        recursive::set_minimum_stack_size(LEFT_BYTES);
+        recursive::set_stack_allocation_size(STACK_BYTES);
+    });
+}
 
 /// Runs `work` where the stack is large enough for trees within the limits.
 pub(crate) fn with_enough_stack<T>(work: impl FnOnce() -> T) -> T {
@@ -60,10 +77,18 @@ pub(crate) fn with_stack<T>(levels: usize, work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(bytes, bytes.max(STACK_BYTES), work)
 }
 
+/// Runs `work`, which plans a statement: the engine's planner recurses for each query in another.
+pub(crate) fn with_planning_stack<T>(queries: usize, work: impl FnOnce() -> T) -> T {
+    let bytes = PLANNING_BYTES + queries.saturating_mul(BYTES_PER_QUERY);
+    stacker::maybe_grow(bytes, bytes.max(STACK_BYTES), work)
+}
+
 /// The most levels that a tree of these tokens can have.
 pub(crate) fn room(tokens: &[TokenWithSpan]) -> Result<usize> {
     let mut open = vec![Level::default()];
     let (mut levels, mut most) = (0, 0);
+    // `INT[][][]` nests as brackets inside one another do.
+    let (mut in_a_row, mut closed) = (0, false);
     for token in tokens {
         match &token.token {
             Token::Whitespace(_) => continue,
@@ -88,7 +113,14 @@ pub(crate) fn room(tokens: &[TokenWithSpan]) -> Result<usize> {
                 }
             }
         }
-        if open.len() > MAX_BRACKETS {
+        match token.token {
+            Token::LBracket => in_a_row = if closed { in_a_row + 1 } else { 1 },
+            Token::RBracket | Token::Number(..) => {}
+            _ if open.len() == 1 || !closed => {}
+            _ => in_a_row = 0,
+        }
+        closed = token.token == Token::RBracket;
+        if open.len().max(in_a_row) > MAX_BRACKETS {
             return Err(Error::Parse {
                 message: format!("brackets inside one another more than {MAX_BRACKETS} deep"),
                 line: Some(token.span.start.line),

@@ -195,6 +195,11 @@ impl<'a> Planner<'a> {
     }
 
     fn plan_here(&self, mut statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        let queries = size::check_names(&mut statement, self.state)?;
+        depth::with_planning_stack(queries, || self.plan_stacked(statement, params))
+    }
+
+    fn plan_stacked(&self, mut statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
         // Queries that are made of what has been prepared join other tables than it did.
         rewrites::tell_tables_apart(&mut statement);
         // Only a statement with groups is planned again, and so kept.

@@ -26,7 +26,7 @@ use crate::progress::Progress;
 use crate::sql::depth;
 use crate::sql::engine::{self, CATALOG};
 use crate::sql::interrupt::{CancelToken, InterruptHandle, Running, Stoppable, stoppable};
-use crate::sql::memory::Kept;
+use crate::sql::memory::{self, Kept};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
@@ -72,6 +72,7 @@ impl Session {
 
     /// A session with these temporary tables.
     pub(crate) fn with(database: Database, temporary: Temporary) -> Self {
+        depth::leave_room();
         let state = State {
             attached: BTreeMap::new(),
             registered: Arc::default(),
@@ -327,6 +328,7 @@ impl Session {
     }
 
     pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
+        let _text = memory::for_text(sql, &self.engine()?)?;
         let view = self.view()?;
         let mut unresolved = Vec::new();
         for name in statement::table_references(sql)? {
