@@ -165,11 +165,20 @@ fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
     Ok(Box::into_raw(Box::new(Registry { pid, ns, tokens, names, areas, before })))
 }
 
-/// At the orderly end of a process in which nobody else can be storing any more.
+/// At the orderly end of a process. Where other threads run, such as those of a library for
+/// numbers, they may store to areas until the very end: then only the areas' names go, and the
+/// memory stays mapped until it goes with the process.
 extern "C" fn release_all() {
     // SAFETY: null, or a registry that is never freed.
     let Some(registry) = (unsafe { REGISTRY.load(Ordering::Acquire).as_ref() }) else { return };
-    if registry.pid != std::process::id() || has_other_threads() {
+    if registry.pid != std::process::id() {
+        return;
+    }
+    if has_other_threads() {
+        // One of them may hold the lock for ever.
+        if let Some(areas) = registry.areas.try_read() {
+            areas.values().for_each(|entry| entry.area.leave_namespace(registry.ns.path()));
+        }
         return;
     }
     let tokens: Vec<i32> = registry.areas.read().values().map(|entry| entry.token).collect();

@@ -379,8 +379,8 @@ const MAX_SUGGESTION_CHARS: usize = 64;
 
 /// The existing name with the smallest edit distance, when that is at most a third of the name's
 /// length (at least 1).
-fn nearest<S: AsRef<str>>(name: &str, existing: impl IntoIterator<Item = S>) -> Option<String> {
-    let name: Vec<char> = name.to_lowercase().chars().collect();
+fn nearest<S: AsRef<str>>(given: &str, existing: impl IntoIterator<Item = S>) -> Option<String> {
+    let name: Vec<char> = given.to_lowercase().chars().collect();
     if name.len() > MAX_SUGGESTION_CHARS {
         return None;
     }
@@ -388,6 +388,9 @@ fn nearest<S: AsRef<str>>(name: &str, existing: impl IntoIterator<Item = S>) -> 
     let mut best: Option<(usize, String)> = None;
     for candidate in existing {
         let candidate = candidate.as_ref();
+        if candidate == given {
+            continue;
+        }
         let chars: Vec<char> = candidate.to_lowercase().chars().collect();
         if chars.len().abs_diff(name.len()) > limit {
             continue;

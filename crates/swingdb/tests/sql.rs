@@ -44,6 +44,8 @@ mod interrupts;
 mod isolation;
 #[path = "sql/json.rs"]
 mod json;
+#[path = "sql/limits.rs"]
+mod limits;
 #[path = "sql/macros.rs"]
 mod macros;
 #[path = "sql/meaning.rs"]

@@ -3,6 +3,7 @@
 use crate::args::SqlArgs;
 use crate::failure::{Failure, Outcome};
 use crate::home::Home;
+use crate::interrupt;
 use crate::output::Printer;
 use crate::runner::Runner;
 use crate::shell::tell_if_new;
@@ -31,6 +32,7 @@ pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
     if runner.database.is_snapshot() && !args.scratch {
         runner.connection.set_read_only(LOST);
     }
+    interrupt::attach_once(&runner.connection);
     runner.text(&sql)?;
     if args.share {
         runner.database.share()?;

@@ -13,11 +13,13 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::IntoRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::sql::interrupt::checkpoint;
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// Tries to find a name that is free.
@@ -37,6 +39,23 @@ fn remove_abandoned(path: &Path, name: &OsStr) {
         if file.is_ok_and(|file| file.try_lock().is_ok()) {
             // Somebody else may have been quicker.
             let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Opens a pipe once somebody reads from it. Just to open it would wait as well, and hear of no
+/// interrupt.
+fn open_pipe(path: &Path) -> io::Result<File> {
+    const LOOK: Duration = Duration::from_millis(10);
+    loop {
+        match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+            // Held until the other is open: its reader would see the end otherwise.
+            Ok(_held) => return OpenOptions::new().write(true).open(path),
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+                checkpoint();
+                std::thread::sleep(LOOK);
+            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -111,8 +130,12 @@ impl OutputFile {
             return Err(Error::io(path, error));
         }
         let fail = |error| Error::io(path, error);
-        if existing.is_some_and(|metadata| !metadata.is_file()) {
-            let file = OpenOptions::new().write(true).open(path).map_err(fail)?;
+        if let Some(metadata) = existing.filter(|metadata| !metadata.is_file()) {
+            let file = match metadata.file_type().is_fifo() {
+                true => open_pipe(path),
+                false => OpenOptions::new().write(true).open(path),
+            };
+            let file = file.map_err(fail)?;
             return Self::new(path, None, file).map_err(fail);
         }
         static NEXT: AtomicU64 = AtomicU64::new(0);

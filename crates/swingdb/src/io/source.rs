@@ -92,27 +92,27 @@ impl InputFile {
             io::ErrorKind::NotFound => no_such_file(&path.to_string_lossy()),
             _ => Error::io(path, source),
         };
-        let file = File::open(path).map_err(fail)?;
-        let metadata = file.metadata().map_err(fail)?;
+        // Before it is opened: that of a pipe waits for somebody who writes.
+        let metadata = std::fs::metadata(path).map_err(fail)?;
         if metadata.is_dir() {
             let message =
                 "is a directory; name the files in it with a pattern such as /*.csv".into();
             return Err(Error::Import { path: path.to_path_buf(), line: None, message });
         }
+        if !metadata.is_file() {
+            // What a pipe has given once it does not give again.
+            let message = "is not a regular file".into();
+            return Err(Error::Import { path: path.to_path_buf(), line: None, message });
+        }
         let mut head = Vec::new();
+        let file = File::open(path).map_err(fail)?;
         (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(fail)?;
         let packing = match head[..] {
             [0x1F, 0x8B, ..] => Packing::Gzip,
             [0x28, 0xB5, 0x2F, 0xFD, ..] => Packing::Zstd,
             _ => Packing::Plain,
         };
-        // What a pipe has given once it does not give again.
-        let bytes = if metadata.is_file() { metadata.len() } else { 0 };
-        let mut input = Self { path: path.to_path_buf(), bytes, packing, head };
-        if !metadata.is_file() {
-            let message = "is not a regular file".into();
-            return Err(Error::Import { path: path.to_path_buf(), line: None, message });
-        }
+        let mut input = Self { path: path.to_path_buf(), bytes: metadata.len(), packing, head };
         if packing != Packing::Plain {
             let mut head = Vec::new();
             let read = input.open(None)?.take(HEAD_BYTES).read_to_end(&mut head);

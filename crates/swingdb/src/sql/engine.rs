@@ -30,7 +30,9 @@ use crate::sql::optimizer::{
     InOrder, JoinOrder, Membership, OFFSET_SUMS, SettledOrder, UnseenOrder, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
-use crate::sql::{asof, type_names};
+use crate::sql::slices::InSlices;
+use crate::sql::steps::in_steps;
+use crate::sql::{asof, machine, type_names};
 
 /// The name of the database's own catalog in fully qualified names.
 pub(crate) const CATALOG: &str = "swingdb";
@@ -134,7 +136,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             _ => rules.push(rule),
         }
     }
-    rules
+    in_steps(rules)
 }
 
 /// DataFusion's rules for physical plans, with ours in place of those that mistake columns.
@@ -158,6 +160,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     }
     rules.push(Arc::new(InOrder));
     rules.push(Arc::new(ShareRows));
+    rules.push(Arc::new(InSlices));
     rules
 }
 
@@ -218,14 +221,11 @@ fn default_config() -> SessionConfig {
     config
 }
 
-/// Memory the operators of all sessions may use together unless told otherwise: 80 % of the
-/// machine's.
+/// Memory the operators of all sessions may use together unless told otherwise: 80 % of what this
+/// process may use.
 pub(crate) fn default_memory_limit() -> usize {
     const FALLBACK: usize = 4 << 30;
-    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib << 10)
-    });
+    let total = machine::memory().and_then(|bytes| usize::try_from(bytes).ok());
     total.map_or(FALLBACK, |bytes| bytes / 5 * 4)
 }
 

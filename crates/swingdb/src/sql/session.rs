@@ -23,9 +23,11 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::database::Database;
 use crate::error::{Error, ObjectKind, Result};
 use crate::progress::Progress;
+use crate::sql::depth;
 use crate::sql::engine::{self, CATALOG};
-use crate::sql::interrupt::{CancelToken, InterruptHandle, Running};
+use crate::sql::interrupt::{CancelToken, InterruptHandle, Running, Stoppable, stoppable};
 use crate::sql::limits::Limits;
+use crate::sql::memory::{self, Kept};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
@@ -79,6 +81,7 @@ impl Session {
 
     /// A session with these temporary tables.
     pub(crate) fn with(database: Database, temporary: Temporary) -> Self {
+        depth::leave_room();
         let state = State {
             attached: BTreeMap::new(),
             registered: Arc::default(),
@@ -113,7 +116,9 @@ impl Session {
         let _one_at_a_time = self.lock_statement();
         // Of the statement's beginning: it may set others for those after it.
         let meter = self.limits().meter();
-        Ok(statement::execute_all(self, sql, params)?.metered(meter))
+        let token = self.cancel_token();
+        let run = || statement::execute_all(self, sql, params);
+        Ok(depth::with_enough_stack(|| stoppable(&token, run))?.metered(meter))
     }
 
     /// Makes this the session's running statement. Interrupts reach it from here on.
@@ -265,7 +270,8 @@ impl Session {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let engine = engine.clone();
         let token = self.cancel_token();
-        let mut planning = runtime::spawn(async move { engine.create_physical_plan(&plan).await })?;
+        let work = async move { engine.create_physical_plan(&plan).await };
+        let mut planning = runtime::spawn(Stoppable::new(token.clone(), work))?;
         token.wait(async {
             tokio::select! {
                 biased;
@@ -273,6 +279,11 @@ impl Session {
                 planned = planning.join() => planned?.map_err(Error::from),
             }
         })
+    }
+
+    /// The rows that a statement called `name` collects, of which there are none yet.
+    pub(crate) fn kept(&self, name: &str) -> Result<Kept> {
+        Ok(Kept::new(name, &self.engine()?))
     }
 
     /// The token of the running statement; long work asks it whether to go on.
@@ -364,6 +375,7 @@ impl Session {
         if !self.limits().external_access {
             return Ok(Vec::new());
         }
+        let _text = memory::for_text(sql, &self.engine()?)?;
         let view = self.view()?;
         let mut unresolved = Vec::new();
         for name in statement::table_references(sql)? {

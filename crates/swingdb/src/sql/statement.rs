@@ -21,9 +21,11 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::sql::depth::{self, with_stack};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::RECURSION_LIMIT;
 use crate::sql::macros::{CreateMacro, DropMacro};
+use crate::sql::memory::Kept;
 use crate::sql::params::{Params, number_tokens};
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
@@ -32,9 +34,12 @@ use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
 use crate::sql::view::View;
 use crate::sql::{
-    clauses, explain, foreign, forms, idents, macros, prepared, sequences, settings, show,
-    temporary, write,
+    clauses, explain, foreign, forms, idents, macros, memory, prepared, runtime, sequences,
+    settings, show, temporary, write,
 };
+
+/// Longest text, in bytes, that is parsed while its caller waits without looking for an interrupt.
+const LONG_TEXT: usize = 64 << 10;
 
 /// One statement of a text.
 #[derive(Debug)]
@@ -92,7 +97,9 @@ pub(crate) fn execute_all(
     sql: &str,
     params: Params,
 ) -> Result<QueryResult> {
-    let mut statements = parse(sql)?;
+    // Held until the statements have run: their trees and plans live as long.
+    let _text = memory::for_text(sql, &session.engine()?)?;
+    let mut statements = parse_aside(session, sql)?;
     let params = number_all(&mut statements, params)?;
     let Some(last) = statements.pop_back() else {
         return Ok(QueryResult::changed(None, "EMPTY"));
@@ -106,9 +113,23 @@ pub(crate) fn execute_all(
     execute(session, last, &params)
 }
 
+/// Parses a text into statements, a long one where an interrupt need not wait for it.
+fn parse_aside(session: &Session, sql: &str) -> Result<VecDeque<Parsed>> {
+    if sql.len() <= LONG_TEXT {
+        return parse(sql);
+    }
+    let text = sql.to_string();
+    runtime::aside(&session.cancel_token(), move || parse(&text))
+}
+
 /// Parses a text into statements.
 pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
-    let mut parser = parser(sql)?;
+    let tokens = tokens(sql)?;
+    with_stack(depth::room(&tokens)?, || parse_all(tokens))
+}
+
+fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Parsed>> {
+    let mut parser = parser(tokens)?;
     let mut statements = VecDeque::new();
     let mut ended = true;
     loop {
@@ -123,6 +144,7 @@ pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
             return Err(unexpected("the end of the statement", &next));
         }
         let mut statement = parse_one(&mut parser)?;
+        depth::settle_parsed(&mut statement)?;
         refuse_unread(&mut statement)?;
         statements.push_back(statement);
         ended = false;
@@ -161,16 +183,21 @@ pub(crate) fn parse_query(sql: &str) -> Result<Statement> {
 
 /// Parses the text of an expression.
 pub(crate) fn parse_expression(sql: &str) -> Result<Expr> {
-    let mut parser = parser(sql)?;
-    let expr = parser.parser.parse_expr().map_err(parser_error)?;
-    let next = parser.parser.peek_token();
-    match next.token {
-        Token::EOF => Ok(expr),
-        _ => Err(unexpected("the end of the expression", &next)),
-    }
+    let tokens = tokens(sql)?;
+    with_stack(depth::room(&tokens)?, || {
+        let mut parser = parser(tokens)?;
+        let mut expr = parser.parser.parse_expr().map_err(parser_error)?;
+        let next = parser.parser.peek_token();
+        if next.token != Token::EOF {
+            return Err(unexpected("the end of the expression", &next));
+        }
+        depth::settle(&mut expr)?;
+        Ok(expr)
+    })
 }
 
-fn parser(sql: &str) -> Result<DFParser<'static>> {
+/// The tokens of a text, those that the parser does not know rewritten.
+fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| Error::Parse {
         message: error.message,
@@ -178,7 +205,10 @@ fn parser(sql: &str) -> Result<DFParser<'static>> {
         column: Some(error.location.column),
     })?;
     number_tokens(&mut tokens);
-    let tokens = forms::rewrite_tokens(write::tokens::rewrite(tokens));
+    Ok(forms::rewrite_tokens(write::tokens::rewrite(tokens)))
+}
+
+fn parser(tokens: Vec<TokenWithSpan>) -> Result<DFParser<'static>> {
     let builder = DFParserBuilder::new(tokens).with_dialect(&DIALECT);
     Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)
 }
@@ -432,7 +462,7 @@ fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<
         let plan = Planner::of_session(session, &view, &engine).plan(query, params)?;
         let rows = start(session, &engine, plan, "SELECT")?;
         let schema = rows.schema();
-        let batches = rows.collect()?;
+        let batches = Kept::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
         Ok(QueryResult::ready(schema, batches, "SELECT"))
     })
 }

@@ -8,6 +8,7 @@ mod age;
 mod blobs;
 mod bounded;
 mod buckets;
+mod by_patterns;
 mod calendar;
 mod chosen;
 mod clock;

@@ -30,6 +30,7 @@ use super::rowset::collect;
 use super::target::{Target, column, last_part, quoted};
 use super::update::{Named, apply as apply_sets, convert_sets, set_schema};
 use crate::error::{Error, ObjectKind, Result};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::store::{Constraint, RowId, Table, WriteTxn, canonical};
@@ -194,6 +195,7 @@ pub(crate) fn apply(
     rule: &Rule,
     batches: Vec<RecordBatch>,
     params: &Params,
+    kept: &mut Kept,
 ) -> Result<(u64, Vec<RecordBatch>)> {
     let Target { schema, name, table } = &named.target;
     let mut keys = Keys::new(table, &rule.constraints)?;
@@ -217,7 +219,7 @@ pub(crate) fn apply(
         let ids =
             update_existing(session, txn, named, sets, selection.as_deref(), &meeting, params)?;
         rows += ids.len() as u64;
-        changed.push(Changed::rows(&txn.view(), &named.target, &ids)?);
+        changed.extend(Changed::rows(&txn.view(), &named.target, &ids, kept)?);
     }
     if !fresh.is_empty() {
         rows += txn.append(schema, name, &fresh)?;
@@ -366,7 +368,9 @@ fn update_existing(
         [(OLD.to_string(), old.schema(), vec![old]), (NEW.to_string(), new.schema(), vec![new])];
     let plan = session.plan_with(&ast::statement(query, None), params, &extra)?;
     let schema = set_schema(named, sets);
-    let rows = collect(session.run(plan)?, |columns, rows| convert_sets(columns, &schema, rows))?;
+    let mut kept = session.kept("INSERT")?;
+    let found = kept.over(session.run(plan)?);
+    let rows = collect(found, |columns, rows| convert_sets(columns, &schema, rows))?;
     apply_sets(txn, &named.target, sets, &rows)?;
     Ok(rows.ids.as_slice().to_vec())
 }

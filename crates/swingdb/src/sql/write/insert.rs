@@ -68,15 +68,16 @@ fn run(
         let rows = append_stream(txn, schema, name, source)?;
         return Ok(Outcome::changed("INSERT", rows));
     }
-    let batches = source.collect::<Result<Vec<RecordBatch>>>()?;
+    let mut kept = session.kept("INSERT")?;
+    let batches = kept.over(source).collect::<Result<Vec<RecordBatch>>>()?;
     let (rows, changed) = match &rule {
-        Some(rule) => conflict::apply(session, txn, named, rule, batches, params)?,
+        Some(rule) => conflict::apply(session, txn, named, rule, batches, params, &mut kept)?,
         None => (txn.append(schema, name, &batches)?, batches),
     };
     let mut outcome = Outcome::changed("INSERT", rows);
     if let Some(items) = &insert.returning {
         let list = Returning::new(named, items, with);
-        outcome.rows = Some(list.run(session, params, changed)?);
+        outcome.rows = Some(list.run(session, params, changed, &mut kept)?);
     }
     Ok(outcome)
 }

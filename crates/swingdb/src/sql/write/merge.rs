@@ -30,6 +30,7 @@ use super::tokens::{ALL_MARK, NOTHING_MARK};
 use super::update::{Named, apply, convert_sets, set_schema};
 use super::{Outcome, ast, with_txn};
 use crate::error::{Error, Result};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::session::Session;
@@ -75,14 +76,16 @@ pub(crate) fn merge(
         plan.check_sides(session, merge, with, params)?;
         let logical = session.plan(&ast::statement(plan.query(merge, with)?, None), params)?;
         let mut work = Work::new(session, &plan)?;
-        for batch in session.run(logical)? {
+        let mut kept = session.kept("MERGE")?;
+        for batch in kept.over(session.run(logical)?) {
             work.take(&batch?)?;
         }
         let done = work.apply(txn)?;
         let mut outcome = Outcome::changed("MERGE", done.rows);
         if let Some(items) = returning(merge)? {
             let list = Returning::new(&plan.named, items, with);
-            outcome.rows = Some(list.run(session, params, done.changed(txn, &plan.named)?)?);
+            let changed = done.changed(txn, &plan.named, &mut kept)?;
+            outcome.rows = Some(list.run(session, params, changed, &mut kept)?);
         }
         Ok(outcome)
     })
@@ -440,9 +443,10 @@ struct Done {
 
 impl Done {
     /// Inserted rows, updated rows as they are now, deleted rows as they were.
-    fn changed(self, txn: &WriteTxn, named: &Named) -> Result<Vec<RecordBatch>> {
+    fn changed(self, txn: &WriteTxn, named: &Named, kept: &mut Kept) -> Result<Vec<RecordBatch>> {
         let mut all = self.inserted;
-        all.push(Changed::rows(&txn.view(), &named.target, self.updated.as_slice())?);
+        let updated = self.updated.as_slice();
+        all.extend(Changed::rows(&txn.view(), &named.target, updated, kept)?);
         all.push(self.deleted);
         Ok(all)
     }

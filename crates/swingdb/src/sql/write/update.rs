@@ -23,6 +23,7 @@ use super::rowset::{RowSet, collect, collect_ids};
 use super::target::{Target, quoted, target};
 use super::{Outcome, ast, with_txn};
 use crate::error::{Error, Result};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::provider::ROWID_SUFFIX;
@@ -138,13 +139,15 @@ pub(crate) fn update(
         let named = update_target(session, &txn.view(), update)?;
         let sets = sets(&named.target.table, &update.assignments, &named.names())?;
         let query = update_query(&named, update, &sets, with)?;
-        let rows = changed_rows(session, &named, query, &sets, params)?;
+        let mut kept = session.kept("UPDATE")?;
+        let rows = changed_rows(session, &named, query, &sets, params, &mut kept)?;
         let changed = apply(txn, &named.target, &sets, &rows)?;
         let mut outcome = Outcome::changed("UPDATE", changed);
         if let Some(items) = &update.returning {
-            let now = Changed::rows(&txn.view(), &named.target, rows.ids.as_slice())?;
-            outcome.rows =
-                Some(Returning::new(&named, items, with).run(session, params, vec![now])?);
+            let ids = rows.ids.as_slice();
+            let now = Changed::rows(&txn.view(), &named.target, ids, &mut kept)?;
+            let list = Returning::new(&named, items, with);
+            outcome.rows = Some(list.run(session, params, now, &mut kept)?);
         }
         Ok(outcome)
     })
@@ -171,6 +174,7 @@ fn changed_rows(
     query: Query,
     sets: &[Set],
     params: &Params,
+    kept: &mut Kept,
 ) -> Result<RowSet> {
     let plan = session.plan(&ast::statement(query, None), params)?;
     let schema = set_schema(named, sets);
@@ -178,7 +182,7 @@ fn changed_rows(
     for (given, field) in plan.schema().fields().iter().skip(1).zip(schema.fields()) {
         check_assignable(given.data_type(), field.data_type(), field.name())?;
     }
-    collect(session.run(plan)?, |columns, rows| convert_sets(columns, &schema, rows))
+    collect(kept.over(session.run(plan)?), |columns, rows| convert_sets(columns, &schema, rows))
 }
 
 /// The columns of a SET list as they are stored.
@@ -234,12 +238,13 @@ pub(crate) fn delete(
         }
         let query = delete_query(&named, delete, with)?;
         let plan = session.plan(&ast::statement(query, None), params)?;
-        let ids = collect_ids(session.run(plan)?)?;
+        let mut kept = session.kept("DELETE")?;
+        let ids = collect_ids(kept.over(session.run(plan)?))?;
         let mut outcome = Outcome::changed("DELETE", 0);
         if let Some(items) = &delete.returning {
-            let before = Changed::rows(&txn.view(), &named.target, ids.as_slice())?;
-            outcome.rows =
-                Some(Returning::new(&named, items, with).run(session, params, vec![before])?);
+            let before = Changed::rows(&txn.view(), &named.target, ids.as_slice(), &mut kept)?;
+            let list = Returning::new(&named, items, with);
+            outcome.rows = Some(list.run(session, params, before, &mut kept)?);
         }
         if !ids.is_empty() {
             outcome.rows_changed = Some(txn.delete_rows(schema, name, &ids)?);
