@@ -48,10 +48,10 @@ pub(crate) fn create(storage: &Arc<dyn Storage>, options: &LogOptions) -> Result
 }
 
 fn take_lock(storage: &dyn Storage, access: Access) -> Result<Locked, OpenError> {
-    if access == Access::Write {
-        if let Some(owner) = storage.foreign_owner()? {
-            return Err(OpenError::ForeignDirectory { path: storage.path().to_owned(), owner });
-        }
+    if access == Access::Write
+        && let Some(owner) = storage.foreign_owner()?
+    {
+        return Err(OpenError::ForeignDirectory { path: storage.path().to_owned(), owner });
     }
     match storage.lock(LOCK_NAME, access == Access::Write)? {
         Locked::Busy { pid } => Err(OpenError::InUse { path: storage.path().to_owned(), pid }),

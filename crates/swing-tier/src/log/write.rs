@@ -126,10 +126,10 @@ fn no_memory(path: &Path) -> IoError {
 fn take_buffer(queue: &mut dyn Queue, len: u64, failed: &mut Option<IoError>) -> Option<IoBuffer> {
     debug_assert!(len <= MAX_BLOCK_BYTES);
     loop {
-        if queue.in_flight() < queue.depth() {
-            if let Some(buffer) = queue.take_buffer(len as usize) {
-                return Some(buffer);
-            }
+        if queue.in_flight() < queue.depth()
+            && let Some(buffer) = queue.take_buffer(len as usize)
+        {
+            return Some(buffer);
         }
         note(queue.wait()?, failed);
     }

@@ -369,7 +369,6 @@ impl Disk {
             let bytes = inner.contents[&inode].clone();
             events.push(Event::Create { name: name.clone(), inode });
             events.push(Event::Resize { inode, len: bytes.len() });
-            let bytes = bytes.into();
             events.push(Event::Write { inode, offset: 0, bytes });
             events.push(Event::Sync { inode });
         }
