@@ -17,13 +17,14 @@ export SWINGDB_BIN := $(BIN)/swingdb
 ROWS ?= 20000000
 DEMO_OUT ?= $(CURDIR)/demo-output
 KILLS ?= 300
+MINUTES ?= 10
 PREFIX ?= $(HOME)/.local
 # For packages: comes before PREFIX where files go, and nowhere else.
 export DESTDIR ?=
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # ---- what everything needs -------------------------------------------------------------------------
 
@@ -54,7 +55,7 @@ lint: ## Clippy for every crate, warnings are errors
 
 .PHONY: lint-memory
 lint-memory: ## Clippy for the memory layers alone, in seconds
-	cargo clippy --release --locked -p swing -p swing-malloc -p swing-calls -p swing-capi -p libswing -p swing-preload --all-targets -- -D warnings
+	cargo clippy --release --locked -p swing -p swing-malloc -p swing-tier -p swing-calls -p swing-capi -p libswing -p swing-preload --all-targets -- -D warnings
 
 .PHONY: test
 test: build ## All tests: Rust, documentation, Python, across processes
@@ -64,12 +65,20 @@ test: build ## All tests: Rust, documentation, Python, across processes
 .PHONY: test-assertions
 test-assertions: tools ## The memory layers with debug assertions, which also compare all their tables
 	RUSTFLAGS="-C debug-assertions=on" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assertions \
-		cargo test --release --locked -p swing -p swing-malloc -p swing-calls -p swing-capi
+		cargo test --release --locked -p swing -p swing-malloc -p swing-tier -p swing-calls -p swing-capi
 
 .PHONY: test-kill
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
+
+.PHONY: test-soak
+test-soak: build ## Kill writers, readers, hookers at random for a while: make test-soak MINUTES=60
+	tools/with_memory.sh $(PY) tests/soak/soak.py --seconds $$(($(MINUTES) * 60))
+
+.PHONY: test-random
+test-random: build ## Random queries beside DuckDB for longer: make test-random MINUTES=60
+	$(PY) tests/oracle/random_rows.py --minutes $(MINUTES) --go-on
 
 # ---- to look at ------------------------------------------------------------------------------------
 

@@ -42,6 +42,10 @@ def is_streamable(data: object) -> bool:
         return kind in ("LazyFrame", "DataFrame", "Series")
     if library == "numpy":
         return kind == "ndarray"
+    # A result of a statement without rows, such as CREATE TABLE, is no table.
+    ours = type(data).__module__.partition(".")[0] == "swingdb"
+    if ours and not getattr(data, "description", True):
+        return False
     if isinstance(data, dict) or hasattr(data, "__arrow_c_stream__"):
         return True
     if hasattr(data, "__arrow_c_array__"):
@@ -197,15 +201,19 @@ def _from_records(records: Sequence[dict[str, Any]]) -> _internal.Batches:
     return _from_columns({str(name): [record.get(name) for record in records] for name in names})
 
 
-def columns_of_rows(rows: Sequence[Any], width: int) -> _internal.Batches | None:
-    """Rows of ``width`` values as columns ``c0``, ``c1`` ...; None if they make up none."""
+def columns_of_rows(
+    rows: Sequence[Any], width: int, doubles: Sequence[bool]
+) -> _internal.Batches | None:
+    """Rows of ``width`` values as columns ``c0``, ``c1`` ...; None if they cannot be stored at once
+    as they would be one by one. ``doubles``: which columns are stored as DOUBLE.
+    """
     if not all(isinstance(row, (list, tuple)) and len(row) == width for row in rows):
         return None
-    columns = [(f"c{index}", [row[index] for row in rows], None, None) for index in range(width)]
+    columns = [(f"c{index}", [row[index] for row in rows]) for index in range(width)]
     try:
-        return _internal.batches_from_columns(columns)
+        return _internal.batches_of_alike(columns, doubles)
     except (DataError, InterfaceError):
-        # Mixed types in a column: row by row, the statement itself says what fits.
+        # Row by row, the statement itself says what fits.
         return None
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _internal, _opened
 from .connection import Connection
 from .errors import NotFoundError, ProgrammingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .connection import Setting
 
 
 class Parent(NamedTuple):
@@ -82,15 +87,22 @@ class Finding(NamedTuple):
     mend: str
 
 
-def connect(name: str | None = None, *, home: str | os.PathLike[str] | None = None) -> Connection:
+def connect(
+    name: str | None = None,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Setting] | None = None,
+) -> Connection:
     """Opens the database ``name`` as its one writer, making it if need be.
 
-    Without a name it is private, and ends with the process. A second writer *process* gets
-    :class:`BusyError`; connections of one process share the database. ``home`` is the directory of
-    the namespace: else ``$SWINGDB_HOME``, else ``/dev/shm/swingdb-<uid>``.
+    Without a name, or as ``":memory:"``, it is private, and ends with the process. A second writer
+    *process* gets :class:`BusyError`; connections of one process share the database. ``home`` is
+    the directory of the namespace: else ``$SWINGDB_HOME``, else ``/dev/shm/swingdb-<uid>``.
+    ``config`` has settings of the session, as SET takes them; ``lock_configuration`` comes last
+    wherever it stands.
 
     >>> import swingdb
-    >>> with swingdb.connect("doc_connect") as con:
+    >>> with swingdb.connect("doc_connect", config={"memory_limit": "1GB"}) as con:
     ...     _ = con.execute("CREATE TABLE t AS SELECT 42 AS a")
     ...     epoch = con.share().epoch
     >>> with swingdb.snapshot("doc_connect") as snap:
@@ -98,19 +110,29 @@ def connect(name: str | None = None, *, home: str | os.PathLike[str] | None = No
     [(42,)]
     >>> _ = swingdb.drop("doc_connect")
     """
-    return Connection(_opened.open_writer(name, _path(home)))
+    return _configured(Connection(_opened.open_writer(name, _path(home))), config)
 
 
-def snapshot(name: str, *, home: str | os.PathLike[str] | None = None) -> Connection:
+def snapshot(
+    name: str,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Setting] | None = None,
+) -> Connection:
     """Takes a snapshot of the newest shared state of ``name``, in microseconds, copying nothing.
 
-    It can be written to; nobody else sees that. It ends with this process.
+    It can be written to; nobody else sees that. It ends with this process. ``config`` is that of
+    :func:`connect`.
     """
-    return Connection(_opened.hook(name, None, _path(home)))
+    return _configured(Connection(_opened.hook(name, None, _path(home))), config)
 
 
 def get_snapshot(
-    proposed: str, target: str, *, home: str | os.PathLike[str] | None = None
+    proposed: str,
+    target: str,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Setting] | None = None,
 ) -> Connection:
     """Takes a snapshot of the database ``proposed`` under the name ``target``.
 
@@ -132,7 +154,18 @@ def get_snapshot(
     >>> con.close()
     >>> _ = swingdb.drop("doc_raw")
     """
-    return Connection(_opened.hook(proposed, target, _path(home)))
+    return _configured(Connection(_opened.hook(proposed, target, _path(home))), config)
+
+
+def _configured(connection: Connection, config: Mapping[str, Setting] | None) -> Connection:
+    """The connection with these settings, or none at all."""
+    if config:
+        try:
+            connection.configure(config)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
 
 
 def drop(name: str, *, home: str | os.PathLike[str] | None = None) -> DropReport:

@@ -55,8 +55,8 @@ _named: dict[tuple[str, str], Opened] = {}
 
 def open_writer(name: str | None, home: str | None) -> Opened:
     """The database ``name`` for writing, or a private one."""
-    if name is None:
-        return Opened(_internal.Database.open(None, home), home, None)
+    if name is None or name == ":memory:":
+        return Opened(_internal.Database.open(name, home), home, None)
     key = (_namespace(home), name)
     with _lock:
         opened = _named.get(key)

@@ -2,7 +2,8 @@
 
 The caller is the first frame outside this package. Its local variables come before its globals, as
 in Python itself; tables and views of the database come before both. A name is taken as written,
-else without regard to case.
+else without regard to case. A comprehension also sees the variables of the function it is in,
+although it may run in a frame of its own.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 from ._convert import is_streamable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import FrameType
+
+#: The frames that Python makes for an expression inside of a function.
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 _DIRECTORY = os.path.dirname(__file__) + os.sep
 
@@ -33,7 +37,7 @@ def find(names: Iterable[str], frame: FrameType | None) -> dict[str, Any]:
     if frame is None:
         return {}
     found: dict[str, Any] = {}
-    scopes = (frame.f_locals, frame.f_globals)
+    scopes = (*_local_scopes(frame), frame.f_globals)
     for name in names:
         for scope in scopes:
             value = _lookup(name, scope)
@@ -41,6 +45,20 @@ def find(names: Iterable[str], frame: FrameType | None) -> dict[str, Any]:
                 found[name] = value
                 break
     return found
+
+
+def _local_scopes(frame: FrameType) -> Iterator[Mapping[str, Any]]:
+    """The local variables of a frame; of a comprehension, then those of what it stands in."""
+    yield frame.f_locals
+    while frame.f_code.co_name in _COMPREHENSIONS:
+        around = frame.f_back
+        # A generator may be asked for its next item by somebody else than who made it.
+        while around is not None and frame.f_code not in around.f_code.co_consts:
+            around = around.f_back
+        if around is None:
+            return
+        frame = around
+        yield frame.f_locals
 
 
 def _lookup(name: str, scope: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from . import _convert, _opened, _variables, errors
+from . import _convert, _opened, _streams, _variables, errors
 from .cursor import Cursor
 from .errors import ClosedError
 from .relation import Relation
@@ -155,11 +155,13 @@ class Connection:
         >>> con.append("t", {"a": [1, 2], "b": ["x", None]})
         2
         """
-        return self._session().append(table, _convert.to_stream(data))
+        rows = self._session().append(table, _convert.to_stream(data))
+        _streams.check_read("the data", data, rows)
+        return rows
 
     def register(self, name: str, data: Any) -> None:
         """Makes data queryable under a name in this session; a table of that name goes first."""
-        self._session().register(name, _convert.to_stream(data))
+        self._register(self._session(), name, data)
 
     def unregister(self, name: str) -> None:
         """Undoes :meth:`register`; no error when nothing is registered under the name."""
@@ -326,8 +328,33 @@ class Connection:
         return self._opened is None
 
     def duplicate(self) -> Connection:
-        """A new session on the same database, with its own transaction."""
+        """A new session on the same database, with its own transaction and default settings."""
         return Connection(self._check())
+
+    def configure(self, config: Mapping[str, Setting]) -> Connection:
+        """Changes settings of this session, all or none; as SET does, but in one call.
+
+        ``lock_configuration`` comes last, wherever it stands.
+
+        >>> import swingdb
+        >>> con = swingdb.connect(
+        ...     config={"lock_configuration": True, "enable_external_access": False}
+        ... )
+        >>> con.execute("SELECT * FROM 'secret.csv'")
+        Traceback (most recent call last):
+            ...
+        swingdb.errors.NotAllowedError: not allowed: the file "secret.csv": this session has no \
+access to files and other databases (enable_external_access is false)
+        """
+        names = sorted(config, key=lambda name: name.lower() == "lock_configuration")
+        parts = []
+        for name in names:
+            if not _SETTING.fullmatch(name):
+                raise errors.ProgrammingError(f"{name!r} is not the name of a setting")
+            parts.append(f"{name} = {_setting(config[name])}")
+        if parts:
+            self.execute("SET " + ", ".join(parts))
+        return self
 
     # Closing ------------------------------------------------------------------------------------
 
@@ -409,18 +436,25 @@ class Connection:
         variables = _variables.find(names, frame) if names else None
         if not variables:
             return session.execute(sql, params)
-        streams = {name: _convert.to_stream(value) for name, value in variables.items()}
         # Names are the session's, so one thread at a time; a running result keeps its data itself.
         with self._naming:
-            return self._run_with(session, sql, params, streams)
+            return self._run_with(session, sql, params, variables)
+
+    def _register(self, session: _internal.Session, name: str, data: Any) -> None:
+        rows = session.register(name, _convert.to_stream(data))
+        try:
+            _streams.check_read(repr(name), data, rows)
+        except errors.InterfaceError:
+            session.deregister(name)
+            raise
 
     def _run_with(
-        self, session: _internal.Session, sql: str, params: Parameters, streams: dict[str, Any]
+        self, session: _internal.Session, sql: str, params: Parameters, given: dict[str, Any]
     ) -> _internal.Rows:
         registered = []
         try:
-            for name, stream in streams.items():
-                session.register(name, stream)
+            for name, data in given.items():
+                self._register(session, name, data)
                 registered.append(name)
             return session.execute(sql, params)
         finally:
@@ -433,7 +467,7 @@ class Connection:
         sets = seq_of_params if isinstance(seq_of_params, list) else list(seq_of_params)
         if not sets:
             return 0
-        bulk = _as_bulk_insert(sql, sets)
+        bulk = _as_bulk_insert(session, sql, sets)
         if bulk is not None:
             with self._naming:
                 result = self._run_with(session, bulk[0], None, {_ROWS: bulk[1]})
@@ -457,25 +491,60 @@ class Connection:
         return changed
 
 
+#: A value of a setting.
+Setting = str | int | float | bool
+
+_SETTING = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def _setting(value: Setting) -> str:
+    """The value of a setting as SQL."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return "'" + text.replace("'", "''") + "'"
+
+
 #: The name under which the rows of a bulk insert are registered while it runs.
 _ROWS = "swingdb_executemany_rows"
 
 _NAME = r'(?:[A-Za-z_]\w*|"(?:[^"]|"")+")'
 _PLAIN_INSERT = re.compile(
-    rf"\s*(INSERT\s+INTO\s+{_NAME}(?:\.{_NAME}){{0,2}}\s*(?:\(\s*{_NAME}(?:\s*,\s*{_NAME})*\s*\))?)"
+    rf"\s*(INSERT\s+INTO\s+({_NAME}(?:\.{_NAME}){{0,2}})"
+    rf"\s*(?:\(\s*({_NAME}(?:\s*,\s*{_NAME})*)\s*\))?)"
     r"\s*VALUES\s*\(\s*(\?(?:\s*,\s*\?)*)\s*\)\s*;?\s*",
     re.IGNORECASE,
 )
 
 
-def _as_bulk_insert(sql: str, sets: list[Any]) -> tuple[str, Any] | None:
+def _as_bulk_insert(
+    session: _internal.Session, sql: str, sets: list[Any]
+) -> tuple[str, Any] | None:
     """The same insert as one statement over a table of all the parameters, if it is that plain."""
     match = _PLAIN_INSERT.fullmatch(sql)
     if match is None:
         return None
-    width = match.group(2).count("?")
-    columns = _convert.columns_of_rows(sets, width)
+    insert, table, named, marks = match.groups()
+    width = marks.count("?")
+    columns = _convert.columns_of_rows(sets, width, _doubles(session, table, named, width))
     if columns is None:
         return None
     names = ", ".join(f"c{index}" for index in range(width))
-    return f"{match.group(1)} SELECT {names} FROM {_ROWS}", columns
+    return f"{insert} SELECT {names} FROM {_ROWS}", columns
+
+
+def _doubles(
+    session: _internal.Session, table: str, named: str | None, width: int
+) -> list[bool]:
+    """Which columns of an insert the table stores as DOUBLE; none of a table that is not there."""
+    try:
+        columns = session.table(table).columns
+    except errors.Error:
+        return [False] * width
+    types = {column[0].lower(): column[1] for column in columns}
+    names = [column[0] for column in columns]
+    if named is not None:
+        names = [_unquoted(name) for name in re.findall(_NAME, named)]
+    return [types.get(name.lower()) == "DOUBLE" for name in names]
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name

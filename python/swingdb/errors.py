@@ -47,6 +47,9 @@ __all__ = [
     "CorruptError",
     "MemoryGoneError",
     "QueryInterruptedError",
+    "StatementTimeoutError",
+    "LimitReachedError",
+    "NotAllowedError",
     "ForkedError",
     "ClosedError",
 ]
@@ -218,6 +221,24 @@ class MemoryGoneError(OperationalError):
 class QueryInterruptedError(OperationalError):
     """The statement was cancelled by :meth:`Connection.interrupt`. (Ctrl-C raises
     KeyboardInterrupt.)
+    """
+
+
+class StatementTimeoutError(QueryInterruptedError):
+    """The statement took longer than the setting ``statement_timeout`` allows. Nothing of it was
+    applied.
+    """
+
+
+class LimitReachedError(OperationalError):
+    """The result is larger than the setting ``name`` (``max_result_rows``, ``max_result_bytes``)
+    allows.
+    """
+
+
+class NotAllowedError(OperationalError):
+    """The session is confined (``enable_external_access``, ``lock_configuration``), and the
+    statement goes beyond that.
     """
 
 

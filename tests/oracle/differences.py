@@ -117,13 +117,15 @@ def compare(start, seeds, steps, go_on=False):
     return seen
 
 
-def options(doc, runs, steps=None, go_on=True):
+def options(doc, runs, steps=None, go_on=True, minutes=False):
     """The command line of a comparison: `seeds`, which are printed, and what else it can do."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--runs", type=int, default=runs)
     if steps is not None:
         parser.add_argument("--steps", type=int, default=steps)
+    if minutes:
+        parser.add_argument("--minutes", type=float, default=0, help="more seeds for so long")
     if go_on:
         parser.add_argument("--go-on", action="store_true", help="list all differences")
     parsed = parser.parse_args()

@@ -293,3 +293,37 @@ def test_mixed_columns_of_pandas_are_an_error(con, values):
         con.sql("SELECT * FROM mixed")
     with pytest.raises(swingdb.DataError, match="mixed"):
         con.register("m", mixed)
+
+
+def damaged() -> dict[str, pa.Array]:
+    """Arrays that others made without looking: offsets and keys outside of what they refer to."""
+    ints = lambda *values: pa.py_buffer(np.array(values, np.int32).tobytes())  # noqa: E731
+    text = pa.py_buffer(b"abcdef")
+    build = pa.Array.from_buffers
+    return {
+        "text behind its end": build(pa.string(), 2, [None, ints(0, 900, 6), text]),
+        "text backwards": build(pa.string(), 3, [None, ints(0, 5, 3, 6), text]),
+        "text that is no UTF-8": build(
+            pa.string(), 1, [None, ints(0, 2), pa.py_buffer(b"\xff\xfe")]
+        ),
+        "lists behind their end": build(
+            pa.list_(pa.int8()), 2, [None, ints(0, 50, 2)], children=[pa.array([1, 2], pa.int8())]
+        ),
+        "keys of no value": pa.DictionaryArray.from_arrays(
+            pa.array([0, 7], pa.int32()), pa.array(["only"]), safe=False
+        ),
+    }
+
+
+@pytest.mark.parametrize("what", damaged())
+def test_damaged_arrays_are_refused(con, what, capfd):
+    data = pa.table({"v": damaged()[what]})
+    con.execute("CREATE TABLE kept (v VARCHAR)")
+    with pytest.raises(swingdb.Error, match='"v"'):
+        con.append("kept", data)
+    with pytest.raises(swingdb.Error, match='"v"'):
+        con.sql("SELECT * FROM data").fetchall()
+    with pytest.raises(swingdb.Error, match='"v"'):
+        con.register("named", data)
+    assert con.sql("SELECT count(*) FROM kept").fetchone() == (0,)
+    assert capfd.readouterr().err == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import threading
+from decimal import Decimal
 
 import pytest
 
@@ -308,3 +309,63 @@ def test_sessions_of_one_database_have_their_own_transactions():
     again = swingdb.connect("shared_in_process")
     assert again.execute("SELECT count(*) FROM t").fetchone() == (2,)
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("DECIMAL(38, 2)", [2**53 + 1, 0.5]),
+        ("BIGINT", [2**53 + 1, 2.0]),
+        ("VARCHAR", [1, 2.5]),
+        ("VARCHAR", [Decimal("1.10"), Decimal("2.345")]),
+        ("VARCHAR", [Decimal("1.10"), Decimal("12.34")]),
+        ("VARCHAR", [10, Decimal("0.5")]),
+        ("VARCHAR", [datetime.date(2024, 5, 1), datetime.datetime(2024, 5, 1, 8)]),
+        ("VARCHAR", [True, 1, None]),
+        ("DOUBLE", [1, 0.5, None]),
+        ("DOUBLE", [2**53 + 1, 0.5]),
+        ("UBIGINT", [2**64 - 1, 0]),
+        ("HUGEINT", [2**100, -1]),
+        ("BIGINT[]", [[1], [2.0]]),
+    ],
+)
+def test_executemany_stores_what_execute_stores(con, kind, values):
+    con.execute(f"CREATE TABLE a (v {kind}); CREATE TABLE b (v {kind})")
+    try:
+        for value in values:
+            con.execute("INSERT INTO a VALUES (?)", [value])
+    except swingdb.Error as error:
+        with pytest.raises(type(error)):
+            con.executemany("INSERT INTO b VALUES (?)", [(value,) for value in values])
+        assert con.table("b").fetchall() == []
+        return
+    con.executemany("INSERT INTO b (v) VALUES (?)", [(value,) for value in values])
+    assert con.table("b").fetchall() == con.table("a").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "expected"),
+    [
+        ("s IN ?", ["a", "z"], [1]),
+        ("s NOT IN ?", ["a", "z"], [2]),
+        ("s NOT IN ?", ["a", None], []),
+        ("s IN ? OR n = 2", ("a",), [1, 2]),
+        ("n IN ? AND s IS NOT NULL", [1, 3], [1]),
+        ("n IN [2, 3]", None, [2, 3]),
+        ("NOT n IN ?", [2], [1, 3]),
+    ],
+)
+def test_in_a_list(con, condition, values, expected):
+    con.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (3, NULL)) v(n, s)")
+    given = [] if values is None else [values]
+    found = con.execute(f"SELECT n FROM t WHERE {condition} ORDER BY n", given).fetchall()
+    assert [row[0] for row in found] == expected
+
+
+def test_memory_is_the_name_of_private_databases():
+    with swingdb.connect(":memory:") as one, swingdb.connect(":memory:") as other:
+        one.execute("CREATE TABLE t (a INT)")
+        assert (one.name, other.tables()) == (None, [])
+        assert [info.name for info in swingdb.list() if info.name == ":memory:"] == []
+        with pytest.raises(swingdb.Error, match="private"):
+            swingdb.get_snapshot("none", ":memory:")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
@@ -108,3 +113,73 @@ def test_a_failed_import_leaves_the_table_as_it_was(con, tmp_path):
     with pytest.raises(swingdb.Error):
         con.import_file(cut, "t")
     assert con.sql("SELECT * FROM t").fetchall() == [(7,)]
+
+
+NO_MORE_THREADS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+static volatile int refuse;
+void refuse_threads(int yes) { refuse = yes; }
+int pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *of)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+        dlsym(RTLD_NEXT, "pthread_create");
+    return refuse ? EAGAIN : real(thread, with, run, of);
+}
+"""
+
+READ_WITH_FEW_THREADS = """
+import ctypes, sys, swingdb
+con = swingdb.connect()
+con.execute("CREATE TABLE warm AS SELECT range AS id FROM range(1000)")
+con.sql("SELECT sum(id) FROM warm").fetchall()
+if sys.argv[2] == "none":
+    ctypes.CDLL(None).refuse_threads(1)
+for name in ("f.csv", "f.json", "f.arrow", "f.parquet"):
+    path = f"{sys.argv[1]}/{name}"
+    con.execute("CREATE OR REPLACE TABLE t AS SELECT 1::BIGINT AS id LIMIT 0")
+    for sql in (f"CREATE OR REPLACE TABLE t AS SELECT * FROM '{path}'", f"COPY t FROM '{path}'"):
+        try:
+            con.execute("DELETE FROM t")
+            con.execute(sql)
+            print(name, "rows", con.sql("SELECT count(*) FROM t").fetchone()[0])
+        except swingdb.Error as error:
+            print(name, "error", type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("threads", ["any", "none"])
+def test_threads_that_cannot_be_started(con, tmp_path, threads):
+    """All rows, or an error; never some of them."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "shim.c").write_text(NO_MORE_THREADS)
+    shim = tmp_path / "shim.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", shim, tmp_path / "shim.c", "-ldl"], check=True
+    )
+    con.execute("CREATE TABLE t AS SELECT range AS id FROM range(300000)")
+    for name in ("f.csv", "f.json", "f.arrow", "f.parquet"):
+        con.export("t", tmp_path / name)
+    run = subprocess.run(
+        [sys.executable, "-c", READ_WITH_FEW_THREADS, str(tmp_path), threads],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "LD_PRELOAD": str(shim)},
+        check=True,
+    )
+    lines = [line.split() for line in run.stdout.splitlines()]
+    assert len(lines) == 8, run.stdout + run.stderr
+    for name, what, value in lines:
+        assert what == "error" or value == "300000", (name, run.stdout)
+    if threads == "any":
+        assert all(what == "rows" for _, what, _ in lines), run.stdout
+    else:
+        # An import has the thread of its caller, a scan of these files one of its own.
+        assert sum(what == "rows" for _, what, _ in lines) >= 4, run.stdout
+        assert any(what == "error" for _, what, _ in lines), run.stdout
+    assert "panicked" not in run.stderr, run.stderr

@@ -158,3 +158,45 @@ def test_the_interpreters_lock_is_released(con):
     thread.join()
     # Held by whatever runs long, it would come free between the nine calls only.
     assert len(ticks) > 50
+
+
+def pressed(con, sql):
+    """Seconds from Ctrl-C to its exception."""
+    thread = press_ctrl_c_after(0.3)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        con.execute(sql).fetchall()
+    thread.join()
+    return time.monotonic() - started - 0.3
+
+
+@pytest.mark.parametrize("what", ["pivot", "joins", "unions"])
+def test_ctrl_c_ends_planning(con, what):
+    con.execute("CREATE TABLE t AS SELECT range AS i, range % 9000 AS k FROM range(9000)")
+    joins = "".join(f" JOIN t t{n} ON t{n - 1}.i = t{n}.i" for n in range(1, 1000))
+    unions = " UNION ALL ".join(f"SELECT i + {n} AS i FROM t" for n in range(20_000))
+    sql = {
+        "pivot": "PIVOT t ON k USING sum(i)",
+        "joins": "SELECT count(*) FROM t t0" + joins,
+        "unions": f"SELECT count(*) FROM ({unions})",
+    }
+    # Ctrl-C is heard at once; the bound is for busy machines.
+    assert pressed(con, sql[what]) < 5
+    assert con.sql("SELECT count(*) FROM t").fetchone() == (9000,)
+
+
+def test_a_pipe_is_refused_without_waiting_for_a_writer(con, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(swingdb.FileImportError, match="not a regular file"):
+        con.execute(f"SELECT * FROM '{tmp_path / 'pipe.csv'}'")
+
+
+def test_ctrl_c_ends_waiting_for_the_reader_of_a_pipe(con, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert pressed(con, f"COPY (SELECT 1 AS a) TO '{tmp_path / 'pipe.csv'}'") < 5
+    read = []
+    thread = threading.Thread(target=lambda: read.append((tmp_path / "pipe.csv").read_text()))
+    thread.start()
+    con.execute(f"COPY (SELECT 1 AS a) TO '{tmp_path / 'pipe.csv'}'")
+    thread.join()
+    assert read == ["a\n1\n"]

@@ -703,3 +703,29 @@ def test_faulthandler_reports_crashes_and_not_stores(when, where):
     assert "in string_at" in ran.stderr
     expected = ("4 1\n", -11) if where == "here" else ("4 1\n-11 9\n", 0)
     assert (ran.stdout, ran.returncode) == expected, ran.stderr
+
+
+#: Another thread, as libraries for numbers keep them, sleeps until the end; what is stored then is
+#: still stored.
+WITH_THREADS = """
+import ctypes
+from swingdb import memory
+area = memory.create(64 << 20)
+numbers = area.array((8 << 20,), "int64")
+numbers[:] = 7
+area.publish()
+library = ctypes.CDLL(None)
+library.pthread_create.restype = ctypes.c_int
+started = ctypes.c_ulong()
+pause = ctypes.cast(library.pause, ctypes.c_void_p)
+assert library.pthread_create(ctypes.byref(started), None, pause, None) == 0
+numbers[0] = 8
+"""
+
+
+def test_areas_go_at_the_end_of_a_process_with_other_threads():
+    with tempfile.TemporaryDirectory(prefix="swingdb-test-", dir=SHM) as home:
+        command, own = [sys.executable, "-c", WITH_THREADS], {**os.environ, "SWINGDB_HOME": home}
+        subprocess.run(command, env=own, capture_output=True, check=True)
+        files = [path for path in Path(home).rglob("*") if path.is_file()]
+        assert sum(path.stat().st_blocks * 512 for path in files) < 1 << 20, files

@@ -348,6 +348,15 @@ def test_queries_of_every_shape(seed):
     assert seen["same"] >= 40, seen
 
 
+@pytest.mark.parametrize("seed", [3, 102, 103])
+def test_which_rows_come_and_go(seed):
+    """As `random_rows.py` from other seeds, and `make test-random` for longer."""
+    from random_rows import Run
+
+    seen = differences.compare(Run, [seed], 60)
+    assert seen["same"] >= 45, seen
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_changes_with_any_condition(seed):
     """As `random_change.py` from other seeds."""

@@ -153,3 +153,62 @@ assert swingdb.sql("FROM t").fetchall() == [(2,)]
 
 def test_pandas_under_the_name_of_others(con):
     assert con.execute("SELECT 1 AS a").fetchdf().equals(con.sql("SELECT 1 AS a").fetchdf())
+
+
+def test_in_comprehensions(con):
+    inside = {"a": [1, 2]}
+    ask = "SELECT sum(a) FROM inside"
+    assert [con.sql(ask).fetchone()[0] for _ in range(2)] == [3, 3]
+    assert list(con.sql(ask).fetchone()[0] for _ in range(2)) == [3, 3]
+    assert {con.sql(ask).fetchone()[0] for _ in range(2)} == {3}
+    assert {n: con.sql(ask).fetchone()[0] for n in range(1)} == {0: 3}
+    assert [[con.sql(ask).fetchone()[0] for _ in range(1)] for _ in range(1)] == [[3]]
+    assert inside["a"] == [1, 2]
+
+
+def test_a_generator_does_not_see_who_asks_it(con):
+    def asked(items):
+        of_the_asker = {"a": [1]}
+        return of_the_asker and next(items)
+
+    with pytest.raises(swingdb.NotFoundError):
+        asked(con.sql("SELECT * FROM of_the_asker").fetchall() for _ in range(1))
+
+
+STREAM = pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"]})
+
+
+def test_a_stream_is_read_once_and_says_so(con):
+    reader = STREAM.to_reader()
+    ask = "SELECT count(*) FROM reader"
+    assert con.sql(f"{ask} a JOIN reader b USING (k)").fetchone() == (3,)
+    with pytest.raises(swingdb.InterfaceError, match="'reader' is a stream .* read to its end"):
+        con.sql(ask)
+    reader = STREAM.to_reader()
+    assert con.sql(ask).fetchone() == (3,)
+    con.execute("CREATE TABLE t (k BIGINT, v VARCHAR)")
+    with pytest.raises(swingdb.InterfaceError, match="read to its end"):
+        con.append("t", reader)
+    with pytest.raises(swingdb.InterfaceError, match="read to its end"):
+        con.register("kept", reader)
+    assert con.tables() == ["t"]
+
+
+def test_streams_without_rows_and_tables_are_read_again(con):
+    empty = pa.RecordBatchReader.from_batches(STREAM.schema, [])
+    whole, nothing = STREAM, STREAM.slice(0, 0)
+    for _ in range(2):
+        assert con.sql("SELECT count(*) FROM empty").fetchone() == (0,)
+        assert con.sql("SELECT count(*) FROM whole").fetchone() == (3,)
+        assert con.sql("SELECT count(*) FROM nothing").fetchone() == (0,)
+    assert empty is not None and whole.num_rows + nothing.num_rows == 3
+
+
+def test_whole_numbers_beside_fractions_are_exact_or_refused(con):
+    big = 2**53 + 1
+    fine = {"v": [2**53, 0.5, None]}
+    assert con.sql("SELECT v FROM fine").fetchall() == [(2.0**53,), (0.5,), (None,)]
+    for wrong in ({"v": [big, 0.5]}, [{"v": big}, {"v": 0.5}], {"v": [[big], [0.5]]}):
+        with pytest.raises(swingdb.DataError, match=str(big)):
+            con.sql("SELECT v FROM wrong")
+    assert fine["v"][1] == 0.5

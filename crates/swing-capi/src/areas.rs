@@ -123,13 +123,12 @@ pub(crate) fn registry() -> Result<&'static Registry> {
     }
 }
 
-/// In a forked child: the parent's tokens must not live as long as the child.
+/// In a forked child: the tokens and areas are its parent's.
 extern "C" fn forget_in_child() {
     let inherited = REGISTRY.swap(std::ptr::null_mut(), Ordering::AcqRel);
     debug_assert!(inherited.is_null() || inherited != INHERITED.load(Ordering::Acquire));
     // SAFETY: null, or a registry that is never freed.
     if let Some(registry) = unsafe { inherited.as_ref() } {
-        registry.tokens.close_in_child();
         registry.before.store(INHERITED.load(Ordering::Acquire), Ordering::Release);
         INHERITED.store(inherited, Ordering::Release);
     }
@@ -166,11 +165,20 @@ fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
     Ok(Box::into_raw(Box::new(Registry { pid, ns, tokens, names, areas, before })))
 }
 
-/// At the orderly end of a process in which nobody else can be storing any more.
+/// At the orderly end of a process. Where other threads run, such as those of a library for
+/// numbers, they may store to areas until the very end: then only the areas' names go, and the
+/// memory stays mapped until it goes with the process.
 extern "C" fn release_all() {
     // SAFETY: null, or a registry that is never freed.
     let Some(registry) = (unsafe { REGISTRY.load(Ordering::Acquire).as_ref() }) else { return };
-    if registry.pid != std::process::id() || has_other_threads() {
+    if registry.pid != std::process::id() {
+        return;
+    }
+    if has_other_threads() {
+        // One of them may hold the lock for ever.
+        if let Some(areas) = registry.areas.try_read() {
+            areas.values().for_each(|entry| entry.area.leave_namespace(registry.ns.path()));
+        }
         return;
     }
     let tokens: Vec<i32> = registry.areas.read().values().map(|entry| entry.token).collect();
@@ -221,6 +229,11 @@ impl Registry {
     /// Takes away the area that an earlier holder of a token left; `false` when that cannot be.
     fn clear(&self, token: i32) -> bool {
         let Ok(name) = token_name(token) else { return false };
+        // A database can have such a name, and leaves something with its states, as no area here.
+        let nothing_left = |left: Option<Vec<u8>>| left.is_none_or(|left| left.is_empty());
+        if !self.ns.published_payload(&name).is_ok_and(nothing_left) {
+            return false;
+        }
         let start = Instant::now();
         loop {
             match self.ns.remove(&name) {

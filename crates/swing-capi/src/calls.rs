@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use swing::{ByteLen, HookAt};
 
@@ -65,12 +66,32 @@ pub struct swing_options {
 const _: () = assert!(size_of::<swing_area>() == 32 && size_of::<swing_options>() == 16);
 const _: () = assert!(size_of::<swing_stats>() == 40);
 
-/// Runs a call's body: failures and panics become numbers.
+/// A call has panicked: what it was about, an area, its allocator or the table of areas, may be
+/// half changed, and is not used any more.
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
+/// Runs a call's body: failures and panics become numbers. After a panic no call does anything.
 pub(crate) fn run(body: impl FnOnce(&'static Registry) -> Result<()>) -> c_int {
-    let failure = match catch_unwind(AssertUnwindSafe(|| registry().and_then(body))) {
-        Ok(Ok(())) => return 0,
-        Ok(Err(failure)) => failure,
-        Err(_) => Failure::new(Code::Internal, "a mistake in the library"),
+    run_unless(&BROKEN, body)
+}
+
+fn run_unless(is_broken: &AtomicBool, body: impl FnOnce(&'static Registry) -> Result<()>) -> c_int {
+    let broken = || {
+        let text = "a check inside the library has failed, so it does nothing any more in this \
+                    process: what was published last is unharmed";
+        Failure::new(Code::Internal, text)
+    };
+    let failure = if is_broken.load(Ordering::Relaxed) {
+        broken()
+    } else {
+        match catch_unwind(AssertUnwindSafe(|| registry().and_then(body))) {
+            Ok(Ok(())) => return 0,
+            Ok(Err(failure)) => failure,
+            Err(_) => {
+                is_broken.store(true, Ordering::Relaxed);
+                broken()
+            }
+        }
     };
     let number = error::note(failure);
     assert!(number < 0, "a failure is no success");
@@ -402,7 +423,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         // SAFETY: no other test of this program reads or writes the environment.
         unsafe { std::env::set_var("SWINGDB_HOME", dir.path()) };
-        assert_eq!(run(|_| panic!("on purpose")), Code::Internal as c_int);
+        let broken = AtomicBool::new(false);
+        assert_eq!(run_unless(&broken, |_| Ok(())), 0);
+        assert_eq!(run_unless(&broken, |_| panic!("on purpose")), Code::Internal as c_int);
+        // What it was about may be half changed.
+        assert_eq!(run_unless(&broken, |_| Ok(())), Code::Internal as c_int);
         assert_eq!(run(|_| Ok(())), 0);
     }
 }

@@ -97,17 +97,17 @@ macro_rules! convert {
 
 convert!(CreateError { AlreadyExists => Busy, Owned => Busy, OutOfMemory => NoMemory,
     AddressSpace => NoAddresses, TooManyMappings => NoAddresses, OutOfRange => Argument,
-    Limit => NoAddresses, Forked => Forked });
+    Limit => NoAddresses, Forked => Forked, Broken => Internal });
 convert!(HookError { NotFound => NotFound, NotShared => Refused, NotHookable => Refused,
     Contended => Busy, Corrupt => Corrupt, AddressSpace => NoAddresses,
     TooManyMappings => NoAddresses, AddressTaken => AddressTaken, MemoryGone => NotFound });
 convert!(DeriveError { AlreadyExists => Busy, Owned => Busy, Corrupt => Corrupt,
     OutOfMemory => NoMemory, AddressSpace => NoAddresses, TooManyMappings => NoAddresses,
-    AddressTaken => AddressTaken, Limit => NoAddresses, Forked => Forked });
+    AddressTaken => AddressTaken, Limit => NoAddresses, Forked => Forked, Broken => Internal });
 convert!(TrackError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
-    TooManyMappings => NoAddresses, Limit => NoAddresses, Forked => Forked });
+    TooManyMappings => NoAddresses, Limit => NoAddresses, Forked => Forked, Broken => Internal });
 convert!(PublishError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
-    TooManyMappings => NoAddresses, Forked => Forked });
+    TooManyMappings => NoAddresses, Forked => Forked, Broken => Internal });
 convert!(HeapError { Options => Argument, ZoneTooSmall => Argument, Write => NoMemory,
     NoHeap => Argument, Version => Corrupt, Geometry => Corrupt, Corrupt => Corrupt });
 convert!(FreeError { NotAllocated => Argument, Length => Argument, Corrupt => Corrupt,

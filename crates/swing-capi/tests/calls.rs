@@ -24,6 +24,7 @@ fn the_interface_in_one_process() {
     // SAFETY: the only test of this program, before anything else runs.
     unsafe { std::env::set_var("SWINGDB_HOME", home.path()) };
     folders_that_no_token_has(home.path());
+    a_database_with_the_name_of_a_token_stays(home.path());
     any_order_does_what_the_model_does();
     assert_eq!(swing_collect(), 0, "everything was released");
 }
@@ -45,6 +46,27 @@ fn folders_that_no_token_has(home: &Path) {
     assert_eq!(swing_release(create(1).token), 0);
     for folder in folders {
         std::fs::remove_dir(folder).unwrap();
+    }
+}
+
+/// Whatever a living process does not have is taken away, but for what leaves something with its
+/// states, as databases do.
+fn a_database_with_the_name_of_a_token_stays(home: &Path) {
+    let namespace = swing::Namespace::open(home).unwrap();
+    let names = [5, 17, 4095].map(|t| swing::AreaName::new(&format!("swing-token-{t}")).unwrap());
+    for name in &names {
+        let options = swing::AreaOptions::with_reserve(swing::ByteLen::mib(64));
+        let area = namespace.create(name, &options).unwrap();
+        area.publish(swing::Publish::Committed, b"its catalog").unwrap();
+    }
+    assert_eq!(swing_collect(), 0);
+    // Each token once: those of the databases are passed over.
+    for _ in 0..4095 - 3 {
+        assert_eq!(swing_release(create(1).token), 0);
+    }
+    for name in &names {
+        assert_eq!(namespace.open_area(name).unwrap().payload(), b"its catalog");
+        namespace.remove(name).unwrap();
     }
 }
 

@@ -164,8 +164,12 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
     // inherits the name.
     let fresh = |name: &str| -> Result<swing::Area, Box<dyn std::error::Error>> {
         let name = AreaName::new(name)?;
-        // A look at what nobody else is named like would only be in the way of who removes it.
-        if name.as_str() == own || ending::is_heap(&namespace, &name) {
+        // A lease on what nobody else is named like would only be in the way of who removes it.
+        let is_heap = match name.as_str() == own {
+            true => ending::may_be_heap(&namespace, &name),
+            false => ending::is_heap(&namespace, &name),
+        };
+        if is_heap {
             let _ = namespace.remove(&name);
         }
         Ok(namespace.create(&name, &options)?)
@@ -177,7 +181,8 @@ fn make() -> Result<(), Box<dyn std::error::Error>> {
         }
         Err(_) => fresh(&own),
         area => area,
-    }?;
+    };
+    let area = area.or_else(|_| fresh(&ending::other_anonymous(std::process::id())))?;
     let area = Arc::new(area);
     let malloc = Malloc::open(Heap::create(area.clone(), HeapOptions::default())?)?;
     let guarded = malloc.clone();

@@ -176,6 +176,28 @@ fn what_killed_programs_left_goes_with_the_next_start() {
     assert_eq!(left(home.path()), [""; 0]);
 }
 
+/// A database may have the name that the heap of a process that has ended would have.
+#[test]
+fn a_database_with_the_name_of_a_heap_stays() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let namespace = Namespace::open(home.path()).unwrap();
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let make = |pid: u32, payload: &[u8]| {
+        let name = AreaName::new(&format!("heap-{pid}")).unwrap();
+        let options = swing::AreaOptions::with_reserve(swing::ByteLen::mib(64));
+        let area = namespace.create(&name, &options).unwrap();
+        area.publish(swing::Publish::Committed, payload).unwrap();
+        name
+    };
+    let name = make(ended.id(), b"its catalog");
+    let mut command = common::start(home.path(), "sh");
+    command.env_remove("SWING_PRELOAD_NAME");
+    assert!(command.args(["-c", "echo heap"]).status().unwrap().success());
+    assert_eq!(namespace.open_area(&name).unwrap().payload(), b"its catalog");
+    assert_eq!(left(home.path()), [name.as_str()]);
+}
+
 #[test]
 fn a_child_that_ends_takes_nothing_away() {
     if !common::installed("python3") {

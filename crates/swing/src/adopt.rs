@@ -8,7 +8,6 @@
 //! of readers that are alive keep their leases all the while and notice nothing.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::sync::Arc;
 
 use crate::area::{Area, Core, MEMORY, Memory, PARENTS, Source, Start, State};
@@ -27,6 +26,7 @@ use crate::publish::{parent_memory_name, pin_name};
 use crate::runs::RunMap;
 use crate::snapshot::check_memory;
 use crate::sys::file::{self, Folder};
+use crate::sys::kept_file::KeptFile;
 use crate::sys::memfd;
 use crate::units::{AreaId, AreaOffset, Epoch, ExtentId};
 
@@ -69,7 +69,7 @@ impl Namespace {
                 Ok(lock) => {
                     // It may have been removed, and even made again, between open and lock.
                     if self.still_named(&encoded, &folder)? {
-                        return Ok((folder, lock));
+                        return Ok((folder.kept()?, lock));
                     }
                 }
                 Err(Fault::Owned { pid, .. })
@@ -166,7 +166,7 @@ fn pin_is_missing(fault: Fault, folder: &Folder) -> Fault {
 fn backing_of(ns: &Namespace, memory: Option<&Memory>) -> Result<BackingChoice> {
     let mut choice = ns.choose_backing(Backing::Auto)?;
     if let Some(memory) = memory {
-        let is_memfd = memfd::is_one(&memory.file);
+        let is_memfd = memory.file.here().is_ok_and(memfd::is_one);
         choice.backing = if is_memfd { Backing::Memfd } else { Backing::File };
     }
     Ok(choice)
@@ -187,13 +187,14 @@ fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>>
         }
     }
     memory::take_name(folder, &file, MEMORY)?;
-    let (identity, len) = (facts.identity(), facts.len);
-    Ok(Some(Memory { file: Arc::new(file), identity, linked: true, len }))
+    let len = facts.len;
+    let file = memory::keep(folder, MEMORY, (file, facts), Access::Write);
+    Ok(Some(Memory { file: Arc::new(file), linked: true, len }))
 }
 
 /// Memory of other areas that is open already, by area, device and inode: an area that has moved on
 /// has two.
-type Files = BTreeMap<(AreaId, u64, u64), Arc<File>>;
+type Files = BTreeMap<(AreaId, u64, u64), Arc<KeptFile>>;
 
 fn open_source(
     folder: &Folder,
@@ -211,13 +212,13 @@ fn open_source(
         Some(file) => file.clone(),
         None => {
             let identity = Some((entry.dev, entry.ino));
-            let (file, _) = memory::open(&parents, &name, entry.area, identity, Access::Read)?;
-            memory::take_name(&parents, &file, &name)?;
-            Arc::new(file)
+            let opened = memory::open(&parents, &name, entry.area, identity, Access::Read)?;
+            memory::take_name(&parents, &opened.0, &name)?;
+            Arc::new(memory::keep(&parents, &name, opened, Access::Read))
         }
     };
     let index = manifest.sources.iter().position(|s| s == entry).unwrap_or(0);
-    check_memory(manifest, index, &file::facts(&file, &path)?, &path)?;
+    check_memory(manifest, index, &file::facts(file.here_for(&path)?, &path)?, &path)?;
     files.insert(key, file.clone());
     Ok(Source {
         area: entry.area,
@@ -241,7 +242,7 @@ fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> 
     let identity = inventory.own_identity();
     let of_former = |m: &Manifest| m.own_identity().is_some() && m.own_identity() != identity;
     let former = inventory.live.iter().filter(|(_, m)| of_former(m)).map(|(e, _)| *e);
-    let is_memfd = state.memory.as_ref().is_some_and(|m| memfd::is_one(&m.file));
+    let is_memfd = state.memory.as_ref().is_some_and(|m| m.file.here().is_ok_and(memfd::is_one));
     if is_memfd && core.folder.exists(MEMORY) {
         state.former = Some(Former { last: former.max().unwrap_or(Epoch(0)) });
     }

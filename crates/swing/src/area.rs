@@ -13,7 +13,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -37,6 +36,7 @@ use crate::stats::Counters;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
+use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::lift::{Lifted, Place};
 use crate::sys::{memfd, process, room};
 use crate::tracked::{Ahead, Alternation, Tracked};
@@ -54,9 +54,7 @@ const MAX_COURTESY: u32 = 200;
 /// The area's own memory file.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub file: Arc<File>,
-    /// Its device and inode.
-    pub identity: (u64, u64),
+    pub file: Arc<KeptFile>,
     /// Whether it has a name in the folder; until then it vanishes with the process.
     pub linked: bool,
     /// Its length; the end of the highest plane in use.
@@ -69,7 +67,7 @@ pub(crate) struct Source {
     pub area: AreaId,
     pub epoch: Epoch,
     pub name: Option<AreaName>,
-    pub file: Arc<File>,
+    pub file: Arc<KeptFile>,
     pub dev: u64,
     pub ino: u64,
     pub lease: Arc<Lease>,
@@ -175,6 +173,8 @@ pub(crate) struct Core {
     pub counters: Counters,
     /// Write sessions alive; see [`Area::write_session`].
     pub sessions: Sessions,
+    /// A thread has panicked that was at work on it outside the lock.
+    pub broken: AtomicBool,
     // Last: looks after removed areas when all leases above are gone.
     pub _departure: Arc<Departure>,
 }
@@ -270,13 +270,12 @@ impl Area {
             lock: Some(start.lock),
             closed: false,
         };
-        let departure = start.mapping.departure().clone();
         let in_memory = backing == Backing::Memfd || file::is_tmpfs(start.ns.path());
         if in_memory {
             room::prepare();
         }
         let core = Arc::new(Core {
-            _departure: departure,
+            _departure: start.mapping.departure().clone(),
             ns: start.ns,
             folder: start.folder,
             id: start.id,
@@ -296,6 +295,7 @@ impl Area {
             idle_wanted: AtomicUsize::new(0),
             counters: Counters::default(),
             sessions: Sessions::default(),
+            broken: AtomicBool::new(false),
         });
         crate::fork::register(&core);
         Area { core }
@@ -352,6 +352,28 @@ impl Area {
     }
 }
 
+/// Work on an area outside its lock: a panic there breaks the area.
+pub(crate) struct AtWork<'a> {
+    core: &'a Core,
+    /// The thread was unwinding already: what it does meanwhile may well succeed.
+    unwinding: bool,
+}
+
+impl<'a> AtWork<'a> {
+    pub(crate) fn begin(core: &'a Core) -> Self {
+        Self { core, unwinding: std::thread::panicking() }
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.unwinding {
+            self.core.broken.store(true, Ordering::Relaxed);
+            self.core.idle.notify_all();
+        }
+    }
+}
+
 impl Core {
     /// Takes the lock for a change: refused in a forked child, where the lock itself may be held by
     /// nobody.
@@ -361,8 +383,15 @@ impl Core {
         if state.closed {
             return Err(Fault::Closed);
         }
+        self.check_whole()?;
         self.absorb(&mut state);
         Ok(state)
+    }
+
+    /// Whether no thread has met a broken invariant of this area.
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        let broken = self.state.is_poisoned() || self.broken.load(Ordering::Relaxed);
+        if broken { Err(Fault::Broken) } else { Ok(()) }
     }
 
     pub(crate) fn check_fork(&self) -> Result<()> {
@@ -375,8 +404,11 @@ impl Core {
         let locked = self.lock_for_change();
         let idle = locked.and_then(|mut state| {
             while state.busy > 0 {
+                // Whoever has panicked does not come back.
+                self.check_whole()?;
                 state = self.idle.wait(state);
             }
+            self.check_whole()?;
             self.absorb(&mut state);
             assert!(state.busy == 0, "INV-AREA-3: no extent is claimed under the lock alone");
             if state.closed { Err(Fault::Closed) } else { Ok(state) }
@@ -402,17 +434,16 @@ impl Core {
     }
 
     /// The own memory file, made with the first write, at least `len` bytes long.
-    pub(crate) fn memory_of_len(&self, state: &mut State, len: u64) -> Result<Arc<File>> {
+    pub(crate) fn memory_of_len(&self, state: &mut State, len: u64) -> Result<Arc<KeptFile>> {
         let path = self.memory_path();
         if state.memory.is_none() {
             // Without a name it vanishes with the process, however that ends, until a publish needs
             // it to stay.
             let (file, linked) = self.make_memory(state.backing)?;
             if let Some(lock) = state.lock.as_ref().filter(|_| !linked) {
-                lock.note_memory(&file);
+                lock.note_memory(file.here_for(&path)?);
             }
-            let identity = file::facts(&file, &path)?.identity();
-            state.memory = Some(Memory { file: Arc::new(file), identity, linked, len: 0 });
+            state.memory = Some(Memory { file: Arc::new(file), linked, len: 0 });
         }
         let Some(memory) = state.memory.as_mut() else {
             return Err(Fault::Closed);
@@ -424,7 +455,7 @@ impl Core {
         if memory.len < len {
             let planes = len.div_ceil(self.geometry.reserve().0);
             let len = planes * self.geometry.reserve().0;
-            file::set_len(&memory.file, len, &path)?;
+            file::set_len(memory.file.here_for(&path)?, len, &path)?;
             memory.len = len;
         }
         assert!(memory.len >= len, "INV-AREA-9: no mapping reaches beyond the file");
@@ -432,28 +463,34 @@ impl Core {
     }
 
     /// New memory, and whether it has a name.
-    fn make_memory(&self, backing: Backing) -> Result<(File, bool)> {
-        if backing == Backing::Memfd {
-            return Ok((memfd::create(self.id, self.folder.path())?, false));
-        }
-        match self.folder.create_nameless() {
-            Ok(file) => Ok((file, false)),
-            Err(Fault::Io(_)) => Ok((self.folder.create_new(MEMORY)?, true)),
-            Err(e) => Err(e),
-        }
+    fn make_memory(&self, backing: Backing) -> Result<(KeptFile, bool)> {
+        let path = self.memory_path();
+        let (file, linked) = match backing {
+            Backing::Memfd => (memfd::create(self.id, self.folder.path())?, false),
+            _ => match self.folder.create_nameless() {
+                Ok(file) => (file, false),
+                Err(Fault::Io(_)) => (self.folder.create_new(MEMORY)?, true),
+                Err(e) => return Err(e),
+            },
+        };
+        let kept = KeptFile::new(file, Access::Write).map_err(|e| Fault::io("use", &path, e))?;
+        Ok((if linked { kept.named(&path) } else { kept }, linked))
     }
 
     /// Gives the own memory file a name, so that others can open it and an adopter finds it.
     pub(crate) fn link_memory(&self, state: &mut State) -> Result<()> {
         if let Some(memory) = state.memory.as_mut().filter(|m| !m.linked) {
-            crate::memory::give_name(&self.folder, &memory.file, MEMORY)?;
+            let path = self.folder.join(MEMORY);
+            crate::memory::give_name(&self.folder, memory.file.here_for(&path)?, MEMORY)?;
+            // Of a memfd that leads nowhere.
+            memory.file.set_path(&path);
             memory.linked = true;
         }
         Ok(())
     }
 
     /// The file a run's bytes are in.
-    pub(crate) fn file_of(&self, state: &State, source: u32) -> Result<Arc<File>> {
+    pub(crate) fn file_of(&self, state: &State, source: u32) -> Result<Arc<KeptFile>> {
         let file = match source {
             0 => state.memory.as_ref().map(|m| m.file.clone()),
             s => state.sources.get(s as usize).and_then(|s| s.as_ref()).map(|s| s.file.clone()),
@@ -517,5 +554,67 @@ impl Core {
                 assert!(present, "INV-AREA-2: extent {extent} is shown, but its word is {word}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{PublishError, WriteError};
+    use crate::publish::Publish;
+    use crate::{AreaOptions, WriteIntent};
+
+    /// What a failed assertion does: the thread unwinds, with the lock held or outside of it.
+    #[test]
+    fn a_broken_area_is_not_used_any_more_and_what_was_published_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let name = AreaName::new("broken").unwrap();
+        let range = AreaOffset(0)..AreaOffset(4096);
+        ns.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
+        for locked in [true, false] {
+            ns.remove(&name).ok();
+            let area = ns.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
+            area.make_writable(range.clone(), WriteIntent::Keep).unwrap();
+            area.publish(Publish::Committed, b"whole").unwrap();
+            let core = area.core.clone();
+            let panics = std::thread::spawn(move || {
+                let _state = locked.then(|| core.state.lock());
+                let _at_work = AtWork::begin(&core);
+                panic!("what a broken invariant does");
+            });
+            assert!(panics.join().is_err());
+            let published = area.publish(Publish::Committed, b"half");
+            assert!(matches!(published, Err(PublishError::Broken)), "{published:?}");
+            let written = area.make_writable(range.clone(), WriteIntent::Keep);
+            assert!(matches!(written, Err(WriteError::Broken)), "{written:?}");
+            assert!(matches!(area.discard(range.clone()), Err(WriteError::Broken)));
+            assert!(area.freeze_view().is_err());
+            drop(area);
+            assert_eq!(ns.open_area(&name).unwrap().payload(), b"whole");
+        }
+    }
+
+    /// A thread that unwinds for another reason may still use areas.
+    #[test]
+    fn what_is_done_while_unwinding_breaks_nothing() {
+        struct AtTheEnd(Area);
+        impl Drop for AtTheEnd {
+            fn drop(&mut self) {
+                let range = AreaOffset(0)..AreaOffset(4096);
+                self.0.make_writable(range, WriteIntent::Keep).unwrap();
+                self.0.publish(Publish::Committed, b"at the end").unwrap();
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let ns = Namespace::open(dir.path()).unwrap();
+        let name = AreaName::new("unwinding").unwrap();
+        let area = ns.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
+        let panics = std::thread::spawn(move || {
+            let _end = AtTheEnd(area);
+            panic!("a mistake of the program");
+        });
+        assert!(panics.join().is_err());
+        assert_eq!(ns.open_area(&name).unwrap().payload(), b"at the end");
     }
 }

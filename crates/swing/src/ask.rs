@@ -14,7 +14,7 @@
 //! Every wait is bounded by [`LIVE_TIMEOUT`].
 
 use std::io::ErrorKind;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,7 @@ use crate::ready::Past;
 use crate::sync::Mutex;
 use crate::sys::bell::{Bell, Stamp};
 use crate::sys::file::Folder;
+use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::process::{self, Processors};
 use crate::sys::{descriptors, pass};
 use crate::watch::{Stage, Watch};
@@ -116,7 +117,8 @@ impl Kept {
 /// A connection, and who answers there.
 #[derive(Debug)]
 struct Line {
-    stream: UnixStream,
+    /// The program may close it: then it is made again.
+    stream: KeptFile,
     /// The process that answers.
     owner: Option<i32>,
     /// Its thread; 0: not known yet.
@@ -147,11 +149,12 @@ enum Heard {
 }
 
 impl Line {
-    fn new(stream: UnixStream) -> Self {
+    fn new(stream: UnixStream) -> std::io::Result<Self> {
         let owner = process::peer_of(&stream);
+        let stream = KeptFile::new(stream, Access::Write)?;
         let bytes = [0; ANSWER_BYTES];
         let (bell, stamp) = (None, None);
-        Self { stream, owner, thread: 0, bell, stamp, asked: false, open: 0, bytes, got: 0 }
+        Ok(Self { stream, owner, thread: 0, bell, stamp, asked: false, open: 0, bytes, got: 0 })
     }
 
     /// Has the answering thread go on here, if it is only waiting for the processor where stores
@@ -182,6 +185,7 @@ impl Line {
     /// `false` when the connection is closed: by an owner that is gone, or needs the room.
     fn ask(&mut self, time: u64) -> bool {
         self.asked = true;
+        let Ok(stream) = self.stream.here() else { return false };
         let mut request = [0u8; REQUEST_BYTES];
         let (begin, end) = request.split_at_mut(REQUEST.len());
         begin.copy_from_slice(&REQUEST);
@@ -189,7 +193,7 @@ impl Line {
         // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
         let sent = unsafe {
             let (bytes, len) = (request.as_ptr().cast(), request.len());
-            libc::send(self.stream.as_raw_fd(), bytes, len, libc::MSG_NOSIGNAL)
+            libc::send(stream.as_fd().as_raw_fd(), bytes, len, libc::MSG_NOSIGNAL)
         };
         self.open += 1;
         sent == REQUEST_BYTES as isize
@@ -210,7 +214,8 @@ impl Line {
     fn hear_one(&mut self) -> Heard {
         while self.got < ANSWER_BYTES {
             let rest = &mut self.bytes[self.got..];
-            match pass::receive(&self.stream, rest) {
+            let Ok(stream) = self.stream.here() else { return Heard::Closed };
+            match pass::receive(stream, rest) {
                 Ok((0, _)) => return Heard::Closed,
                 Ok((got, bell)) => {
                     self.got += got;
@@ -275,7 +280,8 @@ impl Line {
             if !self.inquire() {
                 return Heard::Closed;
             }
-            let fd = self.stream.as_raw_fd();
+            let Ok(stream) = self.stream.here() else { return Heard::Closed };
+            let fd = stream.as_fd().as_raw_fd();
             let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             let ms = (end - now).as_millis() as libc::c_int + 1;
             // SAFETY: one valid entry, of which the call writes only `revents`.
@@ -306,10 +312,11 @@ pub(crate) fn ask(
             return Ok((answer, folder));
         }
     }
-    let folder = Arc::new(parent.open_folder(&name.folder())?);
-    let identity = folder.identity()?;
+    let folder = Arc::new(parent.open_folder(&name.folder())?.kept()?);
+    let identity = folder.identity();
     let Ok(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
-    let (process, line) = (std::process::id(), Line::new(stream));
+    let Ok(line) = Line::new(stream) else { return Ok((Answer::None, folder)) };
+    let process = std::process::id();
     let mut kept = Kept {
         parent: parent.path().to_owned(),
         name: name.clone(),
@@ -321,6 +328,11 @@ pub(crate) fn ask(
     };
     let answer = kept.line.ring().then(|| answer_of(kept, meanwhile, &|_| true));
     Ok((answer.flatten().unwrap_or(Answer::None), folder))
+}
+
+/// Wakes whoever waits for connections to the area in a folder; `false`: there is nobody.
+pub(crate) fn wake(folder: &Folder) -> bool {
+    connect(folder).is_ok()
 }
 
 /// Whether somebody would be asked: a process that is only stopped is there, too.
@@ -406,7 +418,7 @@ fn connect(folder: &Folder) -> std::io::Result<UnixStream> {
     // The time to write also bounds the time to connect.
     stream.set_write_timeout(Some(LIVE_TIMEOUT))?;
     stream.set_read_timeout(Some(LIVE_TIMEOUT))?;
-    let path = folder.proc_path(LIVE);
+    let path = folder.proc_path(LIVE)?;
     let address = address_of(&path);
     let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: a valid descriptor and address of that length.
@@ -513,7 +525,7 @@ mod tests {
             let (stream, _other) = UnixStream::pair().unwrap();
             let owner = process::peer_of(&stream);
             assert_eq!(owner, Some(std::process::id() as i32));
-            let mut line = Line::new(stream);
+            let mut line = Line::new(stream).unwrap();
             assert_eq!(line.owner, owner);
             line.take_along();
             assert_eq!(Processors::of(number).unwrap(), before, "not known");
@@ -532,7 +544,7 @@ mod tests {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
         assert_eq!(ask(&dir), Kind::None);
-        let gone = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let gone = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         drop(gone);
         assert_eq!(ask(&dir), Kind::None);
     }
@@ -541,7 +553,7 @@ mod tests {
     fn an_answer_is_known_or_none() {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
-        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         let server = std::thread::spawn(move || {
             // One cut off, one unknown: neither connection is used again.
             for bytes in [&[FRESH as u8; 1][..], &[9; ANSWER_BYTES], &reply(REFUSED)] {
@@ -558,7 +570,7 @@ mod tests {
     fn an_answer_that_takes_its_time_is_waited_for() {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
-        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         let server = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
             for (pause, status) in [(Duration::ZERO, FRESH), (20 * PROMPT, REFUSED)] {
@@ -580,7 +592,7 @@ mod tests {
     fn a_connection_is_kept_until_the_owner_closes_it() {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
-        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         let server = std::thread::spawn(move || {
             let mut first = listener.accept().unwrap().0;
             serve(&mut first, &reply(FRESH));
@@ -601,7 +613,7 @@ mod tests {
         let homes: Vec<_> = (0..2 * MAX_KEPT).map(|_| folder()).collect();
         std::thread::scope(|scope| {
             for (dir, folder) in &homes {
-                let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+                let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
                 scope.spawn(move || serve(&mut listener.accept().unwrap().0, &reply(FRESH)));
                 assert_eq!(ask(dir), Kind::Fresh);
             }
@@ -618,7 +630,7 @@ mod tests {
             super::ask(&parent, &AreaName::new("none").unwrap(), &mut |_, _| {}),
             Err(Fault::NotFound)
         ));
-        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         let first = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
             serve(&mut stream, &reply(FRESH));
@@ -630,7 +642,7 @@ mod tests {
         parent.make_folder("area").unwrap();
         let (answer, found) = super::ask(&parent, &area_name(), &mut |_, _| {}).unwrap();
         assert_eq!(kind(answer), Kind::None, "nobody listens there");
-        assert_ne!(found.identity().unwrap(), folder.identity().unwrap());
+        assert_ne!(found.identity(), folder.identity());
         drop(still_connected);
     }
 
@@ -650,7 +662,7 @@ mod tests {
     fn what_is_watched_is_seen_before_it_is_said() {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
-        let listener = UnixListener::bind(folder.proc_path(LIVE)).unwrap();
+        let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         let (tell, told) = std::sync::mpsc::channel::<(Duration, Duration)>();
         let (file, owners) = (begin(&folder), folder_of(&dir));
         let server = std::thread::spawn(move || {
@@ -713,10 +725,10 @@ mod tests {
             let file = begin(&folder);
             let watch = Watch::begin(&folder, None).unwrap();
             let (stream, mut owner) = UnixStream::pair().unwrap();
-            let mut line = Line::new(stream);
+            let mut line = Line::new(stream).unwrap();
             assert!(line.ask(1));
             say(&file, COMING);
-            let identity = folder.identity().unwrap();
+            let identity = folder.identity();
             let (folder, process) = (Arc::new(folder), std::process::id());
             let (parent_path, name) = (parent.path().to_owned(), area_name());
             let kept =
@@ -742,7 +754,7 @@ mod tests {
     #[test]
     fn answers_that_nobody_waited_for_are_not_taken_for_later_ones() {
         let (stream, mut owner) = UnixStream::pair().unwrap();
-        let mut line = Line::new(stream);
+        let mut line = Line::new(stream).unwrap();
         assert!(line.ask(1) && line.ask(1) && line.ask(1));
         owner.write_all(&reply(FRESH)).unwrap();
         owner.write_all(&reply(9)[..7]).unwrap();
@@ -771,7 +783,7 @@ mod tests {
     #[test]
     fn old_answers_are_read_and_the_last_one_is_not() {
         let (stream, mut owner) = UnixStream::pair().unwrap();
-        let mut line = Line::new(stream);
+        let mut line = Line::new(stream).unwrap();
         for i in 0..50 {
             assert!(line.ask(1));
             owner.write_all(&reply(FRESH)).unwrap();

@@ -14,10 +14,10 @@
 //! again. A failure undoes the part that failed and leaves what succeeded before; in both cases the
 //! bytes of the range are what they were.
 
-use std::fs::File;
+use crate::sys::kept_file::KeptFile;
 use std::ops::Range;
 
-use crate::area::{Area, Core, State};
+use crate::area::{Area, AtWork, Core, State};
 use crate::error::{Context, Fault, Result, WriteError};
 use crate::extents::{ABSENT, BUSY, FROZEN, HOT, Own, note};
 use crate::steps::{Step, Way};
@@ -100,6 +100,7 @@ impl Core {
         intent: WriteIntent,
     ) -> Result<()> {
         self.let_others_go_first();
+        let _at_work = AtWork::begin(self);
         // Of a tracked area: until nothing is claimed any more.
         let (steps, file, _quiet) = {
             let mut state = self.lock_for_change()?;
@@ -220,7 +221,7 @@ impl Core {
         &self,
         state: &mut State,
         step: &Step,
-        file: &File,
+        file: &KeptFile,
         touched: bool,
         replaced: u64,
     ) {
@@ -238,7 +239,8 @@ impl Core {
             Way::Fresh { plane, .. } | Way::Copy { plane } if touched => {
                 // What a failed population has allocated must not stay: the file system is full.
                 let offset = self.geometry.plane_offset(plane, AreaOffset(step.start));
-                let _ = file::punch(file, offset, step.len, &self.memory_path());
+                let punch = |file| file::punch(file, offset, step.len, &self.memory_path());
+                let _ = file.here_for(&self.memory_path()).and_then(punch);
             }
             Way::Fresh { .. } | Way::Copy { .. } => self.give_planes_back(state, step),
         }

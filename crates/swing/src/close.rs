@@ -28,8 +28,9 @@ impl Drop for Area {
 impl Core {
     fn close(&self) -> Result<()> {
         let mut state = match self.lock_idle() {
-            // A forked child gives up only its copies of descriptors: the area is its parent's.
-            Err(Fault::Forked | Fault::Closed) => return Ok(()),
+            // A forked child gives up only its copies of descriptors: the area is its parent's. One
+            // that is broken stays as it was published last.
+            Err(Fault::Forked | Fault::Closed | Fault::Broken) => return Ok(()),
             other => other?,
         };
         assert!(state.busy == 0 && !state.closed, "closed once, with nobody at work");

@@ -160,7 +160,9 @@ impl Core {
         let mut replaced = 0;
         if let Err(fault) = self.copy_run(run, &target, &file, &mut replaced) {
             self.restore(state, run.start, run.start + replaced);
-            let _ = file::punch(&file, target.file_offset, run.len, &self.memory_path());
+            let path = self.memory_path();
+            let punch = |file| file::punch(file, target.file_offset, run.len, &path);
+            let _ = file.here_for(&path).and_then(punch);
             return Err(fault);
         }
         let born = state.next_epoch;
@@ -181,7 +183,7 @@ impl Core {
         &self,
         run: &Run,
         target: &Run,
-        file: &std::fs::File,
+        file: &crate::sys::kept_file::KeptFile,
         replaced: &mut u64,
     ) -> Result<()> {
         let path = self.memory_path();
@@ -193,7 +195,7 @@ impl Core {
                 let at = self.mapping.base().as_ptr().add(run.start as usize);
                 std::slice::from_raw_parts(at, run.len as usize)
             };
-            crate::sys::file::write_at(file, old, target.file_offset, &path)?;
+            file::write_at(file.here_for(&path)?, old, target.file_offset, &path)?;
             self.mapping.map_run(target, file, false).map_err(fault)?;
             *replaced = run.len;
             self.counters.copied_bytes.fetch_add(run.len, std::sync::atomic::Ordering::Relaxed);

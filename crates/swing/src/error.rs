@@ -32,25 +32,61 @@ pub(crate) enum Fault {
     NotShared,
     NotHookable,
     Contended,
-    Owned { pid: u32, command: String },
-    Corrupt { path: PathBuf, detail: String },
-    OutOfMemory { needed: ByteLen, file_system: PathBuf, free: ByteLen },
-    MemoryGone { path: PathBuf },
-    AddressSpace { len: ByteLen },
-    AddressTaken { address: usize, len: ByteLen },
+    Owned {
+        pid: u32,
+        command: String,
+    },
+    Corrupt {
+        path: PathBuf,
+        detail: String,
+    },
+    OutOfMemory {
+        needed: ByteLen,
+        file_system: PathBuf,
+        free: ByteLen,
+    },
+    MemoryGone {
+        path: PathBuf,
+    },
+    AddressSpace {
+        len: ByteLen,
+    },
+    AddressTaken {
+        address: usize,
+        len: ByteLen,
+    },
     TooManyMappings,
-    PlanesExhausted { at: AreaOffset },
-    OutOfRange { start: AreaOffset, end: AreaOffset },
+    PlanesExhausted {
+        at: AreaOffset,
+    },
+    OutOfRange {
+        start: AreaOffset,
+        end: AreaOffset,
+    },
     Forked,
     Closed,
-    Limit { what: &'static str, limit: u64 },
+    Limit {
+        what: &'static str,
+        limit: u64,
+    },
+    /// An assertion has failed before, and what it was about may be half changed.
+    Broken,
+    /// The program has closed a descriptor that this library keeps, or put another file there.
+    DescriptorLost {
+        path: PathBuf,
+    },
 }
 
 pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
 
 impl Fault {
     pub(crate) fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
-        Fault::Io(IoFailure { action, path: path.to_owned(), source: source.into() })
+        let (path, source) = (path.to_owned(), source.into());
+        // This library closes nothing that it goes on using.
+        match source.raw_os_error() {
+            Some(libc::EBADF) => Fault::DescriptorLost { path },
+            _ => Fault::Io(IoFailure { action, path, source }),
+        }
     }
 
     pub(crate) fn corrupt(path: &Path, detail: impl Into<String>) -> Self {
@@ -275,6 +311,11 @@ macro_rules! operation_error {
             /// The area has been closed.
             #[error("the area is closed")]
             Closed,
+            /// A check inside the library failed before, in whatever thread, and may have left a
+            /// change half done: nothing of the area is changed or published any more.
+            #[error("a check inside the library has failed, so this area is not used any more; \
+                     close it and open it again: what was published last is unharmed")]
+            Broken,
             /// A named maximum of this crate would be passed.
             #[error("at most {limit} {what} are possible")]
             Limit {
@@ -286,6 +327,7 @@ macro_rules! operation_error {
         ] [$($arm)*
             (Fault::Forked, _) => $name::Forked,
             (Fault::Closed, _) => $name::Closed,
+            (Fault::Broken, _) => $name::Broken,
             (Fault::Limit { what, limit }, _) => $name::Limit { what, limit },
         ] $($($rest)*)?);
     };
@@ -295,6 +337,14 @@ macro_rules! operation_error {
         #[non_exhaustive]
         pub enum $name {
             $($def)*
+            /// The program has closed a descriptor that this library keeps, or put another file at
+            /// its number, and the file could not be opened again. Nothing was done.
+            #[error("this program has closed a file that it did not open, or replaced it: {}. \
+                     Leave descriptors of libraries open, or open the area again", path.display())]
+            DescriptorLost {
+                /// The file that was kept open.
+                path: PathBuf,
+            },
             /// A system call failed; the fields say which and why.
             #[error(transparent)]
             Io(#[from] IoFailure),
@@ -305,6 +355,7 @@ macro_rules! operation_error {
             pub(crate) fn from_fault(fault: Fault, context: &Context<'_>) -> Self {
                 match (fault, context) {
                     $($arm)*
+                    (Fault::DescriptorLost { path }, _) => $name::DescriptorLost { path },
                     (other, ctx) => $name::Io(other.into_io(ctx.path)),
                 }
             }

@@ -6,7 +6,6 @@
 //!
 //! Everything here runs outside the area's lock, on extents that the caller has claimed.
 
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +19,7 @@ use crate::mapping::mapping_fault;
 use crate::runs::Run;
 use crate::steps::{Step, Way};
 use crate::sys::file;
+use crate::sys::kept_file::KeptFile;
 use crate::sys::mem::{SPAN_ALIGN, Span};
 use crate::units::{AreaOffset, ByteLen};
 
@@ -39,7 +39,7 @@ enum Fill {
 impl Core {
     /// Does a step; `replaced` is how many of its bytes show something else afterwards, also when
     /// it fails.
-    pub(crate) fn perform(&self, step: &Step, file: &File, replaced: &mut u64) -> Result<()> {
+    pub(crate) fn perform(&self, step: &Step, file: &KeptFile, replaced: &mut u64) -> Result<()> {
         assert!(step.len > 0 && *replaced == 0, "a step is begun once");
         debug_assert!(
             step.extents().all(|e| self.states.get(e) == BUSY),
@@ -65,7 +65,7 @@ impl Core {
     fn map_fresh(
         &self,
         step: &Step,
-        file: &File,
+        file: &KeptFile,
         plane: u32,
         zero: bool,
         replaced: &mut u64,
@@ -95,7 +95,7 @@ impl Core {
     fn fill_fresh(
         &self,
         step: &Step,
-        file: &File,
+        file: &KeptFile,
         plane: u32,
         zero: bool,
         replaced: &mut u64,
@@ -112,9 +112,9 @@ impl Core {
             let run = self.plane_run(step.start, step.len, plane);
             let path = self.memory_path();
             if zero {
-                file::punch(file, run.file_offset, run.len, &path)?;
+                file::punch(file.here_for(&path)?, run.file_offset, run.len, &path)?;
             }
-            file::allocate(file.as_fd(), run.file_offset, run.len)
+            file::allocate(file.here_for(&path)?.as_fd(), run.file_offset, run.len)
                 .map_err(|_| file::out_of_memory(self.folder.path(), ByteLen(step.len)))?;
             self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
             *replaced = step.len;
@@ -136,7 +136,7 @@ impl Core {
         span: &Span,
         at: u64,
         len: u64,
-        file: &File,
+        file: &KeptFile,
         file_offset: u64,
     ) -> Result<()> {
         let mut done = 0;
@@ -144,7 +144,9 @@ impl Core {
             let step = POPULATE_STEP.min(len - done);
             let populated = match span.populate((at + done) as usize, step as usize) {
                 // Before Linux 5.14: allocate in the file instead.
-                Err(Errno::INVAL) => file::allocate(file.as_fd(), file_offset + done, step),
+                Err(Errno::INVAL) => file
+                    .here()
+                    .and_then(|file| file::allocate(file.as_fd(), file_offset + done, step)),
                 other => other,
             };
             match populated {
@@ -159,7 +161,7 @@ impl Core {
     }
 
     /// Small extents: the file is written from the old mapping, then mapped over it.
-    fn copy_small(&self, step: &Step, file: &File, plane: u32) -> Result<()> {
+    fn copy_small(&self, step: &Step, file: &KeptFile, plane: u32) -> Result<()> {
         let run = self.plane_run(step.start, step.len, plane);
         let path = self.memory_path();
         // SAFETY: the range is mapped readable, frozen (so nobody writes it) and claimed by this
@@ -168,7 +170,7 @@ impl Core {
             let at = self.mapping.base().as_ptr().add(step.start as usize);
             std::slice::from_raw_parts(at, step.len as usize)
         };
-        file::write_at(file, old, run.file_offset, &path)?;
+        file::write_at(file.here_for(&path)?, old, run.file_offset, &path)?;
         self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
         self.counters.copied_bytes.fetch_add(step.len, Ordering::Relaxed);
         Ok(())
@@ -176,7 +178,13 @@ impl Core {
 
     /// Large extents: copied through a scratch mapping (writing the file would give small pages),
     /// whose page tables then move over the old mapping in one step.
-    fn copy_large(&self, step: &Step, file: &File, plane: u32, replaced: &mut u64) -> Result<()> {
+    fn copy_large(
+        &self,
+        step: &Step,
+        file: &KeptFile,
+        plane: u32,
+        replaced: &mut u64,
+    ) -> Result<()> {
         let offset = self.geometry.plane_offset(plane, AreaOffset(step.start));
         self.copy_to_plane(step.start, step.len, offset, file, replaced)
     }
@@ -187,7 +195,7 @@ impl Core {
         start: u64,
         len: u64,
         file_offset: u64,
-        file: &File,
+        file: &KeptFile,
         replaced: &mut u64,
     ) -> Result<()> {
         while *replaced < len {
@@ -205,7 +213,7 @@ impl Core {
         &self,
         start: u64,
         len: u64,
-        file: &File,
+        file: &KeptFile,
         file_offset: u64,
         fill: Fill,
     ) -> Result<()> {
@@ -214,7 +222,8 @@ impl Core {
         assert!((len as usize).is_multiple_of(SPAN_ALIGN), "smaller extents go another way");
         let scratch = Span::reserve_scratch(len as usize).map_err(fault)?;
         assert_eq!(scratch.len() as u64, len, "moved over exactly what is replaced");
-        scratch.map(0, len as usize, file, file_offset, true).map_err(fault)?;
+        let mapped = file.here().and_then(|f| scratch.map(0, len as usize, f, file_offset, true));
+        mapped.map_err(fault)?;
         scratch.advise_huge(0, len as usize);
         self.populate(&scratch, 0, len, file, file_offset)?;
         // SAFETY: the source is mapped readable, frozen and claimed by this call; the scratch range

@@ -6,11 +6,11 @@
 //! * **Before the fork** every area's lock is taken: no thread is in the middle of anything. If the
 //!   client announces its stores ([`crate::Area::write_session`]) and none is under way, the state
 //!   is frozen as an anonymous manifest; otherwise the newest manifest is leased, which protects
-//!   every extent that is not private. The descriptor of that lease is inherited by the child.
-//! * **In the parent** the lease's own descriptor is closed; the lock lives on through the child's
-//!   copy until the child exits or executes another program.
-//! * **In the child** private extents are write-protected, the owner's lock is closed (so that the
-//!   child does not hold the area when the parent is gone; also one that another thread has just
+//!   every extent that is not private. That lease is inherited by the child.
+//! * **In the parent** the lease is given up; the lock lives on through the child's copy until the
+//!   child exits or executes another program.
+//! * **In the child** private extents are write-protected, owner's locks are not there (so that the
+//!   child does not hold an area when the parent is gone; also one that another thread has just
 //!   taken to open an area), and every later change is refused as `Forked`. Reading goes on: frozen
 //!   extents keep their bytes; extents that were private and could not be frozen show what the
 //!   parent stores into them; where no lease could be had nothing is left. Snapshots are not
@@ -29,20 +29,20 @@
 //! close-on-exec.
 
 use std::cell::UnsafeCell;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
 use crate::area::{Core, State};
-use crate::error::Result;
+use crate::error::{Fault, Result};
 use crate::extents::PRIVATE;
 use crate::lease::Lease;
 use crate::live::Live;
 use crate::memory::RetainedLock;
-use crate::namespace::{Namespace, OwnerLock};
+use crate::namespace::Namespace;
 use crate::publish::manifest_name;
 use crate::sync::{Mutex, MutexGuard};
+use crate::sys::file_lock::{self, ForksHeldOff};
 use crate::sys::quiet::Quiet;
 use crate::sys::{descriptors, process};
 use crate::tracked::Locks;
@@ -70,7 +70,8 @@ unsafe impl Sync for ForkSlot {}
 
 struct InFork {
     // Field order is drop order: areas are unlocked before the registry.
-    owner_locks: MutexGuard<'static, Vec<RawFd>>,
+    /// Locks that are being taken, or depend on a descriptor.
+    locks: ForksHeldOff,
     _tracking: Locks,
     _retained: RetainedLock,
     areas: Vec<Held>,
@@ -98,7 +99,7 @@ struct Held {
 ///
 /// They hold areas and what they are made of while the process forks. What was registered before
 /// them runs in that time, where it must not make, close or publish an area, nor wait for a thread
-/// that does (for one that stores into a tracked area it waits a tenth of a second): whoever calls
+/// that does (for one that stores into a tracked area it waits a second): whoever calls
 /// this at the very start of a program is free of that.
 pub fn handle_forks() {
     HANDLERS.call_once(|| {
@@ -134,8 +135,15 @@ extern "C" fn prepare() {
         }
         // Before the area's lock, as whoever copies.
         let _copying = kept.tracked.get().map(|tracked| tracked.ahead.stand_still());
-        let Ok(mut state) = kept.lock_idle() else { continue };
-        let lease = core.freeze_for_child(&mut state);
+        let (state, lease) = match kept.lock_idle() {
+            Ok(mut state) => {
+                let lease = core.freeze_for_child(&mut state);
+                (state, lease)
+            }
+            // Nothing is known of what a child would see.
+            Err(fault @ Fault::Broken) => (kept.state.lock(), Err(fault)),
+            Err(_) => continue,
+        };
         let (lease, bare) = lease.map_or((None, true), |lease| (lease, false));
         areas.push(Held { state, lease, bare, live: kept.live.lock(), _copying, core });
     }
@@ -143,7 +151,7 @@ extern "C" fn prepare() {
     let fork = InFork {
         _retained: crate::memory::lock_retained(),
         _tracking: Locks::take(),
-        owner_locks: crate::namespace::owner_locks(),
+        locks: file_lock::hold_off_forks(),
         areas,
         _open: open,
         _quiet: quiet,
@@ -163,7 +171,7 @@ extern "C" fn in_parent() {
             tracked.gate.end_fork();
         }
     }
-    // Closes this process's descriptors of the leases, and unlocks.
+    // Gives up this process's leases, and unlocks.
     drop(fork);
 }
 
@@ -187,14 +195,10 @@ extern "C" fn in_child() {
     descriptors::begin_in_child();
     // The keeper is the parent's.
     KEPT.store(0, Ordering::SeqCst);
-    let of_areas = fork.areas.iter().filter_map(|held| held.state.lock.as_ref());
-    let of_areas: Vec<RawFd> = of_areas.map(OwnerLock::descriptor).collect();
-    for fd in fork.owner_locks.drain(..).filter(|fd| !of_areas.contains(fd)) {
-        // SAFETY: the child's copy of a descriptor that another thread of the parent uses.
-        unsafe { libc::close(fd) };
-    }
+    fork.locks.close_in_child();
     for held in &mut fork.areas {
-        assert!(held.state.busy == 0, "INV-AREA-3: the areas were idle at the fork");
+        let idle = held.state.busy == 0 || held.core.check_whole().is_err();
+        assert!(idle, "INV-AREA-3: the areas were idle at the fork");
         held.core.sessions.freezing.store(false, Ordering::SeqCst);
         match held.core.tracked.get() {
             Some(_) => held.core.copy_in_child(&held.state, held.lease.is_some()),
@@ -202,10 +206,8 @@ extern "C" fn in_child() {
             None => held.core.protect_in_child(&held.state),
         }
         held.live.abandon_in_child();
-        // Closes the inherited descriptor only.
-        if let Some(lock) = held.state.lock.take() {
-            lock.leave_to_parent();
-        }
+        // It stays with the parent.
+        drop(held.state.lock.take());
         held.core.forget_in_child(&mut held.state);
         // Views of the parent's memory that its keeper would have dropped.
         held.state.lifted.clear();
@@ -347,7 +349,9 @@ impl Core {
             let file = self.file_of(state, run.source).ok().filter(|_| frozen);
             // Without a lease the parent's next stores would show: rather nothing.
             done = done.and(match file {
-                Some(file) => span.map_private(start, len, &file, run.file_offset),
+                Some(file) => {
+                    file.here().and_then(|file| span.map_private(start, len, file, run.file_offset))
+                }
                 None => span.unmap(start, len),
             });
         }

@@ -11,7 +11,7 @@ use crate::lease::{self, Attempt, Lease};
 use crate::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
 use crate::name::AreaName;
 use crate::namespace::Namespace;
-use crate::publish::SHARED;
+use crate::publish::{SHARED, manifest_name};
 use crate::ready::Ready;
 use crate::sharing;
 use crate::snapshot::{HeldSource, Snapshot, check_memory, hold_sources};
@@ -61,7 +61,7 @@ impl Namespace {
                 // Published anew, examined, or removed and made again under our feet: start over.
                 Err(Fault::Contended) => lease::pause(tries),
                 Err(Fault::NotFound | Fault::MemoryGone { .. })
-                    if folder.identity()? != self.identity_now(name) =>
+                    if folder.identity() != self.identity_now(name) =>
                 {
                     lease::pause(tries);
                 }
@@ -82,8 +82,8 @@ impl Namespace {
     pub(crate) fn hook_folder(&self, folder: &Folder, options: HookOptions) -> Result<Snapshot> {
         let path = folder.join(SHARED);
         let file = sharing::open_newest(folder)?;
-        let len = match lease::attempt(&file, &path)? {
-            Attempt::Held { len } if len <= MAX_MANIFEST_BYTES => len,
+        let (len, identity) = match lease::attempt(&file, &path)? {
+            Attempt::Held { len, identity } if len <= MAX_MANIFEST_BYTES => (len, identity),
             Attempt::Held { .. } => return Err(Fault::corrupt(&path, "longer than any manifest")),
             Attempt::Retired | Attempt::Busy => return Err(Fault::Contended),
         };
@@ -91,7 +91,10 @@ impl Namespace {
         if manifest.kind != Kind::Shared {
             return Err(Fault::corrupt(&path, "not a shared state"));
         }
-        let lease = Arc::new(Lease::from_locked(file, manifest.id, manifest.epoch));
+        let found = folder.join(&manifest_name(manifest.epoch));
+        let lease = Lease::from_locked(&file, identity, found, manifest.id, manifest.epoch)?;
+        drop(file);
+        let lease = Arc::new(lease);
         let held = hold_sources(folder, &manifest, lease)?;
         Snapshot::map(self, manifest, held, options.at)
     }
@@ -106,7 +109,7 @@ impl Namespace {
         options: HookOptions,
     ) -> Result<Snapshot> {
         let manifest = watch.manifest()?;
-        let lease = Arc::new(watch.lease(&manifest));
+        let lease = Arc::new(watch.lease(folder, &manifest)?);
         let Some(Ready { memory, facts, mapping, shown, .. }) =
             ready.filter(|ready| ready.fits(&manifest, options.at))
         else {
@@ -116,7 +119,7 @@ impl Namespace {
         let path = folder.join(MEMORY);
         if check_memory(&manifest, 0, &facts, &path).is_err() {
             // Since it was opened it may have grown.
-            check_memory(&manifest, 0, &file::facts(&memory, &path)?, &path)?;
+            check_memory(&manifest, 0, &file::facts(memory.here_for(&path)?, &path)?, &path)?;
         }
         let held = vec![HeldSource { file: Some(memory), lease, via: None }];
         Snapshot::map_over(self, manifest, held, mapping, &shown)

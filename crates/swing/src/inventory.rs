@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::area::{MEMORY, PARENTS};
@@ -18,6 +19,7 @@ use crate::namespace::OwnerLock;
 use crate::prepared::drop_temporary_names;
 use crate::publish::{
     COMMITTED, SHARED, UNSHARED, manifest_epoch, manifest_name, parent_memory_name, pin_name,
+    was_published,
 };
 use crate::sharing;
 use crate::sys::file::{self, Folder};
@@ -42,7 +44,7 @@ pub(crate) fn read_manifest(folder: &Folder, name: &str) -> Result<Manifest> {
 }
 
 /// Reads and checks an open manifest.
-pub(crate) fn read_manifest_from(file: &File, path: &Path) -> Result<Manifest> {
+pub(crate) fn read_manifest_from(file: impl AsFd, path: &Path) -> Result<Manifest> {
     match file::read_all(file, MAX_MANIFEST_BYTES, path)? {
         Some(bytes) => Manifest::decode(&bytes, path),
         None => Err(Fault::corrupt(path, "longer than any manifest")),
@@ -52,7 +54,13 @@ pub(crate) fn read_manifest_from(file: &File, path: &Path) -> Result<Manifest> {
 impl Inventory {
     /// Looks through a folder whose owner lock is held. `NotFound` when nothing was ever committed.
     pub(crate) fn take(folder: &Folder, _lock: &OwnerLock) -> Result<Self> {
-        let mut committed = read_manifest(folder, COMMITTED)?;
+        let mut committed = read_manifest(folder, COMMITTED).map_err(|fault| match fault {
+            // What is missing was there: nothing is taken for empty, and removed.
+            Fault::NotFound if was_published(folder) => {
+                Fault::corrupt(&folder.join(COMMITTED), "missing, though a state was shared")
+            }
+            fault => fault,
+        })?;
         sharing::finish(folder)?;
         let unshared = !folder.exists(SHARED) && folder.exists(UNSHARED);
         let link = if unshared { UNSHARED } else { SHARED };

@@ -9,15 +9,19 @@
 //! could leave wrong: the kernel drops a dead reader's lock.
 //!
 //! A lock belongs to the open file description. So two opens in one process count separately, and a
-//! forked child shares its parent's lease until both have closed it. Nobody ever unlocks
-//! explicitly: that would take it from the other.
+//! forked child shares its parent's lease until both have given it up. Nobody ever unlocks
+//! explicitly: that would take it from the other. The lock is held by a mapping, not by a
+//! descriptor, which the program could close ([`crate::sys::file_lock`]; INV-AREA-19).
 
 use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
+use crate::area::PARENTS;
 use crate::error::{Fault, Result};
+use crate::namespace::REMOVED;
 use crate::sys::file::{self, Folder};
+use crate::sys::file_lock::FileLock;
 use crate::units::{AreaId, Epoch};
 
 /// How often a lock that is held for moments is tried again.
@@ -26,15 +30,17 @@ const MAX_LOCK_TRIES: u32 = 200;
 /// A held lease; given up when dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    file: Arc<File>,
+    lock: FileLock,
+    /// A name that the manifest has, and keeps as long as it is leased.
+    found: PathBuf,
     area: AreaId,
     epoch: Epoch,
 }
 
 /// What trying to lease an open manifest file came to.
 pub(crate) enum Attempt {
-    /// The lock is held and the file, of this length, has a name: it will stay.
-    Held { len: u64 },
+    /// The lock is held and the file, of this length and identity, has a name: it will stay.
+    Held { len: u64, identity: (u64, u64) },
     /// The file has been retired meanwhile; another one is current.
     Retired,
     /// Somebody is just examining the file.
@@ -50,7 +56,9 @@ pub(crate) fn attempt(file: &File, path: &Path) -> Result<Attempt> {
     if !facts.regular {
         return Err(Fault::corrupt(path, "not a regular file"));
     }
-    Ok(if facts.links == 0 { Attempt::Retired } else { Attempt::Held { len: facts.len } })
+    let identity = facts.identity();
+    let held = Attempt::Held { len: facts.len, identity };
+    Ok(if facts.links == 0 { Attempt::Retired } else { held })
 }
 
 /// Yields, and later sleeps, between tries.
@@ -63,10 +71,18 @@ pub(crate) fn pause(tries: u32) {
 }
 
 impl Lease {
-    /// Wraps a file whose shared lock is held.
-    pub(crate) fn from_locked(file: impl Into<Arc<File>>, area: AreaId, epoch: Epoch) -> Self {
+    /// Goes on holding the shared lock of an open manifest, which has this name.
+    pub(crate) fn from_locked(
+        file: impl AsFd,
+        identity: (u64, u64),
+        found: PathBuf,
+        area: AreaId,
+        epoch: Epoch,
+    ) -> Result<Self> {
         assert!(area.0 != 0 && Epoch::POSSIBLE.contains(&epoch), "a lease on a manifest");
-        Self { file: file.into(), area, epoch }
+        let lock = FileLock::keep(file, Some(identity), None)
+            .map_err(|e| Fault::io("lease", &found, e))?;
+        Ok(Self { lock, found, area, epoch })
     }
 
     /// Leases a manifest by the name a pin or its owner gave it. It must exist: whoever calls this
@@ -77,7 +93,9 @@ impl Lease {
         let file = folder.open_read(name)?;
         for tries in 0..MAX_LOCK_TRIES {
             match attempt(&file, &path)? {
-                Attempt::Held { .. } => return Ok(Self::from_locked(file, area, epoch)),
+                Attempt::Held { identity, .. } => {
+                    return Self::from_locked(&file, identity, path, area, epoch);
+                }
                 Attempt::Retired => return Err(Fault::NotFound),
                 Attempt::Busy => pause(tries),
             }
@@ -85,8 +103,30 @@ impl Lease {
         Err(Fault::Contended)
     }
 
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    /// Gives the leased manifest a further name, in the folder of what depends on it. It is looked
+    /// for where it was found, or where that has been put when its area was removed.
+    pub(crate) fn pin(&self, folder: &Folder, name: &str) -> Result<()> {
+        let identity = self.lock.identity();
+        if folder.identity_of(name) == Some(identity)
+            || folder.link_from(&self.found, identity, name)?
+        {
+            return Ok(());
+        }
+        for place in self.removed_places() {
+            if folder.link_from(&place, identity, name)? {
+                return Ok(());
+            }
+        }
+        Err(Fault::corrupt(&self.found, "not the manifest that was leased"))
+    }
+
+    /// The names it can have since its area, or the one that had the pin, was removed.
+    fn removed_places(&self) -> Vec<PathBuf> {
+        let Some(own) = self.found.file_name() else { return Vec::new() };
+        let homes = self.found.ancestors().skip(2).take(2);
+        let entries = homes.filter_map(|home| std::fs::read_dir(home).ok()).flatten().flatten();
+        let removed = entries.filter(|e| e.file_name().to_string_lossy().starts_with(REMOVED));
+        removed.flat_map(|e| [e.path().join(own), e.path().join(PARENTS).join(own)]).collect()
     }
 
     pub(crate) fn area(&self) -> AreaId {

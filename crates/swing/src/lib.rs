@@ -119,6 +119,7 @@ pub use snapshot::Snapshot;
 pub use stats::AreaStats;
 pub use sys::descriptors;
 pub use sys::file::{Room, room_of};
+pub use sys::file_lock::ByteLock;
 pub use sys::process::exit_now;
 pub use tracked::HoldGuard;
 pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId, StateId};

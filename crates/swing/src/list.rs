@@ -81,6 +81,28 @@ impl Namespace {
         Ok(names)
     }
 
+    /// What the client left with the newest state that survives the owner, or else that was shared;
+    /// `None` when there is no area of the name, or it was never published. Maps nothing.
+    pub fn published_payload(&self, name: &AreaName) -> Result<Option<Vec<u8>>, NamespaceError> {
+        let ctx = Context::path(self.path());
+        let found = self.published_payload_inner(name);
+        found.map_err(|fault| NamespaceError::from_fault(fault, &ctx))
+    }
+
+    fn published_payload_inner(&self, name: &AreaName) -> Result<Option<Vec<u8>>> {
+        let folder = match self.folder().open_folder(&name.folder()) {
+            Err(Fault::NotFound) => return Ok(None),
+            other => other?,
+        };
+        for link in [COMMITTED].into_iter().chain(LINKS) {
+            match read_manifest(&folder, link) {
+                Err(Fault::NotFound) => {}
+                other => return other.map(|manifest| Some(manifest.payload)),
+            }
+        }
+        Ok(None)
+    }
+
     fn list_inner(&self) -> Result<Vec<AreaInfo>> {
         let locks = shared_locks();
         let mut out = Vec::new();

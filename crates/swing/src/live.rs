@@ -17,16 +17,21 @@
 //! What comes through the socket is hostile: requests have a fixed length, clients have a bounded
 //! time and number, and of a request only its time is used, as a hint. A forked child closes its
 //! copies of the socket and of the connections, so that it never looks like an owner.
+//!
+//! The program may close what the responder listens on, and may have its own files at these numbers
+//! ([`crate::sys::kept_file`]). The responder looks before it waits and before it uses what it was
+//! woken by. It forgets what it has lost, and listens anew; its clients connect again.
 
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use libc::c_int;
+use rustix::io::Errno;
 
 use crate::area::{Area, Core};
 use crate::ask::{self, Answer, ask};
@@ -42,6 +47,7 @@ use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 use crate::sys::bell::{Bell, Stamp};
 use crate::sys::file::Folder;
+use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::quiet::Quiet;
 use crate::sys::{descriptors, pass, process};
 use crate::tracked::keeper;
@@ -84,18 +90,29 @@ pub type LiveGuard = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 /// The owner's side.
 #[derive(Debug)]
 pub(crate) struct Responder {
-    /// A second descriptor of the listening socket, to shut it down.
-    listener: UnixListener,
-    /// The thread's own ones; only a forked child closes them by number.
-    descriptors: [RawFd; 2],
-    /// And those of its clients.
+    /// What the thread listens on.
+    ends: Arc<Ends>,
+    /// And to whom.
     connections: Connections,
     thread: JoinHandle<()>,
     seat: Seat,
 }
 
-/// Descriptors of clients, as long as they are open.
-type Connections = Arc<Mutex<Vec<RawFd>>>;
+/// What a responder is woken by, besides its clients.
+#[derive(Debug)]
+struct Ends {
+    listener: KeptFile,
+    bell: Bell,
+}
+
+impl Ends {
+    fn are_here(&self) -> bool {
+        self.listener.is_here() && self.bell.here().is_ok()
+    }
+}
+
+/// The connections of clients, as long as they are open.
+type Connections = Arc<Mutex<Vec<Arc<KeptFile>>>>;
 
 impl Responder {
     /// Neither waits for the thread nor closes a descriptor by its number.
@@ -123,11 +140,9 @@ impl Live {
         if let Some(responder) = self.responder.take() {
             // A connection that is just being made or closed stays open with the child.
             let clients = responder.connections.try_lock().map(|mut c| std::mem::take(&mut *c));
-            let own = responder.descriptors.into_iter().chain([responder.listener.as_raw_fd()]);
-            for fd in own.chain(clients.into_iter().flatten()) {
-                // SAFETY: the child's copies of descriptors that nothing else in it uses.
-                unsafe { libc::close(fd) };
-            }
+            responder.ends.listener.close_in_child();
+            responder.ends.bell.close_in_child();
+            clients.iter().flatten().for_each(|client| client.close_in_child());
             responder.forget();
         }
     }
@@ -180,35 +195,55 @@ impl Core {
         if live.responder.is_some() {
             return Ok(());
         }
-        let path = self.folder.join(LIVE);
-        let fault = |e| Fault::io("listen on", &path, e);
-        // One that an owner before has left.
-        self.folder.unlink(LIVE)?;
-        let bind = || UnixListener::bind(self.folder.proc_path(LIVE));
-        let listener = descriptors::open(bind).map(UnixListener::from).map_err(fault)?;
-        listener.set_nonblocking(true).map_err(fault)?;
-        let second = descriptors::open(|| listener.try_clone()).map(UnixListener::from);
-        let second = second.map_err(fault)?;
-        let bell = Bell::new().map_err(fault)?;
-        let descriptors = [listener.as_raw_fd(), bell.as_fd().as_raw_fd()];
+        let ends = Arc::new(self.listen()?);
         let core = Arc::downgrade(self);
         let (seat, connections) = (Seat::default(), Connections::default());
         let (taken, noted) = (seat.clone(), connections.clone());
         let thread = keeper::without_signals(|| {
             let builder = std::thread::Builder::new().name(THREAD.into());
             let clients = move |stream| Client::new(stream, noted.clone());
-            builder.spawn(move || respond(&listener, &bell, &taken, clients, || core.upgrade()))
+            let ends = ends.clone();
+            builder.spawn(move || respond(ends, &taken, clients, || core.upgrade()))
         });
         let thread = thread.map_err(|e| {
             let _ = self.folder.unlink(LIVE);
-            fault(e)
+            Fault::io("listen on", &self.folder.join(LIVE), e)
         })?;
         self.expect_live_hooks(true);
-        live.responder =
-            Some(Responder { listener: second, descriptors, connections, thread, seat });
+        live.responder = Some(Responder { ends, connections, thread, seat });
         drop(live);
         self.prepare_manifest();
         Ok(())
+    }
+
+    /// What is listened on, with its name in the folder.
+    fn listen(&self) -> Result<Ends> {
+        let path = self.folder.join(LIVE);
+        let fault = |e| Fault::io("listen on", &path, e);
+        // One that an owner before has left.
+        self.folder.unlink(LIVE)?;
+        let bind = || UnixListener::bind(self.folder.proc_path(LIVE)?);
+        let listener = descriptors::open(bind).map(UnixListener::from).map_err(fault)?;
+        listener.set_nonblocking(true).map_err(fault)?;
+        let listener = KeptFile::new(listener, Access::Read).map_err(|e| fault(e.into()))?;
+        Ok(Ends { listener, bell: Bell::new().map_err(fault)? })
+    }
+
+    /// For a responder that has lost what it listened on; `None` when it is to end, or cannot go
+    /// on.
+    fn listen_again(&self) -> Option<Arc<Ends>> {
+        let mut live = self.live.lock();
+        let responder = live.responder.as_mut()?;
+        if let Ok(ends) = self.listen() {
+            responder.ends = Arc::new(ends);
+            return Some(responder.ends.clone());
+        }
+        // Nobody answers any more: hooks are of the newest shared state.
+        drop(live.responder.take());
+        drop(live);
+        let _ = self.folder.unlink(LIVE);
+        self.expect_live_hooks(false);
+        None
     }
 
     fn refuse_live(&self) -> Result<()> {
@@ -226,9 +261,14 @@ impl Core {
         }
         let Some(responder) = self.live.lock().responder.take() else { return };
         self.expect_live_hooks(false);
+        let shut = responder.ends.listener.here().is_ok_and(|listener| {
+            // SAFETY: an open descriptor that `responder` has.
+            unsafe { libc::shutdown(listener.as_fd().as_raw_fd(), libc::SHUT_RDWR) == 0 }
+        });
+        // The thread may wait on a socket that the program has closed since: it is woken, and finds
+        // that it is to end.
+        let told = shut || ask::wake(&self.folder);
         let _ = self.folder.unlink(LIVE);
-        // SAFETY: a descriptor that `responder` owns.
-        let told = unsafe { libc::shutdown(responder.listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
         assert_ne!(
             responder.thread.thread().id(),
             std::thread::current().id(),
@@ -237,8 +277,8 @@ impl Core {
         if told {
             let _ = responder.thread.join();
         } else {
-            // The program has closed descriptors that are not its own: the thread may wait for
-            // ever, and answers nobody, since its socket is not in the folder any more.
+            // The thread may wait for ever, and answers nobody, since its socket is not in the
+            // folder any more.
             responder.forget();
         }
         if let Ok(mut state) = self.lock_for_change() {
@@ -297,7 +337,7 @@ impl Core {
 
 /// A client: one that has not asked completely, or one that has been answered and may ask again.
 struct Client {
-    stream: UnixStream,
+    stream: Arc<KeptFile>,
     request: [u8; REQUEST_BYTES],
     got: usize,
     since: Instant,
@@ -309,9 +349,7 @@ struct Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // Before it is closed: the number may be another descriptor's then.
-        let fd = self.stream.as_raw_fd();
-        self.noted.lock().retain(|noted| *noted != fd);
+        self.noted.lock().retain(|noted| !Arc::ptr_eq(noted, &self.stream));
     }
 }
 
@@ -327,8 +365,9 @@ enum Step {
 }
 
 impl Client {
-    fn new(stream: UnixStream, noted: Connections) -> Self {
-        noted.lock().push(stream.as_raw_fd());
+    fn new(stream: KeptFile, noted: Connections) -> Self {
+        let stream = Arc::new(stream);
+        noted.lock().push(stream.clone());
         let request = [0; REQUEST_BYTES];
         Self { stream, request, got: 0, since: Instant::now(), answered: false, noted }
     }
@@ -345,7 +384,9 @@ impl Client {
 
     /// Reads what is there of a request.
     fn read(&mut self) -> Step {
-        match self.stream.read(&mut self.request[self.got..]) {
+        // One that the program has closed is not read.
+        let Ok(stream) = self.stream.here() else { return Step::Ends };
+        match rustix::io::read(stream, &mut self.request[self.got..]) {
             Ok(0) => Step::Ends,
             Ok(n) => {
                 self.got += n;
@@ -357,7 +398,7 @@ impl Client {
                     false => Step::Waits,
                 }
             }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Err(Errno::AGAIN | Errno::INTR) => {
                 match self.is_resting() || self.since.elapsed() <= MAX_CLIENT_TIME {
                     true => Step::Waits,
                     false => Step::Ends,
@@ -369,10 +410,14 @@ impl Client {
 
     /// Answers; with the first answer comes the bell. `false`: it has gone, or does not read.
     fn answer(&mut self, answer: &[u8], bell: &Bell) -> bool {
-        match self.answered {
-            true => self.stream.write_all(answer).is_ok(),
-            false => pass::send(&self.stream, answer, bell.as_fd()).is_ok(),
+        let (Ok(stream), Ok(bell)) = (self.stream.here(), bell.here()) else { return false };
+        if !self.answered {
+            return pass::send(stream, answer, bell.as_fd()).is_ok();
         }
+        let (fd, bytes) = (stream.as_fd().as_raw_fd(), answer.as_ptr().cast());
+        // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.
+        let sent = unsafe { libc::send(fd, bytes, answer.len(), libc::MSG_NOSIGNAL) };
+        sent == answer.len() as isize
     }
 
     /// When the request was sent, as it says.
@@ -387,42 +432,56 @@ impl Client {
     }
 }
 
+/// Accepts a connection, if somebody wants one.
+fn accept(listener: &KeptFile) -> io::Result<KeptFile> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let stream = descriptors::open(|| {
+        let fd = listener.here()?.as_fd().as_raw_fd();
+        // SAFETY: a valid descriptor; makes one, which its owner closes.
+        match unsafe { libc::accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), flags) } {
+            -1 => Err(io::Error::last_os_error()),
+            // SAFETY: the one just made.
+            fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        }
+    })?;
+    Ok(KeptFile::new(stream, Access::Write)?)
+}
+
 /// The responder's thread: until the socket is shut down or the area gone.
 fn respond(
-    listener: &UnixListener,
-    bell: &Bell,
+    mut ends: Arc<Ends>,
     seat: &Seat,
-    client: impl Fn(UnixStream) -> Client,
+    client: impl Fn(KeptFile) -> Client,
     core: impl Fn() -> Option<Arc<Core>>,
 ) {
     Quiet::for_ever();
     process::wake_promptly();
     let seat = seat.take();
-    let mut clients: Vec<Client> = Vec::new();
-    let mut idle = Idle::default();
+    let (mut clients, mut idle) = (Vec::<Client>::new(), Idle::default());
     // What the last publish came to, and what it has left to do.
     let mut last: Option<[u8; ANSWER_BYTES]> = None;
     let mut left: Option<Left> = None;
     loop {
-        let longest = match (clients.iter().all(Client::is_resting), idle.at.is_some()) {
-            _ if left.is_some() => Some(Duration::ZERO),
-            (false, _) => Some(ASKING),
-            (true, idling) => idling.then_some(LEAST_IDLE),
+        let longest = if left.is_some() { Some(Duration::ZERO) } else { idle.longest(&clients) };
+        let events = match wait_for_clients(&ends, &clients, longest) {
+            Woken::By(events) => events,
+            Woken::Over => return left.into_iter().for_each(Left::finish),
+            Woken::Lost => {
+                // They have the lost bell: they connect again.
+                clients.clear();
+                left.take().into_iter().for_each(Left::finish);
+                let Some(again) = core().and_then(|core| core.listen_again()) else { return };
+                ends = again;
+                continue;
+            }
         };
-        let events = wait_for_clients(listener, bell, &clients, longest);
-        let Some(events) = events else { return left.into_iter().for_each(Left::finish) };
+        let bell = &ends.bell;
         let mut questions = Questions::at(process::monotonic_ns());
         for (client, events) in std::mem::take(&mut clients).into_iter().zip(events.clients) {
             questions.sort(client, events, &mut clients);
         }
-        // Nobody is looked for who has not come: whoever asks waits for each call made here.
-        while events.come && has_room(&clients, questions.clients.len()) {
-            let accepted = descriptors::open(|| listener.accept().map(|(stream, _)| stream));
-            let Ok(stream) = accepted.map(UnixStream::from) else { break };
-            if stream.set_nonblocking(true).is_ok() {
-                make_room(&mut clients, questions.clients.len());
-                questions.sort(client(stream), libc::POLLIN.into(), &mut clients);
-            }
+        if events.come {
+            take_in(&ends.listener, &client, &mut questions, &mut clients);
         }
         // Before the publish: who rings later needs another one. Whoever inquires has rung before.
         if (events.rung || !questions.clients.is_empty())
@@ -456,6 +515,21 @@ fn respond(
         seat.asked(questions.waited);
         // Who has rung, and could not watch, asks about now, and does not wait for the rest.
         left = Some(Left { core, published });
+    }
+}
+
+/// Takes those who want to connect. Nobody is looked for who has not come: whoever asks waits for
+/// each call made here.
+fn take_in(
+    listener: &KeptFile,
+    client: impl Fn(KeptFile) -> Client,
+    questions: &mut Questions,
+    clients: &mut Vec<Client>,
+) {
+    while has_room(clients, questions.clients.len()) {
+        let Ok(stream) = accept(listener) else { break };
+        make_room(clients, questions.clients.len());
+        questions.sort(client(stream), libc::POLLIN.into(), clients);
     }
 }
 
@@ -575,6 +649,14 @@ impl Idle {
         self.at.is_some_and(|at| Instant::now() >= at)
     }
 
+    /// How long the responder sleeps at most.
+    fn longest(&self, clients: &[Client]) -> Option<Duration> {
+        match clients.iter().all(Client::is_resting) {
+            false => Some(ASKING),
+            true => self.at.map(|_| LEAST_IDLE),
+        }
+    }
+
     /// Memory has been given back; `more` may follow.
     fn again(&mut self, more: bool) {
         self.at = more.then(|| Instant::now() + LEAST_IDLE);
@@ -591,31 +673,52 @@ struct Events {
     clients: Vec<c_int>,
 }
 
-/// Waits for something to happen; `None` when the socket has been shut down.
-fn wait_for_clients(
-    listener: &UnixListener,
-    bell: &Bell,
-    clients: &[Client],
-    longest: Option<Duration>,
-) -> Option<Events> {
+/// What a wait came to.
+enum Woken {
+    By(Events),
+    /// The socket has been shut down.
+    Over,
+    /// The program has closed the socket or the bell.
+    Lost,
+}
+
+/// Waits for something to happen.
+fn wait_for_clients(ends: &Ends, clients: &[Client], longest: Option<Duration>) -> Woken {
     let poll = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let (Ok(listener), Ok(bell)) = (ends.listener.here(), ends.bell.here()) else {
+        return Woken::Lost;
+    };
     let full = !has_room(clients, 0);
     let mut polls = vec![libc::pollfd {
-        fd: listener.as_raw_fd(),
+        fd: listener.as_fd().as_raw_fd(),
         events: if full { 0 } else { libc::POLLIN },
         revents: 0,
     }];
     polls.push(poll(bell.as_fd().as_raw_fd()));
-    polls.extend(clients.iter().map(|c| poll(c.stream.as_raw_fd())));
+    // What is not there any more is looked at at once, and then forgotten.
+    let gone = clients.iter().any(|client| !client.stream.is_here());
+    let number = |c: &Client| c.stream.here().map_or(-1, |here| here.as_fd().as_raw_fd());
+    polls.extend(clients.iter().map(|client| poll(number(client))));
+    let longest = if gone { Some(Duration::ZERO) } else { longest };
     let time = longest.map_or(-1, |time| time.as_millis() as c_int);
     // SAFETY: a valid array of that length; the call writes only `revents`.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
     debug_assert_eq!(polls.len(), clients.len() + 2);
+    if !ends.are_here() {
+        return Woken::Lost;
+    }
     let over = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
-    (polls[0].revents & over == 0).then(|| Events {
+    if polls[0].revents & over != 0 {
+        return Woken::Over;
+    }
+    let events = |poll: &libc::pollfd| match poll.fd {
+        -1 => c_int::from(libc::POLLHUP),
+        _ => poll.revents.into(),
+    };
+    Woken::By(Events {
         come: polls[0].revents != 0,
         rung: polls[1].revents != 0,
-        clients: polls[2..].iter().map(|poll| poll.revents.into()).collect(),
+        clients: polls[2..].iter().map(events).collect(),
     })
 }
 

@@ -4,7 +4,6 @@
 //! leases that keep the memory behind it unchanged are given up. Only populated extents are mapped;
 //! touching any other address is a fault, not a silently allocated page of zeros.
 
-use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,7 @@ use crate::lease::Lease;
 use crate::namespace::Namespace;
 use crate::runs::Run;
 use crate::sync::Mutex;
+use crate::sys::kept_file::{Here, KeptFile};
 use crate::sys::mem::Span;
 use crate::units::{AreaId, ByteLen, Epoch};
 
@@ -37,7 +37,7 @@ pub struct Mapping {
 #[derive(Debug)]
 struct Kept {
     lease: Arc<Lease>,
-    _memory: Option<Arc<File>>,
+    _memory: Option<Arc<KeptFile>>,
 }
 
 impl Mapping {
@@ -66,8 +66,10 @@ impl Mapping {
         geometry: Geometry,
         at: usize,
         runs: &[Run],
-        file: &File,
+        file: &KeptFile,
     ) -> Result<Arc<Self>> {
+        let fault = |e| mapping_fault(e, ns.path());
+        let file = file.here().map_err(fault)?;
         let len = geometry.reserve();
         let direct = runs.split_first().and_then(|(first, rest)| {
             let (part, offset) = (first.start as usize..first.end() as usize, first.file_offset);
@@ -78,7 +80,7 @@ impl Mapping {
             None => (Self::reserve(ns, geometry, Some(at))?, runs),
         };
         for run in rest {
-            mapping.map_to_read(run, file).map_err(|e| mapping_fault(e, ns.path()))?;
+            mapping.map_to_read(run, file).map_err(fault)?;
         }
         Ok(mapping)
     }
@@ -129,7 +131,7 @@ impl Mapping {
     }
 
     /// Keeps a lease as long as the addresses are mapped.
-    pub(crate) fn keep(&self, lease: Arc<Lease>, memory: Option<Arc<File>>) {
+    pub(crate) fn keep(&self, lease: Arc<Lease>, memory: Option<Arc<KeptFile>>) {
         self.departure.note(lease.area());
         self.leases.lock().push(Kept { lease, _memory: memory });
     }
@@ -141,19 +143,19 @@ impl Mapping {
     }
 
     /// Maps a run of a file, with huge pages in the data zone.
-    pub(crate) fn map_run(&self, run: &Run, file: &File, writable: bool) -> Result<(), Errno> {
+    pub(crate) fn map_run(&self, run: &Run, file: &KeptFile, writable: bool) -> Result<(), Errno> {
         let (at, len) = (run.start as usize, run.len as usize);
         assert!(run.end() <= self.geometry.reserve().0, "a run lies inside its area");
         let whole = |at: u64| at.is_multiple_of(SMALL_EXTENT.0);
         assert!(whole(run.start) && whole(run.len) && whole(run.file_offset), "whole extents");
-        self.span.map(at, len, file, run.file_offset, writable)?;
+        self.span.map(at, len, file.here()?, run.file_offset, writable)?;
         self.advise(run.start, run.end());
         Ok(())
     }
 
     /// Maps a run for reading only. It needs no advice: what is there already is mapped by huge
     /// pages where it consists of them, and nothing new comes.
-    pub(crate) fn map_to_read(&self, run: &Run, file: &File) -> Result<(), Errno> {
+    pub(crate) fn map_to_read(&self, run: &Run, file: Here<'_>) -> Result<(), Errno> {
         let (at, len) = (run.start as usize, run.len as usize);
         assert!(run.end() <= self.geometry.reserve().0, "a run lies inside its area");
         self.span.map(at, len, file, run.file_offset, false)

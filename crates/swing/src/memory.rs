@@ -18,7 +18,9 @@
 //! lease and no pin on any of its manifests, and no lock on the file `holders`.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::area::{MEMORY, PARENTS, State};
@@ -30,6 +32,7 @@ use crate::manifest::Manifest;
 use crate::publish::{manifest_name, parent_memory_name, pin_name};
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::file::{self, FileFacts, Folder};
+use crate::sys::kept_file::{self, KeptFile};
 use crate::sys::memfd::{self, Place};
 use crate::units::AreaId;
 
@@ -121,17 +124,33 @@ fn open_held(
     Err(Fault::MemoryGone { path: folder.join(&held_name(name)) })
 }
 
+/// Keeps memory that [`open`] has opened. One with a name is opened again by that when the program
+/// has closed it.
+pub(crate) fn keep(
+    folder: &Folder,
+    name: &str,
+    (file, facts): (File, FileFacts),
+    access: Access,
+) -> KeptFile {
+    let access = match access {
+        Access::Read => kept_file::Access::Read,
+        Access::Write => kept_file::Access::Write,
+    };
+    // Of a memfd the name leads nowhere, or to the file that was before it.
+    KeptFile::known(file, facts.identity(), access).named(&folder.join(name))
+}
+
 /// Gives open memory a name in a folder: a hard link for a file, else where it is open.
-pub(crate) fn give_name(folder: &Folder, file: &File, name: &str) -> Result<()> {
-    if memfd::is_one(file) {
-        return folder.place_link(&Place::own(file).path(), NEW_LINK, &held_name(name));
+pub(crate) fn give_name(folder: &Folder, file: impl AsFd, name: &str) -> Result<()> {
+    if memfd::is_one(&file) {
+        return folder.place_link(&Place::own(&file).path(), NEW_LINK, &held_name(name));
     }
     folder.link_file(file, name).map(|_| ())
 }
 
-/// Takes the name away that [`give_name`] gave.
-pub(crate) fn drop_name(folder: &Folder, file: &File, name: &str) -> Result<()> {
-    if memfd::is_one(file) { folder.unlink(&held_name(name)) } else { folder.unlink(name) }
+/// Takes the name away that [`give_name`] gave to the memory with this identity.
+pub(crate) fn drop_name(folder: &Folder, identity: (u64, u64), name: &str) -> Result<()> {
+    folder.unlink(&present_name(folder, name, identity))
 }
 
 /// The name under which a folder has the memory with this identity, if it has it.
@@ -141,8 +160,8 @@ pub(crate) fn present_name(folder: &Folder, name: &str, identity: (u64, u64)) ->
 }
 
 /// After an adoption: the link names this process, which has just opened the memory itself.
-pub(crate) fn take_name(folder: &Folder, file: &File, name: &str) -> Result<()> {
-    if memfd::is_one(file) { give_name(folder, file, name) } else { Ok(()) }
+pub(crate) fn take_name(folder: &Folder, file: impl AsFd, name: &str) -> Result<()> {
+    if memfd::is_one(&file) { give_name(folder, file, name) } else { Ok(()) }
 }
 
 /// The memory files that manifests need: folder, name, area and identity of each.
@@ -210,9 +229,10 @@ pub(crate) fn is_lost(folder: &Folder, inventory: &Inventory) -> Result<bool> {
 struct Retained {
     area: AreaId,
     /// Its own memory and that of the areas it depends on.
-    _memory: Vec<Arc<File>>,
-    /// Locked shared; without a name when the area has been removed.
-    holders: Option<File>,
+    _memory: Vec<Arc<KeptFile>>,
+    /// Locked shared; without a name when the area has been removed. It is a descriptor as the
+    /// memory is, which is gone for others when the program has closed both.
+    holders: Option<KeptFile>,
 }
 
 /// See [`lock_retained`].
@@ -232,8 +252,9 @@ pub(crate) fn lock_retained() -> RetainedLock {
 pub(crate) fn retain(folder: &Folder, area: AreaId, state: &State) {
     let own = state.memory.as_ref().map(|m| &m.file);
     let sources = state.sources.iter().flatten().map(|s| &s.file);
-    let memory: Vec<Arc<File>> =
-        own.into_iter().chain(sources).filter(|f| memfd::is_one(f)).cloned().collect();
+    let is_memfd = |file: &&Arc<KeptFile>| file.here().is_ok_and(memfd::is_one);
+    let memory: Vec<Arc<KeptFile>> =
+        own.into_iter().chain(sources).filter(is_memfd).cloned().collect();
     if memory.is_empty() {
         return;
     }
@@ -241,6 +262,7 @@ pub(crate) fn retain(folder: &Folder, area: AreaId, state: &State) {
     // Without the lock a collector in another container may take the area for lost: only then.
     let locked = |file: &File| file::try_lock(file, false, &folder.join(HOLDERS)).unwrap_or(false);
     let holders = holders.ok().filter(locked);
+    let holders = holders.and_then(|file| KeptFile::new(file, kept_file::Access::Write).ok());
     let mut list = RETAINED.lock();
     prune(&mut list);
     list.retain(|r| r.area != area);
@@ -258,6 +280,7 @@ pub(crate) fn release_removed() {
 }
 
 fn prune(list: &mut MutexGuard<'_, Vec<Retained>>) {
-    let removed = |file: &File| file.metadata().is_ok_and(|m| m.nlink() == 0);
+    let facts = |file: &KeptFile| file::facts(file.here().ok()?, Path::new(HOLDERS)).ok();
+    let removed = |file: &KeptFile| facts(file).is_some_and(|facts| facts.links == 0);
     list.retain(|r| !r.holders.as_ref().is_some_and(removed));
 }

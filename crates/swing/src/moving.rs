@@ -87,7 +87,8 @@ impl Core {
     }
 
     fn exchange_memory(&self, state: &mut State) -> Result<()> {
-        let Some((old, identity)) = state.memory.as_ref().map(|m| (m.file.clone(), m.identity))
+        let Some((_, identity)) =
+            state.memory.as_ref().map(|m| (m.file.clone(), m.file.identity()))
         else {
             // Nothing has been written yet.
             state.backing = Backing::Memfd;
@@ -97,7 +98,9 @@ impl Core {
         if state.sources.len() >= MAX_SOURCES {
             return Err(Fault::Limit { what: "areas depended on", limit: MAX_SOURCES as u64 });
         }
-        let reader = Arc::new(file::reopen_read(&old)?);
+        let Some(reader) = self.own_memory_read_only(state)?.map(Arc::new) else {
+            return Err(Fault::Closed);
+        };
         let (epoch, lease) = self.describe_former(state)?;
         let lease = Arc::new(lease);
         self.mapping.keep(lease.clone(), Some(reader.clone()));
@@ -136,10 +139,12 @@ impl Core {
     fn describe_former(&self, state: &mut State) -> Result<(Epoch, Lease)> {
         let (epoch, file) = self.write_view(state)?;
         let path = self.folder.join(&crate::publish::manifest_name(epoch));
-        if !file::try_lock(&file, false, &path)? {
+        if !file::try_lock(file.here_for(&path)?, false, &path)? {
             return Err(Fault::Contended);
         }
-        Ok((epoch, Lease::from_locked(file, self.id, epoch)))
+        let locked = file.here_for(&path)?;
+        let lease = Lease::from_locked(locked, file.identity(), path.clone(), self.id, epoch)?;
+        Ok((epoch, lease))
     }
 
     /// Before an area is tracked: what the fault handler uses is decided once, so it does not move

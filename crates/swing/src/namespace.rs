@@ -6,7 +6,7 @@
 //! area.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::inventory::Inventory;
 use crate::mapping::Mapping;
 use crate::name::AreaName;
 use crate::options::AreaOptions;
-use crate::publish::{COMMITTED, now_ns};
+use crate::publish::{now_ns, was_published};
 use crate::runs::RunMap;
-use crate::sync::{Mutex, MutexGuard};
 use crate::sys::file::{self, Folder};
+use crate::sys::file_lock::{self, FileLock};
 use crate::sys::process;
 use crate::units::AreaId;
 
@@ -47,23 +47,13 @@ pub struct Namespace {
     backing: Backing,
 }
 
-/// Descriptors of all owner locks of this process: a forked child closes its copies of those that
-/// no open area has yet, which would hold the locks on when this process has died.
-static OWNER_LOCKS: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
-
-/// Nobody takes or gives up an owner lock as long as the result lives. Taken after all areas'
-/// locks.
-pub(crate) fn owner_locks() -> MutexGuard<'static, Vec<RawFd>> {
-    OWNER_LOCKS.lock()
-}
-
 /// The held lock of an area's owner. Given up when dropped: nobody is named as the owner any more,
-/// and a program that this process is just starting does not hold it on.
+/// and a program that this process is just starting does not hold it on. No child has it.
 #[derive(Debug)]
 pub(crate) struct OwnerLock {
-    file: File,
-    /// The process that took it; 0: it is somebody else's to give up.
-    pid: u32,
+    lock: FileLock,
+    /// The file, by its present name.
+    path: PathBuf,
 }
 
 /// A new folder, locked.
@@ -105,7 +95,7 @@ impl Namespace {
     fn open_inner(path: &Path) -> Result<Self> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|e| Fault::io("create", path, e))?;
-        let folder = Folder::open_path(path)?;
+        let folder = Folder::open_path(path)?.kept()?;
         let (uid, mode) = file::owner_and_mode(&folder)?;
         let refuse = |why: &str| {
             let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
@@ -245,12 +235,14 @@ impl Namespace {
     ) -> Result<Option<Made>> {
         let folder = self.folder.open_folder(making)?;
         folder.create_new(OWNER_LOCK)?;
-        let lock = OwnerLock::take(&folder)?;
+        let mut lock = OwnerLock::take(&folder)?;
         Info { id, created_ns: now_ns(), parents: parents.to_vec() }.write(&folder)?;
         if !self.folder.rename_new(making, target)? {
             return Ok(None);
         }
-        Ok(Some(Made { folder: folder.renamed(self.folder.join(target)), lock }))
+        let folder = folder.renamed(self.folder.join(target)).kept()?;
+        lock.path = folder.join(OWNER_LOCK);
+        Ok(Some(Made { folder, lock }))
     }
 
     /// Takes away a folder that this process has begun to make. The name is its own, so nobody but
@@ -266,7 +258,7 @@ impl Namespace {
     /// Whether a folder that was opened and then locked has its name still. Between the two another
     /// process may have removed it and made a new one: what is done by name would then befall that.
     pub(crate) fn still_named(&self, name: &str, folder: &Folder) -> Result<bool> {
-        Ok(self.folder.identity_of(name) == Some(folder.identity()?))
+        Ok(self.folder.identity_of(name) == Some(folder.identity()))
     }
 
     /// Something has the name already: an error, unless it is what a process that died before its
@@ -280,7 +272,7 @@ impl Namespace {
         if !self.still_named(target, &folder)? {
             return Ok(());
         }
-        if folder.exists(COMMITTED) {
+        if was_published(&folder) {
             // Memory that went with its last holder is no reason to refuse the name.
             let lost = || crate::memory::is_lost(&folder, &Inventory::take(&folder, &lock)?);
             if !crate::memory::has_links(&folder) || !lost().unwrap_or(false) {
@@ -305,51 +297,47 @@ impl OwnerLock {
 
     fn take_as(folder: &Folder, text: &str) -> Result<Self> {
         let path = folder.join(OWNER_LOCK);
-        let mut all = owner_locks();
+        let mut forks = file_lock::hold_off_forks();
         let file = folder.open_write(OWNER_LOCK)?;
         if !file::try_lock(&file, true, &path)? {
             let owner = read_owner(&file).unwrap_or(Owner { pid: 0, command: "unknown".into() });
             return Err(Fault::Owned { pid: owner.pid, command: owner.command });
         }
         file::set_len(&file, 0, &path)?;
-        all.push(file.as_raw_fd());
-        drop(all);
         // On a full file system the lock stands without a description.
         let _ = file::write_all(&file, text.as_bytes(), &path);
-        Ok(Self { file, pid: std::process::id() })
+        let lock = FileLock::keep(&file, None, Some(&mut forks));
+        // Before forks go on.
+        drop(file);
+        Ok(Self { lock: lock.map_err(|e| Fault::io("lock", &path, e))?, path })
     }
 
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.file.as_raw_fd()
+    /// The locked file, if it is where it was.
+    fn open(&self) -> Option<File> {
+        let file = file::open_named(&self.path).ok()?;
+        let facts = file::facts(&file, &self.path).ok()?;
+        (facts.identity() == self.lock.identity()).then_some(file)
     }
 
-    /// In a forked child: the lock stays with the parent.
-    pub(crate) fn leave_to_parent(mut self) {
-        assert!(self.pid != 0, "a lock is left once");
-        self.pid = 0;
+    /// Notes the descriptor of a memory file without a name, so that listings can tell its size.
+    pub(crate) fn note_memory(&self, memory: impl AsFd) {
+        let line = format!("memory {}\n", memory.as_fd().as_raw_fd());
+        if let Some(file) = self.open()
+            && let Ok(facts) = file::facts(&file, &self.path)
+        {
+            // Listings only: on a full file system the size is not known.
+            let _ = file::write_at(&file, line.as_bytes(), facts.len, &self.path);
+        }
     }
 }
 
 impl Drop for OwnerLock {
     fn drop(&mut self) {
-        // Also where a child has come into being without a handler of forks.
-        if self.pid == std::process::id() {
-            let fd = self.file.as_raw_fd();
-            owner_locks().retain(|lock| *lock != fd);
-            let _ = file::set_len(&self.file, 0, std::path::Path::new(OWNER_LOCK));
-            file::unlock(&self.file);
-        }
-    }
-}
-
-impl OwnerLock {
-    /// Notes the descriptor of a memory file without a name, so that listings can tell its size.
-    pub(crate) fn note_memory(&self, memory: &File) {
-        let line = format!("memory {}\n", memory.as_raw_fd());
-        if let Ok(end) = self.file.metadata() {
-            // Listings only: on a full file system the size is not known.
-            let path = std::path::Path::new(OWNER_LOCK);
-            let _ = file::write_at(&self.file, line.as_bytes(), end.len(), path);
+        // In a child the lock is the parent's. Nobody is the owner any more; then the lock goes.
+        if self.lock.is_here()
+            && let Some(file) = self.open()
+        {
+            let _ = file::set_len(&file, 0, &self.path);
         }
     }
 }
@@ -397,19 +385,26 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_given_up_although_a_program_that_is_being_started_has_it() {
+    fn whoever_gives_a_lock_up_is_not_named_any_more() {
         let (_home, folder) = unowned();
         let lock = OwnerLock::take(&folder).unwrap();
-        let inherited = lock.file.try_clone().unwrap();
+        let file = folder.open_read(OWNER_LOCK).unwrap();
         assert!(matches!(
             OwnerLock::take(&folder),
             Err(Fault::Owned { pid, .. }) if pid == std::process::id()
         ));
+        assert!(read_owner(&file).is_some());
+        lock.note_memory(&file);
         drop(lock);
+        assert!(read_owner(&file).is_none());
+        drop(OwnerLock::take(&folder).unwrap());
+        // Under its name there is another file by now, which stays as it is.
         let lock = OwnerLock::take(&folder).unwrap();
-        assert!(read_owner(&inherited).is_some(), "its copy is of the same file");
-        lock.leave_to_parent();
-        assert!(read_owner(&inherited).is_some(), "a child takes nothing from its parent");
+        folder.unlink(OWNER_LOCK).unwrap();
+        file::write_all(folder.create_new(OWNER_LOCK).unwrap(), b"another", folder.path()).unwrap();
+        drop(lock);
+        let text = std::fs::read(folder.join(OWNER_LOCK)).unwrap();
+        assert_eq!(text, b"another");
     }
 
     /// Another thread may be opening an area while the process forks, and die with the process.
@@ -424,21 +419,14 @@ mod tests {
             // SAFETY: as above.
             unsafe { libc::pause() };
         }
-        // As the end of the process does it.
-        let fd = lock.file.as_raw_fd();
-        owner_locks().retain(|lock| *lock != fd);
-        std::mem::forget(lock);
-        // SAFETY: nobody uses it any more.
-        unsafe { libc::close(fd) };
-        let taken = (0..1000).find_map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(2));
-            OwnerLock::take(&folder).ok()
-        });
+        assert!(read_owner(&folder.open_read(OWNER_LOCK).unwrap()).is_some());
+        assert!(matches!(OwnerLock::take(&folder), Err(Fault::Owned { .. })));
+        drop(lock);
+        assert!(OwnerLock::take(&folder).is_ok());
         // SAFETY: the child made above.
         unsafe {
             libc::kill(child, libc::SIGKILL);
             libc::waitpid(child, std::ptr::null_mut(), 0);
         }
-        assert!(taken.is_some());
     }
 }

@@ -20,7 +20,6 @@
 //! **Crash.** A manifest that is not complete never became current: whoever takes the inventory
 //! drops temporary names first, and then finds that it has no other name and no contents.
 
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -30,6 +29,7 @@ use crate::manifest::{AHEAD_BYTES, COMING, FILLING, Kind, MAGIC, Manifest};
 use crate::publish::{SHARED, SHARING, manifest_name};
 use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
+use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::page::{LAST_WORD, Page, WORD_BYTES};
 use crate::units::Epoch;
 
@@ -40,14 +40,14 @@ const TEMPORARY: &str = "t.";
 #[derive(Debug)]
 pub(crate) struct Prepared {
     epoch: Epoch,
-    file: File,
+    file: KeptFile,
     page: Page,
 }
 
 /// The file for a manifest.
 #[derive(Debug)]
 pub(crate) struct ManifestFile {
-    pub file: File,
+    pub file: KeptFile,
     /// The first page of one made ahead, which has the name [`SHARING`] already.
     page: Option<Page>,
 }
@@ -82,9 +82,11 @@ impl ManifestFile {
     /// Makes it complete.
     pub(crate) fn complete(&self, bytes: &[u8], announced: bool, path: &Path) -> Result<()> {
         debug_assert!(bytes.starts_with(&MAGIC) && bytes.len() > WORD_BYTES, "a manifest");
-        let Some(page) = &self.page else { return file::write_all(&self.file, bytes, path) };
+        let Some(page) = &self.page else {
+            return file::write_all(self.file.here_for(path)?, bytes, path);
+        };
         if let Some(rest) = bytes.get(AHEAD_BYTES..).filter(|rest| !rest.is_empty()) {
-            file::write_at(&self.file, rest, AHEAD_BYTES as u64, path)?;
+            file::write_at(self.file.here_for(path)?, rest, AHEAD_BYTES as u64, path)?;
         }
         if !announced {
             page.store_rest(bytes);
@@ -121,7 +123,7 @@ impl Core {
         }
         let epoch = state.next_epoch;
         let name = manifest_name(epoch);
-        let Ok(file) = self.folder.create_new(&name) else { return };
+        let Ok(file) = self.new_manifest(epoch) else { return };
         match self.make_ahead(&file, &name) {
             Ok(page) => state.prepared = Some(Prepared { epoch, file, page }),
             Err(_) => self.drop_names(epoch),
@@ -129,9 +131,10 @@ impl Core {
     }
 
     /// Gives an empty manifest its memory and its second name.
-    fn make_ahead(&self, file: &File, name: &str) -> Result<Page> {
+    fn make_ahead(&self, file: &KeptFile, name: &str) -> Result<Page> {
         let path = self.folder.join(name);
         let fault = |e| Fault::io("map", &path, e);
+        let file = file.here_for(&path)?;
         file::allocate(file.as_fd(), 0, AHEAD_BYTES as u64).map_err(fault)?;
         file::set_len(file, AHEAD_BYTES as u64, &path)?;
         let page = Page::map(file.as_fd()).map_err(fault)?;
@@ -157,8 +160,15 @@ impl Core {
             Some(prepared) => self.drop_names(prepared.epoch),
             None => {}
         }
-        let file = self.folder.create_new(&manifest_name(epoch))?;
-        Ok(ManifestFile { file, page: None })
+        Ok(ManifestFile { file: self.new_manifest(epoch)?, page: None })
+    }
+
+    fn new_manifest(&self, epoch: Epoch) -> Result<KeptFile> {
+        let name = manifest_name(epoch);
+        let file = self.folder.create_new(&name)?;
+        let path = self.folder.join(&name);
+        let kept = KeptFile::new(file, Access::Write).map_err(|e| Fault::io("use", &path, e))?;
+        Ok(kept.named(&path))
     }
 
     /// In a forked child, which has not got the mapping.
@@ -183,7 +193,6 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
     use super::*;
@@ -209,11 +218,14 @@ mod tests {
     fn prepared(area: &Area) -> Option<Epoch> {
         for _ in 0..2000 {
             let state = area.core.lock_for_change().unwrap();
-            let found = state.prepared.as_ref().map(|p| (p.epoch, p.file.metadata().unwrap()));
+            let found = state
+                .prepared
+                .as_ref()
+                .map(|p| (p.epoch, file::facts(p.file.here().unwrap(), Path::new("")).unwrap()));
             drop(state);
             if let Some((epoch, facts)) = found {
                 let whole = AHEAD_BYTES as u64;
-                assert_eq!((facts.len(), facts.nlink()), (whole, 2), "with both names");
+                assert_eq!((facts.len, facts.links), (whole, 2), "with both names");
                 return Some(epoch);
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -364,6 +376,7 @@ mod tests {
         let file = std::fs::File::create_new(dir.path().join("m")).unwrap();
         file.set_len(AHEAD_BYTES as u64).unwrap();
         let page = Page::map(file.as_fd()).unwrap();
+        let file = KeptFile::new(file, Access::Write).unwrap();
         let made = ManifestFile { file, page: Some(page) };
         for len in [HEADER_BYTES, AHEAD_BYTES - 1, AHEAD_BYTES, AHEAD_BYTES + 1, 3 * AHEAD_BYTES] {
             let mut bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();

@@ -14,7 +14,6 @@
 //! The cost is the number of extents that changed plus the number of runs, never the size of the
 //! area. Manifests that this publish supersedes are examined a bounded number at a time.
 
-use std::fs::File;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::area::{Area, Core, PARENTS, State};
@@ -24,6 +23,7 @@ use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, 
 use crate::prepared::ManifestFile;
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
+use crate::sys::kept_file::{Access, KeptFile};
 use crate::tracked::{Alternation, Frozen};
 use crate::units::{AreaId, ByteLen, Epoch};
 
@@ -43,6 +43,11 @@ pub(crate) const SHARING: &str = "t.shared";
 const LINKING: &str = "t.link";
 /// The link that an adopter opens.
 pub(crate) const COMMITTED: &str = "committed";
+
+/// Whether an area has ever been published: a state that was shared was committed before.
+pub(crate) fn was_published(folder: &Folder) -> bool {
+    [COMMITTED].into_iter().chain(LINKS).any(|link| folder.exists(link))
+}
 
 /// For whom a state is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,11 +262,13 @@ impl Core {
         let path = self.folder.join(&manifest_name(epoch));
         // The state lock is held: nobody but this process may probe, and it does so only under this
         // lock.
-        if !file::try_lock(&file, false, &path)? {
+        if !file::try_lock(file.here_for(&path)?, false, &path)? {
             return Err(Fault::Contended);
         }
         let manifest = self.describe(state, Kind::View, epoch)?;
-        Ok((manifest, Lease::from_locked(file, self.id, epoch)))
+        let locked = file.here_for(&path)?;
+        let lease = Lease::from_locked(locked, file.identity(), path.clone(), self.id, epoch)?;
+        Ok((manifest, lease))
     }
 
     /// Freezing ends when `work` is done, or has taken what was begun and ended that itself.
@@ -299,7 +306,7 @@ impl Core {
     }
 
     /// A manifest of the present state, frozen or not, that nobody can hook.
-    pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, File)> {
+    pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, KeptFile)> {
         let written = self.write_frozen(state, Kind::View, &mut None);
         written.map(|written| (written.epoch, written.file.file))
     }
@@ -376,7 +383,7 @@ impl Core {
         if state.runs.count() > MAX_RUNS {
             return Err(Fault::Limit { what: "mapped runs", limit: MAX_RUNS as u64 });
         }
-        let (dev, ino) = state.memory.as_ref().map_or((0, 0), |memory| memory.identity);
+        let (dev, ino) = state.memory.as_ref().map_or((0, 0), |memory| memory.file.identity());
         let own = SourceEntry { area: self.id, epoch, dev, ino, name: self.name.clone() };
         let mut sources = vec![own];
         let mut index = vec![0u32; state.sources.len().max(1)];
@@ -432,8 +439,10 @@ impl Core {
                 None => folder.insert(self.parents_folder()?),
             };
             // In this order: whoever finds the pin finds the memory, too.
-            crate::memory::give_name(folder, &source.file, &parent_memory_name(source.area))?;
-            folder.link_file(source.lease.file(), &pin_name(source.area, source.epoch))?;
+            let name = parent_memory_name(source.area);
+            let file = source.file.here_for(&folder.join(&name))?;
+            crate::memory::give_name(folder, file, &name)?;
+            source.lease.pin(folder, &pin_name(source.area, source.epoch))?;
             assert!(source.area != self.id || source.epoch < state.next_epoch, "an older state");
             source.pinned = true;
             source.via = None;
@@ -473,8 +482,12 @@ impl Core {
     }
 
     /// A read-only open of the own memory file, if there is one.
-    pub(crate) fn own_memory_read_only(&self, state: &State) -> Result<Option<File>> {
-        state.memory.as_ref().map(|memory| file::reopen_read(&memory.file)).transpose()
+    pub(crate) fn own_memory_read_only(&self, state: &State) -> Result<Option<KeptFile>> {
+        let Some(memory) = &state.memory else { return Ok(None) };
+        let path = self.memory_path();
+        let file = file::reopen_read(memory.file.here_for(&path)?)?;
+        let kept = KeptFile::known(file, memory.file.identity(), Access::Read);
+        Ok(Some(if memory.linked { kept.named(&path) } else { kept }))
     }
 }
 

@@ -6,7 +6,6 @@
 //! likelier of both says; of the state that comes only what lies elsewhere has to be mapped, and
 //! that may be nothing. No byte is read before the state is known, and leased.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use crate::area::MEMORY;
@@ -19,6 +18,7 @@ use crate::namespace::Namespace;
 use crate::runs::{Run, cover_the_same, not_in};
 use crate::snapshot::Snapshot;
 use crate::sys::file::{FileFacts, Folder};
+use crate::sys::kept_file::KeptFile;
 use crate::units::AreaId;
 
 /// The most runs that are mapped ahead: there is little time.
@@ -69,7 +69,7 @@ impl Past {
 #[derive(Debug)]
 pub(crate) struct Ready {
     /// The area's own memory.
-    pub memory: Arc<File>,
+    pub memory: Arc<KeptFile>,
     pub facts: FileFacts,
     pub mapping: Arc<Mapping>,
     /// Where it would be if that were free.
@@ -83,8 +83,9 @@ impl Ready {
     /// done.
     pub(crate) fn make(ns: &Namespace, folder: &Folder, past: &Past) -> Option<Self> {
         let identity = past.identity?;
-        let (file, facts) =
-            memory::open(folder, MEMORY, past.area, Some(identity), Access::Read).ok()?;
+        let opened = memory::open(folder, MEMORY, past.area, Some(identity), Access::Read).ok()?;
+        let facts = opened.1;
+        let file = memory::keep(folder, MEMORY, opened, Access::Read);
         if facts.identity() != identity {
             return None;
         }

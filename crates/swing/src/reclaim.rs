@@ -214,7 +214,7 @@ impl Core {
                 return Ok(());
             };
             self.assert_unseen(state, offset, len);
-            file::punch(&memory.file, offset, len, &path)?;
+            file::punch(memory.file.here_for(&path)?, offset, len, &path)?;
             self.counters.punched_bytes.fetch_add(len, Ordering::Relaxed);
             Ok(())
         })
@@ -267,8 +267,11 @@ impl Core {
                 let name = parent_memory_name(source.area);
                 match state.sources.iter().flatten().find(same) {
                     // The link of a memfd must not name a descriptor that is closed next.
-                    Some(other) => crate::memory::take_name(&folder, &other.file, &name)?,
-                    None => crate::memory::drop_name(&folder, &source.file, &name)?,
+                    Some(other) => {
+                        let file = other.file.here_for(&folder.join(&name))?;
+                        crate::memory::take_name(&folder, file, &name)?;
+                    }
+                    None => crate::memory::drop_name(&folder, source.file.identity(), &name)?,
                 }
             }
         }

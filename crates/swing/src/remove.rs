@@ -18,7 +18,7 @@ use crate::memory;
 use crate::name::AreaName;
 use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
 use crate::prepared::drop_temporary_names;
-use crate::publish::{COMMITTED, LINKS, manifest_epoch};
+use crate::publish::{COMMITTED, LINKS, manifest_epoch, was_published};
 use crate::sharing;
 use crate::sys::file::Folder;
 use crate::sys::process;
@@ -126,7 +126,7 @@ impl Namespace {
         if !self.still_named(name, &folder)? {
             return Ok(());
         }
-        if name.starts_with('.') || !folder.exists(COMMITTED) {
+        if name.starts_with('.') || !was_published(&folder) {
             report.freed = report.freed + dismantle(self, &folder, name, &lock)?.freed;
             report.removed += 1;
             return Ok(());

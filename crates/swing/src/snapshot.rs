@@ -9,13 +9,12 @@
 //! is copied when it is first written.
 
 use std::fmt;
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::area::{Area, Source, Start};
+use crate::area::{Area, MEMORY, Source, Start};
 use crate::backing::Backing;
 use crate::departure::Departure;
 use crate::error::{Context, DeriveError, Fault, Result};
@@ -32,6 +31,7 @@ use crate::options::AreaOptions;
 use crate::remove::dismantle;
 use crate::runs::{Run, RunMap, layers, not_in};
 use crate::sys::file::{self, FileFacts};
+use crate::sys::kept_file::{Here, KeptFile};
 use crate::sys::process;
 use crate::units::{AreaId, AreaOffset, Epoch, StateId};
 
@@ -55,7 +55,7 @@ pub(crate) struct Inner {
 #[derive(Clone, Debug)]
 pub(crate) struct HeldSource {
     /// `None` for an area without memory of its own.
-    pub file: Option<Arc<File>>,
+    pub file: Option<Arc<KeptFile>>,
     pub lease: Arc<Lease>,
     /// See [`Source::via`].
     pub via: Option<Arc<Lease>>,
@@ -283,11 +283,18 @@ fn map_again(
 
 /// Maps runs read-only, one after the other, and keeps what they depend on.
 fn map_all(mapping: &Mapping, runs: &[Run], held: &[HeldSource], path: &Path) -> Result<()> {
+    // Looked at once for runs of one source that follow each other.
+    let mut last: Option<(u32, Here<'_>)> = None;
     for run in runs {
         let file = held[run.source as usize].file.as_ref().ok_or_else(|| {
             Fault::corrupt(path, format!("run at {:#x} lies in an area without memory", run.start))
         })?;
-        mapping.map_to_read(run, file).map_err(|e| mapping_fault(e, path))?;
+        let here = match last {
+            Some((source, here)) if source == run.source => here,
+            _ => file.here_for(path)?,
+        };
+        last = Some((run.source, here));
+        mapping.map_to_read(run, here).map_err(|e| mapping_fault(e, path))?;
     }
     for source in held {
         mapping.keep(source.lease.clone(), source.file.clone());
@@ -331,11 +338,10 @@ pub(crate) fn hold_sources(
     let own_file = if identity.is_none() {
         None
     } else {
-        let path = folder.join(crate::area::MEMORY);
-        let (file, facts) =
-            memory::open(folder, crate::area::MEMORY, entry.area, identity, Access::Read)?;
-        check_memory(manifest, 0, &facts, &path)?;
-        Some(Arc::new(file))
+        let path = folder.join(MEMORY);
+        let opened = memory::open(folder, MEMORY, entry.area, identity, Access::Read)?;
+        check_memory(manifest, 0, &opened.1, &path)?;
+        Some(Arc::new(memory::keep(folder, MEMORY, opened, Access::Read)))
     };
     let leased = (own.area(), own.epoch());
     assert_eq!(leased, (manifest.id, manifest.epoch), "INV-AREA-1: leased before it is read");
@@ -350,8 +356,9 @@ pub(crate) fn hold_sources(
         let name = crate::publish::parent_memory_name(source.area);
         let path = parents.join(&name);
         let identity = Some((source.dev, source.ino));
-        let (file, facts) = memory::open(&parents, &name, source.area, identity, Access::Read)?;
-        check_memory(manifest, i, &facts, &path)?;
+        let opened = memory::open(&parents, &name, source.area, identity, Access::Read)?;
+        check_memory(manifest, i, &opened.1, &path)?;
+        let file = memory::keep(&parents, &name, opened, Access::Read);
         let (file, lease) = (Some(Arc::new(file)), Arc::new(lease));
         held.push(HeldSource { file, lease, via: Some(own.clone()) });
     }

@@ -4,7 +4,7 @@
 //! versions go to, so that what is done afterwards, outside the lock, meets nobody else. Neighbours
 //! that go the same way make one step, which costs one mapping.
 
-use std::fs::File;
+use crate::sys::kept_file::KeptFile;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Core {
         range: &Range<AreaOffset>,
         extents: Range<u32>,
         intent: WriteIntent,
-    ) -> Result<(Vec<Step>, Option<Arc<File>>)> {
+    ) -> Result<(Vec<Step>, Option<Arc<KeptFile>>)> {
         assert!(extents.end <= self.states.len(), "the range was checked");
         let inside = self.geometry.inside(range);
         let mut steps: Vec<Step> = Vec::new();

@@ -4,9 +4,9 @@
 //! the fork handler takes every area's lock, and the child releases its copy, which must touch
 //! nothing that a thread that does not exist in the child may have held.
 //!
-//! A thread that panics while it holds an area's lock has met a broken invariant; the assertion
-//! that failed is already on its way up. Later users see the state as it was left, as with any lock
-//! without poisoning.
+//! A thread that panics while it holds an area's lock has met a broken invariant, and may have left
+//! a change half done. Who may go on then asks for that ([`Mutex::is_poisoned`]); of an area nobody
+//! may.
 
 use std::sync::{Condvar as StdCondvar, Mutex as StdMutex, MutexGuard as StdGuard};
 use std::sync::{PoisonError, TryLockError};
@@ -34,6 +34,11 @@ impl<T> Mutex<T> {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Whether a thread has panicked with the lock held.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.0.is_poisoned()
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {

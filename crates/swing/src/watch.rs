@@ -8,25 +8,23 @@
 //!
 //! What is in the file is as hostile as any manifest.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::{Fault, Result};
 use crate::inventory::read_manifest_from;
 use crate::lease::Lease;
 use crate::manifest::{AHEAD_BYTES, COMING, Header, Kind, MAGIC, Manifest};
-use crate::publish::{SHARED, SHARING};
+use crate::publish::{SHARED, SHARING, manifest_name};
 use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
+use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::page::LAST_WORD;
 
 /// A leased manifest that was empty when the owner had been asked already, or answers that.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    file: Arc<File>,
+    file: KeptFile,
     path: PathBuf,
 }
 
@@ -53,7 +51,7 @@ impl Watch {
         if !file::try_lock(&file, false, &path).unwrap_or(false) {
             return None;
         }
-        let watch = Self { file: Arc::new(file), path };
+        let watch = Self { file: KeptFile::new(file, Access::Read).ok()?, path };
         let word = watch.word();
         let is_it = match stage_of(word) {
             // An owner whose state comes to be in it has not retired it.
@@ -66,14 +64,15 @@ impl Watch {
     /// Whether a state that is coming or current has the stamp of this ring.
     fn answers(&self, stamp: Stamp) -> bool {
         let mut bytes = [0; AHEAD_BYTES];
-        self.file.read_exact_at(&mut bytes, 0).is_ok()
+        self.read(&mut bytes).is_ok()
             && bytes[LAST_WORD..] == stamp.bytes()
             && self.header_of(&mut bytes).is_ok_and(|header| header.total <= LAST_WORD as u64)
     }
 
     /// Its owner has taken its last name away before the lease was taken.
     fn is_retired(&self) -> bool {
-        file::facts(&self.file, &self.path).map_or(true, |facts| facts.links == 0)
+        let facts = self.file.here_for(&self.path).and_then(|f| file::facts(f, &self.path));
+        facts.map_or(true, |facts| facts.links == 0)
     }
 
     pub(crate) fn stage(&self) -> Stage {
@@ -82,21 +81,32 @@ impl Watch {
 
     fn word(&self) -> Option<[u8; MAGIC.len()]> {
         let mut word = [0; MAGIC.len()];
-        let read = self.file.read_exact_at(&mut word, 0);
+        // Looked at again and again: whether it was the manifest's is asked when it says something.
+        let read = file::read_exact(self.file.unchecked()?, &mut word, 0);
         // What is read after the word was stored after it, or before.
         fence(Ordering::Acquire);
-        read.ok().map(|()| word)
+        let is_ours = word == [0; MAGIC.len()] || self.file.is_here();
+        (read == Ok(true) && is_ours).then_some(word)
+    }
+
+    /// Reads the begin of the manifest.
+    fn read(&self, bytes: &mut [u8]) -> Result<()> {
+        let file = self.file.here_for(&self.path)?;
+        match file::read_exact(file, bytes, 0) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Fault::corrupt(&self.path, "shorter than it was made")),
+            Err(e) => Err(Fault::io("read", &self.path, e)),
+        }
     }
 
     /// The manifest of a state that is coming or current.
     pub(crate) fn manifest(&self) -> Result<Manifest> {
         let mut bytes = [0; AHEAD_BYTES];
-        let read = self.file.read_exact_at(&mut bytes, 0);
-        read.map_err(|e| Fault::io("read", &self.path, e))?;
+        self.read(&mut bytes)?;
         let total = self.header_of(&mut bytes)?.total as usize;
         let manifest = match bytes.get(..total) {
             Some(whole) => Manifest::decode(whole, &self.path)?,
-            None => read_manifest_from(&self.file, &self.path)?,
+            None => read_manifest_from(self.file.here_for(&self.path)?, &self.path)?,
         };
         if manifest.kind != Kind::Shared {
             return Err(Fault::corrupt(&self.path, "not a shared state"));
@@ -113,8 +123,10 @@ impl Watch {
     }
 
     /// The lease, taken when the watch began.
-    pub(crate) fn lease(&self, manifest: &Manifest) -> Lease {
-        Lease::from_locked(self.file.clone(), manifest.id, manifest.epoch)
+    pub(crate) fn lease(&self, folder: &Folder, manifest: &Manifest) -> Result<Lease> {
+        let found = folder.join(&manifest_name(manifest.epoch));
+        let file = self.file.here_for(&self.path)?;
+        Lease::from_locked(file, self.file.identity(), found, manifest.id, manifest.epoch)
     }
 }
 

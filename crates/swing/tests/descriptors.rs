@@ -117,10 +117,6 @@ fn the_librarys_numbers_are_not_the_programs() {
     assert!(used.load(Ordering::Relaxed) >= 20, "the library was at work");
 
     // A program that closes what is not its own, which nobody keeps from it here, waits for nobody.
-    // With debug assertions the standard library ends a process that does so.
-    if cfg!(debug_assertions) {
-        return;
-    }
     let name = AreaName::new("last").unwrap();
     let area = namespace.create(&name, &AreaOptions::with_reserve(ByteLen::mib(64))).unwrap();
     area.allow_live_hooks(true).unwrap();
@@ -131,5 +127,5 @@ fn the_librarys_numbers_are_not_the_programs() {
         drop(area);
         libc::alarm(0);
     }
-    assert!(namespace.remove(&name).is_err(), "its folder cannot be reached");
+    assert!(namespace.remove(&name).is_ok(), "its folder is opened again");
 }

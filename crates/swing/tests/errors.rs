@@ -120,7 +120,32 @@ fn a_manifest_that_is_examined_for_ever() {
     assert_eq!(area.stats().live_manifests, 1, "the old one goes when it is let go");
 }
 
+/// A file of an area's folder is missing: what is there is not taken for nothing, and stays.
+fn a_state_whose_link_is_missing_is_damage() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    fill(&area, 0, SMALL, 1);
+    area.publish(Publish::Shared, b"root").unwrap();
+    drop(area);
+    let folder = h.dir.path().join("a");
+    fs::remove_file(folder.join("committed")).unwrap();
+    let before = fs::read_dir(&folder).unwrap().count();
+    let open = h.ns.open_area(&name("a"));
+    assert!(matches!(&open, Err(OpenError::Corrupt { .. })), "{open:?}");
+    assert!(h.ns.create(&name("a"), &options()).is_err());
+    assert_eq!(h.ns.gc().unwrap().damaged, 1);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), before, "nothing is taken away");
+    if backing() == swing::Backing::File {
+        assert!(snapshot_is(&h.ns.hook(&name("a")).unwrap(), 0, SMALL, 1));
+    }
+    assert_eq!(h.ns.published_payload(&name("a")).unwrap().as_deref(), Some(&b"root"[..]));
+    h.ns.remove(&name("a")).unwrap();
+    assert_eq!(h.ns.published_payload(&name("a")).unwrap(), None);
+    nothing_is_left(&h);
+}
+
 over_both_back_ends! {
+    a_state_whose_link_is_missing_is_damage,
     no_area_of_the_name,
     ranges_that_no_area_has,
     a_payload_of_the_limit_and_one_byte_more,

@@ -111,6 +111,9 @@ pub struct SqlArgs {
     /// Open the database as its writer, so that changes stay
     #[arg(short, long)]
     pub write: bool,
+    /// Let statements change the snapshot; the changes end with the command
+    #[arg(long, conflicts_with = "write")]
+    pub scratch: bool,
     /// Share the database at the end (with --write)
     #[arg(long, requires = "write")]
     pub share: bool,

@@ -12,6 +12,9 @@ const USAGE: u8 = 2;
 /// Exit status when a command or statement failed.
 const FAILED: u8 = 1;
 
+/// Exit status when Ctrl-C ended it, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+
 /// What ends a command.
 #[derive(Debug)]
 pub enum Failure {
@@ -44,6 +47,10 @@ impl Failure {
             Failure::Usage(text) => {
                 eprintln!("error: {text}\n\nFor more information, try '--help'.");
                 USAGE
+            }
+            Failure::Database(Error::Interrupted) => {
+                eprintln!("error: interrupted");
+                INTERRUPTED
             }
             other => {
                 eprintln!("error: {}", other.text());

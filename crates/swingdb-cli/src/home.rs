@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use std::path::PathBuf;
-use swingdb::Database;
+use swingdb::{BACKING_VARIABLE, Database};
 
 /// The directory of the databases: the user's choice, or the library's default.
 #[derive(Clone, Debug)]
@@ -15,11 +15,19 @@ impl Home {
         Home { directory }
     }
 
-    /// As the one writer; created when missing, with its first commit.
+    /// As the one writer; created when missing, with its first commit. The database outlives the
+    /// command, or is an error.
     pub fn open(&self, name: &str) -> Outcome<Database> {
+        if std::env::var_os(BACKING_VARIABLE).is_some_and(|backing| backing == "memfd") {
+            let text = format!(
+                "{BACKING_VARIABLE} is \"memfd\", so {name:?} would end with this command: unset \
+                 it, or write the database in a program that goes on running"
+            );
+            return Err(Failure::message(text));
+        }
         Ok(match &self.directory {
-            Some(home) => Database::open_in(home, name)?,
-            None => Database::open(name)?,
+            Some(home) => Database::open_lasting_in(home, name)?,
+            None => Database::open_lasting(name)?,
         })
     }
 

@@ -7,7 +7,7 @@
 //! listed or started before a command needs it.
 //!
 //! Exit status: 0 success, 1 a command or statement failed (the reason is on the standard error),
-//! 2 wrong usage.
+//! 2 wrong usage, 130 ended by Ctrl-C.
 
 #![deny(unsafe_code)]
 

@@ -7,7 +7,7 @@ use crate::output::Printer;
 use crate::shell::dot;
 use crate::sql_text;
 use std::time::Instant;
-use swingdb::{Connection, Database};
+use swingdb::{Connection, Database, Error};
 
 /// How deep `.read` may nest.
 const MAX_READ_DEPTH: usize = 16;
@@ -43,7 +43,9 @@ impl<'a> Runner<'a> {
                 continue;
             }
             let Some((sql, after)) = next_statement(rest, self.dots) else { break };
-            self.statement(sql)?;
+            let place = Place::of(text, sql);
+            let alone = place.line == 1 && sql_text::split(after).is_empty();
+            self.statement(sql).map_err(|failure| place.named(failure, alone))?;
             rest = after;
         }
         Ok(())
@@ -70,6 +72,42 @@ impl<'a> Runner<'a> {
         let outcome = self.text(&text);
         self.depth -= 1;
         outcome
+    }
+}
+
+/// Where a statement begins in its text, counted from 1.
+struct Place {
+    line: u64,
+    column: u64,
+}
+
+impl Place {
+    /// The place of `part`, which is a part of `text`.
+    fn of(text: &str, part: &str) -> Self {
+        let begin = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+        let before = text.get(..begin).unwrap_or_default();
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() as u64 + 1;
+        let of_line = before.rsplit('\n').next().unwrap_or_default();
+        Self { line, column: of_line.chars().count() as u64 + 1 }
+    }
+
+    /// A failure of the statement that begins here, with its place in the whole text. One that is
+    /// alone in its text needs none, unless the parser names one.
+    fn named(&self, failure: Failure, alone: bool) -> Failure {
+        match failure {
+            Failure::Database(Error::Parse { message, line: Some(line), column }) => {
+                let column = match line {
+                    1 => column.map(|column| column + self.column - 1),
+                    _ => column,
+                };
+                let line = Some(line + self.line - 1);
+                Failure::Database(Error::Parse { message, line, column })
+            }
+            Failure::Database(error) if !alone => {
+                Failure::message(format!("line {}: {error}", self.line))
+            }
+            other => other,
+        }
     }
 }
 
@@ -114,6 +152,24 @@ mod tests {
                 return parts;
             }
         }
+    }
+
+    #[test]
+    fn failures_name_their_line() {
+        let text = "SELECT 1;\n\n  SELECT *\n FRM t; SELECT 3";
+        let (_, rest) = next_statement(text, true).unwrap();
+        let (second, rest) = next_statement(rest, true).unwrap();
+        let place = Place::of(text, second);
+        assert_eq!((place.line, place.column), (3, 3));
+        let wrong = |line| Error::Parse { message: "no".into(), line: Some(line), column: Some(4) };
+        let named = |line| place.named(Failure::Database(wrong(line)), false).text();
+        assert_eq!(named(1), "line 3, column 6: no");
+        assert_eq!(named(2), "line 4, column 4: no");
+        let (third, _) = next_statement(rest, true).unwrap();
+        let place = Place::of(text, third);
+        let failed = || Failure::Database(Error::Interrupted);
+        assert_eq!(place.named(failed(), false).text(), "line 4: interrupted");
+        assert_eq!(place.named(failed(), true).text(), "interrupted");
     }
 
     #[test]

@@ -14,6 +14,13 @@ pub struct Statements<'a> {
     pub open: bool,
 }
 
+impl Statements<'_> {
+    /// Whether the text has no statement.
+    pub fn is_empty(&self) -> bool {
+        self.complete.is_empty() && self.rest.is_empty()
+    }
+}
+
 /// Cuts `text`.
 pub fn split(text: &str) -> Statements<'_> {
     let bytes = text.as_bytes();

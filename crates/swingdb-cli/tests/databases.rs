@@ -4,6 +4,7 @@ mod common;
 
 use common::World;
 use std::io::{BufRead, BufReader, Write};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 const COUNT: &str = "SELECT count(*) AS n, sum(x) AS s FROM t";
@@ -184,11 +185,75 @@ fn generated_data_is_the_same_for_the_same_seed() {
 }
 
 #[test]
-fn memory_that_went_with_its_last_process() {
+fn a_command_leaves_no_database_that_ends_with_it() {
     let world = World::new();
-    let mut writer = world.command(["db", "-c", "CREATE TABLE t AS SELECT 1 AS x", "-c", "SHARE"]);
-    assert!(writer.env("SWINGDB_BACKING", "memfd").status().unwrap().success());
-    let error = world.fails(1, &["sql", "db", COUNT]);
-    assert!(error.contains("\"db\"") && error.contains("last process"), "{error}");
-    world.ok(&["drop", "db"]);
+    let file = world.write("t.csv", "x\n1\n");
+    for args in [
+        &["import", &file, "--into", "db.t", "--share"][..],
+        &["db", "-c", "CREATE TABLE t AS SELECT 1 AS x", "-c", "SHARE"],
+    ] {
+        let output = world.command(args).env("SWINGDB_BACKING", "memfd").output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("SWINGDB_BACKING") && error.contains("end with this"), "{error}");
+        assert!(output.stdout.is_empty());
+    }
+    assert_eq!(world.ok(&["ls"]), "no databases\n");
+}
+
+/// Runs shell commands with the databases in a tmpfs of 64 MB, as many containers have it; `None`
+/// where this machine lets nobody mount one.
+fn in_a_small_tmpfs(world: &World, commands: &str) -> Option<Output> {
+    let script = format!(
+        "mount -t tmpfs -o size=64m,mode=700 tmpfs \"$SWINGDB_HOME\" || exit 99\n\
+         swingdb() {{ {:?} \"$@\"; }}\n{commands}",
+        env!("CARGO_BIN_EXE_swingdb")
+    );
+    let run = |own: &[&str]| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(own).args(["sh", "-c", &script]).env("SWINGDB_HOME", world.home());
+        command.current_dir(world.file("")).output().ok()
+    };
+    let outputs = [run(&["-m"]), run(&["-U", "-r", "-m"])];
+    outputs.into_iter().flatten().find(|output| matches!(output.status.code(), Some(0 | 1)))
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_not_lost() {
+    let world = World::new();
+    let row = |i: u64| format!("{},{}\n", i * 0x9e37_79b9, i * 0x85eb_ca6b);
+    let rows: String = (0..5_000_000).map(row).collect();
+    world.write("big.csv", &format!("x,y\n{rows}"));
+    let fits = "swingdb d -c 'CREATE TABLE t AS SELECT 7 AS x' -c SHARE -m csv && \
+                swingdb sql d 'SELECT x FROM t' -m csv";
+    let Some(output) = in_a_small_tmpfs(&world, fits) else {
+        eprintln!("skipped: no tmpfs can be mounted here");
+        return;
+    };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(String::from_utf8_lossy(&output.stdout).ends_with("x\n7\n"), "{error}");
+
+    let too_large = "swingdb import big.csv --into d.trips --share && exit 1; swingdb ls";
+    let output = in_a_small_tmpfs(&world, too_large).unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(error.contains("out of memory") && error.contains("--shm-size"), "{printed} {error}");
+    assert_eq!(printed, "no databases\n");
+}
+
+#[test]
+fn a_dropped_table_makes_room_for_the_next_one() {
+    let world = World::new();
+    // Each takes more than half of the tmpfs.
+    let table = "CREATE TABLE t AS SELECT range AS a, random() AS b FROM range(2500000)";
+    let round = format!("-c '{table}' -c 'SELECT count(*) FROM t' -c 'DROP TABLE t' ");
+    let commands = format!("swingdb d -m csv {}", round.repeat(4));
+    let Some(output) = in_a_small_tmpfs(&world, &commands) else {
+        eprintln!("skipped: no tmpfs can be mounted here");
+        return;
+    };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed.matches("2500000").count(), 4, "{printed}");
 }

@@ -82,3 +82,31 @@ fn the_shell_imports_too() {
     let text = world.fed_ok(&[], ".import a.csv t\n.mode csv\nSELECT sum(a) AS s FROM t;");
     assert!(text.starts_with("2 rows imported in ") && text.ends_with("s\n3\n"), "{text}");
 }
+
+#[test]
+fn ctrl_c_leaves_no_unfinished_file() {
+    let world = World::new();
+    world.cities();
+    let rows = "SELECT range AS i, repeat('x', 100) AS s FROM range(100000000)";
+    let copy = format!("COPY ({rows}) TO 'out.csv'");
+    for args in [
+        vec!["export", "cities", "out.csv", "--query", rows],
+        vec!["sql", "cities", &copy],
+        vec!["shell", "-c", &copy],
+    ] {
+        let child = world.start(&args);
+        let folder = world.file("out.csv").parent().unwrap().to_path_buf();
+        let files = || std::fs::read_dir(&folder).unwrap().count();
+        let begun = std::time::Instant::now();
+        while files() == 0 {
+            assert!(begun.elapsed().as_secs() < 60, "{args:?}: nothing is written");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let pid = child.id().to_string();
+        let sent = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(sent.success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{args:?}: {output:?}");
+        assert_eq!(files(), 0, "{args:?}");
+    }
+}

@@ -70,11 +70,19 @@ fn files_are_queried_without_a_database() {
 }
 
 #[test]
-fn a_snapshot_is_the_default_and_keeps_changes_to_itself() {
+fn a_snapshot_is_the_default_and_is_not_changed_for_nothing() {
     let world = World::new();
     world.cities();
     let script = "DELETE FROM city; SELECT count(*) AS n FROM city";
-    assert_eq!(world.ok(&["sql", "cities", script, "-m", "csv"]), "n\n0\n");
+    for changing in [script, "CREATE TABLE c AS SELECT 1", "BEGIN IMMEDIATE", "DROP TABLE city"] {
+        let error = world.fails(1, &["sql", "cities", changing]);
+        assert!(error.contains("--write") && error.contains("--scratch"), "{error}");
+    }
+    let scratch = ["sql", "cities", script, "-m", "csv", "--scratch"];
+    assert_eq!(world.ok(&scratch), "n\n0\n");
+    let temporary = "CREATE TEMP TABLE c AS SELECT id FROM city; DELETE FROM c WHERE id > 1; \
+                     SELECT count(*) AS n FROM c";
+    assert_eq!(world.ok(&["sql", "cities", temporary, "-m", "csv"]), "n\n1\n");
     let count = ["sql", "cities", "SELECT count(*) AS n FROM city", "-m", "csv"];
     assert_eq!(world.ok(&count), "n\n3\n");
     // Committed, but not shared: snapshots see it after `share` only.
@@ -192,4 +200,25 @@ fn every_command_has_help_with_examples() {
     }
     assert!(help.contains("Examples:"));
     assert!(world.ok(&["--version"]).starts_with("swingdb 0."));
+}
+
+#[test]
+fn errors_of_a_script_name_their_line() {
+    let world = World::new();
+    let script = "SELECT 1;\n\nSELECT 2;\nSELECT\n  1 AS a b c;\n";
+    let error = world.fails(1, &["sql", script]);
+    assert!(error.contains("line 5"), "{error}");
+    let error = world.fails(1, &["sql", "SELECT 1;\n\nSELECT nothing;\nSELECT 2"]);
+    assert!(error.contains("line 3: ") && error.contains("nothing"), "{error}");
+    // The only statement needs no line.
+    let error = world.fails(1, &["sql", "SELECT nothing"]);
+    assert!(!error.contains("line"), "{error}");
+}
+
+#[test]
+fn plans_are_printed_line_by_line() {
+    let world = World::new();
+    let text = world.ok(&["sql", "EXPLAIN SELECT count(*) FROM range(3) WHERE range > 1"]);
+    assert!(text.starts_with("logical_plan\n  ") && !text.contains('│'), "{text}");
+    assert!(text.lines().count() > 4 && !text.contains("\\n"), "{text}");
 }

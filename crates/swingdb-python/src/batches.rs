@@ -147,7 +147,8 @@ impl Batches {
         let values = match NumpyColumn::new(&array) {
             Some(column) => column.into_pyobject(py)?.into_any(),
             None => {
-                let values = rows::values(py, self.schema.field(index), &array)?;
+                let field = self.schema.field(index);
+                let values = blocking::caught(|| rows::values(py, field, &array))??;
                 PyList::new(py, values)?.into_any()
             }
         };

@@ -47,13 +47,13 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     if !may_be_main_thread() {
-        return Ok(py.detach(work));
+        return py.detach(|| caught(work));
     }
     let worker = checkout()?;
     let (done, result) = channel();
     let job: Job = Box::new(move || {
         // The receiver is gone when the main thread has given up waiting.
-        let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
+        let _ = done.send(caught(work));
     });
     if worker.send(job).is_err() {
         return Err(internal("a worker thread ended unexpectedly"));
@@ -61,9 +61,14 @@ where
     wait(py, result, cancel, worker)
 }
 
+/// Runs `work`; a panic in it is an exception that `except Exception` catches.
+pub fn caught<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| internal(panic_message(&*panic)))
+}
+
 fn wait<T: Send>(
     py: Python<'_>,
-    mut result: Receiver<Result<T, Box<dyn Any + Send>>>,
+    mut result: Receiver<PyResult<T>>,
     cancel: impl Fn(),
     worker: Sender<Job>,
 ) -> PyResult<T> {
@@ -79,8 +84,7 @@ fn wait<T: Send>(
                 put_back(worker);
                 return match (raised, done) {
                     (Some(error), _) => Err(error),
-                    (None, Ok(value)) => Ok(value),
-                    (None, Err(panic)) => Err(internal(panic_message(&*panic))),
+                    (None, done) => done,
                 };
             }
             Err(RecvTimeoutError::Disconnected) => {

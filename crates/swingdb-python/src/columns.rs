@@ -17,7 +17,7 @@ use swingdb::arrow::compute::concat;
 use swingdb::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit, i256};
 
 use crate::batches::Batches;
-use crate::infer::{common_type_of, normal, plain_digits};
+use crate::infer::{common_type_of, exact_float, normal, plain_digits, type_of_alike};
 use crate::{errors, temporal};
 
 type Values<'a, 'py> = &'a [Bound<'py, PyAny>];
@@ -60,6 +60,30 @@ pub fn batches_from_columns(py: Python<'_>, columns: Vec<Given<'_>>) -> PyResult
     Ok(Batches::new(schema, vec![batch]))
 }
 
+/// Columns of values whose types are alike, so that storing all at once stores what storing each
+/// alone does; `None` if a column has others.
+///
+/// In a column that `doubles` names, whole numbers may stand among fractions.
+#[pyfunction]
+pub fn batches_of_alike(
+    columns: Vec<(String, Bound<'_, PyAny>)>,
+    doubles: Vec<bool>,
+) -> PyResult<Option<Batches>> {
+    let mut fields = Vec::with_capacity(columns.len());
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+    for (index, (name, values)) in columns.into_iter().enumerate() {
+        let values: Vec<_> =
+            values.try_iter()?.map(|value| normal(&value?)).collect::<PyResult<_>>()?;
+        let as_double = doubles.get(index).copied().unwrap_or_default();
+        let Some(data_type) = type_of_alike(&values, as_double)? else { return Ok(None) };
+        fields.push(Field::new(name, data_type.clone(), true));
+        arrays.push(build(&values, &data_type)?);
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(errors::raise_arrow)?;
+    Ok(Some(Batches::new(schema, vec![batch])))
+}
+
 /// Adds which column it was to an error about a value.
 fn in_column(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     if let Ok(class) = py.import("swingdb.errors").and_then(|module| module.getattr("Error"))
@@ -98,7 +122,7 @@ pub fn build(values: Values<'_, '_>, data_type: &DataType) -> PyResult<ArrayRef>
         }
         DataType::Int64 => primitive::<Int64Type>(values, |value| value.extract())?,
         DataType::UInt64 => primitive::<UInt64Type>(values, |value| value.extract())?,
-        DataType::Float64 => primitive::<Float64Type>(values, |value| value.extract())?,
+        DataType::Float64 => primitive::<Float64Type>(values, exact_float)?,
         DataType::Utf8View => strings(values)?,
         DataType::BinaryView => binaries(values)?,
         DataType::Date32 => primitive::<Date32Type>(values, temporal::days_of)?,

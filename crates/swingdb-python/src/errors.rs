@@ -128,6 +128,13 @@ fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'stat
         }
         Error::Transaction { .. } => "TransactionError",
         Error::Interrupted => "QueryInterruptedError",
+        Error::TimedOut { .. } => "StatementTimeoutError",
+        Error::LimitReached { setting, .. } => {
+            details.set_item("kind", "setting")?;
+            details.set_item("name", setting)?;
+            "LimitReachedError"
+        }
+        Error::NotAllowed { .. } => "NotAllowedError",
         Error::Forked => "ForkedError",
         Error::Unsupported { .. } => "NotSupportedError",
         Error::Execution { .. } => "ExecutionError",

@@ -144,6 +144,38 @@ pub fn common_type_of(values: &[Bound<'_, PyAny>]) -> PyResult<DataType> {
     Ok(common)
 }
 
+/// The one type of normal values whose types are alike, so that each is stored as it would be
+/// alone; `None` for others. Where they become doubles, whole numbers and fractions are alike.
+pub fn type_of_alike(values: &[Bound<'_, PyAny>], as_double: bool) -> PyResult<Option<DataType>> {
+    use DataType::{Decimal128, Float64, Int64, Null, UInt64};
+    let mut common = Null;
+    for value in values {
+        common = match (common, type_of(value)?) {
+            (a, b) if a == b => a,
+            (Null, other) | (other, Null) => other,
+            (Decimal128(a, scale), Decimal128(b, other)) if scale == other => {
+                Decimal128(a.max(b), scale)
+            }
+            (Float64 | Int64 | UInt64, Float64 | Int64 | UInt64) if as_double => Float64,
+            _ => return Ok(None),
+        };
+    }
+    Ok(Some(common))
+}
+
+/// A number as a float; an error where that is another number.
+pub fn exact_float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let float: f64 = value.extract()?;
+    if value.is_instance_of::<PyInt>() && !value.eq(float)? {
+        let message = format!(
+            "beside a fraction the whole number {value} would become {float}: give all numbers of \
+             the column as decimal.Decimal, or as float where rounding is meant"
+        );
+        return Err(errors::new("DataError", message));
+    }
+    Ok(float)
+}
+
 fn type_of_int(value: &Bound<'_, PyAny>) -> PyResult<DataType> {
     if value.extract::<i64>().is_ok() {
         return Ok(DataType::Int64);

@@ -52,7 +52,7 @@ mod internal {
     #[pymodule_export]
     use super::batches::{Batches, NumpyColumn};
     #[pymodule_export]
-    use super::columns::batches_from_columns;
+    use super::columns::{batches_from_columns, batches_of_alike};
     #[pymodule_export]
     use super::database::Database;
     #[pymodule_export]

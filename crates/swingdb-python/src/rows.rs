@@ -16,12 +16,21 @@ use swingdb::arrow::compute::cast;
 use swingdb::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 
 use crate::temporal::{self, Zone, classes};
-use crate::{errors, types};
+use crate::{blocking, errors, types};
 
 type Values<'py> = Vec<Bound<'py, PyAny>>;
 
 /// Appends the rows of `batch` to `out` as tuples.
 pub fn append<'py>(
+    py: Python<'py>,
+    batch: &RecordBatch,
+    out: &mut Vec<Bound<'py, PyTuple>>,
+) -> PyResult<()> {
+    // Values that no table should hold, such as a decimal with a scale out of range, panic.
+    blocking::caught(|| append_rows(py, batch, out))?
+}
+
+fn append_rows<'py>(
     py: Python<'py>,
     batch: &RecordBatch,
     out: &mut Vec<Bound<'py, PyTuple>>,

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use swingdb::arrow::array::RecordBatch;
 use swingdb::{Connection, InterruptHandle};
 
 use crate::batches::Batches;
@@ -97,8 +98,8 @@ impl Session {
         self.call(py, move |connection| connection.detach(&alias))
     }
 
-    /// Makes the rows of an Arrow PyCapsule exporter queryable under a name.
-    fn register(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Makes the rows of an Arrow PyCapsule exporter queryable under a name; their number.
+    fn register(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let reader = reader_of(data)?;
         let connection = self.inner.get()?;
         let interrupt = self.interrupt.get()?;
@@ -109,7 +110,8 @@ impl Session {
             move || {
                 let schema = reader.schema();
                 let batches = reader.collect::<Result<Vec<_>, _>>()?;
-                Ok(connection.register(&name, schema, batches))
+                let rows = batches.iter().map(RecordBatch::num_rows).sum();
+                Ok(connection.register(&name, schema, batches).map(|()| rows))
             },
         )?;
         outcome.map_err(errors::raise_arrow)?.map_err(|error| errors::raise(&error))

@@ -18,12 +18,21 @@ fn out_of_memory(needed: u64, file_system: PathBuf, free: u64) -> Error {
     Error::OutOfMemory { needed, free, file_system: Some(file_system) }
 }
 
+/// The program has closed a descriptor that it did not open.
+pub(crate) fn descriptor_lost(path: PathBuf) -> Error {
+    let text = "this program has closed this file of the database, which it did not open, or has \
+                put another one at its number; leave descriptors of libraries open, or open the \
+                database again";
+    Error::Io { path: Some(path), source: Arc::new(io::Error::other(text)) }
+}
+
 impl From<NamespaceError> for Error {
     fn from(error: NamespaceError) -> Self {
         match error {
             NamespaceError::OutOfMemory { needed, file_system, free } => {
                 out_of_memory(needed.0, file_system, free.0)
             }
+            NamespaceError::DescriptorLost { path } => descriptor_lost(path),
             NamespaceError::Io(failure) => io_error(failure),
             other => Error::internal(other.to_string()),
         }
@@ -43,6 +52,7 @@ impl From<RemoveError> for Error {
             RemoveError::OutOfMemory { needed, file_system, free } => {
                 out_of_memory(needed.0, file_system, free.0)
             }
+            RemoveError::DescriptorLost { path } => descriptor_lost(path),
             RemoveError::Io(failure) => io_error(failure),
             other => Error::internal(other.to_string()),
         }

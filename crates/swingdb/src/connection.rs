@@ -129,6 +129,12 @@ impl Connection {
         self.session.in_transaction()
     }
 
+    /// Refuses what would change the database in this session from now on, with an error that says
+    /// `why`. Temporary tables can still be made and changed.
+    pub fn set_read_only(&self, why: impl Into<String>) {
+        self.session.txn.lock().refusal = Some(why.into());
+    }
+
     /// Makes `other` readable in this session as `alias.table`, and clonable without copying.
     pub fn attach(&self, other: &Database, alias: &str) -> Result<()> {
         self.session.attach(other, alias)

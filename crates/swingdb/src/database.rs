@@ -26,11 +26,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use swing::Namespace;
+use swing::{Backing, Namespace};
 
 use crate::connection::Connection;
 use crate::error::Result;
 use crate::store::{ShareInfo, Store};
+
+/// What SQLite and DuckDB call a database without a name.
+pub(crate) const MEMORY: &str = ":memory:";
 
 /// A handle on one open database; see the [module documentation](self).
 #[derive(Clone)]
@@ -65,6 +68,8 @@ pub struct DatabaseInfo {
 impl Database {
     /// Opens the database `name` for writing, creating it when it does not exist.
     ///
+    /// The name `:memory:` means a [`private`](Self::private) database, as in SQLite and DuckDB.
+    ///
     /// A new database stays from its first commit or share on; one that nothing was put into leaves
     /// nothing behind.
     ///
@@ -78,6 +83,20 @@ impl Database {
     /// As [`open`](Self::open), in the namespace directory `home`.
     pub fn open_in(home: &Path, name: &str) -> Result<Self> {
         Self::open_with(Some(home), name)
+    }
+
+    /// As [`open`](Self::open), in memory that outlives this process: for programs that end when
+    /// they have written.
+    ///
+    /// Where the file system of the namespace has no room, [`open`](Self::open) goes on in memory
+    /// that ends with the last process that uses it. This is [`Error::OutOfMemory`] instead.
+    pub fn open_lasting(name: &str) -> Result<Self> {
+        Self::open_lasting_with(None, name)
+    }
+
+    /// As [`open_lasting`](Self::open_lasting), in the namespace directory `home`.
+    pub fn open_lasting_in(home: &Path, name: &str) -> Result<Self> {
+        Self::open_lasting_with(Some(home), name)
     }
 
     /// An unnamed, empty database that ends with this process.
@@ -114,7 +133,18 @@ impl Database {
     }
 
     fn open_with(home: Option<&Path>, name: &str) -> Result<Self> {
+        if name == MEMORY {
+            return Self::private_with(home);
+        }
         Ok(Self::wrap(Store::open(&namespace(home)?, name)?, home, Some(name), false))
+    }
+
+    fn open_lasting_with(home: Option<&Path>, name: &str) -> Result<Self> {
+        if name == MEMORY {
+            return Self::private_with(home);
+        }
+        let namespace = namespace(home)?.with_backing(Backing::File);
+        Ok(Self::wrap(Store::open(&namespace, name)?, home, Some(name), false))
     }
 
     fn private_with(home: Option<&Path>) -> Result<Self> {

@@ -236,6 +236,26 @@ pub enum Error {
     /// The statement was interrupted by the caller; nothing of it was applied.
     #[error("interrupted")]
     Interrupted,
+    /// The statement took longer than `statement_timeout` allows; nothing of it was applied.
+    #[error("the statement took longer than statement_timeout allows: {limit_ms} ms")]
+    TimedOut {
+        /// The limit, in milliseconds.
+        limit_ms: u64,
+    },
+    /// A result is larger than the session's settings allow.
+    #[error("the result is larger than {setting} allows: {limit}")]
+    LimitReached {
+        /// The setting: `max_result_rows` or `max_result_bytes`.
+        setting: &'static str,
+        /// Its value.
+        limit: u64,
+    },
+    /// The session is confined, and may not do this.
+    #[error("not allowed: {message}")]
+    NotAllowed {
+        /// What may not be done, and which setting says so.
+        message: String,
+    },
     /// The handle was opened before a `fork` and used for writing in the child.
     #[error(
         "this database was opened before a fork; open one or take a snapshot in the child process"
@@ -293,7 +313,11 @@ fn did_you_mean(suggestion: &Option<String>) -> String {
 
 fn place(file_system: &Option<PathBuf>) -> String {
     match file_system {
-        Some(path) => format!(" in {}", path.display()),
+        Some(path) => format!(
+            " in {}: drop what is not needed, or enlarge its file system \
+             (mount -o remount,size=..., docker run --shm-size=...)",
+            path.display()
+        ),
         None => String::new(),
     }
 }
@@ -355,8 +379,8 @@ const MAX_SUGGESTION_CHARS: usize = 64;
 
 /// The existing name with the smallest edit distance, when that is at most a third of the name's
 /// length (at least 1).
-fn nearest<S: AsRef<str>>(name: &str, existing: impl IntoIterator<Item = S>) -> Option<String> {
-    let name: Vec<char> = name.to_lowercase().chars().collect();
+fn nearest<S: AsRef<str>>(given: &str, existing: impl IntoIterator<Item = S>) -> Option<String> {
+    let name: Vec<char> = given.to_lowercase().chars().collect();
     if name.len() > MAX_SUGGESTION_CHARS {
         return None;
     }
@@ -364,6 +388,9 @@ fn nearest<S: AsRef<str>>(name: &str, existing: impl IntoIterator<Item = S>) -> 
     let mut best: Option<(usize, String)> = None;
     for candidate in existing {
         let candidate = candidate.as_ref();
+        if candidate == given {
+            continue;
+        }
         let chars: Vec<char> = candidate.to_lowercase().chars().collect();
         if chars.len().abs_diff(name.len()) > limit {
             continue;

@@ -25,6 +25,7 @@ mod progress;
 mod sql;
 pub mod store;
 mod time_text;
+mod uuid;
 mod value;
 mod zone;
 
@@ -48,6 +49,6 @@ pub use sql::result::QueryResult;
 pub use sql::table_scan::TableScan;
 pub use sql::type_names::sql_name;
 pub use store::ShareInfo;
-pub use swing::{AreaInfo, GcReport, RemoveReport, exit_now};
+pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use time_text::moment_texts;
 pub use value::Value;

@@ -10,13 +10,23 @@ mod duckdb;
 mod errors;
 #[path = "io/first_error.rs"]
 mod first_error;
+#[path = "io/folders.rs"]
+mod folders;
 #[path = "io/formats.rs"]
 mod formats;
 #[path = "io/generated.rs"]
 mod generated;
+#[path = "io/guesses.rs"]
+mod guesses;
 #[path = "io/hostile.rs"]
 mod hostile;
+#[path = "io/json.rs"]
+mod json;
 #[path = "io/mutations.rs"]
 mod mutations;
+#[path = "io/parquet_bounds.rs"]
+mod parquet_bounds;
 #[path = "io/support.rs"]
 mod support;
+#[path = "io/workers.rs"]
+mod workers;

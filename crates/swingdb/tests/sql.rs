@@ -10,10 +10,18 @@ mod asof;
 mod blobs;
 #[path = "sql/casts.rs"]
 mod casts;
+#[path = "sql/clauses.rs"]
+mod clauses;
 #[path = "sql/common.rs"]
 mod common;
+#[path = "sql/confined.rs"]
+mod confined;
+#[path = "sql/conversions.rs"]
+mod conversions;
 #[path = "sql/dependent.rs"]
 mod dependent;
+#[path = "sql/digits.rs"]
+mod digits;
 #[path = "sql/duckdb_forms.rs"]
 mod duckdb_forms;
 #[path = "sql/duckdb_queries.rs"]
@@ -36,12 +44,16 @@ mod interrupts;
 mod isolation;
 #[path = "sql/json.rs"]
 mod json;
+#[path = "sql/limits.rs"]
+mod limits;
 #[path = "sql/macros.rs"]
 mod macros;
 #[path = "sql/meaning.rs"]
 mod meaning;
 #[path = "sql/memory.rs"]
 mod memory;
+#[path = "sql/moving.rs"]
+mod moving;
 #[path = "sql/nested_order.rs"]
 mod nested_order;
 #[path = "sql/nested_text.rs"]
@@ -56,6 +68,8 @@ mod parameters;
 mod queries;
 #[path = "sql/scans.rs"]
 mod scans;
+#[path = "sql/scopes.rs"]
+mod scopes;
 #[path = "sql/sequences.rs"]
 mod sequences;
 #[path = "sql/show.rs"]
@@ -68,5 +82,9 @@ mod temporary;
 mod times;
 #[path = "sql/tpch.rs"]
 mod tpch;
+#[path = "sql/uuids.rs"]
+mod uuids;
+#[path = "sql/which_rows.rs"]
+mod which_rows;
 #[path = "sql/with.rs"]
 mod with;

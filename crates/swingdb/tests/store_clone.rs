@@ -15,6 +15,7 @@ fn def(name: &str, columns: usize) -> TableDef {
         name: format!("c{i}"),
         data_type: DataType::Int64,
         nullable: true,
+        is_uuid: false,
         default_sql: None,
     };
     TableDef {

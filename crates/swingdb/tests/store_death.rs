@@ -28,6 +28,7 @@ fn def(name: &str) -> TableDef {
         name: name.into(),
         data_type,
         nullable: true,
+        is_uuid: false,
         default_sql: None,
     };
     let columns = vec![column("k", DataType::Int64), column("s", DataType::Utf8)];

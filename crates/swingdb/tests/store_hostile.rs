@@ -26,6 +26,7 @@ fn def(name: &str) -> TableDef {
         name: name.into(),
         data_type,
         nullable,
+        is_uuid: false,
         default_sql: Some("1 + 1".into()),
     };
     let item = Arc::new(Field::new("item", DataType::Utf8, true));

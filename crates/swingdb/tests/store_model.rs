@@ -198,6 +198,7 @@ fn create(rng: &mut Rng, txn: &mut WriteTxn, serial: u32) -> (String, ModelTable
         name: n.clone(),
         data_type: t.clone(),
         nullable: true,
+        is_uuid: false,
         default_sql: None,
     });
     let def = TableDef {
@@ -247,6 +248,7 @@ fn alter(rng: &mut Rng, txn: &mut WriteTxn, name: &str, there: &mut ModelTable, 
         name: column.clone(),
         data_type: data_type.clone(),
         nullable: true,
+        is_uuid: false,
         default_sql: None,
     };
     txn.add_column("main", name, def, Some(one)).unwrap();

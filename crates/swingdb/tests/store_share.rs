@@ -30,6 +30,7 @@ fn def(name: &str) -> TableDef {
         name: "n".into(),
         data_type: DataType::Int64,
         nullable: true,
+        is_uuid: false,
         default_sql: None,
     };
     let (schema, name) = ("main".to_owned(), name.to_owned());

@@ -46,6 +46,7 @@ fn def(name: &str) -> TableDef {
         name: n.into(),
         data_type: t,
         nullable: true,
+        is_uuid: false,
         default_sql: None,
     });
     TableDef {

@@ -20,7 +20,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -153,6 +153,14 @@ pub fn close_own<R>(fd: RawFd, close: impl FnOnce() -> R) -> R {
         word.fetch_and(!bit, Ordering::SeqCst);
     }
     close()
+}
+
+/// Closes a descriptor that this library has opened, wherever that is: in the fault handler nobody
+/// who defines `close` knows that it is at work.
+pub(crate) fn close(file: OwnedFd) {
+    let fd = file.into_raw_fd();
+    // SAFETY: the descriptor that this call was given; by the system call itself.
+    close_own(fd, || unsafe { rustix::io::close(fd) });
 }
 
 fn place_of(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {

@@ -5,9 +5,7 @@
 //! `/proc/self/fd` links, which are how a hard link is made from an open file.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +13,8 @@ use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, Re
 use rustix::io::Errno;
 
 use super::descriptors;
+use super::kept_file::{Access, Here, KeptFile, proc_path};
+use super::strict::strict_assert;
 use crate::error::{Fault, Result};
 use crate::sync::Mutex;
 use crate::units::ByteLen;
@@ -29,8 +29,16 @@ const PAGE: u64 = 4096;
 /// An open folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    dir: OwnedFd,
+    dir: Dir,
     path: PathBuf,
+}
+
+#[derive(Debug)]
+enum Dir {
+    /// For one call.
+    Open(OwnedFd),
+    /// For longer: where the program has closed it, it is opened again by its path.
+    Kept(KeptFile),
 }
 
 impl Folder {
@@ -39,20 +47,41 @@ impl Folder {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = descriptors::open(|| fs::open(path, flags, Mode::empty()))
             .map_err(|e| not_found(e, "open", path))?;
-        Ok(Self { dir, path: path.to_owned() })
+        Ok(Self { dir: Dir::Open(dir), path: path.to_owned() })
+    }
+
+    /// The same, to be kept for longer than a call.
+    pub(crate) fn kept(self) -> Result<Self> {
+        let Self { dir, path } = self;
+        let dir = match dir {
+            Dir::Open(dir) => KeptFile::new(dir, Access::Folder)
+                .map_err(|e| Fault::io("keep", &path, e))?
+                .named(&path),
+            Dir::Kept(dir) => dir,
+        };
+        Ok(Self { dir: Dir::Kept(dir), path })
+    }
+
+    /// The open folder, for one call.
+    fn here(&self) -> Result<Here<'_>, Errno> {
+        match &self.dir {
+            Dir::Open(dir) => Ok(Here::opened(dir)),
+            Dir::Kept(dir) => dir.here(),
+        }
     }
 
     /// Opens the folder `name` in this one.
     pub(crate) fn open_folder(&self, name: &str) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let path = self.path.join(name);
-        let dir = descriptors::open(|| fs::openat(&self.dir, name, flags, Mode::empty()))
+        let dir = descriptors::open(|| fs::openat(self.here()?, name, flags, Mode::empty()))
             .map_err(|e| not_found(e, "open", &path))?;
-        Ok(Self { dir, path })
+        Ok(Self { dir: Dir::Open(dir), path })
     }
 
     pub(crate) fn make_folder(&self, name: &str) -> Result<()> {
-        fs::mkdirat(&self.dir, name, DIR_MODE).map_err(|e| match e {
+        let made = self.here().and_then(|dir| fs::mkdirat(dir, name, DIR_MODE));
+        made.map_err(|e| match e {
             // Of an open directory and a plain name this means one thing.
             Errno::NOENT => Fault::Io(Fault::deleted("create a folder in", &self.path)),
             e => self.fault(e, "create", name),
@@ -63,15 +92,19 @@ impl Folder {
         &self.path
     }
 
-    /// The same folder under the name it has been renamed to; only messages use the path.
+    /// The same folder under the name it has been renamed to.
     pub(crate) fn renamed(self, path: PathBuf) -> Self {
-        Self { dir: self.dir, path }
+        let dir = match self.dir {
+            Dir::Open(dir) => Dir::Open(dir),
+            Dir::Kept(dir) => Dir::Kept(dir.renamed(&path)),
+        };
+        Self { dir, path }
     }
 
     /// A short path to `name` for calls that take no directory descriptor; valid while this folder
     /// is open.
-    pub(crate) fn proc_path(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.dir.as_raw_fd()))
+    pub(crate) fn proc_path(&self, name: &str) -> Result<PathBuf, Errno> {
+        Ok(proc_path(self.here()?).join(name))
     }
 
     pub(crate) fn join(&self, name: &str) -> PathBuf {
@@ -88,14 +121,14 @@ impl Folder {
 
     pub(crate) fn open_read(&self, name: &str) -> Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let fd = descriptors::open(|| fs::openat(&self.dir, name, flags, Mode::empty()))
+        let fd = descriptors::open(|| fs::openat(self.here()?, name, flags, Mode::empty()))
             .map_err(|e| self.fault(e, "open", name))?;
         Ok(File::from(fd))
     }
 
     pub(crate) fn open_write(&self, name: &str) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let fd = descriptors::open(|| fs::openat(&self.dir, name, flags, Mode::empty()))
+        let fd = descriptors::open(|| fs::openat(self.here()?, name, flags, Mode::empty()))
             .map_err(|e| self.fault(e, "open", name))?;
         Ok(File::from(fd))
     }
@@ -103,7 +136,7 @@ impl Folder {
     /// Creates a file that must not exist yet, open for reading and writing.
     pub(crate) fn create_new(&self, name: &str) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let fd = descriptors::open(|| fs::openat(&self.dir, name, flags, FILE_MODE))
+        let fd = descriptors::open(|| fs::openat(self.here()?, name, flags, FILE_MODE))
             .map_err(|e| self.fault(e, "create", name))?;
         Ok(File::from(fd))
     }
@@ -112,32 +145,53 @@ impl Folder {
     /// it.
     pub(crate) fn create_nameless(&self) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let fd = descriptors::open(|| fs::openat(&self.dir, ".", flags, FILE_MODE))
+        let fd = descriptors::open(|| fs::openat(self.here()?, ".", flags, FILE_MODE))
             .map_err(|e| self.fault(e, "create a file in", "."))?;
         Ok(File::from(fd))
     }
 
     /// Gives an open file a (further) name in this folder. An existing file of that name is kept:
     /// `Ok(false)`.
-    pub(crate) fn link_file(&self, file: &File, name: &str) -> Result<bool> {
+    pub(crate) fn link_file(&self, file: impl AsFd, name: &str) -> Result<bool> {
         let from = proc_path(file);
-        match fs::linkat(fs::CWD, &*from, &self.dir, name, AtFlags::SYMLINK_FOLLOW) {
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        match self.here().and_then(|dir| fs::linkat(fs::CWD, &from, dir, name, flags)) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
             Err(e) => Err(self.fault(e, "link", name)),
         }
     }
 
+    /// Gives the file at a path, if it is this one, another name in this folder: `Ok(false)` when
+    /// there is none, or another file.
+    pub(crate) fn link_from(&self, path: &Path, identity: (u64, u64), name: &str) -> Result<bool> {
+        let linked =
+            self.here().and_then(|dir| fs::linkat(fs::CWD, path, dir, name, AtFlags::empty()));
+        match linked {
+            Ok(()) => {}
+            Err(Errno::EXIST) if self.identity_of(name) == Some(identity) => return Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(false),
+            Err(e) => return Err(self.fault(e, "link", name)),
+        }
+        if self.identity_of(name) == Some(identity) {
+            return Ok(true);
+        }
+        self.unlink(name)?;
+        Ok(false)
+    }
+
     /// Gives a file in this folder another name in it, which nothing has.
     pub(crate) fn link(&self, existing: &str, name: &str) -> Result<()> {
-        let linked = fs::linkat(&self.dir, existing, &self.dir, name, AtFlags::empty());
+        let link = |dir: Here<'_>| fs::linkat(dir, existing, dir, name, AtFlags::empty());
+        let linked = self.here().and_then(link);
         linked.map_err(|e| self.fault(e, "link", name))
     }
 
     /// Makes `name` a second name of `existing`, both in this folder, replacing what `name` was in
     /// one step.
     pub(crate) fn relink(&self, existing: &str, temporary: &str, name: &str) -> Result<()> {
-        match fs::linkat(&self.dir, existing, &self.dir, temporary, AtFlags::empty()) {
+        let link = |dir: Here<'_>| fs::linkat(dir, existing, dir, temporary, AtFlags::empty());
+        match self.here().and_then(link) {
             Err(Errno::EXIST) => {
                 // A crash left the temporary name behind.
                 self.unlink(temporary)?;
@@ -150,15 +204,15 @@ impl Folder {
 
     /// Where a symbolic link in this folder points to, without following it.
     pub(crate) fn read_link(&self, name: &str) -> Result<String> {
-        let text = fs::readlinkat(&self.dir, name, Vec::new())
-            .map_err(|e| self.fault(e, "read the link", name))?;
+        let text = self.here().and_then(|dir| fs::readlinkat(dir, name, Vec::new()));
+        let text = text.map_err(|e| self.fault(e, "read the link", name))?;
         // What is not UTF-8 leads nowhere.
         Ok(text.into_string().unwrap_or_default())
     }
 
     /// Makes `name` a symbolic link, replacing what it was in one step.
     pub(crate) fn place_link(&self, target: &str, temporary: &str, name: &str) -> Result<()> {
-        let link = || fs::symlinkat(target, &self.dir, temporary);
+        let link = || fs::symlinkat(target, self.here()?, temporary);
         match link() {
             Err(Errno::EXIST) => {
                 // A crash left the temporary name behind.
@@ -171,12 +225,14 @@ impl Folder {
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
-        fs::renameat(&self.dir, from, &self.dir, to).map_err(|e| self.fault(e, "rename", from))
+        let renamed = self.here().and_then(|dir| fs::renameat(dir, from, dir, to));
+        renamed.map_err(|e| self.fault(e, "rename", from))
     }
 
     /// Renames unless the target exists: `Ok(false)` then.
     pub(crate) fn rename_new(&self, from: &str, to: &str) -> Result<bool> {
-        match fs::renameat_with(&self.dir, from, &self.dir, to, RenameFlags::NOREPLACE) {
+        let rename = |dir: Here<'_>| fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE);
+        match self.here().and_then(rename) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
             Err(e) => Err(self.fault(e, "rename", from)),
@@ -185,7 +241,7 @@ impl Folder {
 
     /// Removes a file; one that is gone already is fine.
     pub(crate) fn unlink(&self, name: &str) -> Result<()> {
-        match fs::unlinkat(&self.dir, name, AtFlags::empty()) {
+        match self.here().and_then(|dir| fs::unlinkat(dir, name, AtFlags::empty())) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(e) => Err(self.fault(e, "remove", name)),
         }
@@ -193,7 +249,7 @@ impl Folder {
 
     /// Removes an empty folder: `Ok(false)` when something is still in it.
     pub(crate) fn remove_folder(&self, name: &str) -> Result<bool> {
-        match fs::unlinkat(&self.dir, name, AtFlags::REMOVEDIR) {
+        match self.here().and_then(|dir| fs::unlinkat(dir, name, AtFlags::REMOVEDIR)) {
             Ok(()) | Err(Errno::NOENT) => Ok(true),
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
             Err(e) => Err(self.fault(e, "remove", name)),
@@ -201,13 +257,13 @@ impl Folder {
     }
 
     pub(crate) fn exists(&self, name: &str) -> bool {
-        fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        self.identity_of(name).is_some()
     }
 
     /// The names in this folder, without `.` and `..`; names that are not UTF-8 are none of ours.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = descriptors::open(|| fs::openat(&self.dir, ".", flags, Mode::empty()))
+        let fd = descriptors::open(|| fs::openat(self.here()?, ".", flags, Mode::empty()))
             .map_err(|e| self.fault(e, "list", "."))?;
         let mut names = Vec::new();
         for entry in fs::Dir::new(fd).map_err(|e| self.fault(e, "list", "."))? {
@@ -221,14 +277,17 @@ impl Folder {
     }
 
     /// Identity of the folder itself: device and inode.
-    pub(crate) fn identity(&self) -> Result<(u64, u64)> {
-        let st = fs::fstat(&self.dir).map_err(|e| Fault::io("examine", &self.path, e))?;
-        Ok((st.st_dev, st.st_ino))
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        match &self.dir {
+            // Nothing has the identity of what cannot be asked.
+            Dir::Open(dir) => fs::fstat(dir).map_or((0, 0), |st| (st.st_dev, st.st_ino)),
+            Dir::Kept(dir) => dir.identity(),
+        }
     }
 
     /// Identity of what `name` in this folder is now.
     pub(crate) fn identity_of(&self, name: &str) -> Option<(u64, u64)> {
-        let st = fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let st = fs::statat(self.here().ok()?, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some((st.st_dev, st.st_ino))
     }
 }
@@ -241,16 +300,20 @@ fn not_found(e: Errno, action: &'static str, path: &Path) -> Fault {
     }
 }
 
-fn proc_path(file: &File) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
+/// Opens a file of this library by its path, to write it.
+pub(crate) fn open_named(path: &Path) -> Result<File> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = descriptors::open(|| fs::open(path, flags, Mode::empty()))
+        .map_err(|e| not_found(e, "open", path))?;
+    Ok(File::from(fd))
 }
 
 /// A second, read-only open of the same file: the kernel refuses to make mappings of it writable.
-pub(crate) fn reopen_read(file: &File) -> Result<File> {
+pub(crate) fn reopen_read(file: impl AsFd) -> Result<File> {
     let path = proc_path(file);
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let fd = descriptors::open(|| fs::open(&*path, flags, Mode::empty()))
-        .map_err(|e| Fault::io("open", Path::new(&path), e))?;
+    let fd = descriptors::open(|| fs::open(&path, flags, Mode::empty()))
+        .map_err(|e| Fault::io("open", &path, e))?;
     Ok(File::from(fd))
 }
 
@@ -272,7 +335,7 @@ impl FileFacts {
     }
 }
 
-pub(crate) fn facts(file: &File, path: &Path) -> Result<FileFacts> {
+pub(crate) fn facts(file: impl AsFd, path: &Path) -> Result<FileFacts> {
     let st = fs::fstat(file).map_err(|e| Fault::io("examine", path, e))?;
     Ok(FileFacts {
         dev: st.st_dev,
@@ -286,7 +349,8 @@ pub(crate) fn facts(file: &File, path: &Path) -> Result<FileFacts> {
 
 /// Tries a shared (`exclusive == false`) or exclusive lock; `Ok(false)` when somebody else's stands
 /// in the way.
-pub(crate) fn try_lock(file: &File, exclusive: bool, path: &Path) -> Result<bool> {
+pub(crate) fn try_lock(file: impl AsFd, exclusive: bool, path: &Path) -> Result<bool> {
+    let file = file.as_fd();
     let operation = if exclusive {
         FlockOperation::NonBlockingLockExclusive
     } else {
@@ -300,12 +364,6 @@ pub(crate) fn try_lock(file: &File, exclusive: bool, path: &Path) -> Result<bool
             Err(e) => return Err(Fault::io("lock", path, e)),
         }
     }
-}
-
-/// Gives a lock up, also for copies of the descriptor that other processes have.
-pub(crate) fn unlock(file: &File) {
-    let done = fs::flock(file, FlockOperation::Unlock);
-    debug_assert!(done.is_ok(), "a lock that is held");
 }
 
 /// Whether this process may make a file reach so far. Beyond its limit on lengths of files the
@@ -323,13 +381,13 @@ fn check_reach(end: u64, what: &'static str, path: &Path) -> Result<()> {
     Err(Fault::io(what, path, std::io::Error::other(text)))
 }
 
-pub(crate) fn set_len(file: &File, len: u64, path: &Path) -> Result<()> {
+pub(crate) fn set_len(file: impl AsFd, len: u64, path: &Path) -> Result<()> {
     check_reach(len, "resize", path)?;
     fs::ftruncate(file, len).map_err(|e| Fault::io("resize", path, e))
 }
 
 /// Gives the memory of a range of a file back to the system; the range reads as zeros afterwards.
-pub(crate) fn punch(file: &File, offset: u64, len: u64, path: &Path) -> Result<()> {
+pub(crate) fn punch(file: impl AsFd, offset: u64, len: u64, path: &Path) -> Result<()> {
     punch_quietly(file.as_fd(), offset, len).map_err(|e| Fault::io("give back memory of", path, e))
 }
 
@@ -340,7 +398,7 @@ pub(crate) fn punch_quietly(
     len: u64,
 ) -> std::result::Result<(), Errno> {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    assert!(len > 0 && offset.checked_add(len).is_some(), "a range of the file");
+    strict_assert!(len > 0 && offset.checked_add(len).is_some(), "a range of the file");
     retry(|| fs::fallocate(file, mode, offset, len))
 }
 
@@ -371,7 +429,7 @@ fn in_steps(
             Err(e) => return Err(e),
         }
     }
-    assert_eq!(done, len, "all of it");
+    strict_assert!(done == len, "all of it is allocated");
     Ok(())
 }
 
@@ -395,7 +453,7 @@ static PAGES: Mutex<Option<(u64, Instant, bool)>> = Mutex::new(None);
 /// Whether the memory of a file can come in huge pages: so its mount says, or for one that is not
 /// on any mount of this process (a memfd), the system. Only how memory is filled depends on it, so
 /// an answer may be [`PAGES_KNOWN`] old; asking anew costs more than all else that a new area does.
-pub(crate) fn has_huge_pages(file: &File) -> bool {
+pub(crate) fn has_huge_pages(file: impl AsFd) -> bool {
     let Ok(st) = fs::fstat(file) else { return false };
     // A child forked while another thread held this lock must not wait for it.
     let known = PAGES.try_lock().and_then(|known| *known);
@@ -433,33 +491,54 @@ fn huge_option<'a>(mounts: &'a str, device: &str) -> Option<&'a str> {
     Some(options.filter_map(|o| o.strip_prefix("huge=")).next().unwrap_or("never"))
 }
 
-pub(crate) fn write_all(file: &File, bytes: &[u8], path: &Path) -> Result<()> {
+pub(crate) fn write_all(file: impl AsFd, bytes: &[u8], path: &Path) -> Result<()> {
     write_at(file, bytes, 0, path)
 }
 
-pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Result<()> {
+pub(crate) fn write_at(file: impl AsFd, bytes: &[u8], offset: u64, path: &Path) -> Result<()> {
     check_reach(offset.saturating_add(bytes.len() as u64), "write", path)?;
-    file.write_all_at(bytes, offset).map_err(|e| match e.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT | libc::ENOMEM) => {
-            out_of_memory(path, ByteLen(bytes.len() as u64))
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pwrite(&file, &bytes[done..], offset + done as u64) {
+            Ok(0) => return Err(Fault::io("write", path, Errno::IO)),
+            Ok(n) => done += n,
+            Err(Errno::INTR) => {}
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::NOMEM) => {
+                return Err(out_of_memory(path, ByteLen(bytes.len() as u64)));
+            }
+            Err(e) => return Err(Fault::io("write", path, e)),
         }
-        _ => Fault::io("write", path, e),
-    })
+    }
+    Ok(())
+}
+
+/// Fills a buffer from a place of a file; `false`: the file ends before.
+pub(crate) fn read_exact(file: impl AsFd, bytes: &mut [u8], offset: u64) -> Result<bool, Errno> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pread(&file, &mut bytes[done..], offset + done as u64) {
+            Ok(0) => return Ok(false),
+            Ok(n) => done += n,
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(true)
 }
 
 /// Reads a whole file of at most `limit` bytes; `Ok(None)` when it is longer.
-pub(crate) fn read_all(file: &File, limit: u64, path: &Path) -> Result<Option<Vec<u8>>> {
-    let len = facts(file, path)?.len;
+pub(crate) fn read_all(file: impl AsFd, limit: u64, path: &Path) -> Result<Option<Vec<u8>>> {
+    let len = facts(&file, path)?.len;
     if len > limit { Ok(None) } else { read_known(file, len, path).map(Some) }
 }
 
 /// Reads a whole file whose length is known.
-pub(crate) fn read_known(file: &File, len: u64, path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read_known(file: impl AsFd, len: u64, path: &Path) -> Result<Vec<u8>> {
     let mut bytes = vec![0; len as usize];
-    match file.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Ok(bytes),
+    match read_exact(file, &mut bytes, 0) {
+        Ok(true) => Ok(bytes),
         // Somebody truncated it meanwhile: what is missing will fail the checksum.
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(Vec::new()),
+        Ok(false) => Ok(Vec::new()),
         Err(e) => Err(Fault::io("read", path, e)),
     }
 }
@@ -496,7 +575,8 @@ pub(crate) fn is_tmpfs(path: &Path) -> bool {
 
 /// Owner and permission bits of a directory.
 pub(crate) fn owner_and_mode(folder: &Folder) -> Result<(u32, u32)> {
-    let st = fs::fstat(folder.dir.as_fd()).map_err(|e| Fault::io("examine", &folder.path, e))?;
+    let st =
+        folder.here().and_then(fs::fstat).map_err(|e| Fault::io("examine", &folder.path, e))?;
     Ok((st.st_uid, st.st_mode & 0o7777))
 }
 

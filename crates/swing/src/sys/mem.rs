@@ -4,9 +4,8 @@
 //! bounds-checked by assertion (an out-of-range `MAP_FIXED` would overwrite foreign memory).
 
 use std::ffi::c_void;
-use std::fs::File;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,6 +14,7 @@ use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 
 use super::file;
 use super::lift::{Lifted, Place};
+use super::strict::strict_assert;
 
 /// All spans begin at multiples of this, so that huge pages fit.
 pub(crate) const SPAN_ALIGN: usize = 2 << 20;
@@ -76,7 +76,7 @@ impl Span {
         len: usize,
         at: usize,
         part: Range<usize>,
-        file: &File,
+        file: impl AsFd,
         file_offset: u64,
     ) -> Result<Self, Errno> {
         assert!(len > 0 && len.is_multiple_of(SPAN_ALIGN), "spans are whole huge pages");
@@ -128,7 +128,7 @@ impl Span {
         &self,
         offset: usize,
         len: usize,
-        file: &File,
+        file: impl AsFd,
         file_offset: u64,
         writable: bool,
     ) -> Result<(), Errno> {
@@ -169,7 +169,7 @@ impl Span {
         &self,
         offset: usize,
         len: usize,
-        file: &File,
+        file: impl AsFd,
         file_offset: u64,
     ) -> Result<(), Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
@@ -279,7 +279,8 @@ pub(super) unsafe fn populate(at: *mut c_void, len: usize, how: Advice) -> Resul
 
 /// Writes pages of a file by way of a mapping, for which no limit on lengths of files holds.
 pub(crate) fn write_mapped(bytes: &[u8], file: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
-    assert!(bytes.len().is_multiple_of(4096) && offset.is_multiple_of(4096), "whole pages");
+    let whole = bytes.len().is_multiple_of(4096) && offset.is_multiple_of(4096);
+    strict_assert!(whole, "whole pages are written");
     let (access, len) = (ProtFlags::READ | ProtFlags::WRITE, bytes.len());
     // SAFETY: a mapping of its own, at an address that the kernel chooses; once it has been
     // populated it is as long as the bytes, and memory.
@@ -301,7 +302,7 @@ pub(crate) fn scratch(
     offset: u64,
     there: bool,
 ) -> Result<usize, Errno> {
-    assert!(len.is_multiple_of(SPAN_ALIGN), "smaller extents go another way");
+    strict_assert!(len.is_multiple_of(SPAN_ALIGN), "smaller extents go another way");
     let at = map_aligned(len, file, offset)?;
     // What is there is mapped many pages at a time by reading, and as writable as the range is.
     let how = if there { Advice::LinuxPopulateRead } else { Advice::LinuxPopulateWrite };

@@ -13,7 +13,7 @@
 //! comparing start times would add nothing.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -59,7 +59,7 @@ pub(crate) fn create(area: AreaId, folder: &Path) -> Result<File> {
 }
 
 /// Whether an open file is sealed memory; a file in a folder cannot be.
-pub(crate) fn is_one(file: &File) -> bool {
+pub(crate) fn is_one(file: impl AsFd) -> bool {
     fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
 }
 
@@ -72,8 +72,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// Where this process has a file open.
-    pub(crate) fn own(file: &File) -> Self {
-        Self { pid: std::process::id(), fd: file.as_raw_fd().unsigned_abs() }
+    pub(crate) fn own(file: impl AsFd) -> Self {
+        Self { pid: std::process::id(), fd: file.as_fd().as_raw_fd().unsigned_abs() }
     }
 
     pub(crate) fn path(self) -> String {
@@ -224,9 +224,11 @@ mod tests {
         assert!(Place { pid: u32::MAX >> 2, fd: 0 }.open(AreaId(9), false).unwrap().is_none());
         // Called alike, but it could shrink under a reader.
         let unsealed = fs::memfd_create(label(AreaId(9)), MemfdFlags::CLOEXEC).unwrap();
-        assert!(Place::own(&File::from(unsealed)).open(AreaId(9), false).unwrap().is_none());
+        let unsealed = File::from(unsealed);
+        assert!(Place::own(&unsealed).open(AreaId(9), false).unwrap().is_none());
         let longer = fs::memfd_create(label(AreaId(9)) + "0", MemfdFlags::CLOEXEC).unwrap();
-        assert!(Place::own(&File::from(longer)).open(AreaId(9), false).unwrap().is_none());
+        let longer = File::from(longer);
+        assert!(Place::own(&longer).open(AreaId(9), false).unwrap().is_none());
     }
 
     #[test]

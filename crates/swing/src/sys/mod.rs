@@ -5,7 +5,9 @@
 pub(crate) mod bell;
 pub mod descriptors;
 pub(crate) mod file;
+pub mod file_lock;
 pub(crate) mod futex;
+pub(crate) mod kept_file;
 pub(crate) mod lift;
 pub(crate) mod mem;
 pub(crate) mod memfd;
@@ -14,3 +16,4 @@ pub(crate) mod pass;
 pub(crate) mod process;
 pub(crate) mod quiet;
 pub(crate) mod room;
+pub(crate) mod strict;

@@ -5,8 +5,7 @@
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::descriptors;
 
@@ -32,7 +31,7 @@ fn message(part: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
 }
 
 /// Sends bytes together with a file, all at once or not at all.
-pub(crate) fn send(stream: &UnixStream, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn send(stream: impl AsFd, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<()> {
     let mut control = Control { bytes: [0; SPACE] };
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let message = message(&mut part, &mut control);
@@ -44,7 +43,7 @@ pub(crate) fn send(stream: &UnixStream, bytes: &[u8], file: BorrowedFd<'_>) -> i
         header.cmsg_type = libc::SCM_RIGHTS;
         header.cmsg_len = libc::CMSG_LEN(NUMBER_LEN) as _;
         libc::CMSG_DATA(&raw const *header).cast::<RawFd>().write_unaligned(file.as_raw_fd());
-        libc::sendmsg(stream.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+        libc::sendmsg(stream.as_fd().as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
     };
     match usize::try_from(sent) {
         Ok(sent) if sent == bytes.len() => Ok(()),
@@ -55,11 +54,8 @@ pub(crate) fn send(stream: &UnixStream, bytes: &[u8], file: BorrowedFd<'_>) -> i
 
 /// Receives bytes that are there, without waiting, and the file that comes with them; how many
 /// bytes.
-pub(crate) fn receive(
-    stream: &UnixStream,
-    bytes: &mut [u8],
-) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut got = 0;
+pub(crate) fn receive(stream: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let (stream, mut got) = (stream.as_fd(), 0);
     let mut files = descriptors::open_all(|| {
         let mut control = Control { bytes: [0; SPACE] };
         let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -99,8 +95,8 @@ fn files_of(message: &libc::msghdr) -> Vec<OwnedFd> {
 mod tests {
     use std::fs::File;
     use std::io::{Read, Write};
-    use std::os::fd::AsFd;
     use std::os::unix::fs::MetadataExt;
+    use std::os::unix::net::UnixStream;
 
     use super::*;
 

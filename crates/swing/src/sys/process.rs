@@ -2,8 +2,7 @@
 //! given again.
 
 use std::io::Read;
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -137,10 +136,10 @@ pub(crate) fn time_of_thread_ns(thread: i32) -> u64 {
 }
 
 /// The process that listens at the other end of a connection, if it can be seen from here.
-pub(crate) fn peer_of(stream: &UnixStream) -> Option<i32> {
+pub(crate) fn peer_of(stream: impl AsFd) -> Option<i32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    let (fd, to) = (stream.as_raw_fd(), (&raw mut peer).cast());
+    let (fd, to) = (stream.as_fd().as_raw_fd(), (&raw mut peer).cast());
     // SAFETY: writes no more than the size it is told.
     let got =
         unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len) };

@@ -48,7 +48,7 @@ impl Quiet {
 impl Drop for Quiet {
     fn drop(&mut self) {
         let depth = DEPTH.get();
-        assert!(depth > 0, "ended as often as begun");
+        super::strict::strict_assert!(depth > 0, "quiet is ended as often as begun");
         DEPTH.set(depth - 1);
         if depth == 1 {
             restore(&BEFORE.get());

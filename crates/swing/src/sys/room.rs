@@ -5,16 +5,21 @@
 //! memory, so that this, too, is a typed error, with a margin left for everything else.
 //!
 //! Asking costs a few reads of `/proc` and `/sys`, so an answer is good for a 16th of what was
-//! free, at most 64 MiB, whoever in this process takes it.
+//! free, at most 64 MiB, whoever in this process takes it. No file is kept open for that: the
+//! program could close it, and have its own at the number.
 //!
-//! **Signals.** [`take`] allocates nothing and takes no lock: the fault handler calls it. The files
-//! are opened before, by [`prepare`]. A control group that gets its first limit later is not seen.
+//! **Signals.** [`take`] allocates nothing and takes no lock: the fault handler calls it. What
+//! there is to read is found before, by [`prepare`]. A control group that gets its first limit
+//! later is not seen.
 
-use std::fs::File;
+use std::ffi::{CStr, CString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{Mode, OFlags};
 
 use super::descriptors;
 use crate::units::ByteLen;
@@ -46,9 +51,9 @@ pub(crate) struct Shortage {
 #[derive(Debug)]
 enum Gauge {
     /// The machine's: `/proc/meminfo`.
-    Machine { meminfo: File, path: PathBuf },
+    Machine { meminfo: CString, path: PathBuf },
     /// That of a control group.
-    Group { limit: File, usage: File, stat: File, inactive: &'static str, path: PathBuf },
+    Group { limit: CString, usage: CString, stat: CString, inactive: &'static str, path: PathBuf },
 }
 
 impl Gauge {
@@ -85,13 +90,17 @@ impl Gauge {
 
 /// Reads the begin of a file; without an allocation, and without the C library, whose reading is a
 /// point where a thread can be cancelled: it may be inside the fault handler.
-fn read<'a>(file: &File, buffer: &'a mut [u8; READ_BYTES]) -> Option<&'a [u8]> {
+fn read<'a>(path: &CStr, buffer: &'a mut [u8; READ_BYTES]) -> Option<&'a [u8]> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = descriptors::open(|| rustix::fs::open(path, flags, Mode::empty())).ok()?;
     let len = loop {
-        match rustix::io::pread(file, &mut buffer[..], 0) {
+        match rustix::io::pread(&file, &mut buffer[..], 0) {
             Err(rustix::io::Errno::INTR) => {}
-            read => break read.ok()?,
+            read => break read.ok(),
         }
     };
+    descriptors::close(file);
+    let len = len?;
     Some(&buffer[..len])
 }
 
@@ -103,7 +112,7 @@ fn number(text: &[u8], key: &str) -> Option<u64> {
     std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }
 
-/// Opens what [`take`] reads.
+/// Finds what [`take`] reads.
 pub(crate) fn prepare() {
     gauges();
 }
@@ -114,6 +123,12 @@ fn gauges() -> &'static [Gauge] {
     }
     // Where some could not be opened for now, all are opened when they are asked for again.
     open_gauges().map_or(&[], |gauges| GAUGES.get_or_init(|| gauges))
+}
+
+/// The path of a file that can be read.
+fn readable(path: &Path) -> io::Result<CString> {
+    descriptors::open_file(path)?;
+    Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
 /// There are too many open files, or there is no memory for one.
@@ -130,7 +145,7 @@ fn there<T>(opened: io::Result<T>) -> Result<Option<T>, Full> {
 
 fn open_gauges() -> Result<Vec<Gauge>, Full> {
     let path = PathBuf::from("/proc/meminfo");
-    let machine = there(descriptors::open_file(&path))?;
+    let machine = there(readable(&path))?;
     let mut gauges: Vec<Gauge> =
         machine.into_iter().map(|meminfo| Gauge::Machine { meminfo, path: path.clone() }).collect();
     let text = |path: &str| Ok(there(std::fs::read_to_string(path))?.unwrap_or_default());
@@ -149,7 +164,7 @@ fn group(folder: &Path) -> Result<Option<Gauge>, Full> {
     let found = names.into_iter().find(|n| folder.join(n.0).exists());
     let Some((limit, usage, inactive)) = found else { return Ok(None) };
     let path = folder.join(limit);
-    let open = |name: &str| there(descriptors::open_file(&folder.join(name)));
+    let open = |name: &str| there(readable(&folder.join(name)));
     let (Some(limit), Some(usage), Some(stat)) = (open(limit)?, open(usage)?, open("memory.stat")?)
     else {
         return Ok(None);

@@ -8,7 +8,7 @@
 //!
 //! Only system calls and atomics: nothing is allocated, no lock is taken.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
@@ -17,6 +17,7 @@ use super::{Tracked, keeper, table};
 use crate::extents::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
+use crate::sys::kept_file::Here;
 use crate::sys::mem::Copier;
 use crate::sys::quiet::HeldOff;
 use crate::sys::{file, futex, mem, process, room};
@@ -372,9 +373,9 @@ impl Tracked {
         }
     }
 
-    fn file(&self) -> BorrowedFd<'_> {
-        // SAFETY: the area keeps its memory file open as long as it is tracked.
-        unsafe { BorrowedFd::borrow_raw(self.fd) }
+    /// The memory, for one call; allocates nothing, takes no lock.
+    fn file(&self) -> Result<Here<'_>, Errno> {
+        self.file.here()
     }
 
     fn file_offset(&self, extent: ExtentId, next: u32) -> u64 {
@@ -402,7 +403,7 @@ impl Tracked {
             self.fill_file(at, len, offset, absent, spare)?;
             return Ok(Version::InFile);
         }
-        let scratch = mem::scratch(len, self.file(), offset, spare && !self.huge)?;
+        let scratch = mem::scratch(len, self.file()?.as_fd(), offset, spare && !self.huge)?;
         // SAFETY: the scratch range is this call's own, writable and populated. The old version is
         // mapped readable and does not change while the extent is claimed: it is frozen.
         unsafe {
@@ -429,20 +430,20 @@ impl Tracked {
         let len64 = len as u64;
         if absent {
             if spare {
-                file::punch_quietly(self.file(), offset, len64)?;
+                file::punch_quietly(self.file()?.as_fd(), offset, len64)?;
             }
-            return file::allocate(self.file(), offset, len64).map_err(memory_is_full);
+            return file::allocate(self.file()?.as_fd(), offset, len64).map_err(memory_is_full);
         }
         if !file::may_reach(offset + len64) {
             // SAFETY: the old version is mapped readable and frozen; see `make_version`.
             let old = unsafe { std::slice::from_raw_parts(at as *const u8, len) };
-            return mem::write_mapped(old, self.file(), offset).map_err(memory_is_full);
+            return mem::write_mapped(old, self.file()?.as_fd(), offset).map_err(memory_is_full);
         }
         let mut done = 0;
         while done < len {
             // SAFETY: the old version is mapped readable and frozen; see `make_version`.
             let rest = unsafe { std::slice::from_raw_parts((at + done) as *const u8, len - done) };
-            match rustix::io::pwrite(self.file(), rest, offset + done as u64) {
+            match rustix::io::pwrite(self.file()?, rest, offset + done as u64) {
                 Ok(0) => return Err(Errno::IO),
                 Ok(n) => done += n,
                 Err(Errno::INTR) => {}
@@ -458,7 +459,7 @@ impl Tracked {
         match version {
             Version::Scratch(scratch) => mem::move_over(*scratch, at, len)?,
             Version::InFile => {
-                mem::map_over(at, len, self.file(), self.file_offset(extent, next))?;
+                mem::map_over(at, len, self.file()?.as_fd(), self.file_offset(extent, next))?;
             }
         }
         let counter =
@@ -474,7 +475,9 @@ impl Tracked {
             mem::drop_scratch(scratch, len);
         }
         if next & SPARE == 0 {
-            let _ = file::punch_quietly(self.file(), self.file_offset(extent, next), len as u64);
+            let offset = self.file_offset(extent, next);
+            let punch = |f: Here<'_>| file::punch_quietly(f.as_fd(), offset, len as u64);
+            let _ = self.file().and_then(punch);
         }
     }
 
@@ -519,6 +522,10 @@ impl Tracked {
             Errno::NOMEM => self.complain(
                 address,
                 "this process is out of memory mappings; raise vm.max_map_count",
+            ),
+            Errno::BADF => self.complain(
+                address,
+                "this program has closed the area's memory file, which it did not open",
             ),
             _ => self.complain(address, "the system refused to make its memory writable"),
         }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::sys::quiet::Quiet;
-use crate::sys::{futex, process};
+use crate::sys::{futex, process, strict};
 
 /// Bit of [`Gate::word`]: a [`crate::HoldGuard`] lives.
 const HELD: u32 = 1;
@@ -31,8 +31,8 @@ const SPINS: u32 = 200;
 /// The longest sleep between two looks.
 const NAP: Duration = Duration::from_millis(1);
 /// How often a thread that waits for a fork looks at the forking thread, and how long it sleeps in
-/// between; after so many looks at which that had used no processor it waits for somebody.
-const FORK_LOOKS: u32 = 10;
+/// between; after so many looks in a row at which that had used no processor it waits for somebody.
+const FORK_LOOKS: u32 = 100;
 const FORK_NAP: Duration = Duration::from_millis(10);
 
 /// See the module documentation.
@@ -168,7 +168,8 @@ impl Gate {
     }
 
     /// Waits until the fork is over. When the forking thread waits itself, perhaps for the calling
-    /// one, the gate is opened: the child may not have one moment then, but there will be a child.
+    /// one, the gate is opened, and that is said: the child may not have one moment then, but there
+    /// will be a child.
     fn wait_for_fork(&self) {
         let used = || process::time_of_thread_ns(self.forker.load(Ordering::SeqCst));
         let (mut before, mut looks) = (used(), 0);
@@ -181,6 +182,10 @@ impl Gate {
             let now = used();
             looks = if now == before { looks + 1 } else { 0 };
             if looks == FORK_LOOKS {
+                strict::say(
+                    "swing: a fork has waited for a second, perhaps for a thread that stores: \
+                     stores go on, and the child may have memory of two moments\n",
+                );
                 return self.end_fork();
             }
             before = now;

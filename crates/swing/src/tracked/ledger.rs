@@ -406,6 +406,8 @@ impl Core {
         loop {
             let mut state = self.lock_for_change()?;
             while extents.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
+                // Whoever has panicked does not come back.
+                self.check_whole()?;
                 state = self.idle.wait(state);
             }
             let Some(tracked) = self.tracked.get() else { return Ok((state, None)) };

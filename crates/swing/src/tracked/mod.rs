@@ -61,7 +61,6 @@ mod signal;
 mod table;
 
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -81,6 +80,7 @@ use crate::extents::{ABSENT, FROZEN, States};
 use crate::geometry::Geometry;
 use crate::protect::Freeze;
 use crate::sync::MutexGuard;
+use crate::sys::kept_file::KeptFile;
 use crate::sys::process;
 use crate::units::{AreaId, ExtentId};
 
@@ -92,7 +92,8 @@ pub(crate) struct Tracked {
     id: AreaId,
     geometry: Geometry,
     states: Arc<States>,
-    fd: RawFd,
+    /// The memory.
+    file: Arc<KeptFile>,
     in_memory: bool,
     generation: u64,
     pub gate: Gate,
@@ -218,13 +219,14 @@ impl Core {
         let links = vec![0u32; self.geometry.extent_count() as usize].into_boxed_slice();
         // SAFETY: as in `States::new`: the same layout, and zeroed pages stay untouched.
         let links = unsafe { Box::from_raw(Box::into_raw(links) as *mut [AtomicU32]) };
+        let has_huge = crate::sys::file::has_huge_pages(file.here_for(&self.memory_path())?);
+        let huge = self.geometry.has_huge_extents() && has_huge;
         let tracked = Tracked {
             base: self.mapping.base().as_ptr() as usize,
             len: self.geometry.reserve().as_usize(),
             id: self.id,
             geometry: self.geometry,
             states: self.states.clone(),
-            fd: file.as_raw_fd(),
             in_memory: self.in_memory,
             generation: self.generation,
             gate: Gate::default(),
@@ -234,7 +236,8 @@ impl Core {
             order: fault::Order::default(),
             logged: AtomicU32::new(0),
             hooked_live: AtomicBool::new(false),
-            huge: self.geometry.has_huge_extents() && crate::sys::file::has_huge_pages(&file),
+            huge,
+            file,
             ahead: ahead::Progress::default(),
             copying_ns: AtomicU64::new(0),
             processor: AtomicU32::new(0),

@@ -104,15 +104,20 @@ pub const HERE: &str = "/dev/shm/swing-small";
 /// Runs `child_entry` with a role in a mount namespace of its own, over whose `/dev/shm` a tmpfs of
 /// 64 MB is mounted, as containers have it. Where that is forbidden it says so and does nothing.
 pub fn in_small_shm(role: &str) {
-    let script = "mount -t tmpfs -o size=64m tmpfs /dev/shm || exit 77; exec \"$0\" \"$@\"";
+    in_mounts(role, HERE, "mount -t tmpfs -o size=64m tmpfs /dev/shm");
+}
+
+/// The same, after other mounts.
+pub fn in_mounts(role: &str, place: &str, mounts: &str) {
+    let script = format!("({mounts}) || exit 77; exec \"$0\" \"$@\"");
     // SAFETY: asks only.
     let flags = if unsafe { libc::geteuid() } == 0 { "-m" } else { "-Urm" };
     let out = Command::new("unshare")
-        .args([flags, "sh", "-c", script])
+        .args([flags, "sh", "-c", &script])
         .arg(std::env::current_exe().unwrap())
         .args(["child_entry", "--exact", "--nocapture", "--test-threads=1"])
         .env(ROLE, role)
-        .env(PLACE, HERE)
+        .env(PLACE, place)
         .env_remove(swing::BACKING_VARIABLE)
         .output();
     let out = match out {

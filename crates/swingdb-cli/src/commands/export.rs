@@ -4,6 +4,7 @@ use super::import::{delimiter, file_format};
 use crate::args::ExportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::home::{Home, split_target};
+use crate::interrupt;
 use crate::progress::Bar;
 use crate::units;
 use swingdb::io::ExportOptions;
@@ -29,6 +30,7 @@ pub fn run(home: &Home, args: &ExportArgs) -> Outcome {
     };
     let database = home.snapshot(&name)?;
     let connection = database.connect();
+    interrupt::attach_once(&connection);
     let bar = Bar::show(&connection, &args.file.to_string_lossy());
     let report = connection.export_file(&source, &args.file, options)?;
     drop(bar);

@@ -3,10 +3,15 @@
 use crate::args::SqlArgs;
 use crate::failure::{Failure, Outcome};
 use crate::home::Home;
+use crate::interrupt;
 use crate::output::Printer;
 use crate::runner::Runner;
 use crate::shell::tell_if_new;
 use std::io::{self, IsTerminal, Read};
+
+/// Why a snapshot is not changed.
+const LOST: &str = "the statement would change only this command's own snapshot, which ends with \
+                    it: add --write to change the database, or --scratch to change the snapshot";
 
 pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
     let (database, sql) = arguments(args);
@@ -24,6 +29,10 @@ pub fn run(home: &Home, args: &SqlArgs) -> Outcome {
     let printer = Printer::stdout(output.mode, output.max_rows, output.timer, false);
     let mut runner = Runner::new(home, database, printer);
     runner.dots = false;
+    if runner.database.is_snapshot() && !args.scratch {
+        runner.connection.set_read_only(LOST);
+    }
+    interrupt::attach_once(&runner.connection);
     runner.text(&sql)?;
     if args.share {
         runner.database.share()?;

@@ -26,3 +26,21 @@ pub fn print(sink: &mut impl Write, result: QueryResult) -> Outcome {
     }
     Ok(())
 }
+
+/// The plans of an EXPLAIN: what each is, then its text, line by line.
+pub fn plan(sink: &mut impl Write, result: QueryResult) -> Outcome {
+    for batch in result {
+        let batch = batch?;
+        let cells = Cells::new(&batch)?;
+        for row in 0..batch.num_rows() {
+            let last = batch.num_columns().saturating_sub(1);
+            let mut kind = String::new();
+            (0..last).for_each(|column| cells.write(row, column, &mut kind));
+            let mut text = String::new();
+            cells.write(row, last, &mut text);
+            writeln!(sink, "{kind}")?;
+            text.lines().try_for_each(|line| writeln!(sink, "  {line}"))?;
+        }
+    }
+    Ok(())
+}

@@ -105,6 +105,9 @@ impl Printer {
         if result.has_rows() {
             let sink = &mut self.sink;
             match self.mode {
+                Mode::Table | Mode::Line if result.tag() == "EXPLAIN" => {
+                    lines::plan(sink, result)?;
+                }
                 Mode::Table => pretty::print(sink, result, self.max_rows, self.width)?,
                 Mode::Csv => delimited::print(sink, result)?,
                 Mode::Json => json::print_array(sink, result)?,

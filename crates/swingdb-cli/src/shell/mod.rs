@@ -27,6 +27,9 @@ pub fn start(home: &Home, args: &ShellArgs) -> Outcome {
     let output = &args.output;
     let printer = Printer::stdout(output.mode, output.max_rows, output.timer, interactive);
     let mut runner = Runner::new(home, database, printer);
+    if !interactive {
+        interrupt::attach_once(&runner.connection);
+    }
     let outcome = match (interactive, args.commands.is_empty()) {
         (true, _) => converse(&mut runner),
         (false, true) => follow(&mut runner, io::stdin().lock()),

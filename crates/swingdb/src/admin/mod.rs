@@ -107,8 +107,12 @@ fn drop_with(space: &Namespace, name: &str) -> Result<RemoveReport> {
     space.remove(&AreaName::new(name)?).map_err(|error| match Error::from(error) {
         Error::NotFound { .. } => {
             let known = list_with(space).unwrap_or_default();
-            let known = known.iter().filter_map(|a| a.name.as_ref()).map(|n| n.as_str());
-            Error::not_found(ObjectKind::Database, name, known)
+            let known = || known.iter().filter_map(|a| a.name.as_ref()).map(|n| n.as_str());
+            if known().any(|known| known == name) {
+                let message = "its folder lacks the file that says who owns it";
+                return Error::Corrupt { name: name.to_string(), message: message.to_string() };
+            }
+            Error::not_found(ObjectKind::Database, name, known())
         }
         other => other,
     })

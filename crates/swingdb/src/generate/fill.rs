@@ -139,6 +139,7 @@ impl Fill<'_> {
             name: field.name().clone(),
             data_type: field.data_type().clone(),
             nullable: field.is_nullable(),
+            is_uuid: false,
             default_sql: None,
         });
         let place = |column: &&str| fields.iter().position(|field| field.name() == column);

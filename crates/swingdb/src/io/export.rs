@@ -9,8 +9,6 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use arrow::json::WriterBuilder;
-use arrow::json::writer::LineDelimited;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use parking_lot::Mutex;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
@@ -24,7 +22,7 @@ use super::csv::write::Format;
 use super::meter::Meter;
 use super::options::{ExportOptions, ExportReport, FileFormat};
 use super::output::OutputFile;
-use super::scan::{Turnstile, in_parallel};
+use super::scan::{Turnstile, caught, in_parallel};
 use super::source::format_by_name;
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::interrupt::CancelToken;
@@ -135,6 +133,7 @@ pub(crate) fn write(
             path.display()
         ))
     })?;
+    options.check_for(format)?;
     let meter = Meter::new(reporting.session.progress(), None, "rows");
     let job = Job { rows, options, meter: &meter, token: reporting.token.as_ref() };
     let zone = reporting.session.zone();
@@ -201,7 +200,8 @@ impl Job<'_> {
         };
         let work = |order: u64, group: Vec<RecordBatch>| {
             let count: usize = group.iter().map(RecordBatch::num_rows).sum();
-            let encoded = encode(order, group).inspect_err(|_| turnstile.close_at(order))?;
+            let encoded =
+                caught(|| encode(order, group)).inspect_err(|_| turnstile.close_at(order))?;
             turnstile.pass(order, || write.lock()(encoded))?;
             meter.add(count as u64);
             Ok(())
@@ -296,12 +296,8 @@ fn json_encoder(
 ) -> impl Fn(u64, &[RecordBatch], &mut Vec<u8>) -> Result<()> + Sync {
     let schema = Arc::new(schema_in_zone(schema, zone));
     move |_, group, out| {
-        let builder = WriterBuilder::new().with_explicit_nulls(true);
-        let mut writer = builder.build::<_, LineDelimited>(out);
-        for batch in group {
-            writer.write(&rezoned(batch, &schema)?)?;
-        }
-        Ok(writer.finish()?)
+        let rows = group.iter().map(|batch| rezoned(batch, &schema));
+        super::json::lines(&rows.collect::<Result<Vec<_>, _>>()?, out)
     }
 }
 

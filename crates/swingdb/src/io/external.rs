@@ -1,44 +1,36 @@
 //! Files as tables of a query: `FROM 'file.csv'`, `read_csv('file.csv')`, `CREATE EXTERNAL TABLE`.
 //!
-//! Parquet goes through DataFusion's own scan, which skips row groups and pages by their
-//! statistics. The other formats are read by the same code as imports, with only the columns a
-//! query asks for.
+//! Parquet goes through DataFusion's own scan ([`super::parquet_table`]), which skips row groups
+//! and pages by their statistics. The other formats are read by the same code as imports, with only
+//! the columns a query asks for.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{
     Session as EngineSession, TableFunctionArgs, TableFunctionImpl, TableProvider,
 };
 use datafusion::common::{DataFusionError, ScalarValue};
-use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::listing::{
-    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
-};
-use datafusion::datasource::provider_as_source;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, TableType};
+use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 
 use super::meter::Meter;
 use super::options::{FileFormat, ImportOptions, OptionValue};
-use super::scan::{FileScan, Run, Turnstile};
-use super::source::{InputFile, MAX_FILES, find_files};
+use super::parquet_table::ParquetTable;
+use super::scan::{FileScan, Run, Turnstile, caught};
+use super::source::{MAX_FILES, find_files};
 use crate::error::{Error, Result};
 use crate::sql::runtime;
 use crate::zone::Zone;
 
 /// Text that is parsed into one batch of a query: small, so that the first rows come soon.
 const QUERY_BATCH_ROWS: usize = 8_192;
-/// How often a list may name one Parquet file.
-const MAX_REPEATS: usize = 64;
 /// Batches read ahead of the query.
 const QUEUE_BATCHES: usize = 4;
 
@@ -61,75 +53,11 @@ pub(crate) fn file_table_with(
     }
     let Some(first) = files.first() else { return Err(Error::plan("a table of no files")) };
     if first.format(options.format) == FileFormat::Parquet {
-        return parquet_table(files, options);
+        options.check_for(FileFormat::Parquet)?;
+        return ParquetTable::open(files, options);
     }
     let scan = FileScan::open_files(files, options, None)?;
     Ok(Arc::new(FileTable { path: paths.join(", "), scan: Arc::new(scan) }))
-}
-
-/// Parquet files through DataFusion's scan.
-fn parquet_table(files: Vec<InputFile>, options: &ImportOptions) -> Result<Arc<dyn TableProvider>> {
-    // Reads the footers, so that a broken file is an error now and names itself.
-    let scan = FileScan::open_files(files.clone(), options, None)?;
-    // The engine reads a file once, however often it is named: each list names it once.
-    let mut lists: Vec<Vec<ListingTableUrl>> = Vec::new();
-    let mut named: HashMap<ListingTableUrl, usize> = HashMap::new();
-    for file in &files {
-        let absolute = std::path::absolute(&file.path).map_err(|e| Error::io(&file.path, e))?;
-        let url = ListingTableUrl::parse(url_of(&absolute)?)?;
-        let before = named.entry(url.clone()).or_default();
-        if *before == lists.len() {
-            lists.push(Vec::new());
-        }
-        lists[*before].push(url);
-        *before += 1;
-    }
-    if lists.len() > MAX_REPEATS {
-        return Err(Error::plan(format!("a file named more than {MAX_REPEATS} times")));
-    }
-    let mut tables = lists.into_iter().map(|urls| listed(urls, scan.schema()));
-    let Some(first) = tables.next() else { return Err(Error::plan("a table of no files")) };
-    let first = first?;
-    if tables.len() == 0 {
-        return Ok(first);
-    }
-    let rows_of = |table| LogicalPlanBuilder::scan("files", provider_as_source(table), None);
-    let mut all = rows_of(first)?;
-    for again in tables {
-        all = all.union(rows_of(again?)?.build()?)?;
-    }
-    Ok(Arc::new(ViewTable::new(all.build()?, None)))
-}
-
-/// Different Parquet files.
-fn listed(urls: Vec<ListingTableUrl>, schema: SchemaRef) -> Result<Arc<dyn TableProvider>> {
-    let format = ParquetFormat::default().with_force_view_types(true);
-    // Nanoseconds of timestamps of 96 bits would wrap around beyond 1677 and 2262.
-    let format = format.with_coerce_int96(Some("us".to_string()));
-    let listing = ListingOptions::new(Arc::new(format)).with_file_extension("");
-    let config = ListingTableConfig::new_with_multi_paths(urls)
-        .with_listing_options(listing)
-        .with_schema(schema);
-    Ok(Arc::new(ListingTable::try_new(config)?))
-}
-
-/// A URL that no character of the file's name is special in.
-fn url_of(path: &std::path::Path) -> Result<String> {
-    let text = path.to_str().ok_or_else(|| Error::Import {
-        path: path.to_path_buf(),
-        line: None,
-        message: "has a name that is not UTF-8".to_string(),
-    })?;
-    let mut url = String::from("file://");
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
-                url.push(byte as char);
-            }
-            other => url.push_str(&format!("%{other:02X}")),
-        }
-    }
-    Ok(url)
 }
 
 /// Files read by this crate.
@@ -211,25 +139,39 @@ impl PartitionStream for FilePartition {
         let projection = self.projection.clone();
         let failed = sender.clone();
         let zone = Zone::of(context.session_config().options());
-        let spawned = std::thread::Builder::new().name("swingdb-file".into()).spawn(move || {
-            let end = read(&scan, &projection, zone, &sender);
-            if let Err(error) = end {
-                // Nobody listens any more when the query has ended.
-                let _ = sender.blocking_send(Err(error.into()));
-            }
+        let thread = std::thread::Builder::new().name("swingdb-file".into());
+        let spawned = thread.stack_size(runtime::WORKER_STACK_BYTES).spawn(move || {
+            let end = caught(|| read(&scan, &projection, zone, &sender));
+            // Nobody listens any more when the query has ended.
+            let _ = sender.blocking_send(end.map(|()| Message::End).map_err(Into::into));
         });
         if let Err(error) = spawned {
             let _ = failed.try_send(Err(DataFusionError::IoError(error)));
         }
         drop(failed);
-        let stream = futures::stream::unfold(receiver, |mut receiver| async {
-            receiver.recv().await.map(|batch| (batch, receiver))
+        let stream = futures::stream::unfold(Some(receiver), |receiver| async move {
+            let mut receiver = receiver?;
+            match receiver.recv().await {
+                Some(Ok(Message::Batch(batch))) => Some((Ok(batch), Some(receiver))),
+                Some(Ok(Message::End)) => None,
+                Some(Err(error)) => Some((Err(error), None)),
+                // The reader is gone, and has not said that it was at the end of the files.
+                None => Some((Err(Error::internal(READER_GONE).into()), None)),
+            }
         });
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
     }
 }
 
-type Sender = tokio::sync::mpsc::Sender<datafusion::error::Result<RecordBatch>>;
+const READER_GONE: &str = "the thread that reads a file ended before the file did";
+
+/// What the reading thread says. A stream without [`Message::End`] is not whole.
+enum Message {
+    Batch(RecordBatch),
+    End,
+}
+
+type Sender = tokio::sync::mpsc::Sender<datafusion::error::Result<Message>>;
 
 fn read(scan: &FileScan, projection: &[usize], zone: Zone, sender: &Sender) -> Result<()> {
     let turnstile = Turnstile::default();
@@ -247,7 +189,7 @@ fn read(scan: &FileScan, projection: &[usize], zone: Zone, sender: &Sender) -> R
             let mut start = 0;
             while start < batch.num_rows() {
                 let len = QUERY_BATCH_ROWS.min(batch.num_rows() - start);
-                let piece = batch.slice(start, len);
+                let piece = Message::Batch(batch.slice(start, len));
                 sender.blocking_send(Ok(piece)).map_err(|_| Error::Interrupted)?;
                 start += len;
             }
@@ -272,6 +214,11 @@ pub(crate) fn functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
         one("read_ndjson", FileFormat::Json),
         one("read_arrow", FileFormat::Arrow),
     ]
+}
+
+/// Whether a function of a table reads files.
+pub(crate) fn is_file_function(name: &str) -> bool {
+    functions().iter().any(|(known, _)| *known == name)
 }
 
 /// `read_x('path')`, with options `read_csv('path', delim = ';')`, which arrive as further

@@ -13,7 +13,6 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::matching::match_columns;
 use super::meter::Meter;
 use super::options::{ImportOptions, ImportReport};
 use super::scan::{FileScan, Run, Target};
@@ -26,6 +25,7 @@ use crate::sql::write::defaults::DefaultValue;
 use crate::sql::write::target::{self, Place};
 use crate::sql::write::with_txn;
 use crate::store::{ColumnDef, IfExists, SEGMENT_ROWS, Table, TableDef, TableWriter, WriteTxn};
+use crate::uuid;
 
 /// Appends files to a table; see [`Connection::import_file`](crate::Connection::import_file).
 pub(crate) fn import_file(
@@ -129,6 +129,7 @@ impl Plan {
                 name: field.name().clone(),
                 data_type: field.data_type().clone(),
                 nullable: true,
+                is_uuid: uuid::is_marked(field),
                 default_sql: None,
             },
             source: Source::File(index),
@@ -148,16 +149,7 @@ impl Plan {
             listed.iter().map(|column| Arc::clone(&all[*column])).collect();
         let target = Target { fields: &fields, listed: !options.columns.is_empty() };
         let scan = FileScan::open(path, options, Some(&target))?;
-        let places = match scan.target_columns() {
-            Some(places) => places.to_vec(),
-            None => {
-                let schema = scan.schema();
-                let names: Vec<String> =
-                    schema.fields().iter().map(|field| field.name().clone()).collect();
-                let file = &scan.first_file().path;
-                match_columns(file, Some(&names), names.len(), &target)?.target_columns
-            }
-        };
+        let places = scan.target_columns().unwrap_or_default().to_vec();
         let columns = table.columns().iter().enumerate().map(|(index, definition)| {
             let from = places.iter().position(|place| listed[*place] == index);
             let source = match from {
@@ -208,15 +200,13 @@ impl Plan {
     /// A batch of the files as a batch of the table.
     fn convert(&self, session: &Session, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        let arrays = self.columns.iter().map(|column| {
-            let ColumnDef { name, data_type, .. } = &column.definition;
-            match &column.source {
-                Source::Default(value) => value.rows(session, &column.definition, rows),
-                Source::File(index) => {
-                    let (values, zone) = (batch.column(*index), session.zone());
-                    convert_array(values, data_type, name, Origin::UNNUMBERED, zone)
-                        .map_err(|error| self.conversion_error(error))
-                }
+        let zone = session.zone();
+        let arrays = self.columns.iter().map(|column| match &column.source {
+            Source::Default(value) => value.rows(session, &column.definition, rows),
+            Source::File(index) => {
+                let field = column.definition.field();
+                convert_array(batch.column(*index), &field, Origin::UNNUMBERED, zone)
+                    .map_err(|error| self.conversion_error(error))
             }
         });
         let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;

@@ -16,7 +16,7 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::ipc_lengths::{CheckedStream, check_file};
 use super::parquet::with_views;
-use super::scan::{Run, Sink, in_parallel};
+use super::scan::{FileSink, Run};
 use super::source::InputFile;
 use crate::error::{Error, Result};
 
@@ -66,14 +66,19 @@ impl IpcScan {
     }
 
     /// Reads all files; see [`super::scan::FileScan::run`].
-    pub(crate) fn run(&self, files: &[InputFile], run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
+    pub(crate) fn run(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        sink: &FileSink<'_>,
+    ) -> Result<()> {
         let schema = match run.projection {
             Some(projection) => Arc::new(self.schema.project(projection)?),
             None => Arc::clone(&self.schema),
         };
         let next_order = AtomicU64::new(0);
-        for (file, indexed) in files.iter().zip(&self.indexed) {
-            let one = One { file, run, schema: &schema, next_order: &next_order };
+        for (number, (file, indexed)) in files.iter().zip(&self.indexed).enumerate() {
+            let one = One { number, file, run, schema: &schema, next_order: &next_order };
             match indexed {
                 true => one.read_file(sink)?,
                 false => one.read_stream(sink)?,
@@ -85,6 +90,7 @@ impl IpcScan {
 
 /// The reading of one file.
 struct One<'a> {
+    number: usize,
     file: &'a InputFile,
     run: &'a Run<'a>,
     schema: &'a SchemaRef,
@@ -96,14 +102,14 @@ impl One<'_> {
     ///
     /// Decoding happens inside `next` of one reader at a time for the numbers to have no gaps; what
     /// is parallel is the conversion and what the sink does, which is most of it.
-    fn read_file(&self, sink: &Sink<'_>) -> Result<()> {
+    fn read_file(&self, sink: &FileSink<'_>) -> Result<()> {
         let mut reader = guarded(self.file, || open_file(self.file, self.run.projection))?;
         let batches = reader.num_batches().max(1) as u64;
         let share = self.file.bytes / batches;
         self.read(|| reader.next(), share, sink)
     }
 
-    fn read_stream(&self, sink: &Sink<'_>) -> Result<()> {
+    fn read_stream(&self, sink: &FileSink<'_>) -> Result<()> {
         let mut reader = guarded(self.file, || open_stream(self.file, self.run.projection))?;
         self.read(|| reader.next(), 0, sink)
     }
@@ -112,7 +118,7 @@ impl One<'_> {
         &self,
         mut batches: impl FnMut() -> Option<Result<RecordBatch, ArrowError>> + Send,
         bytes_each: u64,
-        sink: &Sink<'_>,
+        sink: &FileSink<'_>,
     ) -> Result<()> {
         let mut rest: Option<RecordBatch> = None;
         let next = || {
@@ -146,10 +152,10 @@ impl One<'_> {
             Ok(Some((self.next_order.fetch_add(1, Ordering::Relaxed), gathered)))
         };
         let work = |order: u64, gathered: Vec<RecordBatch>| {
-            let batch = self.run.made(order, || self.join(gathered))?;
-            sink(order, batch)
+            let batch = self.join(gathered)?;
+            sink(order, self.number, batch)
         };
-        in_parallel(self.run.threads, next, work)
+        self.run.in_parallel(next, work)
     }
 
     fn join(&self, gathered: Vec<RecordBatch>) -> Result<RecordBatch> {

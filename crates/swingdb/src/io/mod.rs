@@ -11,8 +11,10 @@ mod copy;
 mod csv;
 mod export;
 mod external;
+mod file_columns;
 mod import;
 mod ipc;
+mod ipc_check;
 mod ipc_lengths;
 mod json;
 mod matching;
@@ -22,11 +24,13 @@ mod output;
 mod parquet;
 mod parquet_chunks;
 mod parquet_footer;
+mod parquet_table;
 mod parquet_widths;
 mod scan;
 mod source;
 mod types;
 
+pub use ipc_check::check_columns;
 pub use options::{
     DateStyle, ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport, OptionValue,
 };
@@ -37,7 +41,7 @@ pub(crate) use copy::{
     parse as parse_copy,
 };
 pub(crate) use export::export_file;
-pub(crate) use external::{file_table, functions};
+pub(crate) use external::{file_table, functions, is_file_function};
 pub(crate) use import::{import_file, parse_name};
 pub(crate) use meter::Meter;
 pub(crate) use scan::in_parallel;

@@ -23,6 +23,15 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "Parquet",
+            Self::Csv => "CSV",
+            Self::Json => "JSON",
+            Self::Arrow => "Arrow",
+        }
+    }
+
     /// The format called `name` in SQL and on the command line.
     pub fn by_name(name: &str) -> Result<Self> {
         match name.to_ascii_lowercase().as_str() {
@@ -64,6 +73,18 @@ pub struct ImportOptions {
     pub types: Vec<(String, DataType)>,
     /// CSV and JSON: rows looked at for finding out types; 20 480 when `None`, all with `u64::MAX`.
     pub sample_rows: Option<u64>,
+    /// CSV and JSON: how the files are packed ("none", "gzip", "zstd"), an error where they are
+    /// not; by their first bytes when `None`.
+    pub compression: Option<String>,
+    /// Whether folders called `key=value` make columns; found out when `None`.
+    pub hive_partitioning: Option<bool>,
+    /// Types of these columns by name, instead of what their values suggest.
+    pub hive_types: Vec<(String, DataType)>,
+    /// Whether these columns get the types that their values suggest; all are text with
+    /// `Some(false)`.
+    pub hive_types_autocast: Option<bool>,
+    /// The name of a column for the files' names.
+    pub filename: Option<String>,
     /// Columns of the table that the file's columns go to, in the file's order. When empty, columns
     /// are matched by name if the file's names are the table's, and by position otherwise.
     pub columns: Vec<String>,
@@ -203,11 +224,53 @@ impl ImportOptions {
             "block_bytes" | "buffer_size" => {
                 self.block_bytes = Some(value.count(name)?.max(1) as usize)
             }
-            // Always on, or always found out.
-            "auto_detect" | "parallel" | "compression" => {}
+            "compression" | "codec" => self.compression = packing(value.text(name)?)?,
+            "hive_partitioning" => self.hive_partitioning = Some(value.flag(name)?),
+            "hive_types" => self.hive_types = types(name, value)?,
+            "hive_types_autocast" => self.hive_types_autocast = Some(value.flag(name)?),
+            "filename" => self.filename = filename(name, value)?,
+            "parallel" => {
+                if !value.flag(name)? {
+                    self.threads = Some(1);
+                }
+            }
+            // Always on: what is not said is found out.
+            "auto_detect" if value.flag(name)? => {}
+            "auto_detect" => {
+                let message = "option auto_detect cannot be false; what is to be found out can be \
+                               said by header, delimiter, quote, columns or all_varchar";
+                return Err(Error::unsupported(message));
+            }
+            "union_by_name" if !value.flag(name)? => {}
+            "union_by_name" => {
+                let message = "option union_by_name: read files with other columns each by a \
+                               SELECT of its own, and write UNION ALL BY NAME between these";
+                return Err(Error::unsupported(message));
+            }
             other => return Err(unknown(other, IMPORT_OPTIONS)),
         }
         Ok(())
+    }
+
+    /// Refuses options that mean nothing for files of `format`.
+    pub(crate) fn check_for(&self, format: FileFormat) -> Result<()> {
+        let (csv, text) = (&[FileFormat::Csv][..], &[FileFormat::Csv, FileFormat::Json][..]);
+        let given = [
+            ("header", self.header.is_some(), csv),
+            ("delimiter", self.delimiter.is_some(), csv),
+            ("null", self.null.is_some(), csv),
+            ("quote", self.quote.is_some(), csv),
+            ("escape", self.escape.is_some(), csv),
+            ("skip", self.skip > 0, csv),
+            ("dateformat", self.dates.is_some(), csv),
+            ("null_padding", self.null_padding, csv),
+            ("all_varchar", self.all_text, csv),
+            ("columns", !self.types.is_empty(), text),
+            ("sample_size", self.sample_rows.is_some(), text),
+            ("compression", self.compression.is_some(), text),
+        ];
+        let wrong = given.iter().find(|(_, given, of)| *given && !of.contains(&format));
+        wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))
     }
 }
 
@@ -231,6 +294,50 @@ impl ExportOptions {
         }
         Ok(())
     }
+
+    /// Refuses options that mean nothing for files of `format`.
+    pub(crate) fn check_for(&self, format: FileFormat) -> Result<()> {
+        let csv = &[FileFormat::Csv][..];
+        let given = [
+            ("header", self.header.is_some(), csv),
+            ("delimiter", self.delimiter.is_some(), csv),
+            ("quote", self.quote.is_some(), csv),
+            ("null", self.null.is_some(), csv),
+            ("row_group_size", self.row_group_rows.is_some(), &[FileFormat::Parquet][..]),
+        ];
+        let wrong = given.iter().find(|(_, given, of)| *given && !of.contains(&format));
+        wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))
+    }
+}
+
+fn of_other_formats(option: &str, formats: &[FileFormat]) -> Error {
+    let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+    Error::plan(format!("option {option} is for {} files", names.join(" and ")))
+}
+
+/// How a text file is packed; `None`: as its first bytes say.
+fn packing(name: &str) -> Result<Option<String>> {
+    match name.to_ascii_lowercase().as_str() {
+        "auto" | "auto_detect" => Ok(None),
+        "none" | "uncompressed" => Ok(Some("none".to_string())),
+        "gzip" | "gz" => Ok(Some("gzip".to_string())),
+        "zstd" | "zst" => Ok(Some("zstd".to_string())),
+        other => Err(Error::plan(format!(
+            "unknown compression {other:?}; there are none, gzip and zstd"
+        ))),
+    }
+}
+
+/// The column for files' names: `true` gives it the usual name.
+fn filename(option: &str, value: &OptionValue) -> Result<Option<String>> {
+    match value {
+        OptionValue::Flag => Ok(Some("filename".to_string())),
+        _ => Ok(match value.text(option)?.to_ascii_lowercase().as_str() {
+            "true" | "1" => Some("filename".to_string()),
+            "false" | "0" => None,
+            _ => Some(value.text(option)?.to_string()),
+        }),
+    }
 }
 
 const IMPORT_OPTIONS: &[&str] = &[
@@ -246,14 +353,25 @@ const IMPORT_OPTIONS: &[&str] = &[
     "all_varchar",
     "sample_size",
     "columns",
+    "compression",
+    "hive_partitioning",
+    "hive_types",
+    "hive_types_autocast",
+    "filename",
     "threads",
+    "parallel",
     "block_bytes",
 ];
 const EXPORT_OPTIONS: &[&str] =
     &["format", "header", "delimiter", "compression", "quote", "null", "row_group_size", "threads"];
 
 fn unknown(name: &str, known: &[&str]) -> Error {
-    Error::not_found(crate::error::ObjectKind::Setting, name, known)
+    let missing = Error::not_found(crate::error::ObjectKind::Setting, name, known);
+    let similar = match missing {
+        Error::NotFound { suggestion: Some(similar), .. } => format!("did you mean {similar:?}? "),
+        _ => String::new(),
+    };
+    Error::plan(format!("no option {name:?}; {similar}there are {}", known.join(", ")))
 }
 
 /// `%d.%m.%Y` and the like.

@@ -5,14 +5,21 @@
 //!
 //! A process that is killed leaves its temporary file. The next export to the same name removes it:
 //! its name says which process it was of, and a lock that nobody holds that nobody writes it.
+//!
+//! The program may close the file while it is written, and have one of its own at the number: then
+//! the export fails, and that file is neither written to nor closed.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::IntoRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::sql::interrupt::checkpoint;
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// Tries to find a name that is free.
@@ -36,6 +43,23 @@ fn remove_abandoned(path: &Path, name: &OsStr) {
     }
 }
 
+/// Opens a pipe once somebody reads from it. Just to open it would wait as well, and hear of no
+/// interrupt.
+fn open_pipe(path: &Path) -> io::Result<File> {
+    const LOOK: Duration = Duration::from_millis(10);
+    loop {
+        match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+            // Held until the other is open: its reader would see the end otherwise.
+            Ok(_held) => return OpenOptions::new().write(true).open(path),
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+                checkpoint();
+                std::thread::sleep(LOOK);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// The process that `file` is the temporary file of, for an export to `name`: `.name.PID-N.tmp`.
 fn writer_of(file: &OsStr, name: &OsStr) -> Option<u32> {
     let rest = file.as_encoded_bytes().strip_prefix(b".")?;
@@ -45,12 +69,55 @@ fn writer_of(file: &OsStr, name: &OsStr) -> Option<u32> {
     pid.parse().ok()
 }
 
+/// An open file that is still what was opened.
+struct Kept {
+    /// There until it is dropped.
+    file: Option<File>,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Kept {
+    fn new(file: File) -> io::Result<Self> {
+        let facts = file.metadata()?;
+        Ok(Self { file: Some(file), identity: (facts.dev(), facts.ino()) })
+    }
+
+    fn here(&mut self) -> io::Result<&mut File> {
+        let identity = self.identity;
+        let is_it = |file: &&mut File| {
+            file.metadata().is_ok_and(|facts| (facts.dev(), facts.ino()) == identity)
+        };
+        let lost = || io::Error::other("this program has closed it, which did not open it");
+        self.file.as_mut().filter(is_it).ok_or_else(lost)
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.here()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.here().is_err() {
+            // The number is the program's.
+            let _ = self.file.take().map(IntoRawFd::into_raw_fd);
+        }
+    }
+}
+
 /// A file in the making; removed when dropped before [`OutputFile::commit`].
 pub(crate) struct OutputFile {
     path: PathBuf,
     /// `None` for what is written directly, and after the end.
     temporary: Option<PathBuf>,
-    writer: BufWriter<File>,
+    writer: BufWriter<Kept>,
     bytes: u64,
 }
 
@@ -63,9 +130,13 @@ impl OutputFile {
             return Err(Error::io(path, error));
         }
         let fail = |error| Error::io(path, error);
-        if existing.is_some_and(|metadata| !metadata.is_file()) {
-            let file = OpenOptions::new().write(true).open(path).map_err(fail)?;
-            return Ok(Self::new(path, None, file));
+        if let Some(metadata) = existing.filter(|metadata| !metadata.is_file()) {
+            let file = match metadata.file_type().is_fifo() {
+                true => open_pipe(path),
+                false => OpenOptions::new().write(true).open(path),
+            };
+            let file = file.map_err(fail)?;
+            return Self::new(path, None, file).map_err(fail);
         }
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = path
@@ -82,7 +153,7 @@ impl OutputFile {
                 Ok(file) => {
                     // Without locks (some network file systems) nobody removes it for us.
                     let _ = file.try_lock();
-                    return Ok(Self::new(path, Some(temporary), file));
+                    return Self::new(path, Some(temporary), file).map_err(fail);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(fail(error)),
@@ -91,9 +162,9 @@ impl OutputFile {
         Err(fail(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file")))
     }
 
-    fn new(path: &Path, temporary: Option<PathBuf>, file: File) -> Self {
-        let writer = BufWriter::with_capacity(BUFFER_BYTES, file);
-        Self { path: path.to_path_buf(), temporary, writer, bytes: 0 }
+    fn new(path: &Path, temporary: Option<PathBuf>, file: File) -> io::Result<Self> {
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, Kept::new(file)?);
+        Ok(Self { path: path.to_path_buf(), temporary, writer, bytes: 0 })
     }
 
     /// The file's name, for errors.
@@ -187,5 +258,20 @@ mod tests {
         assert!(matches!(OutputFile::create(directory.path()), Err(Error::Io { .. })));
         let missing = directory.path().join("no/such/dir.csv");
         assert!(matches!(OutputFile::create(&missing), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn a_file_of_the_program_is_not_written_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, own) = (directory.path().join("out.csv"), directory.path().join("own"));
+        let mut file = OutputFile::create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        // As a program does that closes all descriptors, and gets the number for a file.
+        let number = file.writer.get_mut().file.take().unwrap();
+        drop(number);
+        file.writer.get_mut().file = Some(File::create(&own).unwrap());
+        assert!(matches!(file.commit(), Err(Error::Io { .. })));
+        assert_eq!(std::fs::read(&own).unwrap(), b"");
+        assert!(!path.exists());
     }
 }

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use datafusion::datasource::file_format::parquet::Int96Coercer;
 use parquet::arrow::ProjectionMask;
@@ -14,14 +15,16 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::Type as PhysicalType;
+use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::errors::ParquetError;
-use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, TypePtr};
 
-use super::scan::{Run, Sink, in_parallel};
+use super::scan::{FileSink, Run};
 use super::source::InputFile;
 use super::{parquet_chunks, parquet_footer, parquet_widths};
 use crate::error::{Error, Result};
+use crate::uuid;
 
 /// Adjacent row groups are read together until they have this many rows, so that files with very
 /// small ones do not make very small segments.
@@ -32,6 +35,8 @@ const MAX_TASK_BATCHES: u64 = 1 << 24;
 /// How a set of Parquet files is read.
 pub(crate) struct ParquetScan {
     schema: SchemaRef,
+    /// Columns whose 16 bytes are UUIDs.
+    uuids: Vec<usize>,
     files: Vec<ArrowReaderMetadata>,
 }
 
@@ -48,26 +53,87 @@ impl ParquetScan {
     pub(crate) fn open(files: &[InputFile]) -> Result<Self> {
         let mut scan: Option<Self> = None;
         for file in files {
-            let metadata = guarded(file, || load(file))?;
+            let metadata = Self::load(file)?;
             match &mut scan {
                 None => {
                     let schema = Arc::clone(metadata.schema());
-                    scan = Some(Self { schema, files: vec![metadata] });
+                    scan = Some(Self { schema, uuids: Vec::new(), files: vec![metadata] });
                 }
                 Some(scan) => {
-                    let first = scan.schema.fields();
-                    let same = first
-                        .iter()
-                        .zip(metadata.schema().fields())
-                        .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
-                    if !same || first.len() != metadata.schema().fields().len() {
-                        return Err(file.broken("has other columns than the first file"));
-                    }
+                    Self::same_columns(&scan.schema, metadata.schema(), file)?;
                     scan.files.push(metadata);
                 }
             }
         }
-        scan.ok_or_else(|| Error::internal("no Parquet file"))
+        let scan = scan.ok_or_else(|| Error::internal("no Parquet file"))?;
+        Ok(scan.with_uuids())
+    }
+
+    /// With texts for columns that Parquet says are UUIDs.
+    fn with_uuids(mut self) -> Self {
+        let Some(file) = self.files.first() else { return self };
+        self.uuids = Self::uuid_columns(file.metadata());
+        let fields = self.schema.fields().iter().enumerate().map(|(at, field)| {
+            match self.uuids.contains(&at) {
+                true => Arc::new(uuid::marked(Field::clone(field))),
+                false => Arc::clone(field),
+            }
+        });
+        let fields = fields.collect::<Fields>();
+        self.schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        self
+    }
+
+    /// The columns that are UUIDs, which the engine's scan gives as 16 bytes.
+    pub(crate) fn uuid_columns(metadata: &ParquetMetaData) -> Vec<usize> {
+        let roots = metadata.file_metadata().schema().get_fields().iter().enumerate();
+        let is_uuid = |root: &TypePtr| {
+            let of = root.get_basic_info().logical_type_ref();
+            root.is_primitive() && matches!(of, Some(LogicalType::Uuid))
+        };
+        roots.filter(|(_, root)| is_uuid(root)).map(|(at, _)| at).collect()
+    }
+
+    /// What the decoder gives of these columns, with UUIDs as texts.
+    fn converted(&self, batch: RecordBatch, projection: Option<&[usize]>) -> Result<RecordBatch> {
+        if self.uuids.is_empty() {
+            return Ok(batch);
+        }
+        let mut given = projection.map_or_else(|| (0..batch.num_columns()).collect(), Vec::from);
+        given.sort_unstable();
+        given.dedup();
+        let all =
+            given.iter().zip(batch.columns()).map(|(at, column)| match self.uuids.contains(at) {
+                true => uuid::canonical(column, false),
+                false => Ok(Arc::clone(column)),
+            });
+        let columns = all.collect::<Result<Vec<_>>>()?;
+        let schema = Arc::new(self.schema.project(&given)?);
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &rows)?)
+    }
+
+    /// Reads and checks a file's footer.
+    pub(crate) fn load(file: &InputFile) -> Result<ArrowReaderMetadata> {
+        guarded(file, || load(file))
+    }
+
+    /// Runs what may find a file damaged.
+    pub(crate) fn of_file<T>(
+        file: &InputFile,
+        decode: impl FnOnce() -> Result<T, ParquetError>,
+    ) -> Result<T> {
+        guarded(file, decode)
+    }
+
+    /// Refuses a file whose columns are not those of the first one.
+    pub(crate) fn same_columns(first: &Schema, found: &Schema, file: &InputFile) -> Result<()> {
+        let mut pairs = first.fields().iter().zip(found.fields());
+        let same = pairs.all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
+        match same && first.fields().len() == found.fields().len() {
+            true => Ok(()),
+            false => Err(file.broken("has other columns than the first file")),
+        }
     }
 
     /// The columns.
@@ -76,7 +142,12 @@ impl ParquetScan {
     }
 
     /// Reads all files; see [`super::scan::FileScan::run`].
-    pub(crate) fn run(&self, files: &[InputFile], run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
+    pub(crate) fn run(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        sink: &FileSink<'_>,
+    ) -> Result<()> {
         let mut tasks = self.tasks().into_iter().enumerate();
         let next = || Ok(tasks.next().map(|(number, task)| (number as u64, task)));
         let work = |number: u64, task: Task| {
@@ -87,13 +158,13 @@ impl ParquetScan {
                 run.check()?;
                 let batch = guarded(file, || Ok(reader.next().transpose()?))?;
                 let Some(batch) = batch else { break };
-                sink(order, batch)?;
+                sink(order, task.file, self.converted(batch, run.projection)?)?;
                 order += 1;
             }
             run.meter.add(task.bytes);
             Ok(())
         };
-        in_parallel(run.threads, next, work)
+        run.in_parallel(next, work)
     }
 
     fn tasks(&self) -> Vec<Task> {

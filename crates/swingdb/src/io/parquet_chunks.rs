@@ -31,7 +31,9 @@ fn part_outside(column: &ColumnChunkMetaData, bytes: u64) -> Option<&'static str
     let start = column.dictionary_page_offset().unwrap_or(first_page);
     let length = column.compressed_size();
     let end = start.saturating_add(length);
-    if !is_inside(start, length, bytes) || !(start..=end).contains(&first_page) {
+    // Where a column has no values there may be no page of them.
+    let has_pages = column.num_values() > 0 || first_page > 0;
+    if !is_inside(start, length, bytes) || has_pages && !(start..=end).contains(&first_page) {
         return Some("the pages");
     }
     let outside = |offset: Option<i64>, length: Option<i32>| {

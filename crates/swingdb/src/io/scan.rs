@@ -13,18 +13,23 @@ use arrow::datatypes::{Field, SchemaRef};
 use parking_lot::{Condvar, Mutex};
 
 use super::csv::CsvScan;
+use super::file_columns::{Combined, FileColumns};
 use super::ipc::IpcScan;
 use super::json::JsonScan;
+use super::matching::match_columns;
 use super::meter::Meter;
 use super::options::{FileFormat, ImportOptions};
 use super::parquet::ParquetScan;
 use super::source::{InputFile, find_files};
-use crate::error::{Error, Result};
+use crate::error::{Error, ObjectKind, Result};
 use crate::sql::interrupt::CancelToken;
+use crate::sql::runtime::{WORKER_STACK_BYTES, panic_text};
 use crate::zone::Zone;
 
 /// Takes a batch that is number so-and-so.
 pub(crate) type Sink<'a> = dyn Fn(u64, RecordBatch) -> Result<()> + Sync + 'a;
+/// Takes a batch and the number of the file that it comes from.
+pub(crate) type FileSink<'a> = dyn Fn(u64, usize, RecordBatch) -> Result<()> + Sync + 'a;
 
 /// The circumstances of one reading.
 #[derive(Clone)]
@@ -43,16 +48,27 @@ pub(crate) struct Run<'a> {
     pub(crate) on_failure: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
+/// Runs `make`; a panic becomes an error.
+pub(crate) fn caught<T>(make: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(make))
+        .unwrap_or_else(|payload| Err(crate::error::panicked(panic_text(payload))))
+}
+
 impl Run<'_> {
-    /// Makes batch `order`; a failure, also a panic, is told to whom it concerns.
-    pub(crate) fn made<T>(&self, order: u64, make: impl FnOnce() -> Result<T>) -> Result<T> {
-        let result = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|payload| {
-            Err(Error::internal(crate::sql::runtime::panic_text(payload)))
-        });
-        if let (Err(_), Some(on_failure)) = (&result, self.on_failure) {
-            on_failure(order);
-        }
-        result
+    /// As [`in_parallel`] on the run's threads. A piece of work that fails, also by a panic, is
+    /// told to [`Run::on_failure`]: no batch of it will reach the sink.
+    pub(crate) fn in_parallel<T: Send>(
+        &self,
+        next: impl FnMut() -> Result<Option<(u64, T)>> + Send,
+        work: impl Fn(u64, T) -> Result<()> + Sync,
+    ) -> Result<()> {
+        in_parallel(self.threads, next, |order, piece| {
+            let done = caught(|| work(order, piece));
+            if let (Err(_), Some(on_failure)) = (&done, self.on_failure) {
+                on_failure(order);
+            }
+            done
+        })
     }
 
     /// [`Error::Interrupted`] when the reading is to end.
@@ -65,6 +81,10 @@ impl Run<'_> {
 pub(crate) struct FileScan {
     files: Vec<InputFile>,
     kind: Kind,
+    places: FileColumns,
+    /// All columns, where the files have some by where they lie.
+    combined: Option<Combined>,
+    target_columns: Option<Vec<usize>>,
 }
 
 enum Kind {
@@ -79,6 +99,57 @@ pub(crate) struct Target<'a> {
     pub(crate) fields: &'a [Arc<Field>],
     /// Whether the file's columns are named by [`ImportOptions::columns`].
     pub(crate) listed: bool,
+}
+
+impl Kind {
+    fn open(
+        files: &[InputFile],
+        options: &ImportOptions,
+        target: Option<&Target<'_>>,
+    ) -> Result<Self> {
+        let Some(first) = files.first() else {
+            return Err(Error::internal("a search for files that found none is an error"));
+        };
+        Ok(match first.format(options.format) {
+            FileFormat::Csv => Self::Csv(CsvScan::open(files, options, target)?),
+            FileFormat::Parquet => Self::Parquet(ParquetScan::open(files)?),
+            FileFormat::Json => Self::Json(JsonScan::open(files, options, target)?),
+            FileFormat::Arrow => Self::Ipc(IpcScan::open(files)?),
+        })
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Csv(scan) => scan.schema(),
+            Self::Parquet(scan) => scan.schema(),
+            Self::Json(scan) => scan.schema(),
+            Self::Ipc(scan) => scan.schema(),
+        }
+    }
+
+    /// For each column its place in the target.
+    fn target_columns(&self, file: &InputFile, target: &Target<'_>) -> Result<Vec<usize>> {
+        let decided = match self {
+            Self::Csv(scan) => scan.target_columns(),
+            Self::Json(scan) => scan.target_columns(),
+            _ => None,
+        };
+        if let Some(columns) = decided {
+            return Ok(columns.to_vec());
+        }
+        let schema = self.schema();
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(match_columns(&file.path, Some(&names), names.len(), target)?.target_columns)
+    }
+
+    fn run(&self, files: &[InputFile], run: &Run<'_>, sink: &FileSink<'_>) -> Result<()> {
+        match self {
+            Self::Csv(scan) => scan.run(files, run, sink),
+            Self::Parquet(scan) => scan.run(files, run, sink),
+            Self::Json(scan) => scan.run(files, run, sink),
+            Self::Ipc(scan) => scan.run(files, run, sink),
+        }
+    }
 }
 
 impl FileScan {
@@ -98,36 +169,93 @@ impl FileScan {
         options: &ImportOptions,
         target: Option<&Target<'_>>,
     ) -> Result<Self> {
-        let Some(first) = files.first() else {
-            return Err(Error::internal("a search for files that found none is an error"));
+        if let Some(first) = files.first() {
+            options.check_for(first.format(options.format))?;
+            first.check_packing(options)?;
+        }
+        let places = FileColumns::find(&files, options)?;
+        match target {
+            Some(target) => Self::into_target(files, options, places, target),
+            None => {
+                let kind = Kind::open(&files, options, None)?;
+                let combined = match places.is_empty() {
+                    true => None,
+                    false => Some(Combined::new(&kind.schema(), &places, options)?),
+                };
+                Ok(Self { files, kind, places, combined, target_columns: None })
+            }
+        }
+    }
+
+    /// Columns of the table that the files do not have come from where the files lie, if these have
+    /// such. Those that the caller asks for must be columns of the table.
+    fn into_target(
+        files: Vec<InputFile>,
+        options: &ImportOptions,
+        places: FileColumns,
+        target: &Target<'_>,
+    ) -> Result<Self> {
+        let of_target = |name: &str| {
+            target.fields.iter().position(|field| field.name().eq_ignore_ascii_case(name))
         };
-        let format = first.format(options.format);
-        let kind = match format {
-            FileFormat::Csv => Kind::Csv(CsvScan::open(&files, options, target)?),
-            FileFormat::Parquet => Kind::Parquet(ParquetScan::open(&files)?),
-            FileFormat::Json => Kind::Json(JsonScan::open(&files, options, target)?),
-            FileFormat::Arrow => Kind::Ipc(IpcScan::open(&files)?),
+        let asked = options.filename.is_some() || options.hive_partitioning == Some(true);
+        if asked
+            && let Some(missing) = places.fields().iter().find(|f| of_target(f.name()).is_none())
+        {
+            let known = target.fields.iter().map(|field| field.name());
+            return Err(Error::not_found(ObjectKind::Column, missing.name().clone(), known));
+        }
+        let places = places.only(|name| of_target(name).is_some());
+        // First as if there were no such columns: the files may have all that the table has.
+        let whole = Kind::open(&files, options, Some(target))
+            .and_then(|kind| Ok((kind.target_columns(&files[0], target)?, kind)));
+        let (taken, kind) = match whole {
+            Ok(whole) => whole,
+            Err(error) if places.is_empty() => return Err(error),
+            Err(error) => {
+                let is_place = |field: &&Arc<Field>| {
+                    places
+                        .fields()
+                        .iter()
+                        .any(|place| place.name().eq_ignore_ascii_case(field.name()))
+                };
+                let numbered = target.fields.iter().enumerate();
+                let (numbers, rest): (Vec<usize>, Vec<Arc<Field>>) = numbered
+                    .filter(|(_, field)| !is_place(field))
+                    .map(|(number, field)| (number, Arc::clone(field)))
+                    .unzip();
+                let smaller = Target { fields: &rest, listed: target.listed };
+                let Ok(kind) = Kind::open(&files, options, Some(&smaller)) else {
+                    return Err(error);
+                };
+                let Ok(columns) = kind.target_columns(&files[0], &smaller) else {
+                    return Err(error);
+                };
+                (columns.into_iter().map(|column| numbers[column]).collect(), kind)
+            }
         };
-        Ok(Self { files, kind })
+        let free = |name: &str| of_target(name).is_some_and(|place| !taken.contains(&place));
+        let places = places.only(free);
+        if places.is_empty() {
+            return Ok(Self { files, kind, places, combined: None, target_columns: Some(taken) });
+        }
+        let combined = Combined::appended(&kind.schema(), &places);
+        let added = places.fields().iter().filter_map(|field| of_target(field.name()));
+        let target_columns = Some(taken.into_iter().chain(added).collect());
+        Ok(Self { files, kind, places, combined: Some(combined), target_columns })
     }
 
     /// The columns.
     pub(crate) fn schema(&self) -> SchemaRef {
-        match &self.kind {
-            Kind::Csv(scan) => scan.schema(),
-            Kind::Parquet(scan) => scan.schema(),
-            Kind::Json(scan) => scan.schema(),
-            Kind::Ipc(scan) => scan.schema(),
+        match &self.combined {
+            Some(combined) => combined.schema(),
+            None => self.kind.schema(),
         }
     }
 
-    /// For each column of [`Self::schema`], the target's column, when the format has decided that.
+    /// For each column of [`Self::schema`], the target's column, where there is a target.
     pub(crate) fn target_columns(&self) -> Option<&[usize]> {
-        match &self.kind {
-            Kind::Csv(scan) => scan.target_columns(),
-            Kind::Json(scan) => scan.target_columns(),
-            _ => None,
-        }
+        self.target_columns.as_deref()
     }
 
     /// Bytes of all files, packed as they are.
@@ -142,12 +270,14 @@ impl FileScan {
 
     /// Reads everything; ends with the first error in the order of the files.
     pub(crate) fn run(&self, run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
-        match &self.kind {
-            Kind::Csv(scan) => scan.run(&self.files, run, sink),
-            Kind::Parquet(scan) => scan.run(&self.files, run, sink),
-            Kind::Json(scan) => scan.run(&self.files, run, sink),
-            Kind::Ipc(scan) => scan.run(&self.files, run, sink),
-        }
+        let Some(combined) = &self.combined else {
+            return self.kind.run(&self.files, run, &|order, _, batch| sink(order, batch));
+        };
+        let (combined, inner) = combined.project(run.projection)?;
+        let run = Run { projection: Some(&inner), ..run.clone() };
+        self.kind.run(&self.files, &run, &|order, file, batch| {
+            sink(order, combined.complete(&batch, self.places.values(file))?)
+        })
     }
 
     /// As [`FileScan::run`] with a sink that passes `turnstile`: an error that keeps a batch from
@@ -167,7 +297,10 @@ impl FileScan {
 ///
 /// `next` hands out pieces of work in order, one thread at a time; `work` does one. After an error
 /// no new piece is handed out, but those before it are finished: so the error reported is the first
-/// one in the order of the pieces, whichever thread was faster.
+/// one in the order of the pieces, whichever thread was faster. A panic of either is such an error.
+///
+/// The caller's thread works too, and is enough: where the system gives fewer threads than asked
+/// for, the work is done by those that there are.
 pub(crate) fn in_parallel<T: Send>(
     threads: usize,
     next: impl FnMut() -> Result<Option<(u64, T)>> + Send,
@@ -183,28 +316,26 @@ pub(crate) fn in_parallel<T: Send>(
             *failed = Some((order, error));
         }
     };
+    let take = || {
+        let mut guard = next.lock();
+        // What has failed once must not be asked again: its state means nothing any more.
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (next, last) = &mut *guard;
+        match caught(next) {
+            Ok(Some((order, piece))) => {
+                *last = order;
+                return Some((order, piece));
+            }
+            Ok(None) => stop.store(true, Ordering::Relaxed),
+            Err(error) => fail(*last + 1, error),
+        }
+        None
+    };
     let body = || {
-        while !stop.load(Ordering::Relaxed) {
-            let piece = {
-                let mut guard = next.lock();
-                let (next, last) = &mut *guard;
-                match next() {
-                    Ok(Some((order, piece))) => {
-                        *last = order;
-                        Some((order, piece))
-                    }
-                    Ok(None) => None,
-                    Err(error) => {
-                        fail(*last + 1, error);
-                        None
-                    }
-                }
-            };
-            let Some((order, piece)) = piece else {
-                stop.store(true, Ordering::Relaxed);
-                return;
-            };
-            if let Err(error) = work(order, piece) {
+        while let Some((order, piece)) = take() {
+            if let Err(error) = caught(|| work(order, piece)) {
                 fail(order, error);
             }
         }
@@ -213,7 +344,10 @@ pub(crate) fn in_parallel<T: Send>(
         0 | 1 => body(),
         _ => std::thread::scope(|scope| {
             for _ in 1..threads {
-                scope.spawn(body);
+                let thread = std::thread::Builder::new().stack_size(WORKER_STACK_BYTES);
+                if thread.spawn_scoped(scope, body).is_err() {
+                    break;
+                }
             }
             body();
         }),
@@ -256,7 +390,7 @@ impl Turnstile {
             return Err(Error::Interrupted);
         }
         drop(state);
-        let result = pass();
+        let result = caught(pass);
         if result.is_err() {
             self.close_at(order);
         }
@@ -296,6 +430,41 @@ mod tests {
                 Ok(())
             });
             assert_eq!(result.unwrap_err().to_string(), "7", "round {round}");
+        }
+    }
+
+    /// A panic in any part is an error, whichever thread meets it; nobody waits for ever.
+    #[test]
+    fn a_panic_is_an_error() {
+        for (part, threads) in (0..3).flat_map(|part| [1, 4].map(|threads| (part, threads))) {
+            let turnstile = Turnstile::default();
+            let mut count = 0;
+            let mut after = 0;
+            let next = || {
+                count += 1;
+                after += u64::from(count > 51);
+                assert!(part != 0 || count != 51, "no luck with cutting");
+                Ok((count <= 100).then_some((count - 1, ())))
+            };
+            let run = Run {
+                threads,
+                batch_rows: 1,
+                projection: None,
+                token: None,
+                zone: Zone::UTC,
+                meter: Meter::new(None, None, "bytes"),
+                on_failure: Some(&|order| turnstile.close_at(order)),
+            };
+            let result = run.in_parallel(next, |order, ()| {
+                assert!(part != 1 || order != 50, "no luck with parsing");
+                turnstile.pass(order, || {
+                    assert!(part != 2 || order != 50, "no luck with storing");
+                    Ok(())
+                })
+            });
+            let error = result.unwrap_err();
+            assert!(error.to_string().contains("no luck"), "{part} {threads}: {error}");
+            assert!(part != 0 || after == 0, "asked again after the panic");
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flate2::read::MultiGzDecoder;
 
 use super::meter::Meter;
-use super::options::FileFormat;
+use super::options::{FileFormat, ImportOptions};
 use crate::error::{Error, ObjectKind, Result};
 
 /// A pattern may match this many files.
@@ -92,27 +92,27 @@ impl InputFile {
             io::ErrorKind::NotFound => no_such_file(&path.to_string_lossy()),
             _ => Error::io(path, source),
         };
-        let file = File::open(path).map_err(fail)?;
-        let metadata = file.metadata().map_err(fail)?;
+        // Before it is opened: that of a pipe waits for somebody who writes.
+        let metadata = std::fs::metadata(path).map_err(fail)?;
         if metadata.is_dir() {
             let message =
                 "is a directory; name the files in it with a pattern such as /*.csv".into();
             return Err(Error::Import { path: path.to_path_buf(), line: None, message });
         }
+        if !metadata.is_file() {
+            // What a pipe has given once it does not give again.
+            let message = "is not a regular file".into();
+            return Err(Error::Import { path: path.to_path_buf(), line: None, message });
+        }
         let mut head = Vec::new();
+        let file = File::open(path).map_err(fail)?;
         (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(fail)?;
         let packing = match head[..] {
             [0x1F, 0x8B, ..] => Packing::Gzip,
             [0x28, 0xB5, 0x2F, 0xFD, ..] => Packing::Zstd,
             _ => Packing::Plain,
         };
-        // What a pipe has given once it does not give again.
-        let bytes = if metadata.is_file() { metadata.len() } else { 0 };
-        let mut input = Self { path: path.to_path_buf(), bytes, packing, head };
-        if !metadata.is_file() {
-            let message = "is not a regular file".into();
-            return Err(Error::Import { path: path.to_path_buf(), line: None, message });
-        }
+        let mut input = Self { path: path.to_path_buf(), bytes: metadata.len(), packing, head };
         if packing != Packing::Plain {
             let mut head = Vec::new();
             let read = input.open(None)?.take(HEAD_BYTES).read_to_end(&mut head);
@@ -130,8 +130,26 @@ impl InputFile {
     /// An error of reading: the operating system's, or the unpacker's about broken contents.
     pub(crate) fn read_error(&self, error: io::Error) -> Error {
         match self.packing {
+            // The operating system's errors have a number.
+            Packing::Plain if error.raw_os_error().is_none() => self.broken(&error.to_string()),
             Packing::Plain => Error::io(&self.path, error),
             _ => self.broken(&format!("cannot be unpacked: {error}")),
+        }
+    }
+
+    /// Refuses a packing other than the one that the caller says.
+    pub(crate) fn check_packing(&self, options: &ImportOptions) -> Result<()> {
+        let name = match self.packing {
+            Packing::Plain => "none",
+            Packing::Gzip => "gzip",
+            Packing::Zstd => "zstd",
+        };
+        match options.compression.as_deref() {
+            Some(said) if said != name => {
+                let message = format!("option compression says {said}, the file's bytes {name}");
+                Err(self.broken(&message))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};
 use crate::sql::visit::replace_names;
 
 /// Functions that give another value each time.
-const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
+const VOLATILE: [&str; 4] = ["random", "uuid", "gen_random_uuid", "nextval"];
 
 /// What a statement says about names, in lower case.
 #[derive(Default)]
@@ -86,7 +86,8 @@ fn replace(expr: &mut Expr, known: &BTreeMap<String, Expr>) -> bool {
     replaced
 }
 
-fn is_volatile(expr: &Expr) -> bool {
+/// Whether an expression gives another value each time.
+pub(super) fn is_volatile(expr: &Expr) -> bool {
     let mut volatile = false;
     crate::sql::write::ast::rewrite_exprs(&mut expr.clone(), |part| {
         if let Expr::Function(function) = part {

@@ -140,9 +140,8 @@ impl Appender {
             return Ok(());
         }
         // Not the builder's own type: converted alone, by the rules of INSERT.
-        let (to, name) = (&column.data_type, &column.name);
         let zone = self.session.zone();
-        let array = column_of(vec![value.to_scalar()], to, name, Origin::rows(row), zone)?;
+        let array = column_of(vec![value.to_scalar()], &column.field(), Origin::rows(row), zone)?;
         self.columns[index].push_converted(ScalarValue::try_from_array(&array, 0)?, &array)
     }
 

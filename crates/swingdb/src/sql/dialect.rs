@@ -223,6 +223,29 @@ fn glob(parser: &Parser<'_>) -> Option<bool> {
     (!ends).then_some(negated)
 }
 
+/// Whether `IN` and a list value come next, and NOT before it: `a IN ?`, `a NOT IN list`. What SQL
+/// itself has in this place is a bracket, or UNNEST.
+fn in_list_value(parser: &Parser<'_>) -> Option<bool> {
+    let negated = is_word(parser, "not");
+    let word = usize::from(negated);
+    if !is_unquoted(&parser.peek_nth_token_ref(word).token, "in") {
+        return None;
+    }
+    let behind = &parser.peek_nth_token_ref(word + 1).token;
+    let is_standard = matches!(behind, Token::LParen | Token::SemiColon | Token::EOF)
+        || is_unquoted(behind, "unnest");
+    (!is_standard).then_some(negated)
+}
+
+/// `left IN list` is `left = ANY(list)`, and `left NOT IN list` is `left <> ALL(list)`.
+fn in_list(left: &Expr, list: Expr, negated: bool) -> Expr {
+    let (left, right) = (Box::new(left.clone()), Box::new(list));
+    match negated {
+        true => Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right },
+        false => Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, is_some: false },
+    }
+}
+
 impl Dialect for SwingDialect {
     fn dialect(&self) -> TypeId {
         TypeId::of::<GenericDialect>()
@@ -278,6 +301,10 @@ impl Dialect for SwingDialect {
                     false => found,
                 }
             }));
+        }
+        if let Some(negated) = in_list_value(parser) {
+            (0..=usize::from(negated)).for_each(|_| parser.advance_token());
+            return Some(parser.parse_subexpr(precedence).map(|list| in_list(left, list, negated)));
         }
         let negated = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
         if !negated && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
@@ -386,6 +413,7 @@ mod tests {
             "SELECT 1_000 FROM t ORDER BY ALL DESC",
             "SELECT s GLOB 'a*' AND s NOT GLOB 'b', s glob, glob FROM t",
             "SELECT a NOTNULL, a + 1 ISNULL AND b, a AS isnull FROM t",
+            "SELECT a IN $1 AND b NOT IN [1, 2], a IN (1, 2), a IN UNNEST([1]) FROM t",
         ] {
             assert!(Parser::parse_sql(&DIALECT, sql).is_ok(), "{sql}");
         }

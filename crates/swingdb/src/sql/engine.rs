@@ -26,12 +26,14 @@ use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
-    ConditionsDown, CrossJoins, Dependencies, FromStatistics, GROUPING_SETS, HandDown, InOrder,
-    JoinOrder, Membership, OFFSET_SUMS, WholeOrder,
+    ConditionsDown, CrossJoins, Dependencies, EqualKeys, FromStatistics, GROUPING_SETS, HandDown,
+    InOrder, JoinOrder, Membership, OFFSET_SUMS, SettledOrder, UnseenOrder, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
+use crate::sql::slices::InSlices;
+use crate::sql::steps::in_steps;
 use crate::sql::zones::SessionZone;
-use crate::sql::{asof, type_names};
+use crate::sql::{asof, machine, type_names};
 use crate::zone::Zone;
 
 /// The name of the database's own catalog in fully qualified names.
@@ -90,7 +92,7 @@ fn build_state() -> Result<SessionState> {
         .with_scalar_functions(scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(aggregate_functions())
-        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_window_functions(functions::of_windows())
         .with_expr_planners(expr_planners())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let builder = builder
@@ -112,7 +114,7 @@ fn build_state() -> Result<SessionState> {
 
 /// DataFusion's rules and our own.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Vec::new();
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![Arc::new(UnseenOrder)];
     for rule in Optimizer::new().rules {
         if Dependencies::matter_to(rule.name()) {
             rules.push(Arc::new(Dependencies) as _);
@@ -130,11 +132,14 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             CrossJoins::NAME => rules.push(Arc::new(CrossJoins(rule)) as _),
             "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
             // Behind those that make joins of subqueries.
-            "extract_equijoin_predicate" => rules.extend([Arc::new(Equality) as _, rule]),
+            EqualKeys::NAME => {
+                rules.push(Arc::new(Equality) as _);
+                rules.push(Arc::new(EqualKeys::default()) as _);
+            }
             _ => rules.push(rule),
         }
     }
-    rules
+    in_steps(rules)
 }
 
 /// DataFusion's rules for physical plans, with ours in place of those that mistake columns.
@@ -150,11 +155,15 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             None if rule.name() == FromStatistics::NAME => {
                 rules.push(Arc::new(FromStatistics(rule)) as _);
             }
+            None if rule.name() == SettledOrder::NAME => {
+                rules.push(Arc::new(SettledOrder(rule)) as _);
+            }
             None => rules.push(rule),
         }
     }
     rules.push(Arc::new(InOrder));
     rules.push(Arc::new(ShareRows));
+    rules.push(Arc::new(InSlices));
     rules
 }
 
@@ -203,6 +212,8 @@ fn default_config() -> SessionConfig {
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.default_null_ordering = "nulls_last".to_string();
     options.execution.time_zone = Some(Zone::UTC.to_string());
+    // An ORDER BY is left out where nobody sees the order, not in each query of FROM.
+    options.sql_parser.enable_subquery_sort_elimination = false;
     // The larger side of a join is only cut into partitions where the smaller one is large: cutting
     // costs more than building one hash table alone.
     options.optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES;
@@ -214,14 +225,11 @@ fn default_config() -> SessionConfig {
     config
 }
 
-/// Memory the operators of all sessions may use together unless told otherwise: 80 % of the
-/// machine's.
+/// Memory the operators of all sessions may use together unless told otherwise: 80 % of what this
+/// process may use.
 pub(crate) fn default_memory_limit() -> usize {
     const FALLBACK: usize = 4 << 30;
-    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib << 10)
-    });
+    let total = machine::memory().and_then(|bytes| usize::try_from(bytes).ok());
     total.map_or(FALLBACK, |bytes| bytes / 5 * 4)
 }
 

@@ -1,6 +1,8 @@
-//! `information_schema.columns`, with types by the names SQL has for them.
+//! `information_schema.columns`, with types by the names SQL has for them, and
+//! `information_schema.views`.
 //!
-//! The engine's own table calls them by Arrow's names, which no other database knows.
+//! The engine's own tables call types by Arrow's names, which no other database knows, and list
+//! every table as a view.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -116,6 +118,36 @@ pub(crate) fn columns(
     });
     let fields = like.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays.collect())?;
+    Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+}
+
+/// The views of all databases, with their queries.
+pub(crate) fn views(view: &View) -> Result<Arc<dyn TableProvider>> {
+    let mut rows: [Vec<String>; 4] = Default::default();
+    for source in std::iter::once(&view.main).chain(view.attached.values()) {
+        for schema in source.catalog.schema_names() {
+            for name in source.catalog.view_names(&schema) {
+                let Some(stored) = source.catalog.view(&schema, &name)? else { continue };
+                let values = [source.name.clone(), schema.clone(), name, stored.sql.clone()];
+                rows.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+            }
+        }
+    }
+    let [catalogs, schemas, names, texts] = &rows;
+    let columns = [
+        ("table_catalog", catalogs),
+        ("table_schema", schemas),
+        ("table_name", names),
+        // As the standard calls it, and as the engine does.
+        ("view_definition", texts),
+        ("definition", texts),
+    ];
+    let fields = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, false));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let arrays = columns
+        .iter()
+        .map(|(_, values)| -> ArrayRef { Arc::new(StringArray::from_iter_values(values.iter())) });
     let batch = RecordBatch::try_new(Arc::clone(&schema), arrays.collect())?;
     Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
 }

@@ -1,8 +1,9 @@
 //! Operators that the query engine does not have for some types, planned as DuckDB has them.
 //!
 //! `INTERVAL '1 day' * 2`, `2 * i` and `i / 2` are the interval so many times; parts of a month are
-//! days, parts of a day hours. `s[1]` and `s[-2:]` of a text are its characters, counted from 1, or
-//! from the end. `j[0]` and `j['a']` of what is known to be JSON are its parts, counted from 0.
+//! days, parts of a day hours. `a // b` of HUGEINT is whole. A list `||` NULL is NULL. `s[1]` and
+//! `s[-2:]` of a text are its characters, counted from 1, or from the end. `j[0]` and `j['a']` of
+//! what is known to be JSON are its parts, counted from 0.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,6 +13,7 @@ use arrow::datatypes::{
     DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
 use arrow::error::ArrowError;
+use datafusion::common::utils::list_ndims;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::functions::unicode::expr_fn::{character_length, substring};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -24,7 +26,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use crate::sql::functions::{is_marked, json};
+use crate::sql::functions::{
+    has_whole_quotient, is_marked, joined_lists, json, map_of, whole_quotient,
+};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
@@ -44,9 +48,28 @@ impl ExprPlanner for Operators {
         let over = match expr.op {
             BinaryOperator::Multiply => false,
             BinaryOperator::Divide => true,
+            BinaryOperator::DuckIntegerDivide | BinaryOperator::StringConcat => false,
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let types = (expr.left.get_type(schema).ok(), expr.right.get_type(schema).ok());
+        if expr.op == BinaryOperator::StringConcat {
+            return Ok(match &types {
+                (Some(left), Some(right)) if are_lists(left, right) => {
+                    PlannerResult::Planned(joined_lists(expr.left, expr.right))
+                }
+                _ => PlannerResult::Original(expr),
+            });
+        }
+        if expr.op == BinaryOperator::DuckIntegerDivide {
+            return Ok(match &types {
+                (Some(left), Some(right)) if has_whole_quotient(left, right) => {
+                    PlannerResult::Planned(whole_quotient(expr.left, expr.right))
+                }
+                // `/` of whole numbers is whole here.
+                _ => self
+                    .plan_binary_op(RawBinaryExpr { op: BinaryOperator::Divide, ..expr }, schema)?,
+            });
+        }
         Ok(match types {
             (Some(INTERVAL), Some(number)) if is_number(&number) => {
                 PlannerResult::Planned(scaled(expr.left, expr.right, over))
@@ -56,6 +79,19 @@ impl ExprPlanner for Operators {
             }
             _ => PlannerResult::Original(expr),
         })
+    }
+
+    fn plan_make_map(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        if !args.len().is_multiple_of(2) {
+            return plan_err!("MAP takes keys and values in turn");
+        }
+        let mut args = args.into_iter();
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        while let (Some(key), Some(value)) = (args.next(), args.next()) {
+            keys.push(key);
+            values.push(value);
+        }
+        Ok(PlannerResult::Planned(map_of(keys, values)))
     }
 
     fn plan_field_access(
@@ -117,6 +153,17 @@ fn member(mut access: RawFieldAccessExpr, given: Option<&DataType>) -> RawFieldA
         }
     }
     access
+}
+
+/// Whether both are lists of the same depth, or one is and the other is NULL.
+fn are_lists(left: &DataType, right: &DataType) -> bool {
+    let depth = |given: &DataType| list_ndims(given);
+    match (left.is_null(), right.is_null()) {
+        (true, true) => false,
+        (true, false) => depth(right) > 0,
+        (false, true) => depth(left) > 0,
+        (false, false) => depth(left) > 0 && depth(left) == depth(right),
+    }
 }
 
 fn is_number(given: &DataType) -> bool {

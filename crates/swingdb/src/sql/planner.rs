@@ -31,6 +31,8 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::sql::arithmetic::checked_expr;
 use crate::sql::columns::Columns;
+use crate::sql::interrupt::checkpoint;
+use crate::sql::limits::Limits;
 use crate::sql::optimizer::dependencies;
 use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
@@ -39,8 +41,8 @@ use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::write::types::SqlTypes;
 use crate::sql::zones::zoned_expr;
 use crate::sql::{
-    columns, forms, functions, idents, information, macros, materialize, rewrites, sequences,
-    statement,
+    clauses, columns, depth, forms, functions, idents, information, interrupt, macros, materialize,
+    rewrites, runtime, scopes, sequences, size, statement, visit,
 };
 use crate::zone::Zone;
 
@@ -60,7 +62,21 @@ pub(crate) struct Planner<'a> {
     session: Option<&'a Session>,
     /// What such queries gave, by their text.
     answers: Mutex<HashMap<String, Vec<String>>>,
+    /// Views that have been planned, by their database and place in memory: one that is named twice
+    /// by each of several others is planned once.
+    views: Arc<Mutex<HashMap<(String, usize), PlannedView>>>,
 }
+
+/// A view and what it is to a query; the view is kept, so that its place stays its own.
+#[derive(Clone)]
+struct PlannedView {
+    provider: Arc<dyn TableProvider>,
+    #[expect(dead_code, reason = "held for its place")]
+    view: Arc<crate::store::View>,
+}
+
+/// Parts of a statement up to which it is planned on the thread that waits for it.
+const MANY: usize = 1_000;
 
 /// Values that a PIVOT may ask for.
 const MAX_ANSWERS: usize = 10_000;
@@ -68,7 +84,8 @@ const MAX_ANSWERS: usize = 10_000;
 impl<'a> Planner<'a> {
     pub(crate) fn new(view: &'a View, state: &'a SessionState) -> Self {
         let (columns, answers) = (Mutex::default(), Mutex::default());
-        Self { view, state, depth: 0, columns, session: None, answers }
+        let views = Arc::default();
+        Self { view, state, depth: 0, columns, session: None, answers, views }
     }
 
     /// A planner of statements whose columns may depend on the rows that there are.
@@ -119,6 +136,22 @@ impl<'a> Planner<'a> {
         self.state.scalar_functions().contains_key(name)
     }
 
+    /// Whether the engine has a function of single rows or of lists so named.
+    pub(crate) fn is_of_rows(&self, name: &str) -> bool {
+        self.is_scalar(name) || self.state.higher_order_functions().contains_key(name)
+    }
+
+    /// Whether the engine has a window function so named.
+    pub(crate) fn is_window(&self, name: &str) -> bool {
+        self.state.window_functions().contains_key(name)
+    }
+
+    /// Of an aggregate function, whether IGNORE NULLS and RESPECT NULLS mean something to it.
+    pub(crate) fn aggregate_keeps_nulls(&self, name: &str) -> Option<bool> {
+        let found = self.state.aggregate_functions().get(name)?;
+        Some(found.supports_null_handling_clause())
+    }
+
     /// Whether the engine has an aggregate function so named.
     pub(crate) fn is_aggregate(&self, name: &str) -> bool {
         self.state.aggregate_functions().contains_key(name)
@@ -137,6 +170,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         forms::unchain(self.view, statement);
         macros::expand(self, statement)?;
+        scopes::resolve(self, statement)?;
         rewrites::tell_tables_apart(statement);
         forms::turn_tables(self, statement)?;
         forms::name_series(statement);
@@ -159,8 +193,11 @@ impl<'a> Planner<'a> {
         sequences::resolve(self, statement)?;
         let aggregates = |name: &str| self.is_aggregate(name);
         functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
+        clauses::calls::check(self, statement)?;
         functions::order_windows(statement);
-        Ok(())
+        functions::tell_draws_apart(statement);
+        // Macros and other forms stand for more than was written.
+        depth::settle(statement)
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.
@@ -169,6 +206,22 @@ impl<'a> Planner<'a> {
         mut statement: ast::Statement,
         params: &Params,
     ) -> Result<LogicalPlan> {
+        let token = interrupt::planning().filter(|_| visit::has_more_parts(&mut statement, MANY));
+        let Some(token) = token else { return self.plan_here(statement, params) };
+        let (view, state, params) = (self.view.clone(), self.state.clone(), params.clone());
+        let (views, depth) = (Arc::clone(&self.views), self.depth);
+        runtime::aside(&token, move || {
+            let planner = Planner { depth, views, ..Planner::new(&view, &state) };
+            planner.plan_here(statement, &params)
+        })
+    }
+
+    fn plan_here(&self, mut statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        let queries = size::check_names(&mut statement, self.state)?;
+        depth::with_planning_stack(queries, || self.plan_stacked(statement, params))
+    }
+
+    fn plan_stacked(&self, mut statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
         // Queries that are made of what has been prepared join other tables than it did.
         rewrites::tell_tables_apart(&mut statement);
         // Only a statement with groups is planned again, and so kept.
@@ -195,6 +248,7 @@ impl<'a> Planner<'a> {
         let mut context = PlannerContext::new().with_prepare_param_data_types(types.collect());
         let plan =
             SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
+        size::check(&plan, self.state)?;
         Ok(rewrites::rewrite(materialize::of_names(plan)?)?)
     }
 
@@ -234,15 +288,31 @@ impl<'a> Planner<'a> {
                 Ok(Arc::new(SwingTable::new(table, row_id)))
             }
             Some(Found::Registered(provider)) => Ok(provider),
-            Some(Found::View { view, source }) => self.view_table(&view, &source),
+            Some(Found::View { view, source }) => self.planned_view(view, &source),
             Some(Found::Information(table)) => self.information_table(&table),
             None => match name {
                 TableReference::Bare { table } if looks_like_file(table) => {
+                    Limits::of(self.state.config()).external(&format!("the file {table:?}"))?;
                     crate::io::file_table(table)
                 }
                 _ => Err(self.view.unknown_table(name)),
             },
         }
+    }
+
+    fn planned_view(
+        &self,
+        view: Arc<crate::store::View>,
+        source: &Source,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let key = (source.name.clone(), Arc::as_ptr(&view).addr());
+        if let Some(known) = self.views.lock().get(&key) {
+            return Ok(Arc::clone(&known.provider));
+        }
+        let provider = self.view_table(&view, source)?;
+        let planned = PlannedView { provider: Arc::clone(&provider), view };
+        self.views.lock().insert(key, planned);
+        Ok(provider)
     }
 
     fn view_table(
@@ -257,7 +327,8 @@ impl<'a> Planner<'a> {
             )));
         }
         let inside = self.view.inside(source);
-        let planner = Planner { depth: self.depth + 1, ..Planner::new(&inside, self.state) };
+        let views = Arc::clone(&self.views);
+        let planner = Planner { depth: self.depth + 1, views, ..Planner::new(&inside, self.state) };
         let mut query = statement::parse_query(&stored.sql)?;
         planner.prepare(&mut query)?;
         sequences::refuse_in_view(&mut query)?;
@@ -272,6 +343,9 @@ impl<'a> Planner<'a> {
     }
 
     fn information_table(&self, table: &str) -> Result<Arc<dyn TableProvider>> {
+        if table == "views" {
+            return information::views(self.view);
+        }
         let catalogs = Arc::new(Catalogs { view: self.view.clone(), state: self.state.clone() });
         let provider = InformationSchemaProvider::new(catalogs);
         let found = crate::sql::runtime::block_on(provider.table(table))?;
@@ -305,6 +379,7 @@ pub(crate) fn looks_like_file(name: &str) -> bool {
 
 impl ContextProvider for Planner<'_> {
     fn get_table_source(&self, name: TableReference) -> DfResult<Arc<dyn TableSource>> {
+        checkpoint();
         Ok(provider_as_source(self.provider(&name)?))
     }
 
@@ -317,6 +392,9 @@ impl ContextProvider for Planner<'_> {
         let function = self.state.table_functions().get(&folded).cloned();
         let function =
             function.ok_or_else(|| plan_datafusion_err!("there is no table function {name}"))?;
+        if crate::io::is_file_function(&folded) {
+            Limits::of(self.state.config()).external(&format!("{folded}(...)"))?;
+        }
         let args = args.into_iter().map(|arg| self.computed(arg)).collect::<DfResult<Vec<_>>>()?;
         let args = TableFunctionArgs::new(&args, self.state);
         Ok(provider_as_source(function.create_table_provider_with_args(args)?))
@@ -331,6 +409,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        checkpoint();
         self.state.expr_planners()
     }
 
@@ -339,6 +418,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        checkpoint();
         self.state.scalar_functions().get(name).cloned()
     }
 
@@ -347,6 +427,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        checkpoint();
         self.state.aggregate_functions().get(name).cloned()
     }
 

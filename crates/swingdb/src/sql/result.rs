@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
+use crate::sql::limits::Meter;
 use crate::sql::stream::BatchStream;
 use crate::zone::{Zone, rezoned, schema_in_zone};
 
@@ -22,6 +23,8 @@ pub struct QueryResult {
     tag: &'static str,
     /// Whether types of the rows get the zone that those of the schema name.
     rezoned: bool,
+    /// Counts what is handed out, where that is limited.
+    meter: Option<Meter>,
 }
 
 enum Rows {
@@ -64,18 +67,18 @@ impl QueryResult {
 
     pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>, tag: &'static str) -> Self {
         let rows = Rows::Ready(batches.into_iter());
-        Self { schema, rows, rows_changed: None, tag, rezoned: false }
+        Self { schema, rows, rows_changed: None, tag, rezoned: false, meter: None }
     }
 
     pub(crate) fn changed(rows_changed: Option<u64>, tag: &'static str) -> Self {
         let schema = Arc::new(arrow::datatypes::Schema::empty());
-        Self { schema, rows: Rows::Done, rows_changed, tag, rezoned: false }
+        Self { schema, rows: Rows::Done, rows_changed, tag, rezoned: false, meter: None }
     }
 
     pub(crate) fn stream(stream: BatchStream, tag: &'static str) -> Self {
         let schema = stream.schema();
         let rows = Rows::Stream(Box::new(stream));
-        Self { schema, rows, rows_changed: None, tag, rezoned: false }
+        Self { schema, rows, rows_changed: None, tag, rezoned: false, meter: None }
     }
 
     /// The same rows, whose points in time are to be shown by the clock of a zone. With UTC they
@@ -86,6 +89,12 @@ impl QueryResult {
             self.schema = Arc::new(schema);
             self.rezoned = true;
         }
+        self
+    }
+
+    /// A result that ends with an error where it gets larger than it may be.
+    pub(crate) fn metered(mut self, meter: Option<Meter>) -> Self {
+        self.meter = meter;
         self
     }
 
@@ -103,6 +112,10 @@ impl Iterator for QueryResult {
             Rows::Ready(batches) => batches.next().map(Ok),
             Rows::Stream(stream) => stream.next(),
             Rows::Done => None,
+        };
+        let next = match (next, &mut self.meter) {
+            (Some(Ok(batch)), Some(meter)) => Some(meter.count(&batch).map(|()| batch)),
+            (next, _) => next,
         };
         if !matches!(next, Some(Ok(_))) {
             self.rows = Rows::Done;

@@ -18,10 +18,15 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::error::{Error, Result, panicked};
+use crate::error::{Error, Result};
+use crate::sql::interrupt::{CancelToken, stoppable, unwound};
 
-/// Stack of a worker thread; deep expressions recurse.
-const WORKER_STACK_BYTES: usize = 8 << 20;
+/// Stack of a worker thread: plans of the depth that is allowed are walked by recursion. Only what
+/// is used of it takes memory.
+pub(crate) const WORKER_STACK_BYTES: usize = 32 << 20;
+
+/// Stack of a thread that does nothing.
+const PROBE_STACK_BYTES: usize = 64 << 10;
 
 /// The runtimes of this process and of the processes it was forked from, oldest first. A chain of
 /// write-once cells instead of a lock: a lock held by another thread at the moment of a fork would
@@ -98,12 +103,44 @@ fn runtime() -> Result<&'static Runtime> {
 
 fn start() -> Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(cores())
+        .worker_threads(startable(cores())?)
         .thread_name("swingdb")
         .thread_stack_size(WORKER_STACK_BYTES)
         .enable_all()
         .build()
         .map_err(Error::from)
+}
+
+/// How many threads can be started, up to `wanted`: a runtime that gets fewer than it asks for
+/// waits for ever.
+fn startable(wanted: usize) -> Result<usize> {
+    /// How long threads that have ended may still count.
+    const GONE: Duration = Duration::from_millis(10);
+    let (release, hold) = crossbeam_channel::bounded::<()>(0);
+    let (mut started, mut refused) = (Vec::with_capacity(wanted), None);
+    while started.len() < wanted {
+        let hold = hold.clone();
+        let thread = std::thread::Builder::new().stack_size(PROBE_STACK_BYTES);
+        // It ends when the sender is dropped.
+        match thread.spawn(move || hold.recv().is_ok()) {
+            Ok(thread) => started.push(thread),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    drop(release);
+    let count = started.len();
+    started.into_iter().for_each(|thread| drop(thread.join()));
+    match refused {
+        Some(error) if count == 0 => Err(error.into()),
+        Some(_) => {
+            std::thread::sleep(GONE);
+            Ok(count)
+        }
+        None => Ok(count),
+    }
 }
 
 /// Starts `future` on the library's threads.
@@ -145,6 +182,31 @@ impl Drop for OwnThreads {
     }
 }
 
+/// Runs `work` on a thread of its own, so that this one can stop waiting for it when the statement
+/// is to end: `work` then ends at its next [checkpoint](crate::sql::interrupt::checkpoint).
+pub(crate) fn aside<T: Send + 'static>(
+    token: &CancelToken,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (sender, done) = tokio::sync::oneshot::channel();
+    let planning = token.clone();
+    let thread = std::thread::Builder::new().name("swingdb-plan".to_string());
+    thread.stack_size(WORKER_STACK_BYTES).spawn(move || {
+        // Nobody may be waiting any more.
+        let _ = sender.send(stoppable(&planning, work));
+    })?;
+    block_on(async {
+        tokio::select! {
+            biased;
+            () = token.cancelled() => Err(Error::Interrupted),
+            done = done => match done {
+                Ok(result) => result,
+                Err(_) => Err(Error::internal("a thread ended without an answer")),
+            },
+        }
+    })
+}
+
 /// A started computation; dropping it aborts the computation at its next pause.
 #[derive(Debug)]
 pub(crate) struct Task<T>(JoinHandle<T>);
@@ -155,7 +217,7 @@ impl<T> Task<T> {
         match (&mut self.0).await {
             Ok(value) => Ok(value),
             Err(error) if error.is_cancelled() => Err(Error::Interrupted),
-            Err(error) => Err(panicked(panic_text(error.into_panic()))),
+            Err(error) => Err(unwound(error.into_panic())),
         }
     }
 }
@@ -238,6 +300,12 @@ mod tests {
         let mut task = spawn(async { panic!("no luck") }).unwrap();
         let error = block_on(task.join()).unwrap_err();
         assert!(matches!(&error, Error::Internal { message } if message.contains("no luck")));
+    }
+
+    #[test]
+    fn as_many_threads_as_there_may_be() {
+        assert_eq!(startable(3).unwrap(), 3);
+        assert_eq!(startable(1).unwrap(), 1);
     }
 
     #[test]

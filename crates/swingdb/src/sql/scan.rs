@@ -313,6 +313,10 @@ impl DataSource for SwingSource {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        // The first rows of the table, not the first that fulfil what becomes known later.
+        if limit.is_some() && !self.filters.is_empty() {
+            return None;
+        }
         Some(Arc::new(self.clone().with_limit(limit)))
     }
 
@@ -343,6 +347,10 @@ impl DataSource for SwingSource {
     ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
         // The rows still pass a filter above: ours only decide what need not be read.
         let answer = vec![PushedDown::No; filters.len()];
+        // Of the first rows none may be left out: rows behind them would take their places.
+        if self.limit.is_some() {
+            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(answer));
+        }
         let mut kept = self.filters.to_vec();
         let known = kept.len();
         // Conditions known at planning have already ruled out what they can.
@@ -371,7 +379,8 @@ impl DataSource for SwingSource {
             return Ok(SortOrderPushdownResult::Unsupported);
         };
         let column = self.projection[column];
-        if column >= self.table.columns().len() {
+        // Which rows are the first ones is a matter of the table's order.
+        if column >= self.table.columns().len() || self.limit.is_some() {
             return Ok(SortOrderPushdownResult::Unsupported);
         }
         // The most promising segments first: then the bound of the best rows so far soon rules out

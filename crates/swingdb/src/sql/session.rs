@@ -23,8 +23,11 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::database::Database;
 use crate::error::{Error, ObjectKind, Result};
 use crate::progress::Progress;
+use crate::sql::depth;
 use crate::sql::engine::{self, CATALOG};
-use crate::sql::interrupt::{CancelToken, InterruptHandle, Running};
+use crate::sql::interrupt::{CancelToken, InterruptHandle, Running, Stoppable, stoppable};
+use crate::sql::limits::Limits;
+use crate::sql::memory::{self, Kept};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
@@ -62,6 +65,14 @@ struct State {
     engine: Option<SessionState>,
     /// The token of the statement that runs now.
     token: Option<CancelToken>,
+    /// The plans that the statement has run, where somebody asks for them.
+    noted: Option<Vec<Arc<dyn ExecutionPlan>>>,
+}
+
+impl State {
+    fn limits(&self) -> Limits {
+        self.engine.as_ref().map(|engine| Limits::of(engine.config())).unwrap_or_default()
+    }
 }
 
 impl Session {
@@ -71,12 +82,14 @@ impl Session {
 
     /// A session with these temporary tables.
     pub(crate) fn with(database: Database, temporary: Temporary) -> Self {
+        depth::leave_room();
         let state = State {
             attached: BTreeMap::new(),
             registered: Arc::default(),
             progress: None,
             engine: None,
             token: None,
+            noted: None,
         };
         Self {
             database,
@@ -102,13 +115,20 @@ impl Session {
     /// Runs the statements of `sql`; the last one's result.
     pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
         let _one_at_a_time = self.lock_statement();
-        statement::execute_all(self, sql, params)
+        // Of the statement's beginning: it may set others for those after it.
+        let meter = self.limits().meter();
+        let token = self.cancel_token();
+        let run = || statement::execute_all(self, sql, params);
+        Ok(depth::with_enough_stack(|| stoppable(&token, run))?.metered(meter))
     }
 
     /// Makes this the session's running statement. Interrupts reach it from here on.
     pub(crate) fn lock_statement(&self) -> StatementGuard<'_> {
         let lock = self.statement.lock();
-        self.state.lock().token = Some(self.running.start());
+        let mut state = self.state.lock();
+        let limit = state.limits().statement_timeout;
+        state.token = Some(self.running.start(limit));
+        drop(state);
         StatementGuard { session: self, _lock: lock }
     }
 
@@ -183,6 +203,14 @@ impl Session {
         }
     }
 
+    /// What the session's statements may do, and how much.
+    pub(crate) fn limits(&self) -> Limits {
+        match self.temporary.outer() {
+            Some(outer) => outer.limits(),
+            None => self.state.lock().limits(),
+        }
+    }
+
     /// Changes the settings of later statements.
     pub(crate) fn configure(
         &self,
@@ -220,8 +248,28 @@ impl Session {
     pub(crate) fn run(&self, plan: LogicalPlan) -> Result<BatchStream> {
         let engine = self.engine()?;
         let physical = self.physical_plan(&engine, plan)?;
+        self.note_plan(&physical);
         let progress = self.progress();
         BatchStream::start(physical, engine.task_ctx(), None, self.cancel_token(), progress)
+    }
+
+    /// Keeps the plans that the statement runs from here on, until they are asked for.
+    pub(crate) fn note_plans(&self) {
+        self.state.lock().noted = Some(Vec::new());
+    }
+
+    /// The plans since [`note_plans`](Self::note_plans).
+    pub(crate) fn noted_plans(&self) -> Vec<Arc<dyn ExecutionPlan>> {
+        self.state.lock().noted.take().unwrap_or_default()
+    }
+
+    fn note_plan(&self, plan: &Arc<dyn ExecutionPlan>) {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.note_plan(plan);
+        }
+        if let Some(noted) = &mut self.state.lock().noted {
+            noted.push(Arc::clone(plan));
+        }
     }
 
     /// The physical plan for a logical one.
@@ -232,14 +280,20 @@ impl Session {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let engine = engine.clone();
         let token = self.cancel_token();
-        let mut planning = runtime::spawn(async move { engine.create_physical_plan(&plan).await })?;
-        runtime::block_on(async {
+        let work = async move { engine.create_physical_plan(&plan).await };
+        let mut planning = runtime::spawn(Stoppable::new(token.clone(), work))?;
+        token.wait(async {
             tokio::select! {
                 biased;
-                () = token.cancelled() => Err(Error::Interrupted),
+                () = token.cancelled() => Err(token.error()),
                 planned = planning.join() => planned?.map_err(Error::from),
             }
         })
+    }
+
+    /// The rows that a statement called `name` collects, of which there are none yet.
+    pub(crate) fn kept(&self, name: &str) -> Result<Kept> {
+        Ok(Kept::new(name, &self.engine()?))
     }
 
     /// The token of the running statement; long work asks it whether to go on.
@@ -248,7 +302,8 @@ impl Session {
             return outer.cancel_token();
         }
         let mut state = self.state.lock();
-        state.token.get_or_insert_with(|| self.running.start()).clone()
+        let limit = state.limits().statement_timeout;
+        state.token.get_or_insert_with(|| self.running.start(limit)).clone()
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {
@@ -327,6 +382,10 @@ impl Session {
     }
 
     pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
+        if !self.limits().external_access {
+            return Ok(Vec::new());
+        }
+        let _text = memory::for_text(sql, &self.engine()?)?;
         let view = self.view()?;
         let mut unresolved = Vec::new();
         for name in statement::table_references(sql)? {
@@ -388,5 +447,6 @@ pub(crate) struct StatementGuard<'a> {
 impl Drop for StatementGuard<'_> {
     fn drop(&mut self) {
         self.session.state.lock().token = None;
+        self.session.store().give_back_dropped();
     }
 }

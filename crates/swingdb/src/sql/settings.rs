@@ -5,7 +5,11 @@
 //! | `threads` | partitions a plan is cut into |
 //! | `memory_limit` | bytes the operators of this session's statements may hold (`'4GB'`) |
 //! | `timezone` | the zone whose clock shows points in time: its name |
-//! | `datafusion.*` | every option of the query engine, by its own name |
+//! | `statement_timeout` and others | what statements may do, see [`limits`](super::limits) |
+//! | some of `datafusion.*` | options of the query engine that change how fast it answers |
+//!
+//! The engine's other options can be looked at, and not set: answers depend on them. One SET with
+//! several settings changes all or none.
 
 use std::sync::Arc;
 
@@ -16,57 +20,122 @@ use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Set, UnaryOperator, Valu
 
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::engine;
+use crate::sql::limits::{Limits, parse_timeout, show_timeout};
 use crate::sql::result::QueryResult;
-use crate::sql::runtime;
 use crate::sql::session::Session;
 use crate::zone::Zone;
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
-const OWN: [&str; 3] = ["threads", "memory_limit", "timezone"];
+const OWN: [&str; 8] = [
+    "threads",
+    "memory_limit",
+    "timezone",
+    "enable_external_access",
+    "lock_configuration",
+    "statement_timeout",
+    "max_result_rows",
+    "max_result_bytes",
+];
+
+/// Options of the engine that change how fast it answers, or how EXPLAIN looks, and nothing else.
+const OF_ENGINE: [&str; 28] = [
+    "datafusion.execution.batch_size",
+    "datafusion.execution.target_partitions",
+    "datafusion.execution.time_zone",
+    "datafusion.execution.planning_concurrency",
+    "datafusion.execution.perfect_hash_join_small_build_threshold",
+    "datafusion.execution.perfect_hash_join_min_key_density",
+    "datafusion.execution.spill_compression",
+    "datafusion.execution.sort_spill_reservation_bytes",
+    "datafusion.execution.sort_in_place_threshold_bytes",
+    "datafusion.execution.max_spill_file_size_bytes",
+    "datafusion.execution.skip_partial_aggregation_probe_ratio_threshold",
+    "datafusion.execution.skip_partial_aggregation_probe_rows_threshold",
+    "datafusion.execution.parquet.enable_page_index",
+    "datafusion.execution.parquet.pruning",
+    "datafusion.execution.parquet.metadata_size_hint",
+    "datafusion.execution.parquet.bloom_filter_on_read",
+    "datafusion.optimizer.hash_join_single_partition_threshold",
+    "datafusion.optimizer.hash_join_single_partition_threshold_rows",
+    "datafusion.optimizer.repartition_aggregations",
+    "datafusion.optimizer.repartition_joins",
+    "datafusion.optimizer.repartition_windows",
+    "datafusion.optimizer.repartition_file_min_size",
+    "datafusion.explain.logical_plan_only",
+    "datafusion.explain.physical_plan_only",
+    "datafusion.explain.show_statistics",
+    "datafusion.explain.show_sizes",
+    "datafusion.explain.show_schema",
+    "datafusion.explain.format",
+];
+
+/// Partitions a plan may be cut into.
+const MAX_THREADS: usize = 4096;
+/// Rows of a batch.
+const MAX_BATCH_ROWS: usize = 1 << 20;
 
 /// SET.
 pub(crate) fn set(session: &Session, set: &Set) -> Result<QueryResult> {
+    let mut changes = Vec::new();
     match set {
         Set::SingleAssignment { variable, values, .. } => match values.as_slice() {
-            [value] => assign(session, &variable.to_string(), &text(value)?)?,
+            [value] => changes.push((variable.to_string(), given(value)?)),
             _ => return Err(Error::unsupported(format!("SET {variable} to several values"))),
         },
         Set::MultipleAssignments { assignments } => {
             for assignment in assignments {
-                assign(session, &assignment.name.to_string(), &text(&assignment.value)?)?;
+                changes.push((assignment.name.to_string(), given(&assignment.value)?));
             }
         }
-        Set::SetTimeZone { value, .. } => assign(session, "timezone", &text(value)?)?,
+        Set::SetTimeZone { value, .. } => changes.push(("timezone".to_string(), given(value)?)),
         other => return Err(Error::unsupported(other.to_string())),
     }
+    change(session, &changes)?;
     Ok(QueryResult::changed(None, "SET"))
 }
 
 /// RESET.
 pub(crate) fn reset(session: &Session, name: &ObjectName) -> Result<QueryResult> {
     let name = name.to_string();
-    let default = match name.to_ascii_lowercase().as_str() {
-        "threads" => runtime::cores().to_string(),
-        "memory_limit" => engine::default_memory_limit().to_string(),
-        other => {
-            let default = engine::base_state()?.config().options().entries();
-            let key = full_key(other);
-            let entry = default.into_iter().find(|entry| entry.key == key);
-            let entry = entry.ok_or_else(|| unknown(session, &name))?;
-            entry.value.unwrap_or_default()
+    let changes = match name.eq_ignore_ascii_case("all") {
+        false => vec![(name, None)],
+        true => {
+            let own = OWN.iter().filter(|name| !CONFINING.contains(name));
+            own.chain(&OF_ENGINE).map(|name| (name.to_string(), None)).collect()
         }
     };
-    assign(session, &name, &default)?;
+    change(session, &changes)?;
     Ok(QueryResult::changed(None, "RESET"))
+}
+
+/// Settings that only become stricter.
+const CONFINING: [&str; 2] = ["enable_external_access", "lock_configuration"];
+
+/// Gives settings their values, or their defaults: all or none.
+fn change(session: &Session, changes: &[(String, Option<String>)]) -> Result<()> {
+    session.configure(|state| {
+        for (name, value) in changes {
+            Limits::of(state.config()).change_of(name)?;
+            assign(state, name, value.as_deref())?;
+        }
+        Ok(())
+    })
 }
 
 /// SHOW name, or SHOW ALL.
 pub(crate) fn show(session: &Session, name: &str) -> Result<QueryResult> {
     let state = session.engine()?;
+    let limits = Limits::of(state.config());
+    let number = |limit: Option<u64>| limit.unwrap_or_default().to_string();
     let mut entries = vec![
         ("threads".to_string(), state.config().target_partitions().to_string()),
         ("memory_limit".to_string(), memory_limit(&state)),
         ("timezone".to_string(), Zone::of(state.config_options()).to_string()),
+        ("enable_external_access".to_string(), limits.external_access.to_string()),
+        ("lock_configuration".to_string(), limits.locked.to_string()),
+        ("statement_timeout".to_string(), show_timeout(limits.statement_timeout)),
+        ("max_result_rows".to_string(), number(limits.max_result_rows)),
+        ("max_result_bytes".to_string(), number(limits.max_result_bytes)),
     ];
     for entry in state.config().options().entries() {
         entries.push((entry.key, entry.value.unwrap_or_else(|| "NULL".to_string())));
@@ -103,6 +172,7 @@ fn full_key(name: &str) -> String {
     match name.as_str() {
         "timezone" | "time.zone" | "time_zone" => TIME_ZONE.to_string(),
         "threads" => "datafusion.execution.target_partitions".to_string(),
+        "max_memory" => "memory_limit".to_string(),
         _ => name,
     }
 }
@@ -128,29 +198,103 @@ fn unknown(session: &Session, name: &str) -> Error {
     Error::not_found(ObjectKind::Setting, name, known)
 }
 
-fn assign(session: &Session, name: &str, value: &str) -> Result<()> {
-    match name.to_ascii_lowercase().as_str() {
-        "memory_limit" | "max_memory" => {
-            let limit = parse_bytes(value)?;
-            session.configure(|state| {
-                *state = engine::with_memory_limit(state, limit)?;
-                Ok(())
-            })
+/// Gives one setting its value, or its default.
+fn assign(state: &mut SessionState, name: &str, value: Option<&str>) -> Result<()> {
+    let key = full_key(name);
+    let mut limits = Limits::of(state.config());
+    match key.as_str() {
+        "memory_limit" => {
+            let limit = match value {
+                Some(value) => parse_bytes(value)?,
+                None => engine::default_memory_limit(),
+            };
+            *state = engine::with_memory_limit(state, limit)?;
+            return Ok(());
         }
-        _ => {
-            let key = full_key(name);
-            let known = engine::base_state()?.config().options().entries();
-            if !known.iter().any(|entry| entry.key == key) {
-                return Err(unknown(session, name));
+        "enable_external_access" => {
+            let allowed = value.map_or(Ok(true), |value| truth(name, value))?;
+            if allowed {
+                limits.external("SET enable_external_access = true")?;
             }
-            let zone = (key == TIME_ZONE).then(|| zone_named(value)).transpose()?;
-            let value = zone.as_deref().unwrap_or(value);
-            session.configure(|state| {
-                state.config_mut().options_mut().set(&key, value)?;
-                Ok(())
-            })
+            limits.external_access = allowed;
         }
+        // Where it is true already, nothing can be changed.
+        "lock_configuration" => {
+            limits.locked = value.map_or(Ok(false), |value| truth(name, value))?;
+        }
+        "statement_timeout" => {
+            limits.statement_timeout = value.map_or(Ok(None), parse_timeout)?;
+        }
+        "max_result_rows" => limits.max_result_rows = count(name, value)?,
+        "max_result_bytes" => {
+            let bytes = value.map_or(Ok(0), parse_bytes)?;
+            limits.max_result_bytes = (bytes > 0).then_some(bytes as u64);
+        }
+        _ => return assign_option(state, name, &key, value),
     }
+    limits.carry(state.config_mut());
+    Ok(())
+}
+
+/// The same of an option of the engine.
+fn assign_option(
+    state: &mut SessionState,
+    name: &str,
+    key: &str,
+    value: Option<&str>,
+) -> Result<()> {
+    let known = engine::base_state()?.config().options().entries();
+    let Some(entry) = known.iter().find(|entry| entry.key == key) else {
+        let names = OWN.iter().copied().chain(known.iter().map(|entry| entry.key.as_str()));
+        return Err(Error::not_found(ObjectKind::Setting, name, names));
+    };
+    if !OF_ENGINE.contains(&key) {
+        return Err(Error::unsupported(format!(
+            "SET {name}: answers depend on this option of the query engine, so it is fixed"
+        )));
+    }
+    let value = match value {
+        Some(value) => value.to_string(),
+        None => entry.value.clone().unwrap_or_default(),
+    };
+    let bounds = match key {
+        "datafusion.execution.target_partitions" => Some(MAX_THREADS),
+        "datafusion.execution.batch_size" => Some(MAX_BATCH_ROWS),
+        _ => None,
+    };
+    if let Some(most) = bounds
+        && !value.trim().parse::<usize>().is_ok_and(|number| (1..=most).contains(&number))
+    {
+        return Err(Error::plan(format!("SET {name}: {value:?} is no number from 1 to {most}")));
+    }
+    let value = if key == TIME_ZONE { zone_named(&value)? } else { value };
+    state.config_mut().options_mut().set(key, &value)?;
+    Ok(())
+}
+
+/// TRUE or FALSE, in the words that PostgreSQL and DuckDB take.
+fn truth(name: &str, value: &str) -> Result<bool> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(Error::plan(format!("SET {name}: {value:?} is neither true nor false"))),
+    }
+}
+
+/// A number of rows; 0 means no limit.
+fn count(name: &str, value: Option<&str>) -> Result<Option<u64>> {
+    let Some(value) = value else { return Ok(None) };
+    match value.trim().parse::<u64>() {
+        Ok(number) => Ok((number > 0).then_some(number)),
+        Err(_) => Err(Error::plan(format!("SET {name}: {value:?} is no number of rows"))),
+    }
+}
+
+/// The value of a SET; `None` for the word DEFAULT.
+fn given(value: &Expr) -> Result<Option<String>> {
+    let is_default = matches!(value, Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
+    if is_default { Ok(None) } else { text(value).map(Some) }
 }
 
 /// The text of a setting's value.

@@ -5,23 +5,25 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
 };
+use arrow::compute::filter_record_batch;
+use arrow::compute::kernels::comparison::ilike;
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::TableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    DescribeAlias, Ident, ObjectName, Query, ShowCreateObject, ShowStatementIn,
-    ShowStatementOptions, Statement,
+    DescribeAlias, Ident, ObjectName, Query, ShowCreateObject, ShowStatementFilter,
+    ShowStatementFilterPosition, ShowStatementIn, ShowStatementOptions, Statement,
 };
 
 use swing::AreaInfo;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
-use crate::sql::type_names::sql_name;
-use crate::sql::view::{Found, View};
+use crate::sql::type_names::field_type;
+use crate::sql::view::{Found, Source, View, match_name};
 use crate::sql::{forms, macros, settings, show_create, statement};
 use crate::store::Constraint;
 
@@ -32,20 +34,26 @@ pub(crate) fn execute(
 ) -> Result<Option<QueryResult>> {
     Ok(Some(match statement {
         Statement::ShowTables { show_options, .. } => {
-            tables(session, in_what(show_options).as_ref())?
+            filtered(tables(session, in_what(show_options).as_ref())?, filter_of(show_options))?
         }
-        Statement::ShowViews { .. } => views(session)?,
-        Statement::ShowDatabases { .. } => databases(session)?,
-        Statement::ShowSchemas { .. } => schemas(session)?,
+        Statement::ShowViews { show_options, .. } => {
+            filtered(views(session, in_what(show_options).as_ref())?, filter_of(show_options))?
+        }
+        Statement::ShowDatabases { show_options, .. } => {
+            filtered(databases(session)?, filter_of(show_options))?
+        }
+        Statement::ShowSchemas { show_options, .. } => {
+            filtered(schemas(session, in_what(show_options).as_ref())?, filter_of(show_options))?
+        }
         Statement::ShowColumns { show_options, .. } => match in_what(show_options) {
-            Some(table) => describe(session, &table)?,
+            Some(table) => filtered(describe(session, &table)?, filter_of(show_options))?,
             None => return Err(Error::plan("SHOW COLUMNS FROM which table?")),
         },
         Statement::ShowCreate {
             obj_type: ShowCreateObject::Table | ShowCreateObject::View,
             obj_name,
         } => create_text(session, obj_name)?,
-        Statement::ShowFunctions { .. } => functions(session)?,
+        Statement::ShowFunctions { filter } => filtered(functions(session)?, filter.as_ref())?,
         Statement::ShowVariable { variable } => show_variable(session, variable)?,
         Statement::ExplainTable { table_name, describe_alias, .. } => match describe_alias {
             DescribeAlias::Describe | DescribeAlias::Desc => describe(session, table_name)?,
@@ -62,6 +70,31 @@ pub(crate) fn execute(
 fn in_what(options: &ShowStatementOptions) -> Option<ObjectName> {
     let ShowStatementIn { parent_name, .. } = options.show_in.as_ref()?;
     parent_name.clone()
+}
+
+fn filter_of(options: &ShowStatementOptions) -> Option<&ShowStatementFilter> {
+    match options.filter_position.as_ref()? {
+        ShowStatementFilterPosition::Infix(filter)
+        | ShowStatementFilterPosition::Suffix(filter) => Some(filter),
+    }
+}
+
+/// The rows whose name, the first column, is LIKE the pattern: without regard to case, as names
+/// are looked up.
+fn filtered(shown: QueryResult, filter: Option<&ShowStatementFilter>) -> Result<QueryResult> {
+    let pattern = match filter {
+        None => return Ok(shown),
+        Some(ShowStatementFilter::Like(pattern) | ShowStatementFilter::ILike(pattern)) => pattern,
+        Some(other) => return Err(Error::unsupported(format!("SHOW ... {other}"))),
+    };
+    let (schema, tag) = (shown.schema(), shown.tag());
+    let mut kept = Vec::new();
+    for batch in shown {
+        let batch = batch?;
+        let fits = ilike(batch.column(0), &StringArray::new_scalar(pattern))?;
+        kept.push(filter_record_batch(&batch, &fits)?);
+    }
+    Ok(QueryResult::ready(schema, kept, tag))
 }
 
 fn show_variable(session: &Arc<Session>, variable: &[Ident]) -> Result<QueryResult> {
@@ -101,6 +134,7 @@ fn tables(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
     let wanted = of.map(|name| name.to_string().replace('"', "").to_lowercase());
     let (mut names, mut owners, mut schemas) = (Vec::new(), Vec::new(), Vec::new());
     let (mut kinds, mut rows) = (Vec::new(), Vec::new());
+    let mut known = false;
     let others = view.attached.values().chain(&view.temp);
     for source in std::iter::once(&view.main).chain(others) {
         for schema in source.catalog.schema_names() {
@@ -111,6 +145,7 @@ fn tables(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
             if !shown {
                 continue;
             }
+            known = true;
             let tables = source.catalog.table_names(&schema);
             for name in tables {
                 let table = source.catalog.table(&schema, &name)?;
@@ -136,6 +171,13 @@ fn tables(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
         owners.resize(names.len(), "session".to_string());
         schemas.resize(names.len(), String::new());
     }
+    if let Some(of) = of.filter(|_| !known) {
+        return Err(Error::not_found(
+            ObjectKind::Schema,
+            of.to_string(),
+            view.main.catalog.schema_names(),
+        ));
+    }
     result(
         vec![
             ("name", strings(names)),
@@ -148,11 +190,11 @@ fn tables(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
     )
 }
 
-fn views(session: &Session) -> Result<QueryResult> {
+fn views(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
     let view = session.view()?;
     let (mut names, mut schemas, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     let catalog = &view.main.catalog;
-    for schema in catalog.schema_names() {
+    for schema in places(&view.main, of)? {
         for name in catalog.view_names(&schema) {
             if let Some(stored) = catalog.view(&schema, &name)? {
                 names.push(name);
@@ -166,6 +208,17 @@ fn views(session: &Session) -> Result<QueryResult> {
     result(columns, "SHOW")
 }
 
+/// All schemas of a database, or the one that is named.
+fn places(source: &Source, of: Option<&ObjectName>) -> Result<Vec<String>> {
+    let all = source.catalog.schema_names();
+    let Some(of) = of else { return Ok(all) };
+    let wanted = of.to_string().replace('"', "");
+    match match_name(all.iter().map(String::as_str), &wanted) {
+        Some(schema) => Ok(vec![schema]),
+        None => Err(Error::not_found(ObjectKind::Schema, wanted, all)),
+    }
+}
+
 fn databases(session: &Session) -> Result<QueryResult> {
     let view = session.view()?;
     let own = view.database_name.clone().unwrap_or_else(|| view.main.name.clone());
@@ -173,9 +226,18 @@ fn databases(session: &Session) -> Result<QueryResult> {
     result(vec![("name", strings(names))], "SHOW")
 }
 
-fn schemas(session: &Session) -> Result<QueryResult> {
+fn schemas(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
     let view = session.view()?;
-    result(vec![("name", strings(view.main.catalog.schema_names()))], "SHOW")
+    let source = match of {
+        None => &view.main,
+        Some(of) => {
+            let wanted = of.to_string().replace('"', "");
+            let known = view.attached.keys();
+            let missing = || Error::not_found(ObjectKind::Database, wanted.as_str(), known);
+            view.database(&wanted).ok_or_else(missing)?
+        }
+    };
+    result(vec![("name", strings(source.catalog.schema_names()))], "SHOW")
 }
 
 fn functions(session: &Session) -> Result<QueryResult> {
@@ -235,7 +297,7 @@ fn description(
     result(
         vec![
             ("column_name", strings(fields.iter().map(|f| f.name().clone()))),
-            ("column_type", strings(fields.iter().map(|f| sql_name(f.data_type())))),
+            ("column_type", strings(fields.iter().map(|f| field_type(f)))),
             ("null", strings(nullable)),
             ("key", Arc::new(StringArray::from(keys))),
             ("default", Arc::new(StringArray::from(defaults))),
@@ -315,7 +377,7 @@ fn summarize_columns(session: &Session, schema: &Schema, relation: &str) -> Resu
     for (position, field) in schema.fields().iter().enumerate() {
         let column = format!("\"{}\"", field.name().replace('"', "\"\""));
         let text = field.name().replace('\'', "''");
-        let kind = sql_name(field.data_type()).replace('\'', "''");
+        let kind = field_type(field).replace('\'', "''");
         let ordered = !field.data_type().is_nested();
         let bound = |f: &str| match ordered {
             true => format!("CAST({f}({column}) AS VARCHAR)"),

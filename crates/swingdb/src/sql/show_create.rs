@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 
 use crate::error::{Error, Result};
 use crate::sql::engine::SCHEMA;
-use crate::sql::type_names::sql_name;
+use crate::sql::type_names::field_type;
 use crate::sql::view::{Found, View};
 use crate::store::{Constraint, Table, View as StoredView};
 
@@ -42,7 +42,7 @@ pub(crate) fn qualified(schema: Option<&str>, name: &str) -> String {
 fn create_table(schema: Option<&str>, table: &Table) -> String {
     let mut parts = Vec::new();
     for column in table.columns() {
-        let mut part = format!("{} {}", quoted(&column.name), sql_name(&column.data_type));
+        let mut part = format!("{} {}", quoted(&column.name), field_type(&column.field()));
         if let Some(default) = &column.default_sql {
             part.push_str(&format!(" DEFAULT {default}"));
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use datafusion::common::TableReference;
 use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{ExplainOption, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{
     CreateExternalTable, DFParser, DFParserBuilder, ExplainStatement, ResetStatement,
     Statement as DfStatement,
@@ -21,9 +21,11 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::sql::depth::{self, with_stack};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::RECURSION_LIMIT;
 use crate::sql::macros::{CreateMacro, DropMacro};
+use crate::sql::memory::Kept;
 use crate::sql::params::{Params, number_tokens};
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
@@ -32,9 +34,13 @@ use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
 use crate::sql::view::View;
 use crate::sql::{
-    foreign, forms, idents, macros, prepared, sequences, settings, show, temporary, write,
+    clauses, explain, foreign, forms, idents, macros, memory, prepared, runtime, sequences,
+    settings, show, temporary, write,
 };
 use crate::zone::Zone;
+
+/// Longest text, in bytes, that is parsed while its caller waits without looking for an interrupt.
+const LONG_TEXT: usize = 64 << 10;
 
 /// One statement of a text.
 #[derive(Debug)]
@@ -92,7 +98,9 @@ pub(crate) fn execute_all(
     sql: &str,
     params: Params,
 ) -> Result<QueryResult> {
-    let mut statements = parse(sql)?;
+    // Held until the statements have run: their trees and plans live as long.
+    let _text = memory::for_text(sql, &session.engine()?)?;
+    let mut statements = parse_aside(session, sql)?;
     let params = number_all(&mut statements, params)?;
     let Some(last) = statements.pop_back() else {
         return Ok(QueryResult::changed(None, "EMPTY"));
@@ -106,9 +114,23 @@ pub(crate) fn execute_all(
     execute(session, last, &params)
 }
 
+/// Parses a text into statements, a long one where an interrupt need not wait for it.
+fn parse_aside(session: &Session, sql: &str) -> Result<VecDeque<Parsed>> {
+    if sql.len() <= LONG_TEXT {
+        return parse(sql);
+    }
+    let text = sql.to_string();
+    runtime::aside(&session.cancel_token(), move || parse(&text))
+}
+
 /// Parses a text into statements.
 pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
-    let mut parser = parser(sql)?;
+    let tokens = tokens(sql)?;
+    with_stack(depth::room(&tokens)?, || parse_all(tokens))
+}
+
+fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Parsed>> {
+    let mut parser = parser(tokens)?;
     let mut statements = VecDeque::new();
     let mut ended = true;
     loop {
@@ -122,8 +144,33 @@ pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
         if !ended {
             return Err(unexpected("the end of the statement", &next));
         }
-        statements.push_back(parse_one(&mut parser)?);
+        let mut statement = parse_one(&mut parser)?;
+        depth::settle_parsed(&mut statement)?;
+        refuse_unread(&mut statement)?;
+        statements.push_back(statement);
         ended = false;
+    }
+}
+
+/// Refuses clauses that nobody would carry out.
+fn refuse_unread(statement: &mut Parsed) -> Result<()> {
+    match statement {
+        Parsed::Sql(statement) => clauses::check(statement.as_mut()),
+        Parsed::Explain(explain) => match explain.statement.as_mut() {
+            DfStatement::Statement(statement) => clauses::check(statement.as_mut()),
+            _ => Ok(()),
+        },
+        Parsed::Copy(copy) => match &mut copy.what {
+            crate::io::CopyWhat::To(query) => clauses::check(query.as_mut()),
+            crate::io::CopyWhat::TableTo { .. } | crate::io::CopyWhat::From { .. } => Ok(()),
+        },
+        Parsed::Own(Own::SummarizeQuery { query }) => clauses::check(query.as_mut()),
+        Parsed::Own(Own::CreateMacro(create)) => create.bodies().try_for_each(|body| match body {
+            macros::Body::Expr(expr) => clauses::check(expr.as_mut()),
+            macros::Body::Query(query) => clauses::check(query.as_mut()),
+        }),
+        Parsed::External(create) => clauses::check_external(create),
+        Parsed::Reset(_) | Parsed::Own(_) => Ok(()),
     }
 }
 
@@ -137,16 +184,21 @@ pub(crate) fn parse_query(sql: &str) -> Result<Statement> {
 
 /// Parses the text of an expression.
 pub(crate) fn parse_expression(sql: &str) -> Result<Expr> {
-    let mut parser = parser(sql)?;
-    let expr = parser.parser.parse_expr().map_err(parser_error)?;
-    let next = parser.parser.peek_token();
-    match next.token {
-        Token::EOF => Ok(expr),
-        _ => Err(unexpected("the end of the expression", &next)),
-    }
+    let tokens = tokens(sql)?;
+    with_stack(depth::room(&tokens)?, || {
+        let mut parser = parser(tokens)?;
+        let mut expr = parser.parser.parse_expr().map_err(parser_error)?;
+        let next = parser.parser.peek_token();
+        if next.token != Token::EOF {
+            return Err(unexpected("the end of the expression", &next));
+        }
+        depth::settle(&mut expr)?;
+        Ok(expr)
+    })
 }
 
-fn parser(sql: &str) -> Result<DFParser<'static>> {
+/// The tokens of a text, those that the parser does not know rewritten.
+fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| Error::Parse {
         message: error.message,
@@ -154,7 +206,10 @@ fn parser(sql: &str) -> Result<DFParser<'static>> {
         column: Some(error.location.column),
     })?;
     number_tokens(&mut tokens);
-    let tokens = forms::rewrite_tokens(write::tokens::rewrite(tokens));
+    Ok(forms::rewrite_tokens(write::tokens::rewrite(tokens)))
+}
+
+fn parser(tokens: Vec<TokenWithSpan>) -> Result<DFParser<'static>> {
     let builder = DFParserBuilder::new(tokens).with_dialect(&DIALECT);
     Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)
 }
@@ -332,9 +387,15 @@ fn execute(session: &Arc<Session>, statement: Parsed, params: &Params) -> Result
     session.cancel_token().check()?;
     match statement {
         Parsed::Sql(statement) => execute_sql(session, *statement, params),
-        Parsed::Explain(explain) => execute_explain(session, explain, params),
-        Parsed::Copy(copy) => crate::io::execute_copy(session, *copy, params),
-        Parsed::External(create) => crate::io::create_external_table(session, create),
+        Parsed::Explain(explain) => explain::execute(session, explain, params),
+        Parsed::Copy(copy) => {
+            session.limits().external("COPY")?;
+            crate::io::execute_copy(session, *copy, params)
+        }
+        Parsed::External(create) => {
+            session.limits().external("CREATE EXTERNAL TABLE")?;
+            crate::io::create_external_table(session, create)
+        }
         Parsed::Reset(name) => settings::reset(session, &name),
         Parsed::Own(own) => execute_own(session, own),
     }
@@ -384,7 +445,7 @@ pub(crate) fn execute_sql(
 }
 
 /// What names mean to a statement, also those of what others tell in it.
-fn telling(session: &Arc<Session>, statement: &mut Statement) -> Result<View> {
+pub(crate) fn telling(session: &Arc<Session>, statement: &mut Statement) -> Result<View> {
     let mut view = session.view()?;
     for name in forms::told_relations(statement) {
         let parsed = parse(forms::told(&name).unwrap_or_default())?.pop_front();
@@ -404,13 +465,13 @@ fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<
         let plan = Planner::of_session(session, &view, &engine).plan(query, params)?;
         let rows = start(session, &engine, plan, "SELECT")?;
         let schema = rows.schema();
-        let batches = rows.collect()?;
+        let batches = Kept::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
         Ok(QueryResult::ready(schema, batches, "SELECT"))
     })
 }
 
 /// Starts a plan and hands out its rows.
-fn start(
+pub(crate) fn start(
     session: &Session,
     engine: &SessionState,
     plan: LogicalPlan,
@@ -420,37 +481,6 @@ fn start(
     let (context, token) = (engine.task_ctx(), session.cancel_token());
     let stream = BatchStream::start(physical, context, None, token, session.progress())?;
     Ok(QueryResult::stream(stream, tag).in_zone(Zone::of(engine.config_options())))
-}
-
-fn execute_explain(
-    session: &Arc<Session>,
-    explain: ExplainStatement,
-    params: &Params,
-) -> Result<QueryResult> {
-    let DfStatement::Statement(mut statement) = *explain.statement else {
-        return Err(Error::unsupported("EXPLAIN of this statement"));
-    };
-    let view = telling(session, &mut statement)?;
-    let engine = session.engine()?;
-    let planner = Planner::of_session(session, &view, &engine);
-    planner.prepare(&mut statement)?;
-    if write::handles(&statement) {
-        // The query that finds the rows is explained; nothing is changed.
-        let holder = temporary::holder(session, &mut statement)?;
-        match write::explain_query(holder.as_ref().unwrap_or(session), &statement)? {
-            Some(query) => *statement = Statement::Query(Box::new(query)),
-            None => return Err(Error::unsupported("EXPLAIN of a statement without a query")),
-        }
-    }
-    let plan = planner.plan(*statement, params)?;
-    let options = &explain.options;
-    let mut option =
-        ExplainOption::default().with_analyze(options.analyze).with_verbose(options.verbose);
-    if let Some(format) = &options.format {
-        option = option.with_format(format.clone());
-    }
-    let plan = LogicalPlanBuilder::from(plan).explain_option_format(option)?.build()?;
-    start(session, &engine, plan, "EXPLAIN")
 }
 
 fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
@@ -470,6 +500,7 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
             Ok(QueryResult::changed(None, "REFRESH"))
         }
         Own::Attach { name, alias } => {
+            session.limits().external("ATTACH")?;
             let snapshot = session.database().snapshot_beside(&name)?;
             session.attach(&snapshot, alias.as_deref().unwrap_or(&name))?;
             Ok(QueryResult::changed(None, "ATTACH"))
@@ -478,7 +509,10 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
             session.detach(&alias)?;
             Ok(QueryResult::changed(None, "DETACH"))
         }
-        Own::ShowSnapshots => show::snapshots(session),
+        Own::ShowSnapshots => {
+            session.limits().external("SHOW SNAPSHOTS")?;
+            show::snapshots(session)
+        }
         Own::CreateMacro(create) => macros::create(session, *create),
         Own::DropMacro(remove) => macros::remove(session, remove),
         Own::ShowMacros => macros::all(session),
@@ -492,13 +526,26 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
 }
 
 /// The names that stand for tables in a text, in order of appearance; those of common table
-/// expressions left out. Nothing for a text that cannot be parsed.
+/// expressions, and those that a statement makes or removes, left out. Nothing for a text that
+/// cannot be parsed.
 pub(crate) fn table_references(sql: &str) -> Result<Vec<TableReference>> {
     let Ok(statements) = parse(sql) else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for statement in statements {
         let statement = match statement {
-            Parsed::Sql(statement) => DfStatement::Statement(statement),
+            Parsed::Sql(statement) => match *statement {
+                Statement::CreateTable(create) => match create.query {
+                    Some(query) => DfStatement::Statement(Box::new(Statement::Query(query))),
+                    None => continue,
+                },
+                Statement::CreateView(create) => {
+                    DfStatement::Statement(Box::new(Statement::Query(create.query)))
+                }
+                Statement::Drop { .. } | Statement::AlterTable(_) | Statement::Truncate(_) => {
+                    continue;
+                }
+                other => DfStatement::Statement(Box::new(other)),
+            },
             Parsed::Explain(explain) => DfStatement::Explain(explain),
             Parsed::Copy(copy) => match copy.what {
                 crate::io::CopyWhat::To(query) | crate::io::CopyWhat::TableTo { query, .. } => {

@@ -99,7 +99,7 @@ impl BatchStream {
         let received = async {
             tokio::select! {
                 biased;
-                () = token.cancelled() => Some(Err(Error::Interrupted)),
+                () = token.cancelled() => Some(Err(token.error())),
                 item = queue.recv() => match item {
                     Some(item) => Some(item),
                     // The driver has ended: at the last row, or by a panic.
@@ -108,10 +108,11 @@ impl BatchStream {
             }
         };
         match progress {
-            None => runtime::block_on(received),
+            None => token.wait(received),
             Some((report, plan)) => {
                 let total = crate::sql::scan::rows_to_scan(plan.as_ref());
                 runtime::block_on_ticking(received, PROGRESS_PERIOD, || {
+                    token.look_at_clock();
                     let done = crate::sql::scan::rows_scanned(plan.as_ref());
                     // A plan may read a table several times.
                     report.progress(total.map_or(done, |total| done.min(total)), total, "rows");

@@ -19,7 +19,7 @@ use crate::sql::params::Params;
 use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::sql::view::{Source, View, match_name};
-use crate::sql::write::{self, Outcome};
+use crate::sql::write::{self, Begin, Outcome};
 use crate::store::{Catalog, MacroKind};
 
 /// What the database is called.
@@ -186,7 +186,7 @@ fn make(session: &Arc<Session>) -> Result<Arc<Session>> {
     let outer = Some(Arc::downgrade(session));
     let made = Arc::new(Session::with(database, Temporary { outer, ..Temporary::default() }));
     if session.in_transaction() {
-        made.txn.lock().begin(made.store(), false)?;
+        made.txn.lock().begin(made.store(), Begin::Deferred)?;
     }
     *inner = Some(Arc::clone(&made));
     Ok(made)
@@ -197,7 +197,7 @@ fn follow(session: &Session, statement: &Statement, done: bool) -> Result<()> {
     let Some(inner) = session.temporary.inner() else { return Ok(()) };
     let mut txn = inner.txn.lock();
     match statement {
-        Statement::StartTransaction { .. } if done => txn.begin(inner.store(), false),
+        Statement::StartTransaction { .. } if done => txn.begin(inner.store(), Begin::Deferred),
         Statement::Commit { .. } if done => txn.commit(),
         // A COMMIT that fails ends the transaction too.
         Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. }
@@ -211,7 +211,7 @@ fn follow(session: &Session, statement: &Statement, done: bool) -> Result<()> {
                 // It was made before there were temporary tables.
                 Err(Error::NotFound { .. }) => {
                     txn.rollback()?;
-                    txn.begin(inner.store(), false)
+                    txn.begin(inner.store(), Begin::Deferred)
                 }
                 other => other,
             }

@@ -1,10 +1,12 @@
 //! What SQL calls Arrow types: in DESCRIBE, in `typeof`, in messages, in Python's descriptions.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use crate::uuid;
 
 /// An Arrow type by the name SQL has for it; Arrow's own name where SQL has none.
 pub fn sql_name(data_type: &DataType) -> String {
@@ -66,6 +68,11 @@ pub fn sql_name(data_type: &DataType) -> String {
     }
 }
 
+/// The type of a field by the name that SQL has for it.
+pub(crate) fn field_type(field: &Field) -> String {
+    if uuid::is_marked(field) { "UUID".into() } else { sql_name(field.data_type()) }
+}
+
 /// The function `typeof(x)`.
 pub(crate) fn type_of() -> ScalarUDF {
     ScalarUDF::from(TypeOf { signature: Signature::any(1, Volatility::Immutable) })
@@ -90,10 +97,8 @@ impl ScalarUDFImpl for TypeOf {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        match args.args.as_slice() {
-            [value] => {
-                Ok(ColumnarValue::Scalar(ScalarValue::from(sql_name(&value.data_type()).as_str())))
-            }
+        match args.arg_fields.as_slice() {
+            [field] => Ok(ColumnarValue::Scalar(ScalarValue::from(field_type(field).as_str()))),
             _ => plan_err!("typeof takes one value"),
         }
     }
@@ -102,8 +107,6 @@ impl ScalarUDFImpl for TypeOf {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-
-    use arrow::datatypes::Field;
 
     use super::*;
 

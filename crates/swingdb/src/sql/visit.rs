@@ -11,12 +11,41 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
-/// Walks `tree` with `visitor`. Call this instead of [`VisitMut::visit`].
+use crate::sql::interrupt::checkpoint;
+
+/// Walks `tree` with `visitor`; a [`checkpoint`] for each part. Call this instead of
+/// [`VisitMut::visit`].
 pub(crate) fn walk_mut<T: VisitMut>(
     tree: &mut T,
     visitor: &mut dyn VisitorMut<Break = ()>,
 ) -> ControlFlow<()> {
     tree.visit(&mut Erased(visitor))
+}
+
+/// Whether a piece of syntax tree has more than `limit` expressions and queries.
+pub(crate) fn has_more_parts<T: VisitMut>(tree: &mut T, limit: usize) -> bool {
+    struct Count(usize);
+    impl Count {
+        fn one(&mut self) -> ControlFlow<()> {
+            match self.0.checked_sub(1) {
+                Some(left) => {
+                    self.0 = left;
+                    ControlFlow::Continue(())
+                }
+                None => ControlFlow::Break(()),
+            }
+        }
+    }
+    impl VisitorMut for Count {
+        type Break = ();
+        fn pre_visit_expr(&mut self, _expr: &mut Expr) -> ControlFlow<()> {
+            self.one()
+        }
+        fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+            self.one()
+        }
+    }
+    walk_mut(tree, &mut Count(limit)).is_break()
 }
 
 /// Rewrites every expression of a piece of syntax tree, children first, but none in subqueries:
@@ -69,6 +98,7 @@ impl VisitorMut for Erased<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        checkpoint();
         self.0.pre_visit_query(query)
     }
 
@@ -101,6 +131,7 @@ impl VisitorMut for Erased<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        checkpoint();
         self.0.pre_visit_expr(expr)
     }
 

@@ -29,6 +29,10 @@ const PREPARED_FROM: ByteLen = ByteLen::mib(4);
 /// quarter of a millisecond. The rest is freed by the next change.
 const MAX_FREED_BY_SHARE: u64 = 1 << 20;
 
+/// When commits have left more than this to be freed, a state without it is published. Less is left
+/// to the next change.
+pub(super) const MAX_LEFT_BY_COMMITS: u64 = 4 << 20;
+
 /// How many tables use each chunk that more than one uses, by its key.
 type SharedCounts = HashMap<u64, u32>;
 
@@ -278,6 +282,24 @@ impl Writer {
         debug_assert!(protected.is_ok(), "{protected:?}");
     }
 
+    /// Frees what published commits have dropped, if that is much, and publishes the committed
+    /// state once more, without it.
+    ///
+    /// The state of the commit itself still has the dropped blocks in limbo, and so their memory:
+    /// only the publish after the next change would give it back, and that change may need it.
+    /// Whatever fails here has changed nothing that is committed, and is done by the next change.
+    pub fn give_back_dropped(&mut self, catalog: &Catalog) {
+        let Some(ground) = self.ground.clone() else { return };
+        if !self.published || ground.space.queued_bytes() <= MAX_LEFT_BY_COMMITS {
+            return;
+        }
+        // A database in which nothing was committed yet does not begin to exist here.
+        if ground.drain().is_ok() && !self.is_fresh() {
+            // Without memory for the records of a state, the committed one stays.
+            let _ = self.publish(&ground, catalog, Publish::Committed);
+        }
+    }
+
     fn publish_root(&mut self, ground: &Arc<Ground>, kind: Publish) -> Result<u64> {
         let root = self.root.as_ref().ok_or_else(|| Error::internal("no root to publish"))?;
         let payload = payload(root)?;
@@ -374,6 +396,7 @@ pub(super) fn publish_error(error: PublishError) -> Error {
         PublishError::OutOfMemory { needed, file_system, free } => {
             Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
         }
+        PublishError::DescriptorLost { path } => crate::area_errors::descriptor_lost(path),
         PublishError::Forked => Error::Forked,
         PublishError::Closed => Error::Closed { what: "database" },
         other => Error::Execution { message: other.to_string() },

@@ -18,7 +18,7 @@ use swing_malloc::{BlockTable, Heap, HeapOptions};
 
 use super::catalog::Catalog;
 pub(super) use super::commit::Writer;
-use super::commit::read_state;
+use super::commit::{MAX_LEFT_BY_COMMITS, read_state};
 use super::info::{StoreInfo, TableInfo};
 use super::space::{Ground, Space, corrupt};
 use super::translate::{create_error, derive_error, hook_error, open_error, suggest};
@@ -189,6 +189,7 @@ impl Store {
     /// process to end.
     pub fn begin(&self) -> Result<WriteTxn> {
         let mut writer = self.take_writer()?;
+        writer.give_back_dropped(&self.latest());
         match self.ground(&mut writer).and_then(|ground| ground.drain().map(|()| ground)) {
             Ok(ground) => Ok(WriteTxn::new(self.clone(), writer, ground)),
             Err(error) => {
@@ -196,6 +197,18 @@ impl Store {
                 Err(error)
             }
         }
+    }
+
+    /// Gives memory back that statements have dropped, if it is much and nobody is writing. For the
+    /// end of a statement, when nobody of it looks at the old state any more.
+    pub fn give_back_dropped(&self) {
+        let much = self.latest().space.queued_bytes() > MAX_LEFT_BY_COMMITS;
+        if !much || self.inner.pid != std::process::id() {
+            return;
+        }
+        let Some(mut writer) = self.inner.slot.lock().writer.take() else { return };
+        writer.give_back_dropped(&self.latest());
+        self.give_back(writer);
     }
 
     fn take_writer(&self) -> Result<Box<Writer>> {
@@ -444,6 +457,10 @@ impl Store {
 }
 
 fn area_name(name: &str) -> Result<AreaName> {
+    if name == crate::database::MEMORY {
+        let message = "is that of private databases, which others cannot find; choose another name";
+        return Err(Error::plan(format!("the name {name:?} {message}")));
+    }
     AreaName::new(name).map_err(|e| Error::plan(format!("the name {name:?}: {e}")))
 }
 

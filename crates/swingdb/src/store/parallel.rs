@@ -1,5 +1,6 @@
 //! Work on many segments of one statement at once.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
@@ -24,11 +25,14 @@ pub(super) fn in_parallel<T: Sync, R: Send>(
         }
     };
     let parts: Vec<Result<Vec<(usize, R)>>> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
-        let join = |h: std::thread::ScopedJoinHandle<'_, _>| {
-            h.join().unwrap_or_else(|_| Err(Error::internal("a thread panicked")))
-        };
-        handles.into_iter().map(join).collect()
+        // The caller's thread works too: it does all of it where the system gives no other.
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let handles: Vec<_> = (1..threads).map_while(spawn).collect();
+        let panicked = || Err(Error::internal("a thread panicked"));
+        let own = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| panicked());
+        let join =
+            |h: std::thread::ScopedJoinHandle<'_, _>| h.join().unwrap_or_else(|_| panicked());
+        std::iter::once(own).chain(handles.into_iter().map(join)).collect()
     });
     let mut all = Vec::with_capacity(items.len());
     for part in parts {

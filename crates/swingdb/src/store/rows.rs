@@ -23,6 +23,7 @@ use super::txn::WriteTxn;
 use super::unique;
 use super::writer::{TableWriter, build_segment, conform_columns};
 use crate::error::{Error, Result};
+use crate::uuid;
 
 /// A last segment of at most this many rows is always put together with the rows appended next.
 const SMALL_SEGMENT_ROWS: usize = 1024;
@@ -38,7 +39,20 @@ impl WriteTxn {
         keys: &RecordBatch,
     ) -> Result<Vec<Option<RowId>>> {
         let table = self.table_of(schema, table)?;
-        self.writer_mut()?.unique.find(&table, constraint, keys)
+        let Some(key) = table.constraints().get(constraint) else {
+            return Err(Error::internal("a key that the table does not have"));
+        };
+        // In the form that the table has them; a NULL is no key.
+        let fields = key.columns().iter().map(|at| table.schema().field(*at));
+        let columns = fields.zip(keys.columns()).map(|(field, column)| {
+            match uuid::is_marked(field) && column.data_type() == field.data_type() {
+                true => uuid::canonical(column, false),
+                false => Ok(column.clone()),
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let keys = RecordBatch::try_new(keys.schema(), columns)?;
+        self.writer_mut()?.unique.find(&table, constraint, &keys)
     }
 
     /// A writer for appending to a table from many threads. Nothing of it is in [`WriteTxn::view`]

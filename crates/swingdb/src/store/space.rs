@@ -376,6 +376,11 @@ impl Space {
         }
     }
 
+    /// Bytes of the blocks that the next write frees.
+    pub fn queued_bytes(&self) -> u64 {
+        self.queue.lock().iter().map(|loc| loc.len).sum()
+    }
+
     /// Everything that is allocated but not live.
     pub fn limbo(&self) -> Vec<Loc> {
         self.limbo.lock().iter().map(|(&offset, &len)| Loc { offset, len }).collect()
@@ -475,6 +480,7 @@ pub(super) fn write_error(error: WriteError) -> Error {
         WriteError::OutOfMemory { needed, file_system, free } => {
             Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
         }
+        WriteError::DescriptorLost { path } => crate::area_errors::descriptor_lost(path),
         WriteError::Forked => Error::Forked,
         WriteError::Closed => Error::Closed { what: "database" },
         other => Error::Execution { message: other.to_string() },

@@ -21,6 +21,7 @@ use super::rowids::RowId;
 use super::segment::{ColumnStats, Merged, SEGMENT_ROWS, Segment};
 use super::space::{Blocks, Ground, Space, corrupt};
 use crate::error::{Error, Result};
+use crate::uuid;
 
 /// Most segments of a page.
 const MAX_PAGE_SEGMENTS: usize = 64;
@@ -40,8 +41,18 @@ pub struct ColumnDef {
     pub data_type: DataType,
     /// Whether it may hold NULLs.
     pub nullable: bool,
+    /// Whether its texts are UUIDs, which the store keeps in one form.
+    pub is_uuid: bool,
     /// The SQL expression of its default value.
     pub default_sql: Option<String>,
+}
+
+impl ColumnDef {
+    /// The column as a field of a schema.
+    pub fn field(&self) -> Field {
+        let field = Field::new(&self.name, self.data_type.clone(), self.nullable);
+        if self.is_uuid { uuid::marked(field) } else { field }
+    }
 }
 
 /// A rule over columns (indices into [`Table::columns`]). NULLs are distinct; the columns of a
@@ -87,15 +98,15 @@ pub(super) struct Definition {
 
 impl Definition {
     pub fn new(columns: Vec<ColumnDef>, constraints: Vec<Constraint>, checks: Vec<Check>) -> Self {
-        let field = |c: &ColumnDef| Field::new(&c.name, c.data_type.clone(), c.nullable);
-        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        let fields = columns.iter().map(ColumnDef::field).collect::<Vec<_>>();
+        let schema = Arc::new(Schema::new(fields));
         Self { schema, columns, constraints, checks }
     }
 
     fn write(&self, w: &mut Writer) {
         w.len(self.columns.len());
         for column in &self.columns {
-            w.field(&Field::new(&column.name, column.data_type.clone(), column.nullable));
+            w.field(&column.field());
             w.option(column.default_sql.as_deref(), |w, sql| w.text(sql));
         }
         w.len(self.constraints.len());
@@ -118,7 +129,8 @@ impl Definition {
             let field = r.field(0)?;
             let default_sql = r.option(|r| Ok(r.text()?.to_owned()))?;
             let (data_type, nullable) = (field.data_type().clone(), field.is_nullable());
-            Ok(ColumnDef { name: field.name().clone(), data_type, nullable, default_sql })
+            let is_uuid = uuid::is_marked(&field);
+            Ok(ColumnDef { name: field.name().clone(), data_type, nullable, is_uuid, default_sql })
         })?;
         if columns.is_empty() || columns.len() > MAX_COLUMNS {
             return Err(corrupt(format!("a table of {} columns", columns.len())));

@@ -9,6 +9,7 @@ use swing::{
 use swing_malloc::HeapError;
 
 use super::space::{corrupt, write_error};
+use crate::area_errors::descriptor_lost;
 use crate::error::{Error, ObjectKind};
 
 fn io(failure: IoFailure) -> Error {
@@ -58,6 +59,7 @@ pub(super) fn open_error(error: OpenError, name: &str) -> Error {
         }
         OpenError::MemoryGone { path, .. } => memory_gone(name, &path),
         OpenError::Forked => Error::Forked,
+        OpenError::DescriptorLost { path } => descriptor_lost(path),
         OpenError::Io(failure) => io(failure),
         other => Error::Execution { message: other.to_string() },
     }
@@ -71,6 +73,7 @@ pub(super) fn create_error(error: CreateError, name: &str) -> Error {
             Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
         }
         CreateError::Forked => Error::Forked,
+        CreateError::DescriptorLost { path } => descriptor_lost(path),
         CreateError::Io(failure) => io(failure),
         other => Error::Execution { message: other.to_string() },
     }
@@ -83,6 +86,7 @@ pub(super) fn hook_error(error: HookError, name: &str) -> Error {
             name: name.to_owned(),
             message: format!("{}: {detail}", path.display()),
         },
+        HookError::DescriptorLost { path } => descriptor_lost(path),
         HookError::Io(failure) => io(failure),
         HookError::MemoryGone { path, .. } => memory_gone(name, &path),
         HookError::NotShared { .. } => Error::NotShared { name: name.to_owned() },
@@ -103,6 +107,7 @@ pub(super) fn derive_error(error: DeriveError, name: Option<&AreaName>) -> Error
             Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
         }
         DeriveError::Forked => Error::Forked,
+        DeriveError::DescriptorLost { path } => descriptor_lost(path),
         DeriveError::Io(failure) => io(failure),
         other => Error::Execution { message: other.to_string() },
     }
@@ -114,6 +119,7 @@ pub(super) fn map_foreign_error(error: MapForeignError) -> Error {
             Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
         }
         MapForeignError::Forked => Error::Forked,
+        MapForeignError::DescriptorLost { path } => descriptor_lost(path),
         MapForeignError::Io(failure) => io(failure),
         other => Error::Execution { message: other.to_string() },
     }

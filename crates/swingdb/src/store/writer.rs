@@ -21,6 +21,7 @@ use super::segment::{SEGMENT_ROWS, Segment};
 use super::space::Ground;
 use super::table::Table;
 use crate::error::{ConstraintKind, Error, Result};
+use crate::uuid;
 
 /// The rest of a part stays in memory up to this many rows, to be put together with the next part.
 const MAX_REST_ROWS: usize = 16_384;
@@ -275,6 +276,14 @@ pub(super) fn conform_columns(
             });
         }
         let (have, want) = (array.data_type(), field.data_type());
+        if have == want && uuid::is_marked(field) {
+            return uuid::canonical(array, false).map_err(|error| match error {
+                Error::Conversion { message, .. } => {
+                    Error::Conversion { message, column: Some(field.name().clone()) }
+                }
+                other => other,
+            });
+        }
         if have == want {
             return Ok(array.clone());
         }

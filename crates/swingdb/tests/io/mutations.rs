@@ -1,7 +1,14 @@
 //! Real files of which something is changed: whatever it is, reading them is an answer or an error
 //! that says what is wrong. A test that fails may take all others with it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use swingdb::Error;
+use swingdb::arrow::array::{Int64Array, RecordBatch, new_null_array};
+use swingdb::arrow::compute::{cast, concat};
+use swingdb::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use swingdb::arrow::ipc::writer::{FileWriter, StreamWriter};
 use swingdb::io::{ExportOptions, ImportOptions};
 
 use super::support::{Place, seeded};
@@ -194,6 +201,99 @@ fn bytes_of_parquet_files() {
             read(&place, "read_parquet", "x.parquet", &bad, &format!("{codec}, round {round}"));
         }
     }
+}
+
+/// Panics inside of the decoders of Arrow files, which are caught, and would be printed: a file is
+/// looked at before it is believed, so there are none.
+fn count_decoder_panics() -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let file = panic.location().map_or("", |location| location.file());
+        if ["arrow-ipc", "arrow-buffer", "arrow-data"].iter().any(|part| file.contains(part)) {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        before(panic);
+    }));
+    count
+}
+
+/// All kinds of columns that another program may write.
+fn every_kind() -> RecordBatch {
+    let rows = 50;
+    let item = |kind: DataType| Arc::new(Field::new("item", kind, true));
+    let pair = [Field::new("k", DataType::Utf8, false), Field::new("v", DataType::Int8, true)];
+    let pairs = DataType::Struct(pair.into_iter().map(Arc::new).collect());
+    let kinds = [
+        DataType::Null,
+        DataType::Boolean,
+        DataType::UInt16,
+        DataType::Float16,
+        DataType::Utf8View,
+        DataType::LargeUtf8,
+        DataType::FixedSizeBinary(3),
+        DataType::Decimal128(20, 3),
+        DataType::Decimal256(50, 3),
+        DataType::Date64,
+        DataType::Time32(TimeUnit::Second),
+        DataType::Timestamp(TimeUnit::Millisecond, Some("Europe/Berlin".into())),
+        DataType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Duration(TimeUnit::Second),
+        DataType::List(item(DataType::Utf8)),
+        DataType::LargeList(item(DataType::Boolean)),
+        DataType::FixedSizeList(item(DataType::Int32), 2),
+        DataType::Map(Arc::new(Field::new("entries", pairs, false)), false),
+        DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8)),
+        DataType::Struct([item(DataType::BinaryView)].into_iter().collect()),
+    ];
+    let columns = kinds.iter().enumerate().map(|(number, kind)| {
+        let column = match kind {
+            DataType::Null => new_null_array(kind, rows),
+            // Half of the rows have values, where there is a way to make them.
+            _ => match cast(&Int64Array::from_iter_values(0..rows as i64 / 2), kind) {
+                Ok(half) => {
+                    let rest = new_null_array(kind, rows - rows / 2);
+                    concat(&[&half, &rest]).unwrap()
+                }
+                Err(_) => new_null_array(kind, rows),
+            },
+        };
+        (format!("c{number}"), column, true)
+    });
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+#[test]
+fn bytes_of_arrow_files_of_every_kind() {
+    let mut random = seeded();
+    let panics = count_decoder_panics();
+    let place = Place::new();
+    let batch = every_kind();
+    let schema = batch.schema();
+    let (mut file, mut stream) = (Vec::new(), Vec::new());
+    let mut writer = FileWriter::try_new(&mut file, &schema).unwrap();
+    writer.write(&batch).and_then(|()| writer.finish()).unwrap();
+    drop(writer);
+    let mut writer = StreamWriter::try_new(&mut stream, &schema).unwrap();
+    writer.write(&batch).and_then(|()| writer.finish()).unwrap();
+    drop(writer);
+    let mut refused = 0;
+    for (name, good) in [("x.arrow", file), ("x.arrows", stream)] {
+        place.file(name, &good);
+        assert_eq!(place.value(&format!("SELECT count(*) FROM '{{}}/{name}'")), "50");
+        for round in 0..rounds() * 10 {
+            let bad = changed(&mut random, &good);
+            place.file(name, &bad);
+            let result = place.run_in(&format!("SELECT * FROM '{{}}/{name}'"));
+            refused += usize::from(result.is_err());
+            if let Err(Error::Internal { message }) = result {
+                panic!("{name}, round {round}: {message}");
+            }
+        }
+    }
+    assert!(refused > rounds(), "{refused}");
+    assert_eq!(panics.load(Ordering::Relaxed), 0, "panics of the decoder");
 }
 
 #[test]

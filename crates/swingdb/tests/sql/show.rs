@@ -96,7 +96,7 @@ fn explaining_a_change_changes_nothing() {
     let f = fixture();
     f.run("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 10) AS value");
     f.rows("EXPLAIN DELETE FROM t WHERE n > 3");
-    f.rows("EXPLAIN ANALYZE UPDATE t SET n = 0");
+    f.rows("EXPLAIN UPDATE t SET n = 0");
     assert_eq!(f.value("SELECT count(*), max(n) FROM t"), "10|10");
 }
 
@@ -149,4 +149,22 @@ fn what_is_told_is_a_relation() {
     assert!(error.contains("(SHOW TABLES) in this place"), "{error}");
     // Brackets around a name are brackets.
     assert_eq!(f.rows("SELECT show FROM (SELECT 1 AS show)"), ["1"]);
+}
+
+#[test]
+fn lists_are_filtered_by_name() {
+    let f = fixture();
+    f.run("CREATE SCHEMA s; CREATE TABLE trips (id INT, km INT); CREATE TABLE s.zones (id INT)");
+    f.run("CREATE VIEW long_trips AS SELECT * FROM trips WHERE km > 9");
+    assert_eq!(f.rows("SHOW TABLES LIKE 'Tr%'"), ["trips|main|swingdb|table|0"]);
+    assert_eq!(f.rows("SHOW TABLES FROM s"), ["zones|s|swingdb|table|0"]);
+    assert_eq!(f.rows("SHOW TABLES FROM s LIKE 'x%'"), [""; 0]);
+    assert_eq!(f.rows("SHOW COLUMNS FROM trips LIKE 'k_'"), ["km|INTEGER|YES|-|-"]);
+    assert_eq!(f.rows("SHOW FUNCTIONS LIKE 'sqrt'"), ["sqrt|scalar"]);
+    assert_eq!(f.rows("SHOW SCHEMAS LIKE 'm%'"), ["main"]);
+    assert_eq!(f.rows("SHOW VIEWS FROM s"), [""; 0]);
+    assert_eq!(f.rows("SHOW VIEWS LIKE 'long%'").len(), 1);
+    assert!(matches!(f.error("SHOW TABLES FROM nosuch"), Error::NotFound { .. }));
+    let views = f.rows("SELECT table_name, view_definition FROM information_schema.views");
+    assert_eq!(views, ["long_trips|SELECT * FROM trips WHERE km > 9"]);
 }

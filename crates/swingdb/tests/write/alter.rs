@@ -111,3 +111,14 @@ fn views_cannot_be_altered() {
     db.run("CREATE VIEW v AS SELECT * FROM t");
     db.fails("ALTER TABLE v ADD COLUMN c INT", &["is a view"]);
 }
+
+#[test]
+fn a_unique_column_that_becomes_the_primary_key_has_no_nulls() {
+    let db = Db::with("CREATE TABLE u (i INT UNIQUE, j INT); ALTER TABLE u ADD PRIMARY KEY (i)");
+    db.fails("INSERT INTO u VALUES (NULL, 5)", &["NOT NULL"]);
+    db.fails("ALTER TABLE u ADD PRIMARY KEY (j)", &["only one PRIMARY KEY"]);
+    db.run("CREATE TABLE w (i INT UNIQUE PRIMARY KEY)");
+    db.fails("INSERT INTO w VALUES (NULL)", &["NOT NULL"]);
+    db.run("CREATE TABLE v (i INT UNIQUE); INSERT INTO v VALUES (NULL)");
+    db.fails("ALTER TABLE v ADD PRIMARY KEY (i)", &["NOT NULL"]);
+}

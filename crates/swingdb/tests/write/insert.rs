@@ -182,7 +182,7 @@ fn on_conflict_do_update() {
     assert_eq!(db.run(sql), 1);
     db.check("SELECT * FROM t ORDER BY id", &["1|15|ax", "2|100|b", "3|30|c"]);
     assert_eq!(db.run("INSERT OR REPLACE INTO t (id, v) VALUES (1, 1), (4, 4)"), 2);
-    db.check("SELECT * FROM t WHERE id IN (1, 4) ORDER BY id", &["1|1|NULL", "4|4|NULL"]);
+    db.check("SELECT * FROM t WHERE id IN (1, 4) ORDER BY id", &["1|1|ax", "4|4|NULL"]);
     db.fails(
         "INSERT INTO t VALUES (1, 1, ''), (1, 2, '') ON CONFLICT (id) DO UPDATE SET v = 0",
         &["key (1) twice"],
@@ -270,4 +270,24 @@ fn bytes_and_lists_are_not_made_of_numbers_and_dates() {
     }
     db.run("INSERT INTO t VALUES ('ab', [1.5], ['x', NULL], ['2024-01-01'], {'a': 'y'})");
     db.check("SELECT l, d FROM t", &["[2]|[2024-01-01]"]);
+}
+
+#[test]
+fn or_replace_changes_what_is_given() {
+    let db = Db::with(
+        "CREATE TABLE r (id INT PRIMARY KEY, a INT, b INT DEFAULT 4);
+         INSERT INTO r VALUES (1, 2, 3)",
+    );
+    assert_eq!(db.run("INSERT OR REPLACE INTO r (id, a) VALUES (1, 20)"), 1);
+    db.check("SELECT * FROM r", &["1|20|3"]);
+    db.run("INSERT OR REPLACE INTO r BY NAME SELECT 1 AS id, 9 AS b");
+    db.check("SELECT * FROM r", &["1|20|9"]);
+    db.run("INSERT OR REPLACE INTO r (id) VALUES (1)");
+    db.check("SELECT * FROM r", &["1|20|9"]);
+    db.run("INSERT OR REPLACE INTO r (id, b) VALUES (1, DEFAULT)");
+    db.check("SELECT * FROM r", &["1|20|4"]);
+    db.run("INSERT OR REPLACE INTO r SELECT 1, 5, 6 UNION ALL SELECT 2, 7, 8");
+    db.check("SELECT * FROM r ORDER BY id", &["1|5|6", "2|7|8"]);
+    db.run("INSERT OR REPLACE INTO r (id, a) VALUES (3, 8)");
+    db.check("SELECT * FROM r WHERE id = 3", &["3|8|4"]);
 }

@@ -192,3 +192,26 @@ fn mistakes_are_named() {
     );
     db.fails("MERGE INTO t USING nosuch ON TRUE WHEN MATCHED THEN DELETE", &["nosuch"]);
 }
+
+#[test]
+fn a_clause_names_the_side_that_its_rows_have() {
+    let db = stock();
+    for (clause, side) in [
+        ("WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = src.v", "sees the target only"),
+        ("WHEN NOT MATCHED BY SOURCE AND src.v IS NULL THEN DELETE", "sees the target only"),
+        ("WHEN NOT MATCHED BY SOURCE AND (SELECT src.v) IS NULL THEN DELETE", "target only"),
+        ("WHEN NOT MATCHED THEN INSERT VALUES (src.id, t.v, 'x')", "sees the source only"),
+        ("WHEN NOT MATCHED AND t.v IS NULL THEN INSERT (id) VALUES (src.id)", "source only"),
+        ("WHEN NOT MATCHED BY TARGET THEN INSERT VALUES (src.id, (SELECT t.v), 's')", "source"),
+    ] {
+        db.fails(&format!("MERGE INTO t USING src ON t.id = src.id {clause}"), &[side]);
+    }
+    db.check("SELECT * FROM t ORDER BY id", &["1|10|a", "2|20|b", "3|30|c"]);
+    // What a subquery reads is its own.
+    db.run(
+        "MERGE INTO t USING src ON t.id = src.id
+         WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = (SELECT max(src.v) FROM src)
+         WHEN NOT MATCHED THEN INSERT VALUES (src.id, (SELECT max(v) FROM t), s)",
+    );
+    db.check("SELECT * FROM t WHERE id IN (1, 4) ORDER BY id", &["1|400|a", "4|30|D"]);
+}

@@ -6,13 +6,11 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanArray, Decimal128Array, Decimal256Array,
     Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, PrimitiveArray,
     StringViewArray, StringViewBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
-    new_empty_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Field as ArrowField, Schema, TimeUnit, i256};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, TimeUnit, i256};
 use arrow::error::ArrowError;
-use arrow::json::ReaderBuilder;
 
 use super::dialect::Dialect;
 use super::fields::{Field, Fields, unescape};
@@ -91,10 +89,21 @@ impl Batch<'_> {
     }
 }
 
+/// How text is understood as values of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// How dates are written.
+    pub(crate) dates: DateStyle,
+    /// The type is a guess: text that says more than the value of the type would is refused. `007`
+    /// and `+49` are codes and no numbers, `1` is no BOOLEAN, and a timestamp has an offset if and
+    /// only if the column has a time zone.
+    pub(crate) guessed: bool,
+}
+
 /// A column in the making.
-pub(super) struct Column {
+pub(crate) struct Column {
     data_type: DataType,
-    dates: DateStyle,
+    reading: Reading,
     data: Data,
     /// Rows that are NULL, ascending; strings keep their own.
     nulls: Vec<u32>,
@@ -120,8 +129,9 @@ enum Data {
 
 /// Whether a value that is none of the type is found by [`Column::finish`] only, not by
 /// [`Column::append`].
-pub(super) fn is_settled_late(data_type: &DataType) -> bool {
-    let column = Column::new(data_type, DateStyle::Iso, 0);
+pub(crate) fn is_settled_late(data_type: &DataType) -> bool {
+    let reading = Reading { dates: DateStyle::Iso, guessed: false };
+    let column = Column::new(data_type, reading, 0);
     let is_text = matches!(column.data, Data::Text(_)) && !data_type.is_string();
     is_text || matches!(data_type, DataType::FixedSizeBinary(_))
 }
@@ -131,7 +141,7 @@ const STRING_BLOCK_BYTES: u32 = 1 << 20;
 
 impl Column {
     /// An empty column for values of `data_type`.
-    pub(super) fn new(data_type: &DataType, dates: DateStyle, rows: usize) -> Self {
+    pub(crate) fn new(data_type: &DataType, reading: Reading, rows: usize) -> Self {
         let data = match data_type {
             DataType::Boolean => Data::Bool(Vec::with_capacity(rows)),
             DataType::Int8 => Data::I8(Vec::with_capacity(rows)),
@@ -162,78 +172,100 @@ impl Column {
                 StringViewBuilder::with_capacity(rows).with_fixed_block_size(STRING_BLOCK_BYTES),
             ),
         };
-        Self { data_type: data_type.clone(), dates, data, nulls: Vec::new() }
+        Self { data_type: data_type.clone(), reading, data, nulls: Vec::new() }
     }
 
     /// Appends the fields of file column `column`.
     pub(super) fn append(&mut self, batch: &Batch<'_>, column: usize) -> Result<(), BadField> {
-        let dates = self.dates;
+        match &mut self.data {
+            Data::Text(out) => append_text(batch, column, out),
+            Data::Blob(out) => append_blob(batch, column, out),
+            _ => self.fill(FieldsOf { batch, column }),
+        }
+    }
+
+    /// Appends one value, or NULL; [`NotOfType`] when the text is none of the column's type.
+    pub(crate) fn push(&mut self, text: Option<&str>) -> Result<(), NotOfType> {
+        match &mut self.data {
+            Data::Text(out) => match text {
+                Some(text) => out.try_append_value(text).map_err(|_| NotOfType),
+                None => {
+                    out.append_null();
+                    Ok(())
+                }
+            },
+            Data::Blob(out) => {
+                let Some(text) = text else {
+                    out.append_null();
+                    return Ok(());
+                };
+                let mut bytes = Vec::new();
+                values::blob(text.as_bytes(), &mut bytes).ok_or(NotOfType)?;
+                out.try_append_value(&bytes).map_err(|_| NotOfType)
+            }
+            _ => self.fill(text),
+        }
+    }
+
+    /// Appends the values of `from` to a column of numbers, by the parser of its type.
+    #[inline]
+    fn fill<F: Fill>(&mut self, from: F) -> Result<(), F::Bad> {
+        let Reading { dates, guessed } = self.reading;
         let nulls = &mut self.nulls;
         match (&mut self.data, &self.data_type) {
-            (Data::Bool(out), _) => fill(batch, column, out, nulls, values::boolean),
-            (Data::I8(out), _) => fill(batch, column, out, nulls, signed),
-            (Data::I16(out), _) => fill(batch, column, out, nulls, signed),
-            (Data::I32(out), DataType::Date32) => {
-                fill(batch, column, out, nulls, |text| day(text, dates))
-            }
+            (Data::Bool(out), _) if guessed => from.fill(out, nulls, values::boolean_word),
+            (Data::Bool(out), _) => from.fill(out, nulls, values::boolean),
+            (Data::I8(out), _) => from.fill(out, nulls, signed),
+            (Data::I16(out), _) => from.fill(out, nulls, signed),
+            (Data::I32(out), DataType::Date32) => from.fill(out, nulls, |text| day(text, dates)),
             (Data::I32(out), DataType::Time32(unit)) => {
                 let per_unit = 1_000_000_000 / per_second(*unit);
-                fill(batch, column, out, nulls, |text| {
-                    whole(values::time(text)?, per_unit)?.try_into().ok()
-                })
+                from.fill(out, nulls, |text| whole(values::time(text)?, per_unit)?.try_into().ok())
             }
-            (Data::I32(out), _) => fill(batch, column, out, nulls, signed),
+            (Data::I32(out), _) => from.fill(out, nulls, signed),
             (Data::I64(out), DataType::Timestamp(unit, zone)) => {
-                let per_second = per_second(*unit);
-                let needs_utc = zone.is_none();
-                let zone = zone.as_deref().and_then(Zone::of_arrow).unwrap_or_default();
-                fill(batch, column, out, nulls, |text| {
-                    let at = values::date_time(text, dates)?;
-                    // Without a zone in the column, an offset in the text would be silently lost.
-                    if needs_utc && at.offset_s.is_some_and(|offset| offset != 0) {
-                        return None;
-                    }
-                    match at.offset_s {
-                        None if !zone.is_utc() => instant_of(at.instant(per_second)?, *unit, zone),
-                        _ => at.instant(per_second),
-                    }
-                })
+                let (unit, zone) = (*unit, zone.as_deref().map(Zone::of_arrow));
+                let zone = zone.map(Option::unwrap_or_default);
+                from.fill(out, nulls, |text| instant(text, unit, zone, self.reading))
             }
-            (Data::I64(out), DataType::Date64) => fill(batch, column, out, nulls, |text| {
-                Some(i64::from(day(text, dates)?) * 86_400_000)
-            }),
+            (Data::I64(out), DataType::Date64) => {
+                from.fill(out, nulls, |text| Some(i64::from(day(text, dates)?) * 86_400_000))
+            }
             (Data::I64(out), DataType::Time64(unit)) => {
                 let per_unit = 1_000_000_000 / per_second(*unit);
-                fill(batch, column, out, nulls, |text| whole(values::time(text)?, per_unit))
+                from.fill(out, nulls, |text| whole(values::time(text)?, per_unit))
             }
-            (Data::I64(out), _) => fill(batch, column, out, nulls, values::integer),
-            (Data::U8(out), _) => fill(batch, column, out, nulls, unsigned),
-            (Data::U16(out), _) => fill(batch, column, out, nulls, unsigned),
-            (Data::U32(out), _) => fill(batch, column, out, nulls, unsigned),
-            (Data::U64(out), _) => fill(batch, column, out, nulls, values::unsigned),
-            (Data::F32(out), _) => fill(batch, column, out, nulls, values::float32),
-            (Data::F64(out), _) => fill(batch, column, out, nulls, values::float),
-            (Data::D128(out), DataType::Decimal128(precision, scale)) => {
-                let (precision, scale) = (*precision, *scale);
-                fill(batch, column, out, nulls, |text| values::decimal(text, precision, scale))
-            }
-            (Data::D128(out), _) => {
-                fill(batch, column, out, nulls, |text| values::decimal(text, 38, 0))
+            (Data::I64(out), _) if guessed => from.fill(out, nulls, values::plain_integer),
+            (Data::I64(out), _) => from.fill(out, nulls, values::integer),
+            (Data::U8(out), _) => from.fill(out, nulls, unsigned),
+            (Data::U16(out), _) => from.fill(out, nulls, unsigned),
+            (Data::U32(out), _) => from.fill(out, nulls, unsigned),
+            (Data::U64(out), _) => from.fill(out, nulls, values::unsigned),
+            (Data::F32(out), _) => from.fill(out, nulls, values::float32),
+            (Data::F64(out), _) if guessed => from.fill(out, nulls, values::plain_float),
+            (Data::F64(out), _) => from.fill(out, nulls, values::float),
+            (Data::D128(out), data_type) => {
+                let (precision, scale) = match data_type {
+                    DataType::Decimal128(precision, scale) => (*precision, *scale),
+                    _ => (38, 0),
+                };
+                from.fill(out, nulls, |text| match guessed && !values::is_plain_number(text) {
+                    true => None,
+                    false => values::decimal(text, precision, scale),
+                })
             }
             (Data::D256(out), DataType::Decimal256(precision, scale)) => {
                 let (precision, scale) = (*precision, *scale);
-                fill(batch, column, out, nulls, |text| values::decimal256(text, precision, scale))
+                from.fill(out, nulls, |text| values::decimal256(text, precision, scale))
             }
-            (Data::D256(out), _) => {
-                fill(batch, column, out, nulls, |text| values::decimal256(text, 76, 0))
-            }
-            (Data::Text(out), _) => append_text(batch, column, out),
-            (Data::Blob(out), _) => append_blob(batch, column, out),
+            (Data::D256(out), _) => from.fill(out, nulls, |text| values::decimal256(text, 76, 0)),
+            // Not numbers; their callers append them.
+            (Data::Text(_) | Data::Blob(_), _) => Ok(()),
         }
     }
 
     /// The array of the column's type.
-    pub(super) fn finish(self) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn finish(self) -> Result<ArrayRef, ArrowError> {
         let nulls = self.nulls;
         let array: ArrayRef = match self.data {
             Data::Bool(values) => {
@@ -279,28 +311,76 @@ impl Column {
     }
 }
 
-#[inline]
-fn fill<T: Copy + Default>(
-    batch: &Batch<'_>,
+/// Where the values of a column come from.
+trait Fill {
+    /// What says which value is none.
+    type Bad;
+
+    fn fill<T: Copy + Default>(
+        self,
+        out: &mut Vec<T>,
+        nulls: &mut Vec<u32>,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<(), Self::Bad>;
+}
+
+/// The fields of one column of the file.
+struct FieldsOf<'a> {
+    batch: &'a Batch<'a>,
     column: usize,
-    out: &mut Vec<T>,
-    nulls: &mut Vec<u32>,
-    parse: impl Fn(&[u8]) -> Option<T>,
-) -> Result<(), BadField> {
-    batch.each(column, true, |text| {
-        let Some(text) = text else {
-            nulls.push(out.len() as u32);
-            out.push(T::default());
-            return true;
-        };
-        match parse(text) {
-            Some(value) => {
-                out.push(value);
-                true
+}
+
+impl Fill for FieldsOf<'_> {
+    type Bad = BadField;
+
+    #[inline]
+    fn fill<T: Copy + Default>(
+        self,
+        out: &mut Vec<T>,
+        nulls: &mut Vec<u32>,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<(), BadField> {
+        self.batch.each(self.column, true, |text| {
+            let Some(text) = text else {
+                nulls.push(out.len() as u32);
+                out.push(T::default());
+                return true;
+            };
+            match parse(text) {
+                Some(value) => {
+                    out.push(value);
+                    true
+                }
+                None => false,
             }
-            None => false,
-        }
-    })
+        })
+    }
+}
+
+/// Text is no value of its column's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotOfType;
+
+impl Fill for Option<&str> {
+    type Bad = NotOfType;
+
+    #[inline]
+    fn fill<T: Copy + Default>(
+        self,
+        out: &mut Vec<T>,
+        nulls: &mut Vec<u32>,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<(), NotOfType> {
+        let value = match self {
+            Some(text) => parse(text.as_bytes()).ok_or(NotOfType)?,
+            None => {
+                nulls.push(out.len() as u32);
+                T::default()
+            }
+        };
+        out.push(value);
+        Ok(())
+    }
 }
 
 fn append_text(
@@ -347,25 +427,33 @@ fn append_blob(
     })
 }
 
+/// A point in time in units of a column; what names no offset is told by the clock of its `zone`.
+#[inline]
+fn instant(text: &[u8], unit: TimeUnit, zone: Option<Zone>, reading: Reading) -> Option<i64> {
+    let at = values::date_time(text, reading.dates)?;
+    let fits = match (zone.is_some(), reading.guessed) {
+        (zoned, true) => zoned == at.offset_s.is_some(),
+        (true, false) => true,
+        // Without a zone in the column, an offset in the text would be silently lost.
+        (false, false) => at.offset_s.is_none_or(|offset| offset == 0),
+    };
+    if !fits {
+        return None;
+    }
+    let moment = at.instant(per_second(unit))?;
+    match zone {
+        Some(zone) if at.offset_s.is_none() && !zone.is_utc() => instant_of(moment, unit, zone),
+        _ => Some(moment),
+    }
+}
+
 /// Lists, structs and maps stand in a field as JSON.
 fn nested(texts: &StringViewArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
-    let mut lines = Vec::new();
+    let mut values = crate::io::json::Values::new(data_type)?;
     for text in texts {
-        lines.extend_from_slice(b"{\"v\":");
-        lines.extend_from_slice(text.unwrap_or("null").as_bytes());
-        lines.extend_from_slice(b"}\n");
+        values.push(text.unwrap_or("null"))?;
     }
-    let schema = Arc::new(Schema::new(vec![ArrowField::new("v", data_type.clone(), true)]));
-    let builder = ReaderBuilder::new(schema).with_batch_size(texts.len().max(1));
-    let mut decoder = builder.build_decoder()?;
-    let taken = decoder.decode(&lines)?;
-    match decoder.flush()? {
-        Some(batch) if taken == lines.len() && batch.num_rows() == texts.len() => {
-            Ok(Arc::clone(batch.column(0)))
-        }
-        None if texts.is_empty() => Ok(new_empty_array(data_type)),
-        _ => Err(ArrowError::ParseError("not a JSON value of the column's type".to_string())),
-    }
+    values.finish()
 }
 
 /// A date; a time of midnight behind it is no loss.

@@ -28,12 +28,14 @@ use self::sniff::{Hints, Sniffed};
 use self::split::{SplitError, Splitter};
 use super::matching::{Matched, match_columns};
 use super::options::ImportOptions;
-use super::scan::{Run, Sink, Target, in_parallel};
+use super::scan::{FileSink, Run, Target};
 use super::source::{InputFile, Packing};
 use crate::error::{Error, Result};
 
+pub(crate) use self::columns::{Column, Reading};
 pub(crate) use self::parse::shown;
-pub(crate) use self::split::Block;
+pub(crate) use self::sniff::header_names;
+pub(crate) use self::split::{Block, MAX_RECORD_BYTES};
 pub(crate) use self::values::blob as blob_of_text;
 pub(crate) use self::write::blob_text;
 
@@ -70,8 +72,17 @@ impl CsvScan {
     ) -> Result<Self> {
         let Some(first) = files.first() else { return Err(Error::internal("no CSV file")) };
         let sample = Sample::take(first, options)?;
+        check_encoding(first, &sample.text)?;
         let hints = hints(options, target);
         let sniffed = sniff::sniff(&sample.text, sample.whole, &sample.further, &hints);
+        if sniffed.too_wide || sniffed.names.len() > sniff::MAX_COLUMNS {
+            let limit = sniff::MAX_COLUMNS;
+            return Err(first.broken(&format!("has more than {limit} columns")));
+        }
+        if sniffed.dialect.header {
+            let record = sniff::first_record(&sample.text, &sniffed.dialect).unwrap_or_default();
+            check_names(first, &record, options.skip)?;
+        }
         if sample.text.is_empty() && target.is_none() && options.types.is_empty() {
             return Err(first.broken("is empty: nothing to find columns in"));
         }
@@ -95,7 +106,12 @@ impl CsvScan {
     }
 
     /// Reads all files; see [`super::scan::FileScan::run`].
-    pub(crate) fn run(&self, files: &[InputFile], run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
+    pub(crate) fn run(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        sink: &FileSink<'_>,
+    ) -> Result<()> {
         let layout = match run.projection {
             None => self.layout.clone(),
             Some(projection) => self.layout.project(projection)?,
@@ -126,11 +142,11 @@ impl CsvScan {
                 layout: &piece.layout,
                 zone: run.zone,
             };
-            let batch = run.made(order, || parser.parse(&piece.block))?;
+            let batch = parser.parse(&piece.block)?;
             pool.lock().push(piece.block.text);
-            sink(order, batch)
+            sink(order, piece.file, batch)
         };
-        in_parallel(run.threads, next, work)
+        run.in_parallel(next, work)
     }
 
     /// A block has about `batch_rows` records, and there are enough of them for all threads.
@@ -244,7 +260,34 @@ fn split_error(file: &InputFile, error: SplitError) -> Error {
 }
 
 /// Bytes in front of the text in files that some programs write.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Refuses text that begins as UTF-16 does: with its mark, or with a zero in every second byte,
+/// which would be a letter of its own in UTF-8.
+pub(crate) fn check_encoding(file: &InputFile, text: &[u8]) -> Result<()> {
+    const LOOKED_AT: usize = 256;
+    let head = &text[..text.len().min(LOOKED_AT)];
+    let zeros = |first: usize| head.iter().skip(first).step_by(2).filter(|b| **b == 0).count();
+    let (even, odd) = (zeros(0), zeros(1));
+    let is_wide =
+        head.len() >= 4 && even.max(odd) * 4 > head.len() && even.min(odd) * 8 < head.len();
+    if head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF") || is_wide {
+        return Err(file.broken("is UTF-16; convert the file to UTF-8 first"));
+    }
+    Ok(())
+}
+
+/// Refuses names of columns that are no UTF-8; `skipped` lines stand before them.
+fn check_names(
+    file: &InputFile,
+    record: &[Option<std::borrow::Cow<'_, [u8]>>],
+    skipped: u64,
+) -> Result<()> {
+    let Some(name) = sniff::invalid_name(record) else { return Ok(()) };
+    let message =
+        format!("column name {} is not valid UTF-8; convert the file to UTF-8 first", shown(name));
+    Err(Error::Import { path: file.path.clone(), line: Some(skipped + 1), message })
+}
 
 type Head = (Option<Vec<String>>, u64, Box<dyn Read + Send>);
 
@@ -287,6 +330,7 @@ fn read_head(
             continue;
         }
         let record = sniff::first_record(&text[start..], dialect).unwrap_or_default();
+        check_names(file, &record, lines)?;
         let names = sniff::header_names(&record);
         let end = if read.is_err() { text.len() } else { end };
         lines += memchr::memchr_iter(dialect.terminator, &text[start..end]).count() as u64;
@@ -307,8 +351,14 @@ impl Sample {
         let rows = options.sample_rows.unwrap_or(SAMPLE_ROWS);
         let limit = if rows == u64::MAX { u64::MAX } else { SAMPLE_BYTES as u64 };
         let mut text = Vec::new();
-        let read = file.open(None)?.take(limit).read_to_end(&mut text);
-        let mut whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
+        let mut reader = file.open(None)?;
+        let mut whole = false;
+        // At least one record behind the first, however long they are.
+        while !whole && !has_lines(&text, options.skip + 2) && text.len() < split::MAX_RECORD_BYTES
+        {
+            let read = (&mut reader).take(limit).read_to_end(&mut text);
+            whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
+        }
         let mark = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         text.drain(..mark);
         for _ in 0..options.skip {
@@ -334,6 +384,12 @@ impl Sample {
         let lines = memchr::memchr_iter(sniffed.dialect.terminator, &self.text).count();
         self.text.len() / lines.max(1) + 1
     }
+}
+
+/// Whether there are so many line ends.
+fn has_lines(text: &[u8], count: u64) -> bool {
+    let wanted = usize::try_from(count).unwrap_or(usize::MAX);
+    memchr::memchr2_iter(b'\n', b'\r', text).nth(wanted.saturating_sub(1)).is_some()
 }
 
 /// Pieces at even distances, each from the beginning of a line on.
@@ -382,9 +438,13 @@ fn layout_alone(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) ->
         names = options.types.iter().map(|(name, _)| name.clone()).collect();
     }
     let mut types = sniffed.types.clone();
+    let mut guessed = vec![true; types.len()];
     for (name, data_type) in &options.types {
         match names.iter().position(|other| other.eq_ignore_ascii_case(name)) {
-            Some(at) => types[at] = data_type.clone(),
+            Some(at) => {
+                types[at] = data_type.clone();
+                guessed[at] = false;
+            }
             None => {
                 let kind = crate::error::ObjectKind::Column;
                 let missing = Error::not_found(kind, name.clone(), &names);
@@ -401,7 +461,7 @@ fn layout_alone(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) ->
         schema: Arc::new(Schema::new(fields)),
         sources: (0..names.len()).map(Some).collect(),
         file_columns: names,
-        sniffed: true,
+        guessed,
     })
 }
 
@@ -428,7 +488,7 @@ fn layout_for_target(
         schema: Arc::new(Schema::new(fields)),
         sources: (0..target_columns.len()).map(Some).collect(),
         file_columns: sniffed.names.clone(),
-        sniffed: false,
+        guessed: vec![false; target_columns.len()],
     };
     Ok((layout, Some(target_columns)))
 }
@@ -440,7 +500,7 @@ impl Layout {
             schema: Arc::new(self.schema.project(projection)?),
             sources: projection.iter().map(|column| self.sources[*column]).collect(),
             file_columns: self.file_columns.clone(),
-            sniffed: self.sniffed,
+            guessed: projection.iter().map(|column| self.guessed[*column]).collect(),
         })
     }
 
@@ -460,7 +520,7 @@ impl Layout {
             schema: Arc::clone(&self.schema),
             sources: self.sources.iter().map(|source| source.map(|old| places[old])).collect(),
             file_columns: names.to_vec(),
-            sniffed: self.sniffed,
+            guessed: self.guessed.clone(),
         })
     }
 }

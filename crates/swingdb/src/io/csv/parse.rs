@@ -8,7 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::error::ArrowError;
 
-use super::columns::{BadField, Batch, Column, is_settled_late};
+use super::columns::{BadField, Batch, Column, Reading, is_settled_late};
 use super::dialect::Dialect;
 use super::fields::{Fields, RecordFault, RecordReader, unescape};
 use super::split::Block;
@@ -31,8 +31,9 @@ pub struct Layout {
     pub sources: Vec<Option<usize>>,
     /// Names of the file's columns: every record has as many fields.
     pub file_columns: Vec<String>,
-    /// Whether the types were guessed from a sample: an error then says how to give them.
-    pub sniffed: bool,
+    /// For each column of the batches whether its type was guessed from a sample: an error then
+    /// says how to give it.
+    pub guessed: Vec<bool>,
 }
 
 /// The values of a column that was made [in the zone](in_zone) of the session.
@@ -79,14 +80,16 @@ impl Parser<'_> {
         let mut reader = RecordReader::new(&block.text, self.dialect, Some(columns));
         let mut fields = Fields::default();
         let expected = self.expected_rows(block);
+        let reading = |guessed| Reading { dates: self.dialect.dates, guessed };
         let mut builders: Vec<Option<Column>> = self
             .layout
             .sources
             .iter()
             .zip(self.layout.schema.fields())
-            .map(|(source, field)| {
+            .zip(&self.layout.guessed)
+            .map(|((source, field), guessed)| {
                 let data_type = in_zone(field.data_type(), self.zone);
-                source.map(|_| Column::new(&data_type, self.dialect.dates, expected))
+                source.map(|_| Column::new(&data_type, reading(*guessed), expected))
             })
             .collect();
         let mut rows = 0;
@@ -264,7 +267,7 @@ impl Parser<'_> {
             unescape(&content, self.dialect, &mut text);
         }
         let number = self.layout.sources[index].map_or(0, |source| source + 1);
-        let hint = match (self.layout.sniffed, field.data_type()) {
+        let hint = match (self.layout.guessed[index], field.data_type()) {
             (true, _) => format!(
                 "; the type was guessed from a sample: give another with columns, such as {:?} \
                     VARCHAR, \

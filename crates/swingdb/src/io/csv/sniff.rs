@@ -53,6 +53,8 @@ pub struct Sniffed {
     pub names: Vec<String>,
     /// Their types.
     pub types: Vec<DataType>,
+    /// A record had more than [`MAX_COLUMNS`] fields by some delimiter, and one by all others.
+    pub too_wide: bool,
 }
 
 /// The fields of a record as they are meant, most of them where they stand in the text.
@@ -76,7 +78,19 @@ pub fn sniff(sample: &[u8], whole: bool, further: &[Vec<u8>], hints: &Hints) -> 
     }
     let of_columns = |record: &&Record<'_>| record.len() == columns;
     let rows: Vec<&Record<'_>> = records.iter().chain(&more).filter(of_columns).collect();
-    decide(dialect, columns, &rows, hints)
+    let too_wide = columns == 1 && is_too_wide(sample, &dialect, hints);
+    Sniffed { too_wide, ..decide(dialect, columns, &rows, hints) }
+}
+
+/// Whether the first record has more than [`MAX_COLUMNS`] fields by one of the delimiters.
+fn is_too_wide(sample: &[u8], dialect: &Dialect, hints: &Hints) -> bool {
+    let delimiters = hints.delimiter.map_or(DELIMITERS.to_vec(), |delimiter| vec![delimiter]);
+    delimiters.into_iter().any(|delimiter| {
+        let dialect = Dialect { delimiter, ..dialect.clone() };
+        let mut fields = Fields::default();
+        let read = RecordReader::new(sample, &dialect, None).read(1, &mut fields);
+        read.is_ok() && fields.all().len() > MAX_COLUMNS
+    })
 }
 
 /// Whether the last field is nothing, and there are others.
@@ -112,7 +126,13 @@ fn decide(mut dialect: Dialect, columns: usize, rows: &[&Record<'_>], hints: &Hi
         _ => (0..columns).map(|column| format!("column{column}")).collect(),
     };
     dialect.header = header;
-    Sniffed { dialect, names, types }
+    Sniffed { dialect, names, types, too_wide: false }
+}
+
+/// The first name of a header that is no text.
+pub fn invalid_name<'a>(header: &'a [Option<Cow<'_, [u8]>>]) -> Option<&'a [u8]> {
+    let mut names = header.iter().flatten().map(AsRef::as_ref);
+    names.find(|name| std::str::from_utf8(name).is_err())
 }
 
 /// Names from the fields of a header: trimmed, made unique, never empty.
@@ -275,28 +295,58 @@ fn looks_like_header(
             return true;
         }
     }
-    if first.iter().any(|field| field.as_deref().is_none_or(|text| text.is_empty())) {
-        return false;
-    }
-    let typed = |column: usize| body_types[column] != DataType::Utf8View;
+    // An empty name says nothing; exports of tables with an index begin with one.
+    let named = |column: &usize| first[*column].as_deref().is_some_and(|text| !text.is_empty());
+    let typed = |column: &usize| body_types[*column] != DataType::Utf8View;
     let differs = |column: usize| {
         let alone = column_type(std::iter::once(first[column].as_deref()), dialect);
         alone == DataType::Utf8View
     };
-    let columns = body_types.len();
-    if (0..columns).any(typed) {
+    let columns = || (0..body_types.len()).filter(named);
+    if (0..body_types.len()).any(|column| typed(&column)) {
         // A header has no value of any other type than text, and text where values are typed.
-        return (0..columns).filter(|column| typed(*column)).all(differs);
+        return columns().any(|column| typed(&column)) && columns().filter(typed).all(differs);
     }
     // All text: names look like names, are different, and do not occur below.
-    let is_name = |name: &String| {
-        let mut chars = name.trim().chars();
-        let first_ok = chars.next().is_some_and(|c| c.is_alphabetic() || c == '_');
-        first_ok && name.len() <= 64 && !name.contains(['\n', '@', '/'])
+    let looks_like_name = |column: usize| {
+        let below = || body.iter().filter_map(|row| row[column].as_deref());
+        is_name(names[column].trim(), below)
     };
-    let unique = names.iter().collect::<HashSet<_>>().len() == names.len();
+    let unique = columns().map(|column| &names[column]).collect::<HashSet<_>>();
     let repeated = |column: usize| body.iter().any(|row| row[column] == first[column]);
-    columns > 1 && unique && names.iter().all(is_name) && !(0..columns).any(repeated)
+    !unique.is_empty()
+        && unique.len() == columns().count()
+        && columns().all(looks_like_name)
+        && !columns().any(repeated)
+}
+
+/// Whether text is more likely the name of a column than one of its values, which are `below`.
+fn is_name<'a, I: Iterator<Item = &'a [u8]>>(text: &str, below: impl Fn() -> I) -> bool {
+    const MAX_CHARS: usize = 64;
+    // Codes stand above codes: `A12` is no name above `B7`.
+    let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
+    let form = outline(text.as_bytes());
+    let is_code =
+        has_digits && below().next().is_some() && below().all(|value| outline(value) == form);
+    text.chars().any(char::is_alphabetic)
+        && text.chars().count() <= MAX_CHARS
+        && !text.contains(['\n', '@'])
+        && !text.contains("://")
+        && !is_code
+}
+
+/// Runs of digits and of letters as one of each: what codes of one kind have in common.
+fn outline(text: &[u8]) -> Vec<u8> {
+    let mut kinds: Vec<u8> = values::trim(text)
+        .iter()
+        .map(|byte| match byte {
+            b'0'..=b'9' => b'9',
+            b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => b'a',
+            other => *other,
+        })
+        .collect();
+    kinds.dedup();
+    kinds
 }
 
 /// The narrowest type that all values have.
@@ -310,10 +360,10 @@ fn column_type<'a>(
         return DataType::Utf8View;
     }
     let all = |test: &dyn Fn(&[u8]) -> bool| present.clone().all(test);
-    if all(&is_bool_word) {
+    if all(&|text| values::boolean_word(text).is_some()) {
         return DataType::Boolean;
     }
-    if all(&is_plain_number) {
+    if all(&values::is_plain_number) {
         if all(&|text| values::integer(text).is_some()) {
             return DataType::Int64;
         }
@@ -321,7 +371,7 @@ fn column_type<'a>(
             let fits = all(&|text| values::decimal(text, 38, 0).is_some());
             return if fits { DataType::Decimal128(38, 0) } else { DataType::Utf8View };
         }
-        if all(&|text| values::float(text).is_some()) {
+        if all(&|text| values::plain_float(text).is_some()) {
             return DataType::Float64;
         }
     }
@@ -358,26 +408,9 @@ fn timestamp_type<'a>(
     Some(DataType::Timestamp(unit, with_offset.then(|| "UTC".into())))
 }
 
-fn is_bool_word(text: &[u8]) -> bool {
-    let text = values::trim(text);
-    text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false")
-}
-
 fn is_digits(text: &[u8]) -> bool {
     let text = values::trim(text);
     text.strip_prefix(b"-").unwrap_or(text).iter().all(u8::is_ascii_digit)
-}
-
-/// A number that is not a code: `007` and `+49` lose something as numbers and stay text.
-fn is_plain_number(text: &[u8]) -> bool {
-    let text = values::trim(text);
-    let text = text.strip_prefix(b"-").unwrap_or(text);
-    match text {
-        [b'0', b'0'..=b'9', ..] => false,
-        [b'0'..=b'9' | b'.', ..] => true,
-        // inf and nan
-        _ => matches!(text.to_ascii_lowercase().as_slice(), b"inf" | b"infinity" | b"nan"),
-    }
 }
 
 /// The style in which most columns' values are dates; ISO when none are, or when day and month
@@ -441,6 +474,24 @@ mod tests {
         assert_eq!(bare.names, ["column0", "column1"]);
         assert!(found("name,town\nann,oslo\nbob,bergen\n").dialect.header);
         assert!(!found("ann,oslo\nann,bergen\nbob,oslo\n").dialect.header);
+        for header in [
+            ",a,b\n0,1,2\n",
+            "a,,b\n0,1,2\n",
+            "city\nOslo\nBern\n",
+            "a,,\nx,y,z\n",
+            "2019 sales,name/of\nx,y\n",
+            "prix (€)\nbas\n",
+            "a,b\n",
+            "code\nA1\nB2\n",
+            "address1,address2\n12 Main St,Apt 4\n7 Elm Rd,Apt 9\n",
+        ] {
+            assert!(found(header).dialect.header, "{header}");
+        }
+        let names = found("a,,b\n0,1,2\n").names;
+        assert_eq!(names, ["a", "column1", "b"]);
+        for data in [",,\n1,2,3\n", "x,\ny,5\nz,6\n", "007\n008\n", "A1\nB2\n", "a@b.c\nd@e.f\n"] {
+            assert!(!found(data).dialect.header, "{data}");
+        }
         assert_eq!(found("a,a,,A\n1,2,3,4\n5,6,7,8").names.len(), 4);
     }
 

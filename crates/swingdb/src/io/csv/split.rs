@@ -54,6 +54,8 @@ pub struct Splitter<R> {
     next_index: u64,
     next_line: u64,
     ended: bool,
+    /// An error ends the cutting: what had been read for the block is gone.
+    failed: bool,
 }
 
 /// How far a buffer has been looked at.
@@ -79,6 +81,7 @@ impl<R: Read> Splitter<R> {
             next_index: 0,
             next_line: first_line,
             ended: false,
+            failed: false,
         }
     }
 
@@ -93,8 +96,20 @@ impl<R: Read> Splitter<R> {
         self.next_index
     }
 
-    /// The next block; `None` after the last. `recycled` gives its memory to the block.
-    pub fn next_block(&mut self, mut recycled: Vec<u8>) -> Result<Option<Block>, SplitError> {
+    /// The next block; `None` after the last, and after an error. `recycled` gives its memory to
+    /// the block.
+    pub fn next_block(&mut self, recycled: Vec<u8>) -> Result<Option<Block>, SplitError> {
+        if self.failed {
+            return Ok(None);
+        }
+        // Also where a panic ends it.
+        self.failed = true;
+        let block = self.cut(recycled)?;
+        self.failed = false;
+        Ok(block)
+    }
+
+    fn cut(&mut self, mut recycled: Vec<u8>) -> Result<Option<Block>, SplitError> {
         if self.ended && self.carry.is_empty() {
             return Ok(None);
         }
@@ -350,5 +365,6 @@ mod tests {
         assert_eq!(first.text, b"a\nb\n");
         let error = splitter.next_block(Vec::new()).unwrap_err();
         assert!(matches!(error, SplitError::TooLong { line: 3, in_quotes: true }), "{error:?}");
+        assert!(splitter.next_block(Vec::new()).unwrap().is_none(), "nothing after an error");
     }
 }

@@ -52,6 +52,64 @@ fn short_digits(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
+/// A number that is not a code: `007` and `+49` lose something as numbers.
+#[inline]
+pub(crate) fn is_plain_number(text: &[u8]) -> bool {
+    let text = trim(text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    match text {
+        [b'0', b'0'..=b'9', ..] => false,
+        [b'0'..=b'9' | b'.', ..] => true,
+        // inf and nan
+        _ => matches!(text.to_ascii_lowercase().as_slice(), b"inf" | b"infinity" | b"nan"),
+    }
+}
+
+/// As [`integer`], but for what is not a plain number.
+#[inline]
+pub(crate) fn plain_integer(text: &[u8]) -> Option<i64> {
+    match text {
+        [b'1'..=b'9', ..] | [b'-', b'1'..=b'9', ..] | [b'0'] => integer(text),
+        _ if is_plain_number(text) => integer(text),
+        _ => None,
+    }
+}
+
+/// As [`float`], but for what is not a plain number, and for whole numbers that the nearest DOUBLE
+/// is not equal to.
+#[inline]
+pub(crate) fn plain_float(text: &[u8]) -> Option<f64> {
+    // Fifteen digits always fit.
+    const EXACT_LEN: usize = 15;
+    if !matches!(text, [b'1'..=b'9' | b'.', ..]) && !is_plain_number(text) {
+        return None;
+    }
+    let value = float(text)?;
+    (text.len() <= EXACT_LEN || is_exact(text, value)).then_some(value)
+}
+
+/// Whether `value` is what `text` says, where that is a whole number written in digits alone.
+fn is_exact(text: &[u8], value: f64) -> bool {
+    let text = trim(text);
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return true;
+    }
+    let whole = decimal(text, 38, 0);
+    // The cast is exact for what a DOUBLE holds of at most 38 digits.
+    whole.is_some_and(|whole| value as i128 == whole)
+}
+
+/// `true` or `false`, in any case.
+#[inline]
+pub(crate) fn boolean_word(text: &[u8]) -> Option<bool> {
+    let text = trim(text);
+    match text.eq_ignore_ascii_case(b"true") {
+        true => Some(true),
+        false => text.eq_ignore_ascii_case(b"false").then_some(false),
+    }
+}
+
 /// A whole number with sign; `None` also when it does not fit.
 #[inline]
 pub(crate) fn integer(text: &[u8]) -> Option<i64> {
@@ -91,8 +149,16 @@ pub(crate) fn float(text: &[u8]) -> Option<f64> {
     };
     match short_float(digits) {
         Some(value) => Some(if negative { -value } else { value }),
-        None => std::str::from_utf8(text).ok()?.parse().ok(),
+        None => {
+            let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+            (!value.is_infinite() || is_word(digits)).then_some(value)
+        }
     }
+}
+
+/// Whether infinity is written in letters: digits that make it are too large a number.
+fn is_word(text: &[u8]) -> bool {
+    !text.iter().any(u8::is_ascii_digit)
 }
 
 /// Digits with at most one point whose value is a small integer divided by a small power of ten:
@@ -140,7 +206,8 @@ pub(crate) fn float32(text: &[u8]) -> Option<f32> {
         let value = value as f32;
         return Some(if text[0] == b'-' { -value } else { value });
     }
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let value: f32 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (!value.is_infinite() || is_word(text)).then_some(value)
 }
 
 /// `true`/`false`, `t`/`f`, `yes`/`no`, `y`/`n`, `on`/`off`, `1`/`0`, in any case.
@@ -488,6 +555,41 @@ mod tests {
     }
 
     #[test]
+    fn codes_and_whole_numbers_that_no_double_holds() {
+        let whole: [(&[u8], Option<i64>); 8] = [
+            (b"7", Some(7)),
+            (b"-7", Some(-7)),
+            (b"0", Some(0)),
+            (b"-0", Some(0)),
+            (b" 12 ", Some(12)),
+            (b"007", None),
+            (b"+49", None),
+            (b"-07", None),
+        ];
+        for (text, value) in whole {
+            assert_eq!(plain_integer(text), value, "{}", text.escape_ascii());
+        }
+        let floats: [(&[u8], Option<f64>); 11] = [
+            (b"9007199254740992", Some(9_007_199_254_740_992.0)),
+            (b"9007199254740993", None),
+            (b"-9007199254740993", None),
+            (b"9007199254740993.0", Some(9_007_199_254_740_992.0)),
+            (b"0.1234567890123456789", Some(0.123_456_789_012_345_68)),
+            (b"1e300", Some(1e300)),
+            (b"100000000000000000000000", None),
+            (b".5", Some(0.5)),
+            (b"01.5", None),
+            (b"+1.5", None),
+            (b"-inf", Some(f64::NEG_INFINITY)),
+        ];
+        for (text, value) in floats {
+            assert_eq!(plain_float(text), value, "{}", text.escape_ascii());
+        }
+        assert_eq!(boolean_word(b"TRUE "), Some(true));
+        assert_eq!((boolean_word(b"f"), boolean_word(b"1")), (None, None));
+    }
+
+    #[test]
     fn floats_are_read_as_the_standard_library_does() {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
@@ -503,8 +605,20 @@ mod tests {
             let found = float(text.as_bytes()).unwrap();
             assert!(found == expected || found.is_nan() && expected.is_nan(), "{text}");
             let expected: f32 = text.parse().unwrap();
-            let found = float32(text.as_bytes()).unwrap();
-            assert!(found == expected || found.is_nan() && expected.is_nan(), "{text}");
+            match float32(text.as_bytes()) {
+                Some(found) => {
+                    assert!(found == expected || found.is_nan() && expected.is_nan(), "{text}");
+                }
+                None => assert!(expected.is_infinite() && !text.contains("inf"), "{text}"),
+            }
+        }
+        assert_eq!(float(b"-inf"), Some(f64::NEG_INFINITY));
+        assert_eq!(float32(b"Infinity"), Some(f32::INFINITY));
+        for text in ["1e400", "-1e400"] {
+            assert_eq!(float(text.as_bytes()), None, "{text}");
+        }
+        for text in ["1e39", "-123456789e35"] {
+            assert_eq!(float32(text.as_bytes()), None, "{text}");
         }
         for text in ["", ".", "-", "1.2.3", "1,5", "e5", "1e", "0x10", "--1", "1_000"] {
             assert_eq!(float(text.as_bytes()), None, "{text}");

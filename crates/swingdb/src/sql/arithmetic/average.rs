@@ -1,7 +1,8 @@
 //! `avg` of whole numbers that adds them up exactly: rounded are only the total, and the quotient.
 //!
 //! The engine turns each number into a `DOUBLE` before it adds it, so that what it gives of large
-//! ones depends on the order of the rows. All but whole numbers are left to it.
+//! ones depends on the order of the rows. All but whole numbers are left to it; decimals of nearly
+//! 38 digits as wider ones.
 
 use std::sync::Arc;
 
@@ -21,6 +22,10 @@ use datafusion::logical_expr::{
 
 use super::average_groups::AverageGroups;
 use super::sum::total;
+use crate::sql::functions::moving_sum;
+
+/// Places that the engine's average of decimals has beyond those of the values.
+const MORE_PLACES: u8 = 4;
 
 pub(super) const TOTAL: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 
@@ -70,6 +75,12 @@ impl AggregateUDFImpl for ExactAverage {
         match types {
             [whole] if whole.is_signed_integer() => Ok(vec![DataType::Int64]),
             [whole] if whole.is_unsigned_integer() => Ok(vec![DataType::UInt64]),
+            // The average has four more places, for which 38 digits may be too few.
+            [DataType::Decimal128(digits, scale)]
+                if *digits > DECIMAL128_MAX_PRECISION - MORE_PLACES =>
+            {
+                Ok(vec![DataType::Decimal256(*digits, *scale)])
+            }
             _ => {
                 let fields = types.iter().map(|of| Arc::new(Field::new("", of.clone(), true)));
                 let taken = fields_with_udf(&fields.collect::<Vec<_>>(), self.engine.as_ref())?;
@@ -101,6 +112,9 @@ impl AggregateUDFImpl for ExactAverage {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         match (is_whole(args.expr_fields), args.is_distinct) {
+            (false, false) if *args.expr_fields[0].data_type() == DataType::Float64 => {
+                Ok(moving_sum(true))
+            }
             (false, _) => self.engine.create_sliding_accumulator(args),
             (true, false) => Ok(Box::new(Average::default())),
             (true, true) => {

@@ -7,18 +7,21 @@
 //! fails only when the total does not fit; [`average`] adds up alike, and fails never.
 //! [`zeros`] compares floating point by `=` only.
 //!
-//! [`casts`] makes casts round, and [`kept`] keeps them from being left out. Not concerned:
-//! division and remainder, decimals, intervals and dates, which the engine checks itself.
+//! [`casts`] makes casts round, and [`kept`] keeps them from being left out. [`digits`] counts the
+//! digits of decimals. Not concerned: division and remainder of whole numbers, intervals and dates,
+//! which the engine checks itself.
 
 mod average;
 mod average_groups;
 mod casts;
 mod checked;
+mod digits;
 mod integers;
 mod kept;
 mod rule;
 mod sum;
 mod sum_groups;
+mod wide_sum;
 mod zeros;
 
 pub(crate) use average::exact_average;

@@ -9,12 +9,12 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::casts;
 use super::checked::{Checked, Operation};
-use super::zeros;
+use super::{digits, zeros};
 use crate::sql::plans::rewrite_parts;
 use crate::zone::Zone;
 
@@ -42,7 +42,10 @@ pub(crate) fn checked_expr(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<
 }
 
 fn is_concerned(expr: &Expr) -> bool {
-    operation(expr).is_some() || casts::is_cast(expr) || zeros::is_concerned(expr)
+    operation(expr).is_some()
+        || matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::Divide, .. }))
+        || casts::is_cast(expr)
+        || zeros::is_concerned(expr)
 }
 
 fn operation(expr: &Expr) -> Option<Operation> {
@@ -60,6 +63,9 @@ fn check(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<Expr>>
     if zeros::is_concerned(&expr) {
         return zeros::rewrite(expr, schema);
     }
+    if let Some(what) = of_decimals(&expr, schema) {
+        return Ok(Transformed::yes(digits::fits(expr, what)));
+    }
     let Some(operation) = operation(&expr) else { return Ok(Transformed::no(expr)) };
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -74,6 +80,13 @@ fn check(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<Expr>>
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// What an operation on decimals does, where its result may have too many digits.
+fn of_decimals(expr: &Expr, schema: &DFSchema) -> Option<&'static str> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
+    let left = settled_type(left, schema).ok().filter(DataType::is_decimal)?;
+    digits::concerned(&left, *op, &right.get_type(schema).ok()?)
 }
 
 /// The type of an expression; that of a checked function without a look at all its operands.

@@ -21,6 +21,8 @@ use datafusion::logical_expr::{
 };
 
 use super::sum_groups::SumGroups;
+use super::wide_sum::WideSum;
+use crate::sql::functions::moving_sum;
 use crate::sql::type_names::sql_name;
 
 /// The function.
@@ -264,6 +266,9 @@ impl AggregateUDFImpl for CheckedSum {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let data_type = args.return_type().clone();
+        if matches!(data_type, DataType::Decimal256(..)) && !args.is_distinct {
+            return Ok(Box::new(WideSum::new(data_type)));
+        }
         if !is_ours(&data_type) {
             return self.engine.accumulator(args);
         }
@@ -283,7 +288,8 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.engine.groups_accumulator_supported(args)
+        !matches!(args.return_type(), DataType::Decimal256(..))
+            && self.engine.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -301,6 +307,12 @@ impl AggregateUDFImpl for CheckedSum {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         let data_type = args.return_type().clone();
+        if data_type == DataType::Float64 && !args.is_distinct {
+            return Ok(moving_sum(false));
+        }
+        if matches!(data_type, DataType::Decimal256(..)) && !args.is_distinct {
+            return Ok(Box::new(WideSum::new(data_type)));
+        }
         if !is_ours(&data_type) {
             return self.engine.create_sliding_accumulator(args);
         }

@@ -1,9 +1,10 @@
 //! What of subqueries the query engine makes joins of itself, and makes them right.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::expr_fn::{array_agg, count};
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::logical_plan::{FetchType, SkipType, check_subquery_expr};
@@ -120,8 +121,40 @@ pub(super) fn pulls_up(subquery: &Subquery, mut pull: PullUpCorrelatedExpr) -> R
     if plan.exists(|node| Ok(holds_back(node)))? || materialize::is_volatile(plan)? {
         return Ok(false);
     }
-    let pulled = plan.clone().rewrite(&mut pull);
-    Ok(pulled.is_ok() && pull.can_pull_up && pull.pull_up_having_expr.is_none())
+    let Ok(pulled) = plan.clone().rewrite(&mut pull) else { return Ok(false) };
+    let pulled_up = pull.can_pull_up && pull.pull_up_having_expr.is_none();
+    Ok(pulled_up && !are_mistaken(&pull, plan, &pulled.data)?)
+}
+
+/// Whether a column that ties a subquery to the rows outside has the name of another column that
+/// comes out beside it. The engine gives all of them one relation, and takes the first of that
+/// name.
+fn are_mistaken(
+    pull: &PullUpCorrelatedExpr,
+    plan: &LogicalPlan,
+    pulled: &LogicalPlan,
+) -> Result<bool> {
+    let inner: HashSet<&Column> = pull.correlated_subquery_cols_map.values().flatten().collect();
+    let compared = pull.join_filters.iter().flat_map(Expr::column_refs);
+    let mut ties: HashSet<&Column> = compared.filter(|column| inner.contains(column)).collect();
+    // What is looked for among the rows becomes one of those columns.
+    if let LogicalPlan::Projection(list) = plan
+        && let [element] = list.expr.as_slice()
+        && !ties.is_empty()
+    {
+        ties.extend(element.column_refs());
+    }
+    let mut names = HashSet::new();
+    if !ties.iter().all(|tie| names.insert(tie.name.as_str())) {
+        return Ok(true);
+    }
+    pulled.exists(|node| {
+        let is_list = matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_));
+        let mut seen = HashSet::new();
+        let mut fields = node.schema().fields().iter().map(|field| field.name().as_str());
+        Ok((is_list || std::ptr::eq(node, pulled))
+            && fields.any(|name| names.contains(name) && !seen.insert(name)))
+    })
 }
 
 /// Whether other rows come out of this when a condition is asked above it instead of below, which

@@ -9,9 +9,9 @@ use datafusion::logical_expr::expr::{FieldMetadata, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{FetchType, SkipType};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, DistinctOn, EmptyRelation, Expr, ExprFunctionExt, Filter, Join, JoinType,
-    Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Sort, SortExpr, Subquery,
-    SubqueryAlias, Union, Unnest, Values, Window, binary_expr, lit, when,
+    Aggregate, Distinct, DistinctOn, EmptyRelation, Expr, ExprFunctionExt, Filter, GroupingSet,
+    Join, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Sort, SortExpr,
+    Subquery, SubqueryAlias, Union, Unnest, Values, Window, binary_expr, lit, when,
 };
 
 use super::outer::{Stand, mentions, refers};
@@ -50,8 +50,13 @@ impl Domain {
             LogicalPlan::Projection(node) => self.projection(node),
             LogicalPlan::Filter(node) => self.filter(node),
             LogicalPlan::SubqueryAlias(node) => self.alias(node),
-            LogicalPlan::Aggregate(node) if node.group_expr.is_empty() => self.one_group(node),
-            LogicalPlan::Aggregate(node) => self.aggregate(node),
+            LogicalPlan::Aggregate(node) => match groups_of_all(&node.group_expr) {
+                0 => self.aggregate(node),
+                1 => self.one_group(node),
+                _ => not_impl_err!(
+                    "several grouping sets () in a subquery that refers to rows outside it"
+                ),
+            },
             LogicalPlan::Distinct(Distinct::All(input)) => self.distinct(input),
             LogicalPlan::Distinct(Distinct::On(node)) => self.distinct_on(node),
             LogicalPlan::Sort(node) => self.sort(node),
@@ -145,13 +150,16 @@ impl Domain {
         Ok(Dependent { plan: LogicalPlan::Aggregate(plan), keys: input.keys })
     }
 
-    /// An aggregate of all rows is one row also where there are none: beside the groups that there
-    /// are goes what it gives of no rows, for those rows of the domain that have none.
+    /// An aggregate of all rows is one row also where there are none, be it one of several grouping
+    /// sets: beside the groups that there are goes what it gives of no rows, for those rows of the
+    /// domain that have none.
     fn one_group(&self, node: &Aggregate) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         let groups: Vec<Expr> = input.keys().collect();
-        let named = self.stand(&input.keys).named(&node.aggr_expr)?;
-        let there = Aggregate::try_new(Arc::new(input.plan), groups.clone(), named)?;
+        let stand = self.stand(&input.keys);
+        let named = stand.named(&node.aggr_expr)?;
+        let all = groups.iter().cloned().chain(stand.named(&node.group_expr)?).collect();
+        let there = Aggregate::try_new(Arc::new(input.plan), all, named)?;
         let mark = Column::new(Some(relation("groups")), "mark");
         let marked = lit(true).alias_qualified(mark.relation.clone(), mark.name());
         let aggregates = node.schema.columns();
@@ -189,7 +197,7 @@ impl Domain {
         let schema = Arc::clone(node.input.schema());
         let empty = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema });
         let names = NamePreserver::new_for_projection();
-        let constant = node.aggr_expr.iter().map(|expr| {
+        let constant = |expr: &Expr| {
             let name = names.save(expr);
             let constant = expr.clone().transform_up(|part| match part {
                 Expr::OuterReferenceColumn(field, _) => {
@@ -202,9 +210,10 @@ impl Domain {
                 other => Ok(Transformed::no(other)),
             });
             Ok(name.restore(constant.data()?))
-        });
-        let constant = constant.collect::<Result<_>>()?;
-        let none = Aggregate::try_new(Arc::new(empty), Vec::new(), constant)?;
+        };
+        let groups = node.group_expr.iter().map(constant).collect::<Result<_>>()?;
+        let values = node.aggr_expr.iter().map(constant).collect::<Result<_>>()?;
+        let none = Aggregate::try_new(Arc::new(empty), groups, values)?;
         let own = relation("none");
         let name = |at| Column::new(Some(own.clone()), format!("default {at}"));
         let defaults: Vec<Column> = (0..none.schema.fields().len()).map(name).collect();
@@ -449,6 +458,17 @@ impl Domain {
         let columns = columns.chain(coalesced).collect();
         let plan = LogicalPlan::Projection(Projection::try_new(columns, Arc::new(joined))?);
         Ok(Dependent { plan, keys })
+    }
+}
+
+/// How many of the groupings are of all rows.
+fn groups_of_all(groups: &[Expr]) -> usize {
+    match groups {
+        [] | [Expr::GroupingSet(GroupingSet::Rollup(_) | GroupingSet::Cube(_))] => 1,
+        [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => {
+            sets.iter().filter(|set| set.is_empty()).count()
+        }
+        _ => 0,
     }
 }
 

@@ -6,8 +6,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, Function, FunctionArguments, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query,
-    Select, SelectFlavor, SelectItem, SetExpr, Statement, TableAliasColumnDef, Value, VisitorMut,
+    Array, Expr, Function, FunctionArguments, GroupByExpr, Ident, NullTreatment, ObjectName,
+    OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement,
+    TableAliasColumnDef, TableFactor, Value, VisitorMut,
 };
 
 use super::pivot::{column, derived};
@@ -99,6 +100,12 @@ fn collected(planner: &Planner<'_>, mut query: Query) -> Result<Query> {
     let mut keys = Vec::new();
     for (index, mut by) in order.into_iter().enumerate() {
         let is_value = is_value(&by.expr, &query);
+        if !is_value && !orders_distinct(&by.expr, &query) {
+            return Err(Error::plan(format!(
+                "array(SELECT DISTINCT ... ORDER BY {}): only the value orders distinct values",
+                by.expr
+            )));
+        }
         let key = std::mem::replace(&mut by.expr, column(VALUE));
         if let SetExpr::Select(select) = query.body.as_mut()
             && select.distinct.is_none()
@@ -167,7 +174,41 @@ fn is_value(expr: &Expr, query: &Query) -> bool {
     }
 }
 
-/// `array_agg(value ORDER BY keys)`.
+/// Whether a key may order the rows of a query: those of DISTINCT only their value, also with the
+/// name of its relation before it.
+fn orders_distinct(key: &Expr, query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return true };
+    if select.distinct.is_none() {
+        return true;
+    }
+    let value = match select.projection.first() {
+        Some(SelectItem::UnnamedExpr(Expr::Identifier(name))) => name,
+        _ => return false,
+    };
+    let Expr::CompoundIdentifier(path) = key else { return false };
+    let [.., relation, column] = path.as_slice() else { return false };
+    let factors = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let is_called = |factor: &TableFactor| match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. } => {
+            alias.name.value.eq_ignore_ascii_case(&relation.value)
+        }
+        TableFactor::Table { name, .. } => is_named_last(name, &relation.value),
+        _ => false,
+    };
+    column.value.eq_ignore_ascii_case(&value.value) && factors.into_iter().any(is_called)
+}
+
+fn is_named_last(name: &ObjectName, plain: &str) -> bool {
+    let last = name.0.last().and_then(|part| part.as_ident());
+    last.is_some_and(|ident| ident.value.eq_ignore_ascii_case(plain))
+}
+
+/// `array_agg(value ORDER BY keys)`, marked as the list of this query even if the value is one of
+/// the row outside: see [`rewrites`](crate::sql::rewrites).
 fn list_of(value: Expr, keys: Vec<OrderByExpr>) -> Expr {
     use datafusion::sql::sqlparser::ast::FunctionArgumentClause::OrderBy;
     let mut list = call("array_agg", [value]);
@@ -175,6 +216,9 @@ fn list_of(value: Expr, keys: Vec<OrderByExpr>) -> Expr {
         && !keys.is_empty()
     {
         args.clauses.push(OrderBy(keys));
+    }
+    if let Expr::Function(function) = &mut list {
+        function.null_treatment = Some(NullTreatment::RespectNulls);
     }
     list
 }

@@ -11,7 +11,8 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, Select, TableFactor, TableWithJoins,
     VisitMut, VisitorMut,
 };
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
 use super::{call, only_argument};
 use crate::error::{Error, Result};
@@ -25,8 +26,9 @@ use crate::sql::write::tokens::Pass;
 const READ: &str = "GLOBAL";
 const WRITTEN: &str = "ASOF";
 
-/// Puts GLOBAL for ASOF.
+/// Puts GLOBAL for ASOF. A GLOBAL that is written is a name: `FROM t global JOIN s`.
 pub(super) fn rewrite_tokens(pass: &mut Pass) {
+    quote(pass, READ);
     // The other syntax is the parser's, and then refused.
     if !(0..pass.len()).any(|word| pass.is_word(word, "match_condition")) {
         rename(pass, WRITTEN, READ);
@@ -83,15 +85,30 @@ impl VisitorMut for Unmark {
 }
 
 fn rename(pass: &mut Pass, from: &str, to: &str) {
-    const KINDS: [&str; 7] = ["join", "left", "inner", "right", "full", "semi", "anti"];
-    for word in 1..pass.len() {
-        if pass.is_word(word, from)
-            && !pass.is_word(word - 1, "as")
-            && KINDS.iter().any(|kind| pass.is_word(word + 1, kind))
-        {
-            pass.replace(word, 1, vec![Token::make_keyword(to)]);
-        }
+    for word in before_joins(pass, from) {
+        pass.replace(word, 1, vec![Token::make_keyword(to)]);
     }
+}
+
+/// Quotes a word before a JOIN.
+fn quote(pass: &mut Pass, word: &str) {
+    for at in before_joins(pass, word) {
+        let Some(Token::Word(written)) = pass.token(at).cloned() else { continue };
+        let keyword = Keyword::NoKeyword;
+        let name = Word { quote_style: Some('"'), keyword, ..written };
+        pass.replace(at, 1, vec![Token::Word(name)]);
+    }
+}
+
+/// Where a word stands before a JOIN, and is no name behind AS.
+fn before_joins(pass: &Pass, word: &str) -> Vec<usize> {
+    const KINDS: [&str; 7] = ["join", "left", "inner", "right", "full", "semi", "anti"];
+    let is = |at: &usize| {
+        pass.is_word(*at, word)
+            && !pass.is_word(at - 1, "as")
+            && KINDS.iter().any(|kind| pass.is_word(at + 1, kind))
+    };
+    (1..pass.len()).filter(is).collect()
 }
 
 /// Whether this is an ASOF JOIN whose condition is not marked yet.

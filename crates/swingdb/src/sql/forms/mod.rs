@@ -41,6 +41,7 @@
 //! | `SELECT DISTINCT ON (a) ... ORDER BY b` | [`distinct_on`]: `QUALIFY row_number() ... = 1` |
 //! | `sum(x) FILTER (a)` | [`filters`]: `sum(x) FILTER (WHERE a)` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
+//! | `sum(x) OVER (w ORDER BY x)` | [`windows`]: with the PARTITION BY of the window `w` |
 //!
 //! What is refused here is what the engine would otherwise take for something else without a word.
 
@@ -58,6 +59,7 @@ mod members;
 mod pivot;
 mod pivot_tokens;
 mod quantified;
+mod rounds;
 mod sample;
 mod series;
 mod star_patterns;
@@ -67,6 +69,7 @@ mod told;
 mod turned;
 mod unpivot;
 mod using_sample;
+mod windows;
 
 use std::ops::ControlFlow;
 
@@ -81,7 +84,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Error, Result};
 use crate::sql::columns::{Withs, names_of};
-use crate::sql::functions::{AS_JSON, TRY_AS_JSON};
+use crate::sql::functions::{
+    AS_JSON, AS_PARTS, AS_UUID, TRY_AS_JSON, TRY_AS_PARTS, TRY_AS_UUID, places,
+};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
@@ -167,7 +172,10 @@ impl VisitorMut for Rewriter<'_> {
         self.around.enter(query);
         order_by_all(query);
         let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
-        let result = fetch(query).and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
+        let result = fetch(query)
+            .and_then(|()| rounds::check(query))
+            .and_then(|()| windows::rewrite(query))
+            .and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
         distinct_on::rewrite(query);
         self.keep(result)
     }
@@ -293,13 +301,9 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
                 false => found,
             })
         }
-        // `/` of whole numbers is whole here.
-        Expr::BinaryOp {
-            left,
-            op: BinaryOperator::DuckIntegerDivide | BinaryOperator::MyIntegerDivide,
-            right,
-        } => {
-            Some(ast::binary(left.as_ref().clone(), BinaryOperator::Divide, right.as_ref().clone()))
+        Expr::BinaryOp { left, op: BinaryOperator::MyIntegerDivide, right } => {
+            let (left, right) = (left.as_ref().clone(), right.as_ref().clone());
+            Some(ast::binary(left, BinaryOperator::DuckIntegerDivide, right))
         }
         Expr::BinaryOp {
             left,
@@ -321,6 +325,19 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
         Expr::Cast { kind, expr, data_type: DataType::JSON | DataType::JSONB, .. } => {
             let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
             Some(call(if safe { TRY_AS_JSON } else { AS_JSON }, [expr.as_ref().clone()]))
+        }
+        Expr::Cast { kind, expr, data_type: DataType::Uuid, .. } => {
+            let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+            Some(call(if safe { TRY_AS_UUID } else { AS_UUID }, [expr.as_ref().clone()]))
+        }
+        Expr::Cast { kind, data_type, .. } if places(data_type).is_some() => {
+            let places = places(data_type).unwrap_or_default();
+            let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+            let name = if safe { TRY_AS_PARTS } else { AS_PARTS };
+            Some(call(name, [expr.clone(), text(&places)]))
+        }
+        Expr::TypedString(TypedString { data_type: DataType::Uuid, value, .. }) => {
+            Some(call(AS_UUID, [Expr::Value(value.clone())]))
         }
         Expr::TypedString(TypedString {
             data_type: DataType::JSON | DataType::JSONB,

@@ -20,21 +20,21 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, exec_err};
 use datafusion::config::ConfigOptions;
-use datafusion::execution::memory_pool::{
-    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
-};
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::functions::regex::regexp_like;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::by_patterns::{in_slices, takes_pattern};
 use super::operator::concat_operator;
 use super::size::{Growth, Size};
-use crate::error::Error;
+use crate::sql::memory::reserve;
 use crate::sql::plans::rewrite_parts;
 
 /// Results up to this size are not asked for: the buffers of the engine itself are larger.
@@ -65,20 +65,50 @@ pub(crate) fn bounded_expr(expr: Expr) -> Result<Expr> {
 }
 
 fn can_grow(expr: &Expr) -> bool {
-    is_concat(expr) || growth(expr).is_some()
+    is_concat(expr) || is_match(expr) || growth(expr).is_some()
+}
+
+/// Whether it is `text ~ pattern` with a pattern that may differ from row to row.
+fn is_match(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op, right, .. }) => {
+            match_of(*op).is_some() && !matches!(**right, Expr::Literal(..))
+        }
+        _ => false,
+    }
+}
+
+/// Whether an operator is a match that must not be, and whether without regard to case.
+fn match_of(op: Operator) -> Option<(bool, bool)> {
+    Some(match op {
+        Operator::RegexMatch => (false, false),
+        Operator::RegexIMatch => (false, true),
+        Operator::RegexNotMatch => (true, false),
+        Operator::RegexNotIMatch => (true, true),
+        _ => return None,
+    })
 }
 
 fn is_concat(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::StringConcat, .. }))
 }
 
-/// The function instead of `||` of texts.
+/// The function instead of `||` of texts, and instead of `~` with patterns of rows.
 fn called(expr: Expr, schema: &DFSchema) -> Expr {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right })
             if text_type(&left, schema).is_some_and(|of| text_type(&right, schema) == Some(of)) =>
         {
             Expr::ScalarFunction(ScalarFunction::new_udf(concat_operator(), vec![*left, *right]))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if !matches!(*right, Expr::Literal(..)) && match_of(op).is_some() =>
+        {
+            let (negated, folded) = match_of(op).unwrap_or_default();
+            let flags = folded.then(|| lit("i"));
+            let args = [*left, *right].into_iter().chain(flags).collect();
+            let found = Expr::ScalarFunction(ScalarFunction::new_udf(regexp_like(), args));
+            if negated { !found } else { found }
         }
         other => other,
     }
@@ -99,6 +129,9 @@ fn growth(expr: &Expr) -> Option<Growth> {
 }
 
 fn bounded(expr: Expr) -> Transformed<Expr> {
+    if let Expr::Not(inner) = expr {
+        return bounded(*inner).update_data(|inner| !inner);
+    }
     match (growth(&expr), expr) {
         (Some(growth), Expr::ScalarFunction(ScalarFunction { func, args })) => {
             let func = ScalarUDF::new_from_impl(Bounded { inner: func, growth });
@@ -145,6 +178,11 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if takes_pattern(self.name())
+            && let Some(found) = in_slices(&self.inner, &args)?
+        {
+            return Ok(found);
+        }
         let size = self.growth.size(&args.args)?;
         if size.bytes <= UNASKED_BYTES {
             return self.inner.invoke_with_args(args);
@@ -192,20 +230,6 @@ impl Bounded {
             self.name(),
             size.items
         )
-    }
-}
-
-fn reserve(name: &str, pool: &Arc<dyn MemoryPool>, bytes: u64) -> Result<MemoryReservation> {
-    let reservation = MemoryConsumer::new(name).register(pool);
-    match reservation.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX)) {
-        Ok(()) => Ok(reservation),
-        Err(_) => {
-            let free = match pool.memory_limit() {
-                MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()) as u64,
-                _ => 0,
-            };
-            Err(Error::OutOfMemory { needed: bytes, free, file_system: None }.into())
-        }
     }
 }
 

@@ -8,22 +8,28 @@ mod age;
 mod blobs;
 mod bounded;
 mod buckets;
+mod by_patterns;
 mod calendar;
 mod chosen;
 mod clock;
 mod compensated;
 mod counted;
+mod extracted;
 mod format;
 mod formats;
 mod in_order;
+mod joined_lists;
 pub(crate) mod json;
 mod json_parts;
 mod lists;
+mod map;
 mod minutes;
 mod moments;
 mod numbers;
+mod once;
 mod operator;
 mod ordered;
+mod parts;
 mod picked;
 mod points;
 mod quantile_groups;
@@ -32,7 +38,9 @@ mod replaced;
 mod reports;
 mod rounding;
 mod seconds;
+mod shifts;
 mod size;
+mod sliding;
 mod spans;
 mod strftime;
 mod strptime;
@@ -43,6 +51,8 @@ mod texts;
 mod to_json;
 mod truncation;
 mod units;
+mod uuids;
+mod whole_quotient;
 mod zones;
 
 use std::ops::ControlFlow;
@@ -51,8 +61,10 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
 use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::{
     AggregateUDF, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    WindowUDF,
 };
 use datafusion::sql::sqlparser::ast::{
     DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
@@ -62,17 +74,28 @@ use datafusion::sql::sqlparser::ast::{
 pub(crate) use blobs::byte_length;
 pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
 pub(crate) use in_order::order_windows;
+pub(crate) use joined_lists::joined_lists;
+pub(crate) use map::map_of;
 pub(crate) use minutes::fraction_of_minute;
+pub(crate) use once::{DRAWN_ONCE, tell_draws_apart};
+pub(crate) use parts::{AS_PARTS, TRY_AS_PARTS, places};
 pub(crate) use rounding::rounded;
 pub(crate) use seconds::interval_seconds;
-pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as};
+pub(crate) use sliding::moving_sum;
+pub(crate) use to_json::{AS_JSON, TRY_AS_JSON, is_marked, marked_as, unmarked};
+pub(crate) use uuids::{AS_UUID, TRY_AS_UUID, as_uuid};
+pub(crate) use whole_quotient::{has_whole_quotient, whole_quotient};
 pub(crate) use zones::later;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sql::forms::call;
 use crate::sql::visit::walk_mut;
 use template::instantiate;
 use templates::{OF_NOW, OURS, PART, PARTS, RENAMES, TAIL, TEMPLATES};
+
+/// The names of the function that computes an aggregate of a list.
+const AGGREGATES_OF_LISTS: [&str; 4] =
+    ["list_aggregate", "list_aggr", "array_aggregate", "array_aggr"];
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
 pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
@@ -80,7 +103,10 @@ pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = 
     let of_json = json::functions().chain(json_parts::functions()).chain(to_json::functions());
     let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
-    let others = structs::functions().chain(reports::functions()).chain([age::function()]);
+    let others = structs::functions().chain(reports::functions());
+    let others = others.chain([age::function(), once::function()]);
+    let others = others.chain([extracted::function(), map::function()]);
+    let others = others.chain(uuids::functions()).chain(parts::functions());
     let of_times = calendar::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);
     let of_times = of_times.chain(zones::functions()).chain([strftime::function()]);
@@ -121,6 +147,7 @@ pub(crate) fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
         }
     }
     quantiles::replace(all);
+    sliding::replace(all);
     all.extend(
         counted::functions()
             .chain(moments::functions())
@@ -129,6 +156,16 @@ pub(crate) fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
     );
     let of_windows = in_order::functions(all);
     all.extend(of_windows);
+}
+
+/// The engine's functions of windows, with those in place that it has wrong.
+pub(crate) fn of_windows() -> Vec<Arc<WindowUDF>> {
+    let mut all = SessionStateDefaults::default_window_functions();
+    for function in shifts::functions() {
+        all.retain(|engines| engines.name() != function.name());
+        all.push(function);
+    }
+    all
 }
 
 /// Which names of functions the engine has.
@@ -207,7 +244,7 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     if !is_ours && (known.any)(&name) {
         return Ok(None);
     }
-    if matches!(name.as_str(), "list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr") {
+    if AGGREGATES_OF_LISTS.contains(&name.as_str()) {
         return Ok(list_aggregate(function, &args, known));
     }
     let template = TEMPLATES
@@ -226,6 +263,31 @@ fn of_now(name: &str, function: &Function) -> Option<&'static str> {
     };
     let (_, template) = OF_NOW.iter().find(|(names, _)| is_bare && names.contains(&name))?;
     Some(template)
+}
+
+/// The error for a call of a function that exists with another number of arguments; `None` where no
+/// function is so named.
+pub(crate) fn unknown_count(name: &str, args: &FunctionArguments) -> Option<Error> {
+    let FunctionArguments::List(list) = args else { return None };
+    let mut counts: Vec<usize> = TEMPLATES
+        .iter()
+        .filter(|(names, _, _)| names.contains(&name))
+        .map(|(_, count, _)| *count)
+        .collect();
+    if AGGREGATES_OF_LISTS.contains(&name) {
+        counts.push(2);
+    }
+    counts.sort_unstable();
+    counts.dedup();
+    let (last, first) = counts.split_last()?;
+    let first = first.iter().map(|count| format!("{count}, ")).collect::<String>();
+    let takes = match first.strip_suffix(", ") {
+        None => last.to_string(),
+        Some(first) => format!("{first} or {last}"),
+    };
+    let plural = if takes == "1" { "" } else { "s" };
+    let given = list.args.len();
+    Some(Error::plan(format!("{name}(...) takes {takes} argument{plural}, and has {given} here")))
 }
 
 /// `mode() WITHIN GROUP (ORDER BY x)` is `mode(x ORDER BY x)`.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, downcast_primitive};
 use arrow::compute::{concat, filter, is_not_null};
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, TimeUnit};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Float64Type, TimeUnit,
+};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -75,6 +77,8 @@ impl Quantile {
         match given {
             Null => Float64,
             whole if whole.is_integer() && is_between => Float64,
+            // HUGEINT.
+            DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0) if is_between => Float64,
             Date32 | Date64 if is_between => Timestamp(TimeUnit::Microsecond, None),
             other => other.clone(),
         }

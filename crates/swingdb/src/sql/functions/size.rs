@@ -72,6 +72,8 @@ pub(super) enum Growth {
     Multiple(u64),
     /// `format(text, a, b)`: arguments in the places of a text, with widths that this tells.
     Formatted,
+    /// Functions of regular expressions, whose result is small.
+    Patterns,
     /// Functions of lists, which copy a list that is the same for all rows for each row.
     Spread,
 }
@@ -88,12 +90,14 @@ impl Growth {
             "range" | "generate_series" => Self::Series,
             "replace" => Self::Replaced,
             "regexp_replace" => Self::Matched,
+            "regexp_like" | "regexp_match" | "regexp_count" | "regexp_instr" => Self::Patterns,
             "array_to_string" => Self::Separated,
             "hex" => Self::Multiple(2),
             "url_encode" => Self::Multiple(3),
             "bin" | "to_binary" => Self::Multiple(8),
             // A piece between two characters takes an entry of its own.
-            "regexp_extract_all"
+            "string_to_array"
+            | "regexp_extract_all"
             | "regexp_split_to_array"
             | "string_split_regex"
             | "str_split_regex" => Self::Multiple(2 * INDEX_BYTES + 1),
@@ -114,7 +118,7 @@ impl Growth {
             ColumnarValue::Array(array) => Some(array.len()),
             ColumnarValue::Scalar(_) => None,
         });
-        if self == Self::Spread && rows.is_none() {
+        if self == Self::Patterns || self == Self::Spread && rows.is_none() {
             return Ok(Size::default());
         }
         let columns = args.iter().map(Column::new).collect::<Result<Vec<_>>>()?;

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::Known;
+use super::once::marked;
 use crate::error::{Error, Result};
 use crate::sql::dialect::DIALECT;
 use crate::sql::visit::walk_mut;
@@ -25,6 +26,16 @@ pub(super) fn instantiate(
 ) -> Result<Expr> {
     let parsed = Parser::new(&DIALECT).try_with_sql(template).and_then(|mut p| p.parse_expr());
     let mut expr = parsed.map_err(|e| Error::internal(format!("{template}: {e}")))?;
+    let args: Vec<Expr> = args
+        .iter()
+        .enumerate()
+        .map(|(at, arg)| {
+            // What is drawn for one argument is drawn once, however often the template has it.
+            let places = template.matches(&format!("${}", at + 1)).count();
+            if places > 1 { marked(arg) } else { arg.clone() }
+        })
+        .collect();
+    let args = args.as_slice();
     let mut filler = Filler { args, call, known, aggregates: 0 };
     // Never breaks.
     let _ = walk_mut(&mut expr, &mut filler);
@@ -34,6 +45,12 @@ pub(super) fn instantiate(
     }
     if filler.aggregates == 0 && call.over.is_some() {
         return refuse("OVER");
+    }
+    if filler.aggregates == 0 && call.null_treatment.is_some() {
+        return refuse("IGNORE NULLS or RESPECT NULLS");
+    }
+    if !call.within_group.is_empty() {
+        return refuse("WITHIN GROUP; write ORDER BY in the brackets");
     }
     let inside = inside(&call.args);
     if filler.aggregates == 0 && inside.is_some_and(|list| !list.clauses.is_empty()) {

@@ -122,24 +122,16 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["list_count"], 1, "array_length(array_filter($1, x -> x IS NOT NULL))"),
     (&["regexp_full_match"], 2, "regexp_like($1, '^(?:' || $2 || ')\\z')"),
     (
-        &["regexp_extract"],
-        2,
-        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
-         coalesce(array_element(regexp_match($1, '(' || $2 || ')'), 1), '') END",
-    ),
-    (
-        &["regexp_extract"],
-        3,
-        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
-         coalesce(array_element(regexp_match($1, '(' || $2 || ')'), $3 + 1), '') END",
-    ),
-    (
         &["list_unique", "array_unique"],
         1,
         "array_length(array_distinct(array_filter($1, x -> x IS NOT NULL)))",
     ),
-    (&["list_string_agg"], 1, "array_to_string($1, ',')"),
+    (&["list_string_agg"], 1, LIST_TEXT),
+    // NULL is no element that two lists have in common.
+    (&["list_intersect", "array_intersect"], 2, INTERSECTION),
+    (&["flatten"], 1, "flatten(array_filter($1, x -> x IS NOT NULL))"),
     (&["regexp_split_to_table"], 2, "unnest(regexp_split_to_array($1, $2))"),
+    (&["map"], 2, "map_of_lists($1, $2)"),
     (&["map_contains"], 2, "array_has(map_keys($1), $2)"),
     (&["map_extract_value"], 2, "array_element(map_extract($1, $2), 1)"),
     (&["list_sort", "array_sort"], 1, SORT),
@@ -208,6 +200,10 @@ pub(super) const OURS: &[&str] = &[
     "array_has_any",
     "list_has_all",
     "array_has_all",
+    "list_intersect",
+    "array_intersect",
+    "flatten",
+    "map",
     "string_to_array",
 ];
 
@@ -256,6 +252,10 @@ pub(super) const PART: &str = "CASE WHEN $3 < 0 \
      ELSE substr($1, CASE WHEN $2 < 0 THEN length($1) + 1 ELSE 0 END + $2, $3) END";
 const HAS_ANY: &str = "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
      array_has_any($1, array_compact($2)) END";
+const INTERSECTION: &str = "array_filter(array_intersect($1, $2), x -> x IS NOT NULL)";
+/// Nothing to join is NULL, as of any aggregate.
+const LIST_TEXT: &str =
+    "CASE WHEN array_length(array_compact($1)) > 0 THEN array_to_string($1, ',') END";
 const HAS_ALL: &str = "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
      array_has_all($1, array_compact($2)) END";
 

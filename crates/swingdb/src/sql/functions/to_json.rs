@@ -39,12 +39,15 @@ pub(crate) fn is_marked(field: &Field) -> bool {
 pub(crate) fn marked_as(expected: &Field, given: &Field, texts: &Expr) -> Option<Expr> {
     match (is_marked(expected), is_marked(given)) {
         (true, false) => Some(super::json::whole(texts.clone())),
-        (false, true) => {
-            let signature = Signature::any(1, Volatility::Immutable);
-            Some(ScalarUDF::new_from_impl(Unmarked { signature }).call(vec![texts.clone()]))
-        }
+        (false, true) => Some(unmarked(texts.clone())),
         _ => None,
     }
+}
+
+/// The same texts, which nobody takes for JSON or UUIDs.
+pub(crate) fn unmarked(texts: Expr) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    ScalarUDF::new_from_impl(Unmarked { signature }).call(vec![texts])
 }
 
 /// The same text, which nobody takes for JSON.
@@ -177,6 +180,12 @@ impl ScalarUDFImpl for ToJson {
         };
         super::as_given(&args, Arc::new(found))
     }
+}
+
+/// Texts, all of which are JSON; NULL, where `safe`, for those that are none.
+pub(super) fn checked_json(given: &ArrayRef, safe: bool) -> Result<ArrayRef> {
+    let found: ArrayRef = Arc::new(checked(texts(given)?, safe)?);
+    Ok(cast(&found, given.data_type())?)
 }
 
 /// Texts, all of which are JSON.

@@ -29,5 +29,5 @@ mod substitute;
 
 pub(crate) use define::{create, query_text, remove};
 pub(crate) use expand::{expand, is_called};
-pub(crate) use parse::{CreateMacro, DropMacro, parse};
+pub(crate) use parse::{Body, CreateMacro, DropMacro, parse};
 pub(crate) use show::{all, names, text};

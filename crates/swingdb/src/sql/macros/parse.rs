@@ -20,6 +20,13 @@ pub(crate) struct CreateMacro {
     pub(crate) variants: Vec<Variant>,
 }
 
+impl CreateMacro {
+    /// What it stands for, variant by variant.
+    pub(crate) fn bodies(&mut self) -> impl Iterator<Item = &mut Body> {
+        self.variants.iter_mut().map(|variant| &mut variant.body)
+    }
+}
+
 /// `(a, b := 1) AS a + b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {

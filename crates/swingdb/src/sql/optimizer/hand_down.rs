@@ -6,6 +6,9 @@
 //! both have a column `id`, it ends at the first of them, and rows are left out that belong to the
 //! result. This rule asks the same operators what they would hand down, but follows each column by
 //! its position ([`lineage`]), and hands nothing past an operator it cannot follow.
+//!
+//! Nor does it hand anything past a limit, be it an operator or a part of one (a scan of the first
+//! rows, a sorted LIMIT): a row left out below it would let another one in.
 
 use std::sync::Arc;
 
@@ -56,6 +59,11 @@ impl HandDown {
         conditions: &[Condition],
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Plan>> {
+        let is_limited = node.fetch().is_some();
+        if is_limited && node.children().is_empty() {
+            let answers = vec![PushedDown::No; conditions.len()];
+            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(answers));
+        }
         let description =
             node.gather_filters_for_pushdown(self.phase, conditions.to_vec(), config)?;
         let (given, own) = (description.parent_filters(), description.self_filters());
@@ -72,7 +80,9 @@ impl HandDown {
                 passed.offer(lasting(condition).then(|| Arc::clone(condition)));
             }
             for (condition, given) in conditions.iter().zip(given) {
-                let wanted = matches!(given.discriminant, PushedDown::Yes) && lasting(condition);
+                let wanted = matches!(given.discriminant, PushedDown::Yes)
+                    && lasting(condition)
+                    && !is_limited;
                 let followed = match wanted {
                     true => lineage::in_child(node.as_ref(), place, condition)?,
                     false => None,

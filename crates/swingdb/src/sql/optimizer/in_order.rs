@@ -6,6 +6,9 @@
 //! table, or of the union, and the parts are computed side by side and given one after the other
 //! ([`InOrderExec`]).
 //!
+//! So are the rows of an aggregate whose value depends on their order: `list(x)`, `first(x)`. Each
+//! part is aggregated by itself, and what the parts gave is put together one after the other.
+//!
 //! What has one partition and was dealt out to several threads stays one: files are read by threads
 //! of their own.
 
@@ -15,10 +18,11 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -27,6 +31,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -70,11 +75,82 @@ fn in_order(plan: Plan) -> Result<Plan> {
         Some(ordered) => one_after_the_other(ordered, None),
         None => plan,
     };
+    within(plan)
+}
+
+/// A plan in which what depends on an order gets it.
+fn within(plan: Plan) -> Result<Plan> {
     let within = plan.transform_down(|node| {
+        if let Some(aggregate) = node.downcast_ref::<AggregateExec>()
+            && is_in_order(aggregate)
+        {
+            return of_aggregate(node.clone(), aggregate);
+        }
         let ordered = if depends_on_order(&node) { ordered(&node)? } else { None };
         Ok(ordered.map_or_else(|| Transformed::no(node), Transformed::yes))
     });
     within.data()
+}
+
+/// Whether the rows that an operator gets first make a difference, and it asks for no order: then
+/// they come in the order of what is below it.
+pub(super) fn takes_rows_as_they_come(plan: &Plan) -> bool {
+    match plan.downcast_ref::<AggregateExec>() {
+        Some(aggregate) => is_in_order(aggregate),
+        None => {
+            depends_on_order(plan) && plan.required_input_ordering().iter().all(Option::is_none)
+        }
+    }
+}
+
+/// Aggregates whose values are those of the first rows, of the last, or a list of all.
+pub(super) const IN_ORDER: [&str; 5] =
+    ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
+
+/// Whether an aggregate has a value that depends on the order of the rows, which is not said.
+fn is_in_order(aggregate: &AggregateExec) -> bool {
+    let mut calls = aggregate.aggr_expr().iter();
+    calls.any(|call| IN_ORDER.contains(&call.fun().name()) && call.order_bys().is_empty())
+}
+
+/// Gives an aggregate its rows in order: the parts of the rows, or what was made of the parts.
+fn of_aggregate(node: Plan, aggregate: &AggregateExec) -> Result<Transformed<Plan>> {
+    let input = aggregate.input();
+    let dealt = input.downcast_ref::<RepartitionExec>();
+    let dealt =
+        dealt.filter(|dealt| !matches!(dealt.partitioning(), Partitioning::RoundRobinBatch(_)));
+    let below = match (dealt, input.downcast_ref::<CoalescePartitionsExec>()) {
+        (Some(dealt), _) => dealt.input(),
+        (None, Some(gathered)) => gathered.input(),
+        (None, None) => input,
+    };
+    let first = below.downcast_ref::<AggregateExec>();
+    let first = first.filter(|first| *first.mode() == AggregateMode::Partial);
+    let rows = match first {
+        Some(first) if !is_first(aggregate) => ordered(first.input())?,
+        _ => ordered(below)?,
+    };
+    let Some(rows) = rows else { return Ok(Transformed::no(node)) };
+    let parts = match first {
+        // What is below has been seen to; the partial aggregate must not be made one again.
+        Some(_) if !is_first(aggregate) => {
+            replace_children_if_necessary(Arc::clone(below), vec![within(rows)?])?
+        }
+        _ => within(rows)?,
+    };
+    let whole = one_after_the_other(parts, None);
+    let whole = match dealt {
+        Some(_) => replace_children_if_necessary(Arc::clone(input), vec![whole])?,
+        None => whole,
+    };
+    let renewed = replace_children_if_necessary(node, vec![whole])?;
+    Ok(Transformed::new(renewed, true, TreeNodeRecursion::Jump))
+}
+
+/// Whether it is rows that an aggregate gets, not values of parts of them.
+fn is_first(aggregate: &AggregateExec) -> bool {
+    use AggregateMode::{Partial, Single, SinglePartitioned};
+    matches!(aggregate.mode(), Partial | Single | SinglePartitioned)
 }
 
 /// A plan whose partitions, one after the other, are the rows in order; `None` where they have
@@ -104,10 +180,16 @@ fn ordered(plan: &Plan) -> Result<Option<Plan>> {
         let source = in_parts(read.data_source())?;
         return Ok(source.map(|source| Arc::new(DataSourceExec::new(source)) as _));
     }
-    if keeps_order(plan) {
-        let [input] = plan.children()[..] else { return Ok(None) };
+    if keeps_order(plan) || plan.is::<ScalarSubqueryExec>() {
+        // Behind the rows come the subqueries whose values they need.
+        let children = plan.children();
+        let [input, rest @ ..] = children.as_slice() else { return Ok(None) };
         return match ordered(input)? {
-            Some(input) => replace_children_if_necessary(Arc::clone(plan), vec![input]).map(Some),
+            Some(input) => {
+                let rest = rest.iter().copied().map(Arc::clone);
+                let children = std::iter::once(input).chain(rest).collect();
+                replace_children_if_necessary(Arc::clone(plan), children).map(Some)
+            }
             None => Ok((partitions(plan) == 1).then(|| Arc::clone(plan))),
         };
     }

@@ -5,28 +5,38 @@
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
 //! | `round(x, n)` | floating point | [`rounded`](crate::sql::functions::rounded), for any `n` |
 //! | `trunc(x)` | whole numbers | `x`; the engine makes a floating-point number of it |
+//! | `sqrt(x)`, `ln(x)`, `sin(x)` ... | REAL | of the same DOUBLE; the engine uses 32 bits |
 //! | `date_part('microsecond', i)` | intervals | with the fraction of the second |
 //! | `date_part('quarter', i)` | intervals | of the months beyond whole years |
 
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::functions::math::expr_fn::log10;
 use datafusion::functions_nested::concat::array_concat;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
 
 use crate::sql::functions::{fraction_of_minute, rounded};
 
 const MICRO: i64 = 1_000;
 const MILLI: i64 = 1_000_000;
 
+/// Functions whose results are numbers of 64 bits, by the names that the engine has for them.
+const OF_DOUBLES: &[&str] = &[
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot",
+    "degrees", "exp", "ln", "log", "log10", "log2", "power", "radians", "sin", "sinh", "sqrt",
+    "tan", "tanh",
+];
+
 /// Whether this may be such a call.
 pub(super) fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => match call.name() {
-            "concat" => true,
+            "concat" | "array_concat" => true,
             "round" => call.args.len() == 2,
             "trunc" => call.args.len() == 1,
+            name if OF_DOUBLES.contains(&name) => true,
             "date_part" => call
                 .args
                 .first()
@@ -47,13 +57,32 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let ScalarFunction { func, mut args } = call;
     let of_lists = types.iter().any(is_list) && types.iter().all(|t| is_list(t) || t.is_null());
     match func.name() {
-        "concat" if of_lists => {
+        "concat" | "array_concat" if of_lists => {
             // NULL adds nothing.
             let lists = args.into_iter().zip(&types).filter(|(_, given)| !given.is_null());
-            return Transformed::yes(array_concat(lists.map(|(list, _)| list).collect()));
+            let mut lists = lists.map(|(list, _)| list).collect::<Vec<_>>();
+            return Transformed::yes(match lists.len() {
+                1 => lists.remove(0),
+                _ => array_concat(lists),
+            });
         }
         "round" if matches!(types[0], DataType::Float32 | DataType::Float64) => {
             return Transformed::yes(rounded(args));
+        }
+        "log" if args.len() == 1 && !types[0].is_decimal() => {
+            // Of 10, without the error of a quotient of two logarithms.
+            let number = cast(args.remove(0), DataType::Float64);
+            return Transformed::yes(log10(number));
+        }
+        name if OF_DOUBLES.contains(&name) => {
+            let is_narrow =
+                |given: &DataType| matches!(given, DataType::Float16 | DataType::Float32);
+            let changed = types.iter().any(is_narrow);
+            if changed {
+                args = args.into_iter().map(|arg| cast(arg, DataType::Float64)).collect();
+            }
+            let call = Expr::ScalarFunction(ScalarFunction { func, args });
+            return Transformed::new_transformed(call, changed);
         }
         "trunc" if types[0].is_integer() => {
             if let Some(whole) = args.pop() {

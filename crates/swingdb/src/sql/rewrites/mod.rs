@@ -15,10 +15,15 @@ mod hidden;
 mod homonyms;
 mod lengths;
 mod moments;
+mod once;
 mod order_all;
+mod outer_aggregates;
 mod recursion;
+mod refusals;
 mod scalars;
 mod set_operations;
+mod structs;
+mod uuids;
 
 pub(crate) use casts::tell_apart;
 use datafusion::common::Result;
@@ -33,7 +38,10 @@ pub(crate) use order_all::order_by_all;
 /// The plan with all rewrites of this module applied, in subqueries too.
 pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| {
-        rewrite_expressions(node)?.transform_data(|node| match node {
+        let node = once::rewrite(outer_aggregates::check(node)?)?;
+        let node = node.transform_data(rewrite_expressions)?;
+        let node = node.transform_data(|node| Ok(uuids::of_node(node)))?;
+        node.transform_data(|node| match node {
             LogicalPlan::Join(join) if set_operations::is_all(&join) => {
                 let join = floats::rewrite_join(join).data;
                 set_operations::count_duplicates(&join).map(Transformed::yes)
@@ -58,15 +66,26 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             || floats::is_concerned(part)
             || scalars::is_concerned(part)
             || calls::is_concerned(part)
+            || refusals::is_concerned(part)
+            || structs::is_concerned(part)
+            || uuids::is_concerned(part)
     };
     rewrite_parts(plan, is_concerned, |part, schema| {
-        Ok(match part {
-            call if lengths::is_concerned(&call) => lengths::rewrite(call, schema),
-            epoch if durations::is_concerned(&epoch) => durations::rewrite(epoch, schema),
-            empty if scalars::is_concerned(&empty) => scalars::rewrite(empty)?,
-            call if calls::is_concerned(&call) => calls::rewrite(call, schema),
-            mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, schema),
-            other => dates::rewrite(other, schema),
+        let part = match uuids::is_concerned(&part) {
+            true => uuids::rewrite(part, schema)?,
+            false => Transformed::no(part),
+        };
+        part.transform_data(|part| {
+            Ok(match part {
+                call if lengths::is_concerned(&call) => lengths::rewrite(call, schema),
+                epoch if durations::is_concerned(&epoch) => durations::rewrite(epoch, schema),
+                empty if scalars::is_concerned(&empty) => scalars::rewrite(empty)?,
+                call if calls::is_concerned(&call) => calls::rewrite(call, schema),
+                cast if refusals::is_concerned(&cast) => refusals::rewrite(cast, schema)?,
+                call if structs::is_concerned(&call) => structs::check(call)?,
+                mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, schema),
+                other => dates::rewrite(other, schema),
+            })
         })
     })
 }

@@ -20,7 +20,7 @@ use super::defaults::{self, DefaultValue};
 use super::insert::append_stream;
 use super::rowset::collect_ids;
 use super::target::{Place, Target, column, find_name, find_table, parts, place, quoted, target};
-use super::types::arrow_type;
+use super::types::{arrow_type, is_uuid_type};
 use super::update::Named;
 use super::{Outcome, ast, with_txn};
 use crate::error::{Error, ObjectKind, Result};
@@ -177,7 +177,7 @@ impl Step<'_> {
         self.txn.add_column(&schema, &name, nullable, None)?;
         if !ids.is_empty() {
             let values = default.rows(self.session, &added, ids.len())?;
-            let field = Field::new(&added.name, added.data_type.clone(), true);
+            let field = added.field().with_nullable(true);
             let values = relabel(vec![values], &Arc::new(Schema::new(vec![field])), ids.len())?;
             self.txn.update_rows(&schema, &name, &ids, &[index], &[values])?;
         }
@@ -264,7 +264,7 @@ impl Step<'_> {
             }
             AlterColumnOperation::DropDefault => change(Some(None), None),
             AlterColumnOperation::SetDefault { value } => {
-                defaults::check(self.session, value, &column.name, &column.data_type)?;
+                defaults::check(self.session, value, &column.field())?;
                 self.txn.alter_column(
                     &schema,
                     &name,
@@ -276,10 +276,10 @@ impl Step<'_> {
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
                 let mut columns = table.columns().to_vec();
                 columns[index].data_type = arrow_type(data_type)?;
+                columns[index].is_uuid = is_uuid_type(data_type);
                 if let Some(sql) = &columns[index].default_sql {
                     let default = ast::parse_expr(sql)?;
-                    let to = &columns[index].data_type;
-                    defaults::check(self.session, &default, &column.name, to)?;
+                    defaults::check(self.session, &default, &columns[index].field())?;
                 }
                 let mut values = self.plain_values();
                 if let Some(using) = using {
@@ -363,7 +363,7 @@ impl Step<'_> {
     ) -> Result<()> {
         self.require_first("changing a type or a key")?;
         let Target { schema, name, .. } = self.target.clone();
-        let fields = columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), true));
+        let fields = columns.iter().map(|c| c.field().with_nullable(true));
         let stored = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
         let rows = self.all_rows(values)?;
         for (given, to) in rows.schema().fields().iter().skip(1).zip(&columns) {

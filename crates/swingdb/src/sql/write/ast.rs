@@ -38,6 +38,22 @@ pub(crate) fn select_of(query: &mut Query) -> Result<&mut Select> {
     }
 }
 
+/// A query of nothing but a body.
+pub(crate) fn query(body: SetExpr) -> Query {
+    Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
 /// Parses a query written in this crate.
 pub(crate) fn parse_query(sql: &str) -> Result<Query> {
     match Parser::new(&GenericDialect {}).try_with_sql(sql).and_then(|mut p| p.parse_query()) {

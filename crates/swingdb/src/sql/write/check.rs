@@ -6,6 +6,7 @@
 //! [`Checker`].
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -14,7 +15,7 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, Volatility};
-use datafusion::sql::sqlparser::ast::{Expr, Ident, TableConstraint};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, Statement, TableConstraint, VisitorMut};
 
 use super::ast;
 use super::target::find_name;
@@ -26,6 +27,7 @@ use crate::sql::session::Session;
 use crate::sql::statement;
 use crate::sql::type_names::sql_name;
 use crate::sql::view::{Source, View};
+use crate::sql::visit::walk_mut;
 use crate::store::{Check, Checker, ColumnDef, Table, Test, WriteTxn, checked_schema};
 
 /// Checks a table may have.
@@ -75,8 +77,13 @@ impl Condition {
         let name = table.replace('"', "\"\"");
         let text = format!("SELECT ({sql}) AS value FROM \"{name}\"");
         let mut query = statement::parse_query(&text)?;
-        planner.prepare(&mut query)?;
         let refused = |why: &str| Error::plan(format!("CHECK ({sql}): {why}"));
+        // Before anything is looked up: a condition means the same in every session, and a file in
+        // it would be opened whatever its session may do.
+        if has_subquery(&mut query) {
+            return Err(refused("subqueries are not possible"));
+        }
+        planner.prepare(&mut query)?;
         let only_row = || refused("only a condition on the columns of one row is possible");
         let plan = planner.plan(query, &Params::default())?;
         let LogicalPlan::Projection(projection) = &plan else { return Err(only_row()) };
@@ -99,6 +106,19 @@ impl Condition {
             other => Err(refused(&format!("its type is {}, not BOOLEAN", sql_name(&other)))),
         }
     }
+}
+
+/// Whether there is a query inside of the query.
+fn has_subquery(query: &mut Statement) -> bool {
+    struct Count(usize);
+    impl VisitorMut for Count {
+        type Break = ();
+        fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+            self.0 += 1;
+            if self.0 > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    walk_mut(query, &mut Count(0)).is_break()
 }
 
 /// Refuses what gives another answer at another time or depends on other rows.

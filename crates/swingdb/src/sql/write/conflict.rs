@@ -5,8 +5,8 @@
 //! * `DO UPDATE SET ...` changes the existing row; `excluded` is the row that could not be
 //!   inserted. Two rows of one statement must not meet the same row: which came last would be
 //!   chance.
-//! * `INSERT OR IGNORE` and `INSERT OR REPLACE` (SQLite) are `DO NOTHING` and a `DO UPDATE` of all
-//!   columns.
+//! * `INSERT OR IGNORE` and `INSERT OR REPLACE` are `DO NOTHING` and a `DO UPDATE` of the columns
+//!   that the statement gives values for, as in DuckDB.
 //!
 //! A key with a NULL conflicts with nothing.
 
@@ -30,6 +30,7 @@ use super::rowset::collect;
 use super::target::{Target, column, last_part, quoted};
 use super::update::{Named, apply as apply_sets, convert_sets, set_schema};
 use crate::error::{Error, ObjectKind, Result};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::store::{Constraint, RowId, Table, WriteTxn, canonical};
@@ -55,13 +56,14 @@ enum Action {
 }
 
 impl Rule {
-    /// The rule of an INSERT, if it has one.
-    pub(crate) fn of(named: &Named, insert: &Insert) -> Result<Option<Self>> {
+    /// The rule of an INSERT that gives values for `columns`, if it has one.
+    pub(crate) fn of(named: &Named, insert: &Insert, columns: &[usize]) -> Result<Option<Self>> {
         let table = &named.target.table;
         let replace = insert.replace_into || insert.or == Some(SqliteOnConflict::Replace);
         let ignore = insert.ignore || insert.or == Some(SqliteOnConflict::Ignore);
         if replace {
-            return Ok(Some(Self { constraints: one(table, None)?, action: replace_all(table) }));
+            let action = replace_given(table, columns);
+            return Ok(Some(Self { constraints: one(table, None)?, action }));
         }
         if ignore {
             return Ok(Some(Self { constraints: every(table), action: Action::Nothing }));
@@ -130,9 +132,15 @@ fn excluded(table: &Table, index: usize) -> Ident {
     quoted(&format!("{EXCLUDED}{}", table.columns()[index].name))
 }
 
-fn replace_all(table: &Table) -> Action {
-    let set = |column| Set { column, value: Expr::Identifier(excluded(table, column)) };
-    Action::Update { sets: (0..table.columns().len()).map(set).collect(), selection: None }
+/// OR REPLACE changes the columns that the statement gives values for; others stay, as in DuckDB.
+fn replace_given(table: &Table, columns: &[usize]) -> Action {
+    let value = |column| Expr::Identifier(excluded(table, column));
+    let set = |column: &usize| Set { column: *column, value: value(*column) };
+    match columns {
+        // Rows of nothing but defaults have nothing to put in the place of what is there.
+        [] => Action::Nothing,
+        _ => Action::Update { sets: columns.iter().map(set).collect(), selection: None },
+    }
 }
 
 fn every(table: &Table) -> Vec<usize> {
@@ -187,6 +195,7 @@ pub(crate) fn apply(
     rule: &Rule,
     batches: Vec<RecordBatch>,
     params: &Params,
+    kept: &mut Kept,
 ) -> Result<(u64, Vec<RecordBatch>)> {
     let Target { schema, name, table } = &named.target;
     let mut keys = Keys::new(table, &rule.constraints)?;
@@ -210,7 +219,7 @@ pub(crate) fn apply(
         let ids =
             update_existing(session, txn, named, sets, selection.as_deref(), &meeting, params)?;
         rows += ids.len() as u64;
-        changed.push(Changed::rows(&txn.view(), &named.target, &ids)?);
+        changed.extend(Changed::rows(&txn.view(), &named.target, &ids, kept)?);
     }
     if !fresh.is_empty() {
         rows += txn.append(schema, name, &fresh)?;
@@ -359,9 +368,10 @@ fn update_existing(
         [(OLD.to_string(), old.schema(), vec![old]), (NEW.to_string(), new.schema(), vec![new])];
     let plan = session.plan_with(&ast::statement(query, None), params, &extra)?;
     let schema = set_schema(named, sets);
-    let rows = collect(session.run(plan)?, |columns, rows| {
-        convert_sets(columns, &schema, rows, session.zone())
-    })?;
+    let mut kept = session.kept("INSERT")?;
+    let found = kept.over(session.run(plan)?);
+    let zone = session.zone();
+    let rows = collect(found, |columns, rows| convert_sets(columns, &schema, rows, zone))?;
     apply_sets(txn, &named.target, sets, &rows)?;
     Ok(rows.ids.as_slice().to_vec())
 }

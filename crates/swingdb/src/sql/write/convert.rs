@@ -16,7 +16,9 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::error::{Error, Result};
 use crate::sql::type_names::sql_name;
-use crate::sql::write::prepare::{self, prepared, prepared_type};
+use crate::sql::write::prepare::{prepared, prepared_type};
+use crate::sql::write::refused::refused;
+use crate::uuid;
 use crate::zone::{Zone, in_zone, shown_in};
 
 /// Values longer than this are cut in messages.
@@ -56,38 +58,6 @@ pub(crate) fn check_assignable(from: &DataType, to: &DataType, column: &str) -> 
     })
 }
 
-/// What is stored as something else than it is, if it were cast: numbers as dates or as bytes, and
-/// one value as a list of one.
-fn refused(from: &DataType, to: &DataType) -> bool {
-    let is_bytes = |t: &DataType| t.is_binary() || matches!(t, DataType::FixedSizeBinary(_));
-    match (from, to) {
-        (DataType::Null, _) => false,
-        (DataType::Struct(fields), DataType::Struct(targets)) => {
-            fields.iter().enumerate().any(|(place, field)| {
-                let target = prepare::target(targets, place, field);
-                target.is_some_and(|target| refused(field.data_type(), target.data_type()))
-            })
-        }
-        _ => match (element(from), element(to)) {
-            (Some(from), Some(to)) => refused(from, to),
-            (None, Some(_)) => !from.is_string(),
-            _ => {
-                (is_number(from) && (is_temporal(to) || is_bytes(to)))
-                    || (is_temporal(from) && is_number(to))
-            }
-        },
-    }
-}
-
-fn element(list: &DataType) -> Option<&DataType> {
-    match list {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            Some(item.data_type())
-        }
-        _ => None,
-    }
-}
-
 /// The type that is cast.
 fn prepared_or(from: &DataType, to: &DataType) -> DataType {
     prepared_type(from, to).unwrap_or_else(|| from.clone())
@@ -96,6 +66,44 @@ fn prepared_or(from: &DataType, to: &DataType) -> DataType {
 /// Converts the values of one column; `origin` is the number of rows before this array. Timestamps
 /// become points in time, and the other way round, by the clock of the session's `zone`.
 pub(crate) fn convert_array(
+    array: &ArrayRef,
+    to: &Field,
+    origin: Origin,
+    zone: Zone,
+) -> Result<ArrayRef> {
+    let is_uuid = uuid::is_marked(to);
+    match array.data_type() {
+        DataType::FixedSizeBinary(_) | DataType::Utf8View if is_uuid => {
+            convert_uuids(array, to.name(), origin)
+        }
+        _ => {
+            let converted = convert(array, to.data_type(), to.name(), origin, zone)?;
+            if is_uuid { convert_uuids(&converted, to.name(), origin) } else { Ok(converted) }
+        }
+    }
+}
+
+fn convert_uuids(array: &ArrayRef, column: &str, origin: Origin) -> Result<ArrayRef> {
+    let converted = match array.data_type() {
+        DataType::FixedSizeBinary(width) if *width != uuid::WIDTH => None,
+        _ => uuid::canonical(array, false).ok(),
+    };
+    match converted {
+        Some(uuids) => Ok(uuids),
+        None => {
+            let lenient = uuid::canonical(array, true).ok();
+            let wrong = |uuids: ArrayRef| {
+                (0..array.len()).find(|row| array.is_valid(*row) && uuids.is_null(*row))
+            };
+            let row = lenient.and_then(wrong).unwrap_or_default();
+            let shown = show(array, row);
+            let message = format!("{}{shown} is no valid UUID", origin.label(row));
+            Err(Error::Conversion { message, column: Some(column.to_string()) })
+        }
+    }
+}
+
+fn convert(
     array: &ArrayRef,
     to: &DataType,
     column: &str,
@@ -127,7 +135,7 @@ pub(crate) fn convert_batch(
     debug_assert_eq!(batch.num_columns(), schema.fields().len());
     let mut columns = Vec::with_capacity(schema.fields().len());
     for (array, field) in batch.columns().iter().zip(schema.fields()) {
-        columns.push(convert_array(array, field.data_type(), field.name(), origin, zone)?);
+        columns.push(convert_array(array, field, origin, zone)?);
     }
     relabel(columns, schema, batch.num_rows())
 }
@@ -159,10 +167,6 @@ pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
 
 fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
-}
-
-fn is_temporal(data_type: &DataType) -> bool {
-    data_type.is_temporal()
 }
 
 /// Finds the first value that does not convert, and names it.
@@ -216,7 +220,7 @@ mod tests {
 
     fn convert(array: impl Array + 'static, to: DataType) -> Result<ArrayRef> {
         let array: ArrayRef = Arc::new(array);
-        convert_array(&array, &to, "c", Origin::rows(10), Zone::UTC)
+        super::convert(&array, &to, "c", Origin::rows(10), Zone::UTC)
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use arrow::datatypes::Field;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
@@ -13,7 +14,7 @@ use super::check::Checks;
 use super::create_as::create_as;
 use super::target::{DEFAULT_SCHEMA, Place, find_name, parts, place, target};
 use super::tokens::UNTYPED_MARK;
-use super::types::arrow_type;
+use super::types::{arrow_type, is_uuid_type};
 use super::{Outcome, ast, defaults, with_txn};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::forms::written;
@@ -24,13 +25,13 @@ use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::sql::view::Found;
 use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
+use crate::uuid;
 
 /// Columns a table may have.
 const MAX_COLUMNS: usize = 10_000;
 
 /// Runs a CREATE TABLE.
 pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) -> Result<Outcome> {
-    refuse_foreign_syntax(create)?;
     let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
     with_txn(session, |txn| {
         let place = place(session, &txn.view(), &create.name)?;
@@ -86,25 +87,6 @@ pub(crate) fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExist
         (true, false) => Ok(IfExists::Replace),
         (false, true) => Ok(IfExists::Skip),
         (false, false) => Ok(IfExists::Fail),
-    }
-}
-
-fn refuse_foreign_syntax(create: &CreateTable) -> Result<()> {
-    let foreign = [
-        (create.external, "EXTERNAL here"),
-        (create.partition_by.is_some() || create.partition_of.is_some(), "PARTITION BY"),
-        (create.cluster_by.is_some() || create.clustered_by.is_some(), "CLUSTER BY"),
-        (create.inherits.is_some(), "INHERITS"),
-        (create.on_commit.is_some(), "ON COMMIT"),
-        (create.location.is_some(), "LOCATION"),
-        (create.version.is_some(), "AT a version of a table"),
-        (create.without_rowid, "WITHOUT ROWID"),
-        (create.primary_key.is_some(), "PRIMARY KEY after the list of columns"),
-        (create.order_by.is_some(), "ORDER BY after the list of columns"),
-    ];
-    match foreign.iter().find(|(used, _)| *used) {
-        Some((_, what)) => Err(Error::unsupported(format!("CREATE TABLE ... {what}"))),
-        None => Ok(()),
     }
 }
 
@@ -176,6 +158,7 @@ pub(crate) fn column_def(
     mut key: impl FnMut(bool) -> Result<()>,
 ) -> Result<ColumnDef> {
     let name = column.name.value.clone();
+    let is_uuid = is_uuid_type(&column.data_type);
     let data_type = match &column.data_type {
         untyped if is_untyped(untyped) => {
             return Err(Error::plan(format!("column {name:?} needs a type")));
@@ -189,7 +172,9 @@ pub(crate) fn column_def(
             ColumnOption::Null => {}
             ColumnOption::NotNull => nullable = false,
             ColumnOption::Default(expr) => {
-                defaults::check(session, expr, &name, &data_type)?;
+                let field = Field::new(&name, data_type.clone(), true);
+                let field = if is_uuid { uuid::marked(field) } else { field };
+                defaults::check(session, expr, &field)?;
                 default_sql = Some(expr.to_string());
             }
             ColumnOption::PrimaryKey(_) => key(true)?,
@@ -207,7 +192,7 @@ pub(crate) fn column_def(
             }
         }
     }
-    Ok(ColumnDef { name, data_type, nullable, default_sql })
+    Ok(ColumnDef { name, data_type, nullable, is_uuid, default_sql })
 }
 
 const GENERATED: &str = "generated columns; make a view with the column computed";
@@ -244,9 +229,12 @@ impl Keys {
             let key: HashSet<&usize> = key.columns().iter().collect();
             key == columns.iter().collect()
         };
-        if !self.0.iter().any(same) {
-            let key = if primary { Constraint::Primary } else { Constraint::Unique };
-            self.0.push(key(columns));
+        match self.0.iter_mut().find(|key| same(key)) {
+            // A UNIQUE that is made the primary key: NULLs are out from now on.
+            Some(key) if primary => *key = Constraint::Primary(columns),
+            Some(_) => {}
+            None if primary => self.0.push(Constraint::Primary(columns)),
+            None => self.0.push(Constraint::Unique(columns)),
         }
         Ok(())
     }
@@ -347,9 +335,6 @@ fn clone(
 
 /// CREATE VIEW: the query is checked now, and kept as text.
 pub(crate) fn view(session: &Session, create: &CreateView) -> Result<Outcome> {
-    if create.materialized || create.or_alter || create.to.is_some() {
-        return Err(Error::unsupported("MATERIALIZED views"));
-    }
     let if_exists = if_exists(create.or_replace, create.if_not_exists)?;
     let (sql, plan) = checked_query(session, create)?;
     let names: Vec<String> =

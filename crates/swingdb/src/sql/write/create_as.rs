@@ -11,12 +11,13 @@ use super::convert::{Origin, check_assignable, convert_batch};
 use super::create::{check_columns, is_untyped};
 use super::insert::append_stream;
 use super::target::Place;
-use super::types::{TEXT, arrow_type};
+use super::types::{TEXT, arrow_type, is_uuid_type};
 use super::{Outcome, ast};
 use crate::error::{Error, Result};
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::store::{ColumnDef, IfExists, TableDef, WriteTxn};
+use crate::uuid;
 
 /// Runs the statement. The query reads the state before the statement, so a table may be replaced
 /// by a query over itself.
@@ -66,21 +67,22 @@ fn query_columns(schema: &SchemaRef, given: &[sql::ColumnDef]) -> Result<Vec<Col
     let mut columns: Vec<ColumnDef> = Vec::with_capacity(schema.fields().len());
     let mut taken = HashSet::new();
     for (index, field) in schema.fields().iter().enumerate() {
-        let (name, data_type) = match given.get(index) {
-            None => (free_name(field.name(), &taken), storable(field.data_type())),
+        let is_uuid = uuid::is_marked(field) || uuid::has_bytes(field);
+        let (name, data_type, is_uuid) = match given.get(index) {
+            None => (free_name(field.name(), &taken), storable(field), is_uuid),
             Some(column) if !column.options.is_empty() => {
                 let name = &column.name;
                 return Err(Error::unsupported(format!("options of column {name} with AS")));
             }
             Some(column) => match &column.data_type {
                 untyped if is_untyped(untyped) => {
-                    (column.name.value.clone(), storable(field.data_type()))
+                    (column.name.value.clone(), storable(field), is_uuid)
                 }
-                named => (column.name.value.clone(), arrow_type(named)?),
+                named => (column.name.value.clone(), arrow_type(named)?, is_uuid_type(named)),
             },
         };
         taken.insert(name.to_lowercase());
-        columns.push(ColumnDef { name, data_type, nullable: true, default_sql: None });
+        columns.push(ColumnDef { name, data_type, nullable: true, is_uuid, default_sql: None });
     }
     Ok(columns)
 }
@@ -95,8 +97,9 @@ fn free_name(name: &str, taken: &HashSet<String>) -> String {
 
 /// The type in which results of a query are stored: one form of text, and an integer for a column
 /// of nothing but NULL, as in DuckDB.
-fn storable(data_type: &DataType) -> DataType {
-    match data_type {
+fn storable(field: &Field) -> DataType {
+    match field.data_type() {
+        _ if uuid::has_bytes(field) => TEXT,
         DataType::Null => DataType::Int32,
         DataType::Utf8 | DataType::LargeUtf8 => TEXT,
         other => other.clone(),
@@ -104,6 +107,6 @@ fn storable(data_type: &DataType) -> DataType {
 }
 
 fn arrow_schema(columns: &[ColumnDef]) -> SchemaRef {
-    let field = |column: &ColumnDef| Field::new(&column.name, column.data_type.clone(), true);
+    let field = |column: &ColumnDef| column.field().with_nullable(true);
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<Field>>()))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::concat;
-use arrow::datatypes::DataType;
+use arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Statement};
 
@@ -42,7 +42,7 @@ impl DefaultValue {
         let expr = ast::parse_expr(sql)?;
         if let Some(value) = literal(&expr, to, &Params::default())? {
             let zone = session.zone();
-            let value = column_of(vec![value], to, &column.name, Origin::UNNUMBERED, zone)?;
+            let value = column_of(vec![value], &column.field(), Origin::UNNUMBERED, zone)?;
             return Self::same(value);
         }
         if let Some(sequence) = sequences::only_next(&expr) {
@@ -69,8 +69,7 @@ impl DefaultValue {
             Self::Same(value) => Ok(value.to_array_of_size(rows)?),
             Self::Numbers(sequence) => {
                 let numbers: ArrayRef = Arc::new(session.numbers().take(sequence, rows)?);
-                let (name, origin) = (&column.name, Origin::UNNUMBERED);
-                convert_array(&numbers, &column.data_type, name, origin, session.zone())
+                convert_array(&numbers, &column.field(), Origin::UNNUMBERED, session.zone())
             }
             Self::Each(expr) => evaluate(session, expr, rows, column),
         }
@@ -85,9 +84,10 @@ impl DefaultValue {
 
 /// Checks a DEFAULT when it is declared: it must mean something without any table, and fit the
 /// type.
-pub(crate) fn check(session: &Session, expr: &Expr, column: &str, to: &DataType) -> Result<()> {
-    if let Some(value) = literal(expr, to, &Params::default())? {
-        return column_of(vec![value], to, column, Origin::UNNUMBERED, session.zone()).map(drop);
+pub(crate) fn check(session: &Session, expr: &Expr, to: &Field) -> Result<()> {
+    let column = to.name();
+    if let Some(value) = literal(expr, to.data_type(), &Params::default())? {
+        return column_of(vec![value], to, Origin::UNNUMBERED, session.zone()).map(drop);
     }
     let plan = session.plan(&once(expr, 1)?, &Params::default()).map_err(|error| match error {
         Error::NotFound { name, .. } => Error::plan(format!(
@@ -96,7 +96,7 @@ pub(crate) fn check(session: &Session, expr: &Expr, column: &str, to: &DataType)
         )),
         other => other,
     })?;
-    check_assignable(plan.schema().field(0).data_type(), to, column)
+    check_assignable(plan.schema().field(0).data_type(), to.data_type(), column)
 }
 
 fn is_volatile(session: &Session, expr: &Expr) -> Result<bool> {
@@ -123,6 +123,5 @@ fn evaluate(session: &Session, expr: &Expr, rows: usize, column: &ColumnDef) -> 
         let name = &column.name;
         return Err(Error::plan(format!("DEFAULT of column {name:?} is not exactly one value")));
     }
-    let zone = session.zone();
-    convert_array(&values, &column.data_type, &column.name, Origin::UNNUMBERED, zone)
+    convert_array(&values, &column.field(), Origin::UNNUMBERED, session.zone())
 }

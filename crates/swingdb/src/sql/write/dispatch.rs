@@ -3,9 +3,11 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectType, Query, SetExpr, Statement, TransactionModifier, With,
+    Ident, ObjectType, Query, SetExpr, Statement, TransactionAccessMode, TransactionMode,
+    TransactionModifier, With,
 };
 
+use super::txn::Begin;
 use super::update::{delete_query, delete_target, update_query, update_target};
 use super::{alter, assign, create, insert, merge, remove, txn, update};
 use crate::error::{Error, Result};
@@ -117,8 +119,8 @@ pub(crate) fn execute(
             let names: Vec<_> = truncate.table_names.iter().map(|t| t.name.clone()).collect();
             update::truncate(session, &names, truncate.if_exists)
         }
-        Statement::StartTransaction { modifier, statements, .. } => {
-            begin(session, modifier.as_ref(), statements.is_empty())
+        Statement::StartTransaction { modes, modifier, .. } => {
+            begin(session, modes, modifier.as_ref())
         }
         Statement::Commit { chain: false, .. } => {
             session.txn.lock().commit()?;
@@ -155,15 +157,19 @@ fn data(
 
 fn begin(
     session: &Session,
+    modes: &[TransactionMode],
     modifier: Option<&TransactionModifier>,
-    plain: bool,
 ) -> Result<Outcome> {
-    let immediate = match modifier {
-        None | Some(TransactionModifier::Deferred) if plain => false,
-        Some(TransactionModifier::Immediate | TransactionModifier::Exclusive) if plain => true,
-        _ => return Err(Error::unsupported("BEGIN with statements; use BEGIN; ...; COMMIT")),
+    let read_only = modes.contains(&TransactionMode::AccessMode(TransactionAccessMode::ReadOnly));
+    let how = match modifier {
+        None | Some(TransactionModifier::Deferred) if read_only => Begin::ReadOnly,
+        None | Some(TransactionModifier::Deferred) => Begin::Deferred,
+        Some(TransactionModifier::Immediate | TransactionModifier::Exclusive) if !read_only => {
+            Begin::Immediate
+        }
+        Some(other) => return Err(Error::unsupported(format!("BEGIN {other} in this form"))),
     };
-    session.txn.lock().begin(session.store(), immediate)?;
+    session.txn.lock().begin(session.store(), how)?;
     Ok(Outcome::done("BEGIN"))
 }
 

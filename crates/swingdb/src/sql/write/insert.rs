@@ -42,14 +42,13 @@ pub(crate) fn insert(
     with: Option<&With>,
     params: &Params,
 ) -> Result<Outcome> {
-    refuse_foreign_syntax(insert)?;
     let InsertTarget { name, alias, by_name } = into(insert)?;
     with_txn(session, |txn| {
         let target = target(session, &txn.view(), &name)?;
         let alias = alias.unwrap_or_else(|| quoted(&target.name));
         let named = Named { target, alias };
-        let rule = Rule::of(&named, insert)?;
         let source = Source::open(session, &named.target.table, insert, by_name, with, params)?;
+        let rule = Rule::of(&named, insert, &source.columns)?;
         run(session, txn, &named, source, rule, insert, with, params)
     })
 }
@@ -70,15 +69,16 @@ fn run(
         let rows = append_stream(txn, schema, name, source)?;
         return Ok(Outcome::changed("INSERT", rows));
     }
-    let batches = source.collect::<Result<Vec<RecordBatch>>>()?;
+    let mut kept = session.kept("INSERT")?;
+    let batches = kept.over(source).collect::<Result<Vec<RecordBatch>>>()?;
     let (rows, changed) = match &rule {
-        Some(rule) => conflict::apply(session, txn, named, rule, batches, params)?,
+        Some(rule) => conflict::apply(session, txn, named, rule, batches, params, &mut kept)?,
         None => (txn.append(schema, name, &batches)?, batches),
     };
     let mut outcome = Outcome::changed("INSERT", rows);
     if let Some(items) = &insert.returning {
         let list = Returning::new(named, items, with);
-        outcome.rows = Some(list.run(session, params, changed)?);
+        outcome.rows = Some(list.run(session, params, changed, &mut kept)?);
     }
     Ok(outcome)
 }
@@ -108,23 +108,6 @@ pub(crate) fn append_stream(
         writer.push(batch?)?;
     }
     txn.adopt(writer)
-}
-
-fn refuse_foreign_syntax(insert: &Insert) -> Result<()> {
-    let foreign = insert.overwrite
-        || insert.partitioned.is_some()
-        || !insert.after_columns.is_empty()
-        || insert.output.is_some()
-        || insert.multi_table_insert_type.is_some()
-        || insert.format_clause.is_some()
-        || insert.settings.is_some()
-        || !insert.assignments.is_empty();
-    if foreign {
-        return Err(Error::unsupported(
-            "this form of INSERT; write INSERT INTO t [(columns)] VALUES ... or SELECT ...",
-        ));
-    }
-    Ok(())
 }
 
 /// What stands after INSERT INTO.
@@ -196,8 +179,7 @@ impl<'a> Mapping<'a> {
         for (index, column) in self.table.columns().iter().enumerate() {
             result.push(match (self.inputs[index], &self.defaults[index]) {
                 (Some(input), _) => {
-                    let name = &column.name;
-                    convert_array(&columns[input], &column.data_type, name, origin, self.zone)?
+                    convert_array(&columns[input], &column.field(), origin, self.zone)?
                 }
                 (None, Some(default)) => default.rows(self.session, column, rows)?,
                 (None, None) => return Err(Error::internal("a column without a source")),
@@ -208,7 +190,13 @@ impl<'a> Mapping<'a> {
 }
 
 /// The rows to insert, as full rows of the table.
-enum Source<'a> {
+struct Source<'a> {
+    rows: Rows<'a>,
+    /// The columns of the table that the statement gives values for.
+    columns: Vec<usize>,
+}
+
+enum Rows<'a> {
     Ready(std::vec::IntoIter<RecordBatch>),
     Query { stream: Box<BatchStream>, mapping: Mapping<'a>, done: u64 },
 }
@@ -217,9 +205,9 @@ impl Iterator for Source<'_> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Source::Ready(batches) => batches.next().map(Ok),
-            Source::Query { stream, mapping, done } => {
+        match &mut self.rows {
+            Rows::Ready(batches) => batches.next().map(Ok),
+            Rows::Query { stream, mapping, done } => {
                 let batch = match stream.next()? {
                     Ok(batch) => batch,
                     Err(error) => return Some(Err(error)),
@@ -247,13 +235,14 @@ impl<'a> Source<'a> {
         }
         let Some(query) = &insert.source else {
             let mapping = Mapping::new(session, table, &[])?;
-            return Ok(Self::Ready(vec![mapping.rows(&[], 1, Origin::rows(0))?].into_iter()));
+            let row = mapping.rows(&[], 1, Origin::rows(0))?;
+            return Ok(Self { rows: Rows::Ready(vec![row].into_iter()), columns: Vec::new() });
         };
         match plain_values(query) {
             Some(values) if with.is_none() && !by_name => {
                 let columns = given_columns(table, &listed, values_width(values)?)?;
                 let batch = values_batch(session, table, &columns, values, params)?;
-                Ok(Self::Ready(vec![batch].into_iter()))
+                Ok(Self { rows: Rows::Ready(vec![batch].into_iter()), columns })
             }
             _ => Self::query(session, table, &listed, by_name, query, with, params),
         }
@@ -283,7 +272,7 @@ impl<'a> Source<'a> {
         }
         let mapping = Mapping::new(session, table, &columns)?;
         let stream = Box::new(session.run(plan)?);
-        Ok(Self::Query { stream, mapping, done: 0 })
+        Ok(Self { rows: Rows::Query { stream, mapping, done: 0 }, columns })
     }
 }
 
@@ -366,8 +355,7 @@ fn values_batch(
     let mut arrays = Vec::with_capacity(columns.len());
     for (list, index) in cells.into_iter().zip(columns) {
         let column = &table.columns()[*index];
-        let (name, origin) = (&column.name, Origin::rows(0));
-        arrays.push(column_of(list, &column.data_type, name, origin, session.zone())?);
+        arrays.push(column_of(list, &column.field(), Origin::rows(0), session.zone())?);
     }
     let mapping = Mapping::new(session, table, columns)?;
     mapping.rows(&arrays, rows, Origin::rows(0))

@@ -30,6 +30,7 @@ use super::tokens::{ALL_MARK, NOTHING_MARK};
 use super::update::{Named, apply, convert_sets, set_schema};
 use super::{Outcome, ast, with_txn};
 use crate::error::{Error, Result};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::session::Session;
@@ -73,16 +74,19 @@ pub(crate) fn merge(
 ) -> Result<Outcome> {
     with_txn(session, |txn| {
         let plan = Plan::of(session, &txn.view(), merge, with)?;
+        plan.check_sides(session, merge, with, params)?;
         let logical = session.plan(&ast::statement(plan.query(merge, with)?, None), params)?;
         let mut work = Work::new(session, &plan)?;
-        for batch in session.run(logical)? {
+        let mut kept = session.kept("MERGE")?;
+        for batch in kept.over(session.run(logical)?) {
             work.take(&batch?)?;
         }
         let done = work.apply(txn)?;
         let mut outcome = Outcome::changed("MERGE", done.rows);
         if let Some(items) = returning(merge)? {
             let list = Returning::new(&plan.named, items, with);
-            outcome.rows = Some(list.run(session, params, done.changed(txn, &plan.named)?)?);
+            let changed = done.changed(txn, &plan.named, &mut kept)?;
+            outcome.rows = Some(list.run(session, params, changed, &mut kept)?);
         }
         Ok(outcome)
     })
@@ -141,6 +145,46 @@ impl Plan {
         updated.sort_unstable();
         updated.dedup();
         Ok(Self { named, source, clauses, updated })
+    }
+
+    /// A clause for rows of one side may name that side only: the other would be NULL without a
+    /// word. So such a clause must mean something in a query of its own side.
+    fn check_sides(
+        &self,
+        session: &Session,
+        merge: &Merge,
+        with: Option<&With>,
+        params: &Params,
+    ) -> Result<()> {
+        for clause in &self.clauses {
+            let (kind, seen, side) = match clause.kind {
+                MergeClauseKind::Matched => continue,
+                MergeClauseKind::NotMatchedBySource => {
+                    ("WHEN NOT MATCHED BY SOURCE", "target", self.named.relation())
+                }
+                MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
+                    ("WHEN NOT MATCHED", "source", merge.source.clone())
+                }
+            };
+            let values = match &clause.action {
+                Action::Nothing | Action::Delete => Vec::new(),
+                Action::Update(sets) => sets.iter().map(|set| set.value.clone()).collect(),
+                Action::Insert { values, .. } => values.clone(),
+            };
+            let exprs = values.into_iter().chain(clause.condition.clone()).enumerate();
+            let items: Vec<_> =
+                exprs.map(|(index, expr)| ast::item(expr, format!("value {index}"))).collect();
+            if items.is_empty() {
+                continue;
+            }
+            let mut query = ast::select(items, vec![ast::from(side)], None)?;
+            let Target { schema, name, .. } = &self.named.target;
+            ast::shorten_qualifiers(&mut query, schema, name, &self.named.alias);
+            session.plan(&ast::statement(query, with), params).map_err(|error| {
+                Error::plan(format!("{kind} of MERGE sees the {seen} only: {error}"))
+            })?;
+        }
+        Ok(())
     }
 
     /// Row id, clause number, then the values of each clause.
@@ -402,9 +446,10 @@ struct Done {
 
 impl Done {
     /// Inserted rows, updated rows as they are now, deleted rows as they were.
-    fn changed(self, txn: &WriteTxn, named: &Named) -> Result<Vec<RecordBatch>> {
+    fn changed(self, txn: &WriteTxn, named: &Named, kept: &mut Kept) -> Result<Vec<RecordBatch>> {
         let mut all = self.inserted;
-        all.push(Changed::rows(&txn.view(), &named.target, self.updated.as_slice())?);
+        let updated = self.updated.as_slice();
+        all.extend(Changed::rows(&txn.view(), &named.target, updated, kept)?);
         all.push(self.deleted);
         Ok(all)
     }

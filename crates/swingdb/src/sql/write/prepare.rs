@@ -14,6 +14,9 @@
 //! | text | bytes | the same way back |
 //! | structs | structs | fields go by their names without regard to case |
 //! | structs | maps | names of fields are keys |
+//! | maps | maps | keys and values [as alone](super::maps) |
+//! | numbers, text | narrower floating point | [what does not fit](super::narrow) is no infinity |
+//! | floating point | text, `HUGEINT` | `1e+16`; rounded to even |
 //! | decimals | floating point | the nearest number |
 //! | text | dates, times, timestamps | are [read](crate::time_text) as they are written |
 //! | text | intervals | are [read](crate::interval_text) as they are written |
@@ -27,7 +30,6 @@ use arrow::array::{
     GenericListArray, Int64Array, MapArray, OffsetSizeTrait, StringArray, StringViewArray,
     StructArray, UInt64Array,
 };
-use arrow::buffer::OffsetBuffer;
 use arrow::compute::{CastOptions, cast_with_options, interleave, take};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, Fields, Float32Type, Float64Type,
@@ -35,8 +37,8 @@ use arrow::datatypes::{
 };
 use arrow::util::display::FormatOptions;
 
-use super::read_nested;
 pub(crate) use super::read_nested::{is_nested, read_json};
+use super::{maps, narrow, read_nested};
 use crate::error::{Error, Result};
 use crate::interval_text::{interval_texts, readable};
 use crate::io::{blob_of_text, blob_text};
@@ -57,6 +59,7 @@ pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> 
     if to.is_string() {
         let formatted = matches!(from, D::Interval(_) | D::Duration(_))
             || is_moment(from)
+            || matches!(from, D::Float32 | D::Float64)
             || is_nested(from)
             || is_bytes(from);
         return formatted.then_some(D::Utf8);
@@ -89,6 +92,12 @@ pub(crate) fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> 
             D::Struct(renamed.collect())
         }
         (D::Struct(_), D::Map(..)) => to.clone(),
+        (D::Map(..), D::Map(..)) => {
+            let (old, new) = (maps::key_and_value(from), maps::key_and_value(to));
+            (old != new).then(|| to.clone())?
+        }
+        (from, to) if narrow::is_narrower(from, to) => to.clone(),
+        (D::Float32 | D::Float64, D::Decimal128(DECIMAL128_MAX_PRECISION, 0)) => from.clone(),
         (D::Float16, to) if to.is_integer() => D::Float32,
         (D::Float32 | D::Float64, to) if to.is_integer() => from.clone(),
         (D::Decimal32(p, s), to) if *s > 0 && to.is_integer() => D::Decimal32(*p, 0),
@@ -154,9 +163,9 @@ pub(crate) fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Ar
         (DataType::Struct(_), DataType::Struct(targets)) => {
             structs(array.as_struct(), targets, safe)
         }
-        (DataType::Struct(_), DataType::Map(entries, sorted)) => {
-            map_of(array.as_struct(), entries, *sorted, safe)
-        }
+        (DataType::Struct(_), DataType::Map(..)) => map_of(array.as_struct(), to, safe),
+        (DataType::Map(..), DataType::Map(..)) => maps::converted(array.as_map(), to, safe),
+        (from, to) if narrow::is_narrower(from, to) => narrow::narrowed(array, to, safe),
         (from, to) if from.is_string() && is_nested(to) => {
             let texts = cast(array, &DataType::Utf8View)?;
             read_nested::read(texts.as_string_view(), to, safe)
@@ -179,6 +188,9 @@ pub(crate) fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Ar
             Ok(Arc::new(rounded))
         }
         (DataType::Float16, _) => prepared(&cast(array, &given)?, to, safe),
+        (DataType::Decimal256(..), DataType::Float32) => {
+            narrow::without_lost(array, nearest(array, to)?, safe)
+        }
         (from, to) if is_decimal(from) && to.is_floating() => nearest(array, to),
         _ => cast(array, &given),
     }
@@ -314,37 +326,28 @@ fn with_type(field: &Field, data_type: Option<DataType>, to: (&Fields, usize)) -
 }
 
 /// Maps of the names of fields to their values.
-fn map_of(
-    structs: &StructArray,
-    entries: &Arc<Field>,
-    sorted: bool,
-    safe: bool,
-) -> Result<ArrayRef> {
-    let pair = match entries.data_type() {
-        DataType::Struct(pair) if pair.len() == 2 => pair,
-        _ => return Err(Error::internal("entries of a map have a key and a value")),
+fn map_of(structs: &StructArray, to: &DataType, safe: bool) -> Result<ArrayRef> {
+    let Some((key, value)) = maps::key_and_value(to) else {
+        return Err(Error::internal("entries of a map have a key and a value"));
     };
-    let rows = structs.len();
     let as_value = |array: &ArrayRef, to: &DataType| -> Result<ArrayRef> {
         let options = CastOptions { safe, format_options: TEXT_FORMAT };
         Ok(cast_with_options(&prepared(array, to, safe)?, to, &options)?)
     };
     let names = structs.fields().iter().map(|field| Some(field.name().as_str()));
     let names: ArrayRef = Arc::new(names.collect::<StringViewArray>());
-    let names = as_value(&names, pair[0].data_type())?;
-    let values = structs.columns().iter().map(|column| as_value(column, pair[1].data_type()));
+    let names = as_value(&names, key)?;
+    let values = structs.columns().iter().map(|column| as_value(column, value));
     let values = values.collect::<Result<Vec<_>>>()?;
-    let there = (0..rows).filter(|row| structs.is_valid(*row));
+    let rows = 0..structs.len();
+    let there = rows.clone().filter(|row| structs.is_valid(*row));
     let places = there.flat_map(|row| (0..values.len()).map(move |field| (field, row)));
     let places = places.collect::<Vec<_>>();
     let keys = UInt64Array::from_iter_values(places.iter().map(|(field, _)| *field as u64));
     let arrays = values.iter().map(|array| array.as_ref()).collect::<Vec<&dyn Array>>();
-    let columns = vec![take(&names, &keys, None)?, interleave(&arrays, &places)?];
-    let lengths = (0..rows).map(|row| if structs.is_valid(row) { values.len() } else { 0 });
-    let pairs = StructArray::try_new(pair.clone(), columns, None)?;
-    let offsets = OffsetBuffer::from_lengths(lengths);
-    let nulls = structs.nulls().cloned();
-    Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, pairs, nulls, sorted)?))
+    let (keys, entries) = (take(&names, &keys, None)?, interleave(&arrays, &places)?);
+    let lengths = rows.map(|row| structs.is_valid(row).then_some(values.len()));
+    maps::of_parts(&keys, &entries, &lengths.collect::<Vec<_>>(), to, safe)
 }
 
 fn item(data_type: DataType) -> Arc<Field> {
@@ -493,7 +496,7 @@ fn texts(array: &ArrayRef) -> Result<StringArray> {
     if let Some(texts) = moment_texts_in(array, clock_of(array.data_type())) {
         return Ok(texts);
     }
-    if let Some(texts) = interval_texts(array) {
+    if let Some(texts) = interval_texts(array).or_else(|| narrow::float_texts(array)) {
         return Ok(texts);
     }
     if is_bytes(array.data_type()) {
@@ -642,7 +645,9 @@ mod tests {
             (list(DataType::Int64), DataType::Utf8View, Some(DataType::Utf8)),
             (DataType::Decimal128(5, 0), DataType::Int32, None),
             (DataType::Int64, DataType::Int8, None),
-            (DataType::Float64, DataType::Utf8, None),
+            (DataType::Float64, DataType::Utf8, Some(DataType::Utf8)),
+            (DataType::Float64, DataType::Float32, Some(DataType::Float32)),
+            (DataType::Float32, DataType::Float64, None),
             (timestamp.clone(), DataType::Utf8View, Some(DataType::Utf8)),
             (timestamp.clone(), DataType::Date32, None),
             (DataType::Utf8, timestamp.clone(), Some(timestamp)),

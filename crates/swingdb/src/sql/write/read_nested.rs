@@ -15,7 +15,6 @@
 //! '[a, "b, c", NULL]'  ->  a | b, c | NULL
 //! ```
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -25,9 +24,9 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Fields};
-use arrow::row::{RowConverter, SortField};
 use arrow::util::display::FormatOptions;
 
+use super::maps::wrong_keys;
 use super::prepare::prepared;
 use super::read_json;
 use crate::error::{Error, Result};
@@ -249,24 +248,6 @@ impl Reader<'_> {
         let nulls = Some(NullBuffer::from(valid));
         Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, pairs, nulls, sorted)?))
     }
-}
-
-/// The rows of maps that cannot be for their keys.
-fn wrong_keys(keys: &ArrayRef, offsets: &OffsetBuffer<i32>) -> Result<Vec<(usize, Wrong)>> {
-    let converter = RowConverter::new(vec![SortField::new(keys.data_type().clone())])?;
-    let bytes = converter.convert_columns(std::slice::from_ref(keys))?;
-    let mut wrong = Vec::new();
-    let mut seen = HashSet::new();
-    for (row, ends) in offsets.windows(2).enumerate() {
-        seen.clear();
-        let mut entries = ends[0] as usize..ends[1] as usize;
-        if entries.clone().any(|entry| keys.is_null(entry)) {
-            wrong.push((row, "a key is NULL"));
-        } else if !entries.all(|entry| seen.insert(bytes.row(entry))) {
-            wrong.push((row, "a key is there twice"));
-        }
-    }
-    Ok(wrong)
 }
 
 // ---- one text -----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ use super::convert::nullable;
 use super::target::{Place, Target, find_table, quoted};
 use super::update::Named;
 use crate::error::{Error, Result};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::store::{Catalog, RowId};
@@ -19,18 +20,34 @@ use crate::store::{Catalog, RowId};
 /// The name of the in-memory table; no identifier a person writes contains a control character.
 const RETURNED: &str = "\u{1}returned";
 
+/// Rows that are read at once: so many are in memory before their size is known.
+const CHUNK_ROWS: usize = 8_192;
+
 /// Full rows of the changed table.
 pub(crate) struct Changed;
 
 impl Changed {
     /// The rows `ids` of the table as it is in `catalog`.
-    pub(crate) fn rows(catalog: &Catalog, target: &Target, ids: &[RowId]) -> Result<RecordBatch> {
+    pub(crate) fn rows(
+        catalog: &Catalog,
+        target: &Target,
+        ids: &[RowId],
+        kept: &mut Kept,
+    ) -> Result<Vec<RecordBatch>> {
         let place = Place { schema: target.schema.clone(), name: target.name.clone() };
         let table = find_table(catalog, &place)?
             .ok_or_else(|| Error::internal("the changed table is gone"))?
             .table;
         let all: Vec<usize> = (0..table.columns().len()).collect();
-        table.take(ids, &all)
+        let rows = |ids: &[RowId]| {
+            let rows = table.take(ids, &all)?;
+            kept.add(&rows)?;
+            Ok(rows)
+        };
+        match ids {
+            [] => table.take(ids, &all).map(|none| vec![none]),
+            ids => ids.chunks(CHUNK_ROWS).map(rows).collect(),
+        }
     }
 }
 
@@ -52,6 +69,7 @@ impl<'a> Returning<'a> {
         session: &Session,
         params: &Params,
         rows: Vec<RecordBatch>,
+        kept: &mut Kept,
     ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         let relation = ast::table(&[RETURNED], &self.named.alias);
         let mut query = ast::select(self.items.to_vec(), vec![ast::from(relation)], None)?;
@@ -61,6 +79,13 @@ impl<'a> Returning<'a> {
         let plan = session.plan_with(&ast::statement(query, self.with), params, &extra)?;
         let stream = session.run(plan)?;
         let schema = stream.schema();
-        Ok((schema, stream.collect::<Result<Vec<_>>>()?))
+        // A result that is too large is an error while the statement can still be undone.
+        let mut meter = session.limits().meter();
+        let counted = kept.over(stream).map(|batch| {
+            let batch = batch?;
+            meter.as_mut().map_or(Ok(()), |meter| meter.count(&batch))?;
+            Ok(batch)
+        });
+        Ok((schema, counted.collect::<Result<Vec<_>>>()?))
     }
 }

@@ -12,6 +12,8 @@
 //!   stays open and usable afterwards, as in SQLite (and unlike PostgreSQL, which demands a
 //!   ROLLBACK).
 //! * A statement reads the state before it: what it writes is seen by the next statement.
+//! * In a `READ ONLY` transaction no statement gets the write transaction. Temporary tables have
+//!   transactions of their own, and can be changed, as in PostgreSQL and DuckDB.
 //! * `now()` and the like are the time of BEGIN in all of them, as in DuckDB and PostgreSQL.
 //! * COMMIT that fails has changed nothing, and ends the transaction.
 //!
@@ -38,6 +40,21 @@ pub(crate) struct TxnState {
     savepoints: Vec<(String, Option<Savepoint>)>,
     /// When the last transaction was opened.
     begun: Option<DateTime<Utc>>,
+    /// Why the session changes nothing, if it may not.
+    pub(crate) refusal: Option<String>,
+    /// Whether the transaction that is open may not change anything.
+    read_only: bool,
+}
+
+/// How a transaction begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// The write transaction is taken by the first change.
+    Deferred,
+    /// It is taken at once.
+    Immediate,
+    /// No statement may change anything.
+    ReadOnly,
 }
 
 #[derive(Default)]
@@ -76,18 +93,21 @@ impl TxnState {
     }
 
     /// BEGIN.
-    pub(crate) fn begin(&mut self, store: &Store, immediate: bool) -> Result<()> {
+    pub(crate) fn begin(&mut self, store: &Store, how: Begin) -> Result<()> {
         if self.is_open() {
             return Err(Error::transaction(
                 "a transaction is open already; COMMIT or ROLLBACK it first, or use SAVEPOINT",
             ));
         }
+        if how == Begin::Immediate {
+            self.check_writable()?;
+        }
         self.savepoints.clear();
-        self.phase = if immediate {
-            Phase::Writing(Box::new(begin(store)?))
-        } else {
-            Phase::Reading(store.latest())
+        self.phase = match how {
+            Begin::Immediate => Phase::Writing(Box::new(begin(store)?)),
+            Begin::Deferred | Begin::ReadOnly => Phase::Reading(store.latest()),
         };
+        self.read_only = how == Begin::ReadOnly;
         // As exact as a column that keeps it.
         self.begun = Some(Utc::now().trunc_subsecs(6));
         Ok(())
@@ -161,8 +181,21 @@ impl TxnState {
         })
     }
 
+    fn check_writable(&self) -> Result<()> {
+        match &self.refusal {
+            Some(why) => Err(Error::transaction(why.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Takes the write transaction for one statement.
     fn lend(&mut self, store: &Store) -> Result<WriteTxn> {
+        self.check_writable()?;
+        if self.read_only && self.is_open() {
+            return Err(Error::transaction(
+                "the transaction is READ ONLY, and the statement changes the database",
+            ));
+        }
         let (txn, open) = match std::mem::take(&mut self.phase) {
             Phase::Idle => (begin(store)?, false),
             Phase::Writing(txn) => (*txn, true),

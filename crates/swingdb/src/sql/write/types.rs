@@ -54,6 +54,11 @@ impl TypePlanner for SqlTypes {
     }
 }
 
+/// Whether a type is UUID: text, of one form.
+pub(crate) fn is_uuid_type(sql_type: &SqlType) -> bool {
+    matches!(sql_type, SqlType::Uuid)
+}
+
 /// The Arrow type an SQL type name stands for.
 pub(crate) fn arrow_type(sql_type: &SqlType) -> Result<DataType> {
     convert(sql_type, 0)
@@ -131,9 +136,10 @@ fn simple_type(sql_type: &SqlType) -> Option<DataType> {
         // 128-bit integers: Arrow has none; a decimal of 38 digits holds all but the outermost.
         SqlType::HugeInt | SqlType::Int128 => DataType::Decimal128(38, 0),
         SqlType::Real | SqlType::Float4 | SqlType::Float32 => DataType::Float32,
-        SqlType::Double(_) | SqlType::DoublePrecision | SqlType::Float8 | SqlType::Float64 => {
-            DataType::Float64
-        }
+        SqlType::Double(ExactNumberInfo::None)
+        | SqlType::DoublePrecision
+        | SqlType::Float8
+        | SqlType::Float64 => DataType::Float64,
         SqlType::Varchar(_)
         | SqlType::Char(_)
         | SqlType::Character(_)

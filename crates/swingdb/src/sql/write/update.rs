@@ -23,6 +23,7 @@ use super::rowset::{RowSet, collect, collect_ids};
 use super::target::{Target, quoted, target};
 use super::{Outcome, ast, with_txn};
 use crate::error::{Error, Result};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::provider::ROWID_SUFFIX;
@@ -135,20 +136,19 @@ pub(crate) fn update(
     with: Option<&With>,
     params: &Params,
 ) -> Result<Outcome> {
-    if update.or.is_some() || update.output.is_some() {
-        return Err(Error::unsupported("UPDATE OR ... and OUTPUT; use RETURNING"));
-    }
     with_txn(session, |txn| {
         let named = update_target(session, &txn.view(), update)?;
         let sets = sets(&named.target.table, &update.assignments, &named.names())?;
         let query = update_query(&named, update, &sets, with)?;
-        let rows = changed_rows(session, &named, query, &sets, params)?;
+        let mut kept = session.kept("UPDATE")?;
+        let rows = changed_rows(session, &named, query, &sets, params, &mut kept)?;
         let changed = apply(txn, &named.target, &sets, &rows)?;
         let mut outcome = Outcome::changed("UPDATE", changed);
         if let Some(items) = &update.returning {
-            let now = Changed::rows(&txn.view(), &named.target, rows.ids.as_slice())?;
-            outcome.rows =
-                Some(Returning::new(&named, items, with).run(session, params, vec![now])?);
+            let ids = rows.ids.as_slice();
+            let now = Changed::rows(&txn.view(), &named.target, ids, &mut kept)?;
+            let list = Returning::new(&named, items, with);
+            outcome.rows = Some(list.run(session, params, now, &mut kept)?);
         }
         Ok(outcome)
     })
@@ -175,6 +175,7 @@ fn changed_rows(
     query: Query,
     sets: &[Set],
     params: &Params,
+    kept: &mut Kept,
 ) -> Result<RowSet> {
     let plan = session.plan(&ast::statement(query, None), params)?;
     let schema = set_schema(named, sets);
@@ -182,9 +183,8 @@ fn changed_rows(
     for (given, field) in plan.schema().fields().iter().skip(1).zip(schema.fields()) {
         check_assignable(given.data_type(), field.data_type(), field.name())?;
     }
-    collect(session.run(plan)?, |columns, rows| {
-        convert_sets(columns, &schema, rows, session.zone())
-    })
+    let (found, zone) = (kept.over(session.run(plan)?), session.zone());
+    collect(found, |columns, rows| convert_sets(columns, &schema, rows, zone))
 }
 
 /// The columns of a SET list as they are stored.
@@ -203,7 +203,7 @@ pub(crate) fn convert_sets(
     let mut converted = Vec::with_capacity(columns.len());
     for (array, field) in columns.iter().zip(schema.fields()) {
         let origin = Origin::UNNUMBERED;
-        converted.push(convert_array(array, field.data_type(), field.name(), origin, zone)?);
+        converted.push(convert_array(array, field, origin, zone)?);
     }
     relabel(converted, schema, rows)
 }
@@ -229,9 +229,6 @@ pub(crate) fn delete(
     with: Option<&With>,
     params: &Params,
 ) -> Result<Outcome> {
-    if delete.output.is_some() {
-        return Err(Error::unsupported("OUTPUT; use RETURNING"));
-    }
     with_txn(session, |txn| {
         let named = delete_target(session, &txn.view(), delete)?;
         let Target { schema, name, .. } = &named.target;
@@ -244,12 +241,13 @@ pub(crate) fn delete(
         }
         let query = delete_query(&named, delete, with)?;
         let plan = session.plan(&ast::statement(query, None), params)?;
-        let ids = collect_ids(session.run(plan)?)?;
+        let mut kept = session.kept("DELETE")?;
+        let ids = collect_ids(kept.over(session.run(plan)?))?;
         let mut outcome = Outcome::changed("DELETE", 0);
         if let Some(items) = &delete.returning {
-            let before = Changed::rows(&txn.view(), &named.target, ids.as_slice())?;
-            outcome.rows =
-                Some(Returning::new(&named, items, with).run(session, params, vec![before])?);
+            let before = Changed::rows(&txn.view(), &named.target, ids.as_slice(), &mut kept)?;
+            let list = Returning::new(&named, items, with);
+            outcome.rows = Some(list.run(session, params, before, &mut kept)?);
         }
         if !ids.is_empty() {
             outcome.rows_changed = Some(txn.delete_rows(schema, name, &ids)?);
@@ -265,9 +263,6 @@ pub(crate) fn delete_target(
     delete: &Delete,
 ) -> Result<Named> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    if !delete.tables.is_empty() {
-        return Err(Error::unsupported("DELETE t FROM ...; write DELETE FROM t USING s WHERE ..."));
-    }
     match from.as_slice() {
         [TableWithJoins { relation, joins }] if joins.is_empty() => {
             Named::resolve(session, catalog, relation, "DELETE FROM")

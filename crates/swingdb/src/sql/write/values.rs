@@ -7,7 +7,7 @@
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::concat;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::DataType::Double;
 use datafusion::sql::sqlparser::ast::{CastKind, Expr, UnaryOperator, Value};
@@ -126,8 +126,7 @@ fn hex(digits: &str) -> Result<Vec<u8>> {
 /// One column from its cells, converted to `to`.
 pub(crate) fn column_of(
     cells: Vec<ScalarValue>,
-    to: &DataType,
-    column: &str,
+    to: &Field,
     origin: Origin,
     zone: Zone,
 ) -> Result<ArrayRef> {
@@ -137,12 +136,12 @@ pub(crate) fn column_of(
     while cells.peek().is_some() {
         let run = take_run(&mut cells);
         let length = run.len();
-        let array = array_of(run, to)?;
-        pieces.push(convert_array(&array, to, column, origin.plus(done), zone)?);
+        let array = array_of(run, to.data_type())?;
+        pieces.push(convert_array(&array, to, origin.plus(done), zone)?);
         done += length as u64;
     }
     match pieces.as_slice() {
-        [] => Ok(new_null_array(to, 0)),
+        [] => Ok(new_null_array(to.data_type(), 0)),
         [one] => Ok(ArrayRef::clone(one)),
         many => {
             let arrays: Vec<&dyn arrow::array::Array> = many.iter().map(AsRef::as_ref).collect();
@@ -188,6 +187,10 @@ mod tests {
     use super::super::ast::parse_expr;
     use super::*;
 
+    fn column(data_type: DataType) -> Field {
+        Field::new("c", data_type, true)
+    }
+
     fn value(sql: &str, to: DataType) -> Option<ScalarValue> {
         literal(&parse_expr(sql).unwrap(), &to, &Params::default()).unwrap()
     }
@@ -225,11 +228,12 @@ mod tests {
             ScalarValue::Utf8View(Some("2".into())),
             ScalarValue::Decimal128(Some(25), 2, 1),
         ];
+        let utc = Zone::UTC;
         let array =
-            column_of(cells.clone(), &DataType::Int32, "c", Origin::rows(0), Zone::UTC).unwrap();
+            column_of(cells.clone(), &column(DataType::Int32), Origin::rows(0), utc).unwrap();
         let expected = Int32Array::from(vec![None, Some(1), None, Some(2), Some(3)]);
         assert_eq!(array.as_ref(), &expected);
-        let array = column_of(cells, &DataType::Float64, "c", Origin::rows(0), Zone::UTC).unwrap();
+        let array = column_of(cells, &column(DataType::Float64), Origin::rows(0), utc).unwrap();
         assert_eq!(array.as_primitive::<Float64Type>().value(4), 2.5);
     }
 
@@ -237,7 +241,7 @@ mod tests {
     fn decimals_are_exact() {
         let cells = vec![ScalarValue::Decimal128(Some(123_456_789_012_345_678_905), 21, 2)];
         let to = DataType::Decimal128(38, 2);
-        let array = column_of(cells, &to, "c", Origin::rows(0), Zone::UTC).unwrap();
+        let array = column_of(cells, &column(to), Origin::rows(0), Zone::UTC).unwrap();
         let expected = Decimal128Array::from(vec![123_456_789_012_345_678_905]);
         assert_eq!(array.as_ref(), &expected.with_precision_and_scale(38, 2).unwrap());
     }
@@ -245,8 +249,8 @@ mod tests {
     #[test]
     fn an_error_names_the_row() {
         let cells = vec![ScalarValue::Int64(Some(1)), ScalarValue::Utf8View(Some("x".into()))];
-        let error =
-            column_of(cells, &DataType::Int32, "c", Origin::rows(5), Zone::UTC).unwrap_err();
+        let to = column(DataType::Int32);
+        let error = column_of(cells, &to, Origin::rows(5), Zone::UTC).unwrap_err();
         assert_eq!(error.to_string(), "column \"c\": row 7: 'x' is no valid INTEGER");
     }
 }

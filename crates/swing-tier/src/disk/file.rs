@@ -1,0 +1,77 @@
+//! One file of the real file system.
+
+use std::any::Any;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+
+use crate::error::{Cause, IoError};
+use crate::process::ProcessMark;
+use crate::storage::{IoResult, StorageFile};
+
+/// An open file, with `O_DIRECT` where its directory chose so.
+#[derive(Debug)]
+pub(crate) struct DiskFile {
+    file: File,
+    path: PathBuf,
+    mark: ProcessMark,
+}
+
+impl DiskFile {
+    pub(crate) fn new(file: File, path: PathBuf) -> Self {
+        DiskFile { file, path, mark: ProcessMark::current() }
+    }
+
+    pub(crate) fn as_file(&self) -> &File {
+        &self.file
+    }
+
+    /// A forked child changes nothing of its parent's files.
+    fn ours(&self, action: &'static str) -> IoResult<()> {
+        if self.mark.is_stale() {
+            return Err(IoError::new(action, &self.path, Cause::Forked));
+        }
+        Ok(())
+    }
+}
+
+impl StorageFile for DiskFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> IoResult<u64> {
+        let facts = self.file.metadata();
+        facts.map(|f| f.len()).map_err(|e| IoError::from_os("examine", &self.path, e))
+    }
+
+    fn preallocate(&self, offset: u64, len: u64) -> IoResult<()> {
+        self.ours("reserve room for")?;
+        let failed =
+            |e: std::io::Error| IoError::from_os("reserve room for", &self.path, e).at(offset, len);
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, len) {
+            Ok(()) => Ok(()),
+            // File systems without it: a full disk shows at the write instead.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                let end = (offset + len).max(self.len()?);
+                self.file.set_len(end).map_err(failed)
+            }
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+
+    fn truncate(&self, len: u64) -> IoResult<()> {
+        self.ours("shorten")?;
+        self.file.set_len(len).map_err(|e| IoError::from_os("shorten", &self.path, e).at(len, 0))
+    }
+
+    fn sync(&self) -> IoResult<()> {
+        self.ours("sync")?;
+        self.file.sync_data().map_err(|e| IoError::from_os("sync", &self.path, e))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,13 @@
+//! The two ways to move bytes on a real file system, behind [`Queue`](crate::storage::Queue):
+//! `ring` (io_uring) and `pool` (threads that call `pread` and `pwrite`).
+
+pub(crate) mod arena;
+mod choose;
+mod pool;
+mod progress;
+mod ring;
+
+pub(crate) use choose::choose;
+pub use choose::{Choice, Engine};
+pub(crate) use pool::{Pool, PoolQueue};
+pub(crate) use ring::RingQueue;

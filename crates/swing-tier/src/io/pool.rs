@@ -1,0 +1,246 @@
+//! Threads that call `pread` and `pwrite`: where io_uring is not allowed or is of no use.
+//!
+//! One pool a directory, its threads made when there is work and none idle, at most
+//! [`MAX_POOL_THREADS`]. A request owns its buffer on its way to a thread and back (INV-TIER-1),
+//! so a queue may be dropped at any time: its requests end, and their buffers go back to the
+//! arena, which lives that long. A forked child has no threads; its first queue makes a new pool.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::disk::DiskFile;
+use crate::error::Cause;
+use crate::io::arena::{Arena, IoBuffer};
+use crate::io::progress::{Moving, Next, checked, failure};
+use crate::process::ProcessMark;
+use crate::storage::{Completion, Direction, IoResult, Queue, Request};
+
+/// The most threads of one pool.
+pub const MAX_POOL_THREADS: usize = 16;
+
+/// The threads of a directory. They end when the last handle is dropped.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    pub(crate) mark: ProcessMark,
+}
+
+struct Shared {
+    jobs: Mutex<Jobs>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+struct Job {
+    request: Request,
+    back: Arc<Done>,
+}
+
+/// Where the completions of one queue go.
+struct Done {
+    list: Mutex<VecDeque<Completion>>,
+    arrived: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    pub(crate) fn new() -> Arc<Self> {
+        let shared = Shared { jobs: Mutex::default(), work: Condvar::new() };
+        Arc::new(Pool { shared: Arc::new(shared), mark: ProcessMark::current() })
+    }
+
+    /// Gives a job to a thread. If there is none and none can be made, the caller does the work.
+    fn give(&self, job: Job) {
+        let mut jobs = lock(&self.shared.jobs);
+        jobs.waiting.push_back(job);
+        let wanted = jobs.waiting.len() > jobs.idle && jobs.threads < MAX_POOL_THREADS;
+        if wanted {
+            let shared = self.shared.clone();
+            let made = std::thread::Builder::new()
+                .name("swing-tier-io".to_owned())
+                .spawn(move || shared.serve());
+            match made {
+                Ok(_) => jobs.threads += 1,
+                Err(_) if jobs.threads == 0 => {
+                    let job = jobs.waiting.pop_back();
+                    drop(jobs);
+                    job.into_iter().for_each(Job::run);
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+        drop(jobs);
+        self.shared.work.notify_one();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.mark.is_stale() {
+            return;
+        }
+        lock(&self.shared.jobs).closed = true;
+        self.shared.work.notify_all();
+    }
+}
+
+impl Shared {
+    fn serve(&self) {
+        let mut jobs = lock(&self.jobs);
+        loop {
+            if let Some(job) = jobs.waiting.pop_front() {
+                drop(jobs);
+                job.run();
+                jobs = lock(&self.jobs);
+            } else if jobs.closed {
+                return;
+            } else {
+                jobs.idle += 1;
+                jobs = self.work.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+                jobs.idle -= 1;
+            }
+        }
+    }
+}
+
+impl Job {
+    fn run(self) {
+        let Job { request, back } = self;
+        let mut moving = Moving::new(request);
+        let result = moving.run();
+        let Request { tag, buffer, .. } = moving.request;
+        lock(&back.list).push_back(Completion { tag, buffer, result });
+        back.arrived.notify_one();
+    }
+}
+
+impl Moving {
+    /// Moves all bytes, by as many calls as it takes.
+    fn run(&mut self) -> IoResult<()> {
+        loop {
+            let (offset, len) = self.rest();
+            let from = self.done as usize;
+            let range = from..from + len as usize;
+            let request = &mut self.request;
+            let holder = request.file.clone();
+            checked(request)?;
+            let Some(file) = holder.as_any().downcast_ref::<DiskFile>() else {
+                return Err(failure(request, Cause::Os(libc::EINVAL)));
+            };
+            let file = file.as_file();
+            let result = match request.direction {
+                Direction::Read => file.read_at(&mut request.buffer[range], offset),
+                Direction::Write => file.write_at(&request.buffer[range], offset),
+            };
+            let answer = match result {
+                Ok(moved) => i32::try_from(moved).unwrap_or(i32::MAX),
+                Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+            };
+            if let Next::Ended(result) = self.answer(answer) {
+                return result;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} threads)", lock(&self.shared.jobs).threads)
+    }
+}
+
+/// One worker's queue on a [`Pool`].
+pub(crate) struct PoolQueue {
+    pool: Arc<Pool>,
+    arena: Arc<Arena>,
+    done: Arc<Done>,
+    depth: u32,
+    in_flight: u32,
+    mark: ProcessMark,
+    /// As a ring's queue, it stays with its thread.
+    _stays: PhantomData<*mut ()>,
+}
+
+impl PoolQueue {
+    pub(crate) fn new(pool: Arc<Pool>, arena: Arc<Arena>, depth: u32) -> Self {
+        let done = Arc::new(Done { list: Mutex::default(), arrived: Condvar::new() });
+        let mark = ProcessMark::current();
+        PoolQueue { pool, arena, done, depth, in_flight: 0, mark, _stays: PhantomData }
+    }
+}
+
+impl Queue for PoolQueue {
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn longest_buffer(&self) -> usize {
+        self.arena.longest()
+    }
+
+    fn take_buffer(&mut self, len: usize) -> Option<IoBuffer> {
+        if self.mark.is_stale() { None } else { self.arena.take(len) }
+    }
+
+    fn submit(&mut self, request: Request) {
+        assert!(self.in_flight < self.depth, "more requests than the queue's depth");
+        self.in_flight += 1;
+        if self.mark.is_stale() {
+            let result = Err(failure(&request, Cause::Forked));
+            let Request { tag, buffer, .. } = request;
+            lock(&self.done.list).push_back(Completion { tag, buffer, result });
+            return;
+        }
+        self.pool.give(Job { request, back: self.done.clone() });
+    }
+
+    fn start(&mut self) {}
+
+    fn wait(&mut self) -> Option<Completion> {
+        let mut list = lock(&self.done.list);
+        // What was in flight when the process forked ends in the parent.
+        if self.in_flight == 0 || (self.mark.is_stale() && list.is_empty()) {
+            return None;
+        }
+        loop {
+            if let Some(completion) = list.pop_front() {
+                self.in_flight -= 1;
+                return Some(completion);
+            }
+            list = self.done.arrived.wait(list).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn describe(&self) -> String {
+        "pread and pwrite".to_owned()
+    }
+}
+
+impl Drop for PoolQueue {
+    fn drop(&mut self) {
+        while self.wait().is_some() {}
+    }
+}
+
+impl fmt::Debug for PoolQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PoolQueue({} of {} in flight)", self.in_flight, self.depth)
+    }
+}

@@ -1,0 +1,89 @@
+//! What becomes of a request after the device has moved some of its bytes; the same for both back
+//! ends.
+
+use crate::disk::DiskFile;
+use crate::error::{Cause, IoError};
+use crate::storage::{Direction, IoResult, Request};
+use crate::units::UNIT_BYTES;
+
+/// How often a request may be interrupted or come back short before it counts as failed.
+const MAX_ROUNDS: u32 = 1000;
+
+/// A request and how far it is.
+#[derive(Debug)]
+pub(crate) struct Moving {
+    pub(crate) request: Request,
+    /// Bytes moved so far.
+    pub(crate) done: u32,
+    rounds: u32,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Ask the device for the rest.
+    Again,
+    /// The request has ended.
+    Ended(IoResult<()>),
+}
+
+impl Moving {
+    pub(crate) fn new(request: Request) -> Self {
+        Moving { request, done: 0, rounds: 0 }
+    }
+
+    /// What still has to be moved: offset in the file, bytes.
+    pub(crate) fn rest(&self) -> (u64, u32) {
+        (self.request.offset + u64::from(self.done), self.request.len - self.done)
+    }
+
+    /// Takes the answer of the device: bytes moved, or the negative error number.
+    pub(crate) fn answer(&mut self, result: i32) -> Next {
+        self.rounds += 1;
+        match result {
+            moved if moved > 0 => {
+                self.done += (moved as u32).min(self.request.len - self.done);
+                let aligned = u64::from(self.done).is_multiple_of(UNIT_BYTES.min(512));
+                if self.done == self.request.len {
+                    Next::Ended(Ok(()))
+                } else if aligned && self.rounds < MAX_ROUNDS {
+                    Next::Again
+                } else {
+                    self.failed(Cause::Short { moved: u64::from(self.done) })
+                }
+            }
+            0 => self.failed(Cause::Short { moved: u64::from(self.done) }),
+            error if -error == libc::EINTR || -error == libc::EAGAIN => {
+                if self.rounds < MAX_ROUNDS { Next::Again } else { self.failed(Cause::Os(-error)) }
+            }
+            error => self.failed(Cause::Os(-error)),
+        }
+    }
+
+    /// The end of the request with this cause.
+    pub(crate) fn failed(&self, cause: Cause) -> Next {
+        Next::Ended(Err(failure(&self.request, cause)))
+    }
+}
+
+/// The error of a request, with its file and place.
+pub(crate) fn failure(request: &Request, cause: Cause) -> IoError {
+    let action = match request.direction {
+        Direction::Read => "read",
+        Direction::Write => "write",
+    };
+    IoError::new(action, request.file.path(), cause).at(request.offset, u64::from(request.len))
+}
+
+/// The request's file as one of this file system's; `EINVAL` for a file of another storage, or a
+/// request that is not whole units or longer than its buffer.
+pub(crate) fn checked(request: &Request) -> Result<&DiskFile, IoError> {
+    let whole = request.offset.is_multiple_of(UNIT_BYTES)
+        && u64::from(request.len).is_multiple_of(UNIT_BYTES)
+        && request.len > 0
+        && request.len as usize <= request.buffer.len();
+    match request.file.as_any().downcast_ref::<DiskFile>() {
+        Some(file) if whole => Ok(file),
+        _ => Err(failure(request, Cause::Os(libc::EINVAL))),
+    }
+}

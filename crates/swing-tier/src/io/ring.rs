@@ -1,0 +1,245 @@
+//! io_uring: one ring a worker, direct I/O, registered buffers.
+//!
+//! The ring is made with `SINGLE_ISSUER` and `DEFER_TASKRUN`: one thread submits and reaps, and the
+//! kernel does its part of a completion inside that thread's own calls. No `SQPOLL` (it costs a
+//! processor), no `IOPOLL` (virtual disks refuse it).
+//!
+//! **Who owns a buffer.** A request in flight lies in `slots`, which only a completion empties
+//! (INV-TIER-1). Dropping the queue waits for all completions; if waiting itself fails, the slots
+//! are leaked, so the memory stays the kernel's. A queue that was forgotten (`mem::forget`) leaks
+//! both.
+//!
+//! **Registration** pins the arena once, and spares each request the look-up of its pages. Where
+//! the limit on locked memory forbids it (`ENOMEM`), requests name plain addresses instead.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use crate::error::Cause;
+use crate::io::arena::{Arena, IoBuffer};
+use crate::io::progress::{Moving, Next, checked, failure};
+use crate::process::ProcessMark;
+use crate::storage::{Completion, Direction, IoResult, Queue, Request};
+
+/// Makes a ring as this crate uses it.
+pub(crate) fn new_ring(depth: u32) -> std::io::Result<IoUring> {
+    IoUring::builder().dontfork().setup_single_issuer().setup_defer_taskrun().build(depth)
+}
+
+/// One worker's queue on a ring of its own.
+pub(crate) struct RingQueue {
+    ring: ManuallyDrop<IoUring>,
+    arena: Arc<Arena>,
+    /// Whether the arena is registered with the ring, as its buffer 0.
+    registered: bool,
+    slots: ManuallyDrop<Vec<Option<Moving>>>,
+    free: Vec<usize>,
+    /// Requests that ended without the device.
+    ended: Vec<Completion>,
+    depth: u32,
+    in_flight: u32,
+    mark: ProcessMark,
+    /// The kernel lets one thread only use the ring.
+    _stays: PhantomData<*mut ()>,
+}
+
+impl RingQueue {
+    /// A ring of this depth over the arena.
+    pub(crate) fn new(arena: Arc<Arena>, depth: u32) -> std::io::Result<Self> {
+        let ring = new_ring(depth)?;
+        // SAFETY: the arena's memory stays mapped as long as the ring: `self` holds the arena, and
+        // the ring is dropped first, or never.
+        let registered = unsafe { ring.submitter().register_buffers(&[arena.as_iovec()]) }.is_ok();
+        Ok(RingQueue {
+            ring: ManuallyDrop::new(ring),
+            arena,
+            registered,
+            slots: ManuallyDrop::new((0..depth).map(|_| None).collect()),
+            free: (0..depth as usize).rev().collect(),
+            ended: Vec::new(),
+            depth,
+            in_flight: 0,
+            mark: ProcessMark::current(),
+            _stays: PhantomData,
+        })
+    }
+
+    /// Writes the entry of the slot's rest into the submission queue.
+    fn push(&mut self, slot: usize) -> IoResult<()> {
+        let Some(moving) = self.slots[slot].as_mut() else { return Ok(()) };
+        let fd = types::Fd(checked(&moving.request)?.as_file().as_raw_fd());
+        let (offset, len) = moving.rest();
+        let done = moving.done as usize;
+        // SAFETY: `done` is less than the request's length, which is at most the buffer's.
+        let address = unsafe { moving.request.buffer.address().add(done) };
+        let entry = match (moving.request.direction, self.registered) {
+            (Direction::Read, true) => {
+                opcode::ReadFixed::new(fd, address, len, 0).offset(offset).build()
+            }
+            (Direction::Read, false) => opcode::Read::new(fd, address, len).offset(offset).build(),
+            (Direction::Write, true) => {
+                opcode::WriteFixed::new(fd, address, len, 0).offset(offset).build()
+            }
+            (Direction::Write, false) => {
+                opcode::Write::new(fd, address, len).offset(offset).build()
+            }
+        };
+        self.enqueue(&entry.user_data(slot as u64));
+        Ok(())
+    }
+
+    fn enqueue(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the entry's file and buffer are held by a slot until its completion
+        // (INV-TIER-1).
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            // Full only if entries of interrupted requests came on top; the kernel takes them.
+            let _ = self.ring.submit();
+        }
+    }
+
+    /// Ends the request of a slot.
+    fn end(&mut self, slot: usize, result: IoResult<()>) -> Option<Completion> {
+        let moving = self.slots[slot].take()?;
+        self.free.push(slot);
+        let Request { tag, buffer, .. } = moving.request;
+        Some(Completion { tag, buffer, result })
+    }
+
+    /// The next completion that is there already.
+    fn reap(&mut self) -> Option<Completion> {
+        if let Some(completion) = self.ended.pop() {
+            return Some(completion);
+        }
+        loop {
+            let entry = self.ring.completion().next()?;
+            let slot = entry.user_data() as usize;
+            let next = self.slots.get_mut(slot)?.as_mut()?.answer(entry.result());
+            let result = match next {
+                Next::Ended(result) => result,
+                Next::Again => match self.push(slot) {
+                    Ok(()) => continue,
+                    Err(error) => Err(error),
+                },
+            };
+            return self.end(slot, result);
+        }
+    }
+
+    /// Waits for the next completion; the error is that of the call that waits.
+    fn next(&mut self) -> Result<Option<Completion>, std::io::Error> {
+        while self.in_flight > 0 {
+            if let Some(completion) = self.reap() {
+                self.in_flight -= 1;
+                return Ok(Some(completion));
+            }
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => std::thread::yield_now(),
+                    _ => return Err(error),
+                },
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Queue for RingQueue {
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn longest_buffer(&self) -> usize {
+        self.arena.longest()
+    }
+
+    fn take_buffer(&mut self, len: usize) -> Option<IoBuffer> {
+        if self.mark.is_stale() { None } else { self.arena.take(len) }
+    }
+
+    fn submit(&mut self, request: Request) {
+        assert!(self.in_flight < self.depth, "more requests than the queue's depth");
+        self.in_flight += 1;
+        let refused = if self.mark.is_stale() {
+            Some(failure(&request, Cause::Forked))
+        } else {
+            checked(&request).err()
+        };
+        if let Some(error) = refused {
+            let Request { tag, buffer, .. } = request;
+            self.ended.push(Completion { tag, buffer, result: Err(error) });
+            return;
+        }
+        // As many slots as the depth, so one is free.
+        let Some(slot) = self.free.pop() else { return };
+        self.slots[slot] = Some(Moving::new(request));
+        if let Err(error) = self.push(slot) {
+            let ended = self.end(slot, Err(error));
+            self.ended.extend(ended);
+        }
+    }
+
+    fn start(&mut self) {
+        if !self.mark.is_stale() {
+            let _ = self.ring.submit();
+        }
+    }
+
+    fn wait(&mut self) -> Option<Completion> {
+        if self.mark.is_stale() {
+            let ended = self.ended.pop();
+            self.in_flight -= u32::from(ended.is_some());
+            return ended;
+        }
+        match self.next() {
+            Ok(completion) => completion,
+            // The ring is a valid descriptor of this thread, so the call fails only if the kernel
+            // has lost it. Whether the requests ended nobody can say: going on could corrupt.
+            Err(error) => panic!("io_uring stopped working: {error}"),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let how = if self.registered { "registered buffers" } else { "unregistered buffers" };
+        format!("io_uring, {how}")
+    }
+}
+
+impl Drop for RingQueue {
+    fn drop(&mut self) {
+        if self.mark.is_stale() {
+            // The ring's memory is not mapped here (`dontfork`), so it must not be unmapped.
+            // SAFETY: the child's copy of the descriptor; nothing uses it afterwards.
+            unsafe { libc::close(self.ring.as_raw_fd()) };
+            return;
+        }
+        loop {
+            match self.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                // The kernel may still use the buffers: leak the slots that own them, and the ring.
+                Err(_) => return,
+            }
+        }
+        // SAFETY: neither is used afterwards; no request is in flight.
+        unsafe {
+            ManuallyDrop::drop(&mut self.ring);
+            ManuallyDrop::drop(&mut self.slots);
+        }
+    }
+}
+
+impl fmt::Debug for RingQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RingQueue({} of {} in flight)", self.in_flight, self.depth)
+    }
+}

@@ -1,0 +1,145 @@
+//! Garbage collection: files of which much is dead are emptied and removed.
+//!
+//! The live pieces of a file are written anew, small ones together, and a commit says where they
+//! are now. The file goes when its last live byte has gone. Readers that found a piece in it before
+//! have it open, and go on. A failure at any point (a full disk, a damaged record) leaves the old
+//! pieces in place: what was written anew is dead, and collected later.
+
+use std::sync::Arc;
+
+use crate::error::CommitError;
+use crate::log::batch::Batch;
+use crate::log::files::{LogFile, Usage, lock};
+use crate::log::format::Piece;
+use crate::log::read::{Target, read_pieces};
+use crate::log::shared::Shared;
+use crate::units::{FileId, RecordId};
+
+/// The most bytes that are moved by one commit.
+const STEP_BYTES: u64 = 8 << 20;
+/// The most files that one collection empties; the next goes on.
+const MAX_FILES_A_RUN: usize = 64;
+
+/// What a collection did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Files emptied and removed.
+    pub files: u64,
+    /// Bytes of live records that were written anew.
+    pub moved_bytes: u64,
+    /// Bytes of files that were given back to the file system.
+    pub freed_bytes: u64,
+}
+
+/// A piece to be moved: whose it is, and which of its record's.
+type Item = ((RecordId, u32), Piece);
+
+impl Shared {
+    /// Empties the files of which at least `dead_fraction` is dead, the deadest first.
+    pub(crate) fn collect(&self, dead_fraction: f64) -> Result<Collected, CommitError> {
+        self.check_writable()?;
+        let mut total = Collected::default();
+        self.reclaim();
+        for _ in 0..MAX_FILES_A_RUN {
+            let Some((file, usage)) = self.victim(dead_fraction) else { break };
+            total.moved_bytes += self.empty(&file)?;
+            self.reclaim();
+            if self.files.get(file.id).is_some() {
+                // Somebody still needs it: a lease, a batch under way.
+                break;
+            }
+            total.files += 1;
+            total.freed_bytes += usage.used;
+        }
+        Ok(total)
+    }
+
+    /// The file with the largest dead part, if that is large enough and nobody else is in the way.
+    fn victim(&self, dead_fraction: f64) -> Option<(Arc<LogFile>, Usage)> {
+        let journal = lock(&self.committer).journal_id();
+        let dead = |usage: &Usage| 1.0 - usage.live as f64 / usage.used as f64;
+        let mut files = self.files.usage();
+        files.retain(|(file, usage)| {
+            let sealed = self.files.is_sealed(file.id) && journal != Some(file.id);
+            sealed && usage.used > 0 && usage.live > 0 && dead(usage) >= dead_fraction
+        });
+        files.sort_by(|(_, a), (_, b)| dead(b).total_cmp(&dead(a)));
+        files.into_iter().find(|(file, _)| self.is_free_of_leases(file.id))
+    }
+
+    /// Whether no record that is freed already holds the file.
+    fn is_free_of_leases(&self, id: FileId) -> bool {
+        let live = lock(&self.live);
+        let limbo = live.limbo.iter().filter_map(|id| live.state.records.get(id));
+        !limbo.flat_map(|entry| entry.pieces.iter()).any(|piece| piece.file == id)
+    }
+
+    /// Moves all live pieces out of a file; returns their bytes.
+    fn empty(&self, file: &LogFile) -> Result<u64, CommitError> {
+        if lock(&self.live).manifest.iter().any(|piece| piece.file == file.id) {
+            self.renew_manifest()?;
+        }
+        let (mut moved, mut after) = (0, None);
+        loop {
+            let items = self.next_items(file.id, after);
+            let Some((last, _)) = items.last() else { return Ok(moved) };
+            after = Some(last.0);
+            moved += self.move_items(&items)?;
+        }
+    }
+
+    /// The pieces in a file of the records behind `after`, of some [`STEP_BYTES`]; each record
+    /// whole.
+    fn next_items(&self, id: FileId, after: Option<RecordId>) -> Vec<Item> {
+        let live = lock(&self.live);
+        let start = after.map_or(0, |id| id.0 + 1);
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        for (&record, entry) in live.state.records.range(RecordId(start)..) {
+            if bytes >= STEP_BYTES {
+                break;
+            }
+            for (index, piece) in entry.pieces.iter().enumerate() {
+                if piece.file == id {
+                    bytes += u64::from(piece.len);
+                    items.push(((record, index as u32), *piece));
+                }
+            }
+        }
+        items
+    }
+
+    fn move_items(&self, items: &[Item]) -> Result<u64, CommitError> {
+        let mut buffers: Vec<_> = items.iter().map(|(_, p)| vec![0; p.len as usize]).collect();
+        let mut targets = Vec::with_capacity(items.len());
+        for ((_, piece), into) in items.iter().zip(&mut buffers) {
+            let file = self.file_of(piece).map_err(crate::error::Fault::Io)?;
+            targets.push(Target { file, piece: *piece, into });
+        }
+        let mut queue = self.queue().map_err(crate::error::Fault::Io)?;
+        read_pieces(&mut *queue, targets, &self.options.read_cost)?;
+        drop(queue);
+        let mut batch = Batch::new(self)?;
+        for ((whose, piece), bytes) in items.iter().zip(&buffers) {
+            batch.move_piece(*whose, *piece, bytes)?;
+        }
+        if batch.has_changes() {
+            batch.commit()?;
+        }
+        Ok(items.iter().map(|(_, piece)| u64::from(piece.len)).sum())
+    }
+
+    /// Writes the manifest anew, somewhere else.
+    pub(crate) fn renew_manifest(&self) -> Result<(), CommitError> {
+        let mut committer = lock(&self.committer);
+        if committer.broken {
+            return Err(CommitError::Broken);
+        }
+        let state = lock(&self.live).state.clone();
+        self.switch(&mut committer, &state)
+    }
+
+    /// Whether a collection would find something to do.
+    pub(crate) fn has_garbage(&self) -> bool {
+        self.victim(self.options.dead_fraction).is_some()
+    }
+}

@@ -1,0 +1,330 @@
+//! The files of a log: which there are, where the next block goes, how many bytes are dead.
+//!
+//! Blocks go behind each other into the current data file, into room that was reserved before, and
+//! never twice into the same place (INV-TIER-4). A file is full at its maximum length, or after a
+//! failure: a file with a failed write or sync is *failed*, and nothing is appended to it any more,
+//! because nobody can say what of it is on the disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Cause, IoError};
+use crate::log::format::Piece;
+use crate::log::state::{FileFacts, FileKind};
+use crate::process::random_u64;
+use crate::storage::{FileRef, IoResult, Storage};
+use crate::units::{FileId, Generation, UNIT_BYTES};
+
+/// Locks a table that each holder leaves whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The name of a file.
+pub(crate) fn file_name(kind: FileKind, id: FileId) -> String {
+    match kind {
+        FileKind::Data => format!("data-{:010}", id.0),
+        FileKind::Journal => format!("commits-{:010}", id.0),
+    }
+}
+
+/// The number in a name that [`file_name`] made.
+pub(crate) fn parse_name(name: &str) -> Option<(FileKind, FileId)> {
+    let (kind, digits) = match name.split_once('-')? {
+        ("data", digits) => (FileKind::Data, digits),
+        ("commits", digits) => (FileKind::Journal, digits),
+        _ => return None,
+    };
+    let id = FileId(digits.parse().ok()?);
+    Some((kind, id)).filter(|_| file_name(kind, id) == name)
+}
+
+/// An open file of a log.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    pub(crate) id: FileId,
+    pub(crate) facts: FileFacts,
+    pub(crate) file: FileRef,
+    /// Set when a write or a sync failed; see the module.
+    failed: AtomicBool,
+    /// Batches that have blocks here and are not committed.
+    writers: AtomicU32,
+    /// Whether the file's name is durable.
+    named: AtomicBool,
+    syncing: Mutex<()>,
+}
+
+impl LogFile {
+    pub(crate) fn new(id: FileId, facts: FileFacts, file: FileRef, named: bool) -> Arc<Self> {
+        Arc::new(LogFile {
+            id,
+            facts,
+            file,
+            failed: AtomicBool::new(false),
+            writers: AtomicU32::new(0),
+            named: AtomicBool::new(named),
+            syncing: Mutex::new(()),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        self.facts.generation
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Makes the file's writes durable. Tried once: the kernel reports a lost write once, so the
+    /// next sync would succeed without them (INV-TIER-6). Everybody who needs the file then fails.
+    pub(crate) fn sync(&self) -> IoResult<()> {
+        let _one = lock(&self.syncing);
+        if self.has_failed() {
+            return Err(IoError::new("sync", self.path(), Cause::Os(libc::EIO)));
+        }
+        self.file.sync().inspect_err(|_| self.fail())
+    }
+}
+
+/// A claim of a batch on a file: the file is not removed meanwhile.
+#[derive(Debug)]
+pub(crate) struct WriterClaim(pub(crate) Arc<LogFile>);
+
+impl WriterClaim {
+    fn new(file: &Arc<LogFile>) -> Self {
+        file.writers.fetch_add(1, Ordering::AcqRel);
+        WriterClaim(file.clone())
+    }
+}
+
+impl Drop for WriterClaim {
+    fn drop(&mut self) {
+        self.0.writers.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// How the room of one file is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Bytes handed out to blocks.
+    pub(crate) used: u64,
+    /// Bytes that a record, or the manifest, still needs.
+    pub(crate) live: u64,
+}
+
+/// Sizes of files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileSizes {
+    pub(crate) most: u64,
+    pub(crate) step: u64,
+}
+
+/// All files of a log.
+#[derive(Debug)]
+pub(crate) struct Files {
+    storage: Arc<dyn Storage>,
+    sizes: FileSizes,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    open: BTreeMap<FileId, (Arc<LogFile>, Usage)>,
+    next_file: u32,
+    current: Option<Current>,
+}
+
+/// The data file that blocks are appended to.
+#[derive(Debug)]
+struct Current {
+    file: Arc<LogFile>,
+    next: u64,
+    reserved: u64,
+}
+
+impl Files {
+    pub(crate) fn new(storage: Arc<dyn Storage>, sizes: FileSizes, next_file: u32) -> Self {
+        let table = Table { next_file, ..Table::default() };
+        Files { storage, sizes, table: Mutex::new(table) }
+    }
+
+    /// Takes a file that recovery has opened into the table.
+    pub(crate) fn adopt(&self, file: Arc<LogFile>, used: u64) {
+        lock(&self.table).open.insert(file.id, (file, Usage { used, live: 0 }));
+    }
+
+    /// The directory, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        self.storage.path()
+    }
+
+    pub(crate) fn next_file(&self) -> u32 {
+        lock(&self.table).next_file
+    }
+
+    pub(crate) fn get(&self, id: FileId) -> Option<Arc<LogFile>> {
+        lock(&self.table).open.get(&id).map(|(file, _)| file.clone())
+    }
+
+    /// Makes a new, empty file.
+    pub(crate) fn create(&self, kind: FileKind) -> IoResult<Arc<LogFile>> {
+        self.create_in(&mut lock(&self.table), kind)
+    }
+
+    fn create_in(&self, table: &mut Table, kind: FileKind) -> IoResult<Arc<LogFile>> {
+        let id = FileId(table.next_file);
+        let file = self.storage.create(&file_name(kind, id))?;
+        table.next_file += 1;
+        let facts = FileFacts { kind, generation: Generation(random_u64()) };
+        let file = LogFile::new(id, facts, file, false);
+        table.open.insert(id, (file.clone(), Usage::default()));
+        Ok(file)
+    }
+
+    /// A place for a block of `len` bytes, in room that is reserved on the disk.
+    pub(crate) fn allocate(&self, len: u64) -> IoResult<(WriterClaim, u64)> {
+        debug_assert!(len.is_multiple_of(UNIT_BYTES) && len <= self.sizes.most);
+        let mut table = lock(&self.table);
+        let fits = table.current.as_ref().is_some_and(|current| {
+            current.next + len <= self.sizes.most && !current.file.has_failed()
+        });
+        if !fits {
+            let file = self.create_in(&mut table, FileKind::Data)?;
+            table.current = Some(Current { file, next: 0, reserved: 0 });
+        }
+        // The line above has set it where it was not.
+        let Some(current) = table.current.as_mut() else { unreachable!("a current file is set") };
+        current.reserve(len, self.sizes)?;
+        let (offset, file) = (current.next, current.file.clone());
+        current.next += len;
+        let claim = WriterClaim::new(&file);
+        if let Some((_, usage)) = table.open.get_mut(&file.id) {
+            usage.used += len;
+        }
+        Ok((claim, offset))
+    }
+
+    /// Counts bytes of the journal as handed out.
+    pub(crate) fn add_used(&self, id: FileId, len: u64) {
+        if let Some((_, usage)) = lock(&self.table).open.get_mut(&id) {
+            usage.used += len;
+        }
+    }
+
+    /// Counts pieces as needed.
+    pub(crate) fn add_live<'a>(&self, pieces: impl IntoIterator<Item = &'a Piece>) {
+        let mut table = lock(&self.table);
+        for piece in pieces {
+            if let Some((_, usage)) = table.open.get_mut(&piece.file) {
+                usage.live += u64::from(piece.len);
+            }
+        }
+    }
+
+    /// Counts pieces as dead.
+    pub(crate) fn add_dead<'a>(&self, pieces: impl IntoIterator<Item = &'a Piece>) {
+        let mut table = lock(&self.table);
+        for piece in pieces {
+            if let Some((_, usage)) = table.open.get_mut(&piece.file) {
+                assert!(usage.live >= u64::from(piece.len), "INV-TIER-7: counted dead twice");
+                usage.live -= u64::from(piece.len);
+            }
+        }
+    }
+
+    /// Makes the names of all files durable.
+    pub(crate) fn sync_names(&self) -> IoResult<()> {
+        let unnamed: Vec<_> = {
+            let table = lock(&self.table);
+            let files = table.open.values().map(|(file, _)| file);
+            files.filter(|file| !file.named.load(Ordering::Acquire)).cloned().collect()
+        };
+        if unnamed.is_empty() {
+            return Ok(());
+        }
+        // As a file that failed to sync, one whose name did is not used any more.
+        let synced = self.storage.sync_directory();
+        synced.inspect_err(|_| unnamed.iter().for_each(|file| file.fail()))?;
+        unnamed.iter().for_each(|file| file.named.store(true, Ordering::Release));
+        Ok(())
+    }
+
+    /// Every file and how its room is used.
+    pub(crate) fn usage(&self) -> Vec<(Arc<LogFile>, Usage)> {
+        lock(&self.table).open.values().cloned().collect()
+    }
+
+    /// Whether a file may be removed or emptied: nobody appends to it.
+    pub(crate) fn is_sealed(&self, id: FileId) -> bool {
+        let table = lock(&self.table);
+        let is_current = table.current.as_ref().is_some_and(|current| current.file.id == id);
+        let written =
+            table.open.get(&id).is_some_and(|(file, _)| file.writers.load(Ordering::Acquire) > 0);
+        !is_current && !written
+    }
+
+    /// Ends appending to the current data file, so that it can be emptied.
+    pub(crate) fn seal_current(&self) {
+        lock(&self.table).current = None;
+    }
+
+    /// Removes a file that no state needs. One that cannot be removed stays until the log is opened
+    /// the next time.
+    pub(crate) fn remove(&self, id: FileId) -> IoResult<()> {
+        let found = lock(&self.table).open.remove(&id);
+        match found {
+            Some((file, usage)) => {
+                assert_eq!(usage.live, 0, "INV-TIER-5: a file with live bytes is removed");
+                self.storage.remove(&file_name(file.facts.kind, id))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Current {
+    /// Sees to it that room for `len` more bytes is reserved: a step ahead, or, on a disk that is
+    /// nearly full, exactly these.
+    fn reserve(&mut self, len: u64, sizes: FileSizes) -> IoResult<()> {
+        let end = self.next + len;
+        if end <= self.reserved {
+            return Ok(());
+        }
+        let ahead = (end - self.reserved).next_multiple_of(sizes.step);
+        let ahead = ahead.min(sizes.most - self.reserved);
+        match self.file.file.preallocate(self.reserved, ahead) {
+            Ok(()) => self.reserved += ahead,
+            Err(error) if error.cause.is_full() => {
+                self.file.file.preallocate(self.reserved, end - self.reserved)?;
+                self.reserved = end;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_as_written() {
+        for kind in [FileKind::Data, FileKind::Journal] {
+            assert_eq!(parse_name(&file_name(kind, FileId(12))), Some((kind, FileId(12))));
+        }
+        for other in ["root", "data-1", "data-+000000001", "x-0000000001", "data-0000000001x"] {
+            assert_eq!(parse_name(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! How a log is opened, and its limits.
+
+use crate::error::OpenError;
+use crate::log::read::ReadCost;
+use crate::storage::QueueOptions;
+use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES};
+
+/// The longest data file, in bytes.
+pub const MAX_FILE_BYTES: u64 = 1 << 40;
+/// The longest journal, in bytes: opening a log reads it whole.
+pub const MAX_JOURNAL_BYTES: u64 = 64 << 20;
+
+/// Options of a log. They are not part of the log: each opening may choose others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogOptions {
+    /// A data file that is so long, in bytes, is full. 1 MiB to [`MAX_FILE_BYTES`].
+    pub file_bytes: u64,
+    /// Room on the disk is reserved in steps of so many bytes.
+    pub reserve_bytes: u64,
+    /// Length of a journal in bytes, up to [`MAX_JOURNAL_BYTES`]. When it is full, a manifest is
+    /// written.
+    pub journal_bytes: u64,
+    /// A file is emptied when this part of its bytes is dead, 0.05 to 1.
+    pub dead_fraction: f64,
+    /// Whether a thread collects garbage in the background.
+    pub background: bool,
+    /// What reading costs here; from a probe, if there was one.
+    pub read_cost: ReadCost,
+    /// The queue of each thread that works with the log. It has a buffer of
+    /// [`MAX_BLOCK_BYTES`](crate::MAX_BLOCK_BYTES) at least.
+    pub queue: QueueOptions,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions {
+            file_bytes: 256 << 20,
+            reserve_bytes: 16 << 20,
+            journal_bytes: 4 << 20,
+            dead_fraction: 0.5,
+            background: true,
+            read_cost: ReadCost::default(),
+            queue: QueueOptions::default(),
+        }
+    }
+}
+
+impl LogOptions {
+    /// The same with lengths rounded to whole units, if they are within their limits.
+    pub(crate) fn checked(mut self) -> Result<Self, OpenError> {
+        let unit = |bytes: u64| bytes.next_multiple_of(UNIT_BYTES).max(UNIT_BYTES);
+        if !(1 << 20..=MAX_FILE_BYTES).contains(&self.file_bytes) {
+            return Err(OpenError::Options("file_bytes has to be 1 MiB to 1 TiB"));
+        }
+        if self.journal_bytes > MAX_JOURNAL_BYTES {
+            return Err(OpenError::Options("journal_bytes has to be at most 64 MiB"));
+        }
+        if !(0.05..=1.0).contains(&self.dead_fraction) {
+            return Err(OpenError::Options("dead_fraction has to be 0.05 to 1"));
+        }
+        let long = |buffer: &crate::io::arena::BufferClass| {
+            buffer.count > 0 && u64::from(buffer.len) >= MAX_BLOCK_BYTES
+        };
+        if !self.queue.buffers.iter().any(long) {
+            return Err(OpenError::Options("the queue needs a buffer of 512 KiB"));
+        }
+        self.file_bytes = unit(self.file_bytes);
+        self.reserve_bytes = unit(self.reserve_bytes).min(self.file_bytes);
+        self.journal_bytes = unit(self.journal_bytes);
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_refused() {
+        assert!(LogOptions::default().checked().is_ok());
+        for wrong in [
+            LogOptions { file_bytes: 5, ..Default::default() },
+            LogOptions { journal_bytes: 1 << 40, ..Default::default() },
+            LogOptions { dead_fraction: f64::NAN, ..Default::default() },
+            LogOptions {
+                queue: QueueOptions { depth: 1, buffers: Vec::new() },
+                ..Default::default()
+            },
+        ] {
+            assert!(wrong.checked().is_err());
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What all handles of an open log share.
+//!
+//! Order of the locks: `committer`, then `live`, then the table of [`Files`]; `pending` alone.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::error::{Cause, CommitError, IoError};
+use crate::log::commit::{Committer, Pending};
+use crate::log::files::{Files, LogFile, lock};
+use crate::log::format::Piece;
+use crate::log::options::LogOptions;
+use crate::log::queues::{QueueGuard, QueueOwner, queue};
+use crate::log::state::State;
+use crate::process::ProcessMark;
+use crate::storage::{Access, IoResult, Locked, Storage};
+use crate::units::{Epoch, FileId, RecordId};
+
+/// An open log.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) options: LogOptions,
+    pub(crate) access: Access,
+    pub(crate) files: Files,
+    pub(crate) live: Mutex<Live>,
+    pub(crate) committer: Mutex<Committer>,
+    pub(crate) pending: Mutex<Pending>,
+    pub(crate) next_record: AtomicU64,
+    pub(crate) owner: QueueOwner,
+    pub(crate) mark: ProcessMark,
+    /// Held as long as the log is open.
+    pub(crate) _lock: Locked,
+}
+
+/// The newest committed state, and who still needs older ones.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) state: State,
+    /// How many leases each epoch has.
+    pub(crate) leases: BTreeMap<Epoch, usize>,
+    /// The records that are freed and still there.
+    pub(crate) limbo: Vec<RecordId>,
+    /// Where the manifest of the root lies.
+    pub(crate) manifest: Vec<Piece>,
+}
+
+impl Shared {
+    /// A queue of the current thread.
+    pub(crate) fn queue(&self) -> IoResult<QueueGuard> {
+        self.check_process()?;
+        queue(&*self.storage, &self.options.queue, &self.owner)
+    }
+
+    pub(crate) fn new_record(&self) -> RecordId {
+        RecordId(self.next_record.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A forked child has its parent's log, and must not use it.
+    pub(crate) fn check_process(&self) -> IoResult<()> {
+        if self.mark.is_stale() {
+            return Err(IoError::new("use the log in", self.storage.path(), Cause::Forked));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<(), CommitError> {
+        self.check_process()?;
+        if self.access == Access::Read { Err(CommitError::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Takes records out that nobody can ask for any more, then removes files that nobody needs.
+    pub(crate) fn reclaim(&self) {
+        let mut live = lock(&self.live);
+        let Live { state, leases, limbo, .. } = &mut *live;
+        let dead = state.sweep(limbo, leases);
+        self.files.add_dead(&dead);
+        drop(live);
+        if self.access == Access::Write {
+            self.remove_dead_files();
+        }
+    }
+
+    /// Removes the files without a live byte. A failure is not an error of anybody's: the file is
+    /// removed when the log is opened the next time.
+    pub(crate) fn remove_dead_files(&self) {
+        let committer = match self.committer.try_lock() {
+            Ok(committer) => committer,
+            // A commit under way does it at its end.
+            Err(_) => return,
+        };
+        // What an unknown outcome may have made current has to stay.
+        if committer.broken {
+            return;
+        }
+        self.remove_dead_files_but(committer.journal_id());
+    }
+
+    pub(crate) fn remove_dead_files_but(&self, journal: Option<FileId>) {
+        for (file, usage) in self.files.usage() {
+            let dead = usage.live == 0 && self.files.is_sealed(file.id);
+            if dead && journal != Some(file.id) {
+                let mut live = lock(&self.live);
+                live.state.files.remove(&file.id);
+                drop(live);
+                let _ = self.files.remove(file.id);
+            }
+        }
+    }
+
+    /// The open file that a piece lies in.
+    pub(crate) fn file_of(&self, piece: &Piece) -> IoResult<Arc<LogFile>> {
+        self.files.get(piece.file).ok_or_else(|| {
+            IoError::new("find a file of", self.storage.path(), Cause::Os(libc::ENOENT))
+        })
+    }
+}

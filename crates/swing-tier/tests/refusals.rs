@@ -1,0 +1,235 @@
+//! What the system refuses: room, writing, another user's directory, io_uring. Each in a child
+//! process or on a file system of its own.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use common::model::{Model, random_commit, seen, small_options};
+use swing_tier::storage::Storage;
+use swing_tier::{CommitError, Directory, DirectoryOptions, Engine, Log, OpenError};
+
+fn directory(path: &Path) -> Arc<dyn Storage> {
+    Arc::new(
+        Directory::open(path, DirectoryOptions { create: true, ..Default::default() }).unwrap(),
+    )
+}
+
+fn is_root() -> bool {
+    // SAFETY: asks for a number.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Runs `check` in a forked child, which has to return true.
+fn in_child(check: impl FnOnce() -> bool) {
+    // SAFETY: the child works with what it inherited, and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(i32::from(!passed.unwrap_or(false))) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status}");
+}
+
+/// Random work until the disk is full; the state stays the model's, and comes back after opening.
+fn fill(path: &Path, random: &mut fastrand::Rng) -> u32 {
+    let log = Log::create(directory(path), small_options()).unwrap();
+    let (mut model, mut full) = (Model::default(), 0);
+    for _ in 0..400 {
+        let done = match random.u32(0..6) {
+            0 => log.collect().map(|_| ()),
+            _ => random_commit(&log, &mut model, random).map(|_| ()),
+        };
+        match done {
+            Ok(()) => {}
+            Err(CommitError::Full(_)) => full += 1,
+            Err(error) => panic!("{error}"),
+        }
+        if full > 40 {
+            break;
+        }
+    }
+    assert_eq!(seen(&log), model);
+    drop(log);
+    let log = Log::open(directory(path), small_options()).unwrap();
+    assert_eq!(seen(&log), model);
+    full
+}
+
+/// A small ext4 file system over a loop device, unmounted at the end.
+struct Mount(tempfile::TempDir);
+
+impl Mount {
+    fn new(megabytes: u64) -> Result<Self, String> {
+        if !is_root() {
+            return Err("mounting needs root".to_owned());
+        }
+        let folder = common::on_disk();
+        let image = folder.path().join("image");
+        let file = std::fs::File::create(&image).unwrap();
+        file.set_len(megabytes << 20).unwrap();
+        std::fs::create_dir(folder.path().join("mounted")).unwrap();
+        let run = |program: &str, arguments: &[&str]| {
+            let mut command = Command::new(program);
+            let output = command.current_dir(folder.path()).args(arguments).output();
+            match output {
+                Ok(output) if output.status.success() => Ok(()),
+                Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+                Err(error) => Err(format!("{program}: {error}")),
+            }
+        };
+        run("mkfs.ext4", &["-q", "-F", "-m", "0", "image"])?;
+        run("mount", &["-o", "loop", "image", "mounted"])?;
+        Ok(Mount(folder))
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("mounted")
+    }
+
+    fn remount(&self, options: &str) {
+        let status = Command::new("mount").args(["-o", options]).arg(self.path()).status();
+        assert!(status.unwrap().success());
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}
+
+#[test]
+fn a_full_file_system_is_an_error_and_nothing_is_lost() {
+    let mount = match Mount::new(12) {
+        Ok(mount) => mount,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let seed = common::seed();
+    println!("SWING_SEED={seed}");
+    let full = fill(&mount.path().join("log"), &mut fastrand::Rng::with_seed(seed));
+    assert!(full > 0, "the disk was never full");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_nothing_is_lost() {
+    let folder = common::on_disk();
+    let path = folder.path().to_owned();
+    in_child(move || {
+        // SAFETY: these calls change the child's own limit and signals only.
+        unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let limit = libc::rlimit { rlim_cur: 700 << 10, rlim_max: 700 << 10 };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+        }
+        // A file that may grow no more has no room for the rest of its megabyte.
+        fill(&path.join("log"), &mut fastrand::Rng::with_seed(3)) > 0
+    });
+}
+
+#[test]
+fn a_read_only_file_system_can_be_read() {
+    let mount = match Mount::new(24) {
+        Ok(mount) => mount,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let path = mount.path().join("log");
+    let log = Log::create(directory(&path), small_options()).unwrap();
+    let mut model = Model::default();
+    let mut random = fastrand::Rng::with_seed(5);
+    (0..10).for_each(|_| assert!(random_commit(&log, &mut model, &mut random).is_ok()));
+    drop(log);
+    mount.remount("remount,ro");
+    let open = || -> Arc<dyn Storage> {
+        Arc::new(Directory::open(&path, DirectoryOptions::default()).unwrap())
+    };
+    match Log::open(open(), small_options()) {
+        Err(OpenError::Io(error)) => {
+            assert_eq!(error.cause, swing_tier::Cause::Os(libc::EROFS), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let log = Log::open_read_only(open(), small_options()).unwrap();
+    assert_eq!(seen(&log), model);
+    drop(log);
+    mount.remount("remount,rw");
+    assert_eq!(seen(&Log::open(open(), small_options()).unwrap()), model);
+}
+
+#[test]
+fn another_users_directory_is_not_written() {
+    if !is_root() {
+        return println!("skipped: changing the user needs root");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    drop(Log::create(directory(&path), small_options()).unwrap());
+    for entry in std::fs::read_dir(&path).unwrap() {
+        let open = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(entry.unwrap().path(), open).unwrap();
+    }
+    for readable in [folder.path(), &path] {
+        std::fs::set_permissions(readable, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    in_child(move || {
+        // SAFETY: changes the child's own user only.
+        assert_eq!(unsafe { libc::setresuid(65534, 65534, 65534) }, 0);
+        let open = || -> Arc<dyn Storage> {
+            Arc::new(Directory::open(&path, DirectoryOptions::default()).unwrap())
+        };
+        let refused = Log::open(open(), small_options());
+        let foreign = matches!(refused, Err(OpenError::ForeignDirectory { owner: 0, .. }));
+        foreign && Log::open_read_only(open(), small_options()).is_ok()
+    });
+}
+
+/// Lets `io_uring_setup` fail in this process, as containers do.
+fn forbid_rings() -> bool {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let line = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut filter = [
+        line(LOAD, 0, 0, 0),
+        line(IF_EQUAL, 0, 1, libc::SYS_io_uring_setup as u32),
+        line(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the filter is valid during the calls; they concern this process only.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
+    }
+}
+
+#[test]
+fn where_io_uring_is_forbidden_threads_do_the_work() {
+    let folder = common::on_disk();
+    let path = folder.path().to_owned();
+    in_child(move || {
+        if !forbid_rings() {
+            println!("skipped: no seccomp filters here");
+            return true;
+        }
+        let storage = Directory::open(&path, DirectoryOptions::default()).unwrap();
+        let choice = storage.choice().clone();
+        println!("{choice}");
+        assert_eq!(choice.engine, Engine::Threads);
+        assert!(choice.reason.contains("forbids io_uring"), "{choice}");
+        let asked = DirectoryOptions { engine: Engine::Ring, create: false };
+        assert!(Directory::open(&path, asked).is_err());
+        let log = Log::create(Arc::new(storage), small_options()).unwrap();
+        let mut model = Model::default();
+        let mut random = fastrand::Rng::with_seed(6);
+        (0..10).for_each(|_| assert!(random_commit(&log, &mut model, &mut random).is_ok()));
+        seen(&log) == model
+    });
+}

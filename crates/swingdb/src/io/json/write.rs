@@ -1,0 +1,75 @@
+//! Rows as JSON lines.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, FieldRef, Float32Type, Float64Type};
+use arrow::error::ArrowError;
+use arrow::json::WriterBuilder;
+use arrow::json::writer::{
+    Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder,
+};
+
+use crate::error::Result;
+
+/// Appends a line for each row.
+pub(crate) fn lines(batches: &[RecordBatch], out: &mut Vec<u8>) -> Result<()> {
+    let builder = WriterBuilder::new().with_explicit_nulls(true);
+    let builder = builder.with_encoder_factory(Arc::new(Floats));
+    let mut writer = builder.build::<_, LineDelimited>(out);
+    for batch in batches {
+        writer.write(batch)?;
+    }
+    Ok(writer.finish()?)
+}
+
+/// Writes what is no number in JSON as a string, as `to_json` does: the writer's own encoder makes
+/// NULLs of NaN and infinities.
+#[derive(Debug)]
+struct Floats;
+
+impl EncoderFactory for Floats {
+    fn make_default_encoder<'a>(
+        &self,
+        _field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> std::result::Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let encoder: Option<Box<dyn Encoder + 'a>> = match array.data_type() {
+            DataType::Float32 => odd(array.as_primitive::<Float32Type>()),
+            DataType::Float64 => odd(array.as_primitive::<Float64Type>()),
+            _ => None,
+        };
+        Ok(encoder.map(|encoder| NullableEncoder::new(encoder, array.nulls().cloned())))
+    }
+}
+
+/// An encoder for an array with values that are no numbers.
+fn odd<'a, T>(array: &'a PrimitiveArray<T>) -> Option<Box<dyn Encoder + 'a>>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Into<f64> + ryu::Float,
+{
+    let mut values = array.values().iter().map(|value| (*value).into());
+    values.any(|value: f64| !value.is_finite()).then(|| Box::new(Odd(array)) as _)
+}
+
+struct Odd<'a, T: ArrowPrimitiveType>(&'a PrimitiveArray<T>);
+
+impl<T> Encoder for Odd<'_, T>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Into<f64> + ryu::Float,
+{
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let value = self.0.value(row);
+        let wide: f64 = value.into();
+        let text: &[u8] = match (wide.is_nan(), wide == f64::INFINITY, wide == f64::NEG_INFINITY) {
+            (true, ..) => b"\"NaN\"",
+            (_, true, _) => b"\"Infinity\"",
+            (.., true) => b"\"-Infinity\"",
+            _ => return out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes()),
+        };
+        out.extend_from_slice(text);
+    }
+}

@@ -1,0 +1,155 @@
+//! One pass that refuses what nobody would carry out.
+//!
+//! The parser knows the clauses of many databases. Whatever it takes, and no later stage reads,
+//! would be accepted and ignored. [`check`] therefore looks at every parsed statement before
+//! anything else does, and decides for each field of each node of the syntax tree: either a later
+//! stage honours the field, or the field must be empty, or the statement is refused with the
+//! clause's name.
+//!
+//! Rule of this module: whoever decides about a node takes it apart with all its fields by name,
+//! without `..`, so that a new field of the parser does not compile until somebody has decided
+//! about it; and a `match` over variants ends in a refusal, so that a new variant is refused.
+//! `field: _` means: honoured by a later stage, visited as a node of its own, or without a meaning
+//! (an optional word).
+//!
+//! | part | nodes |
+//! |---|---|
+//! | [`query`] | queries, SELECT, set operations, joins, ORDER BY, LIMIT |
+//! | [`relation`] | what stands in FROM |
+//! | [`expression`] | expressions, calls of functions, windows |
+//! | [`change`] | INSERT, UPDATE, DELETE, MERGE, TRUNCATE |
+//! | [`define`] | CREATE, ALTER, DROP |
+//! | [`session`] | transactions, SET, SHOW, EXPLAIN, prepared statements |
+//!
+//! Clauses of a call that depend on what the function is (FILTER of a function of single rows) are
+//! decided in [`calls`](mod@calls), which knows the functions.
+
+pub(crate) mod calls;
+mod change;
+mod define;
+mod expression;
+mod query;
+mod relation;
+mod session;
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Query, Select, Statement, TableFactor, VisitMut, VisitorMut,
+};
+
+use crate::error::{Error, Result};
+use crate::sql::foreign;
+use crate::sql::visit::walk_mut;
+
+pub(crate) use define::check_external;
+
+/// Refuses a statement, query or expression with a clause that no later stage honours.
+pub(crate) fn check<T: VisitMut>(tree: &mut T) -> Result<()> {
+    let mut checker = Checker { failed: None };
+    // Breaks only with an error, which the checker keeps.
+    let _ = walk_mut(tree, &mut checker);
+    checker.failed.map_or(Ok(()), Err)
+}
+
+struct Checker {
+    failed: Option<Error>,
+}
+
+impl Checker {
+    fn keep(&mut self, result: Result<()>) -> ControlFlow<()> {
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+impl VisitorMut for Checker {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, node: &mut Statement) -> ControlFlow<()> {
+        self.keep(statement(node))
+    }
+
+    fn pre_visit_query(&mut self, node: &mut Query) -> ControlFlow<()> {
+        self.keep(query::query(node))
+    }
+
+    fn pre_visit_select(&mut self, node: &mut Select) -> ControlFlow<()> {
+        self.keep(query::select(node))
+    }
+
+    fn pre_visit_table_factor(&mut self, node: &mut TableFactor) -> ControlFlow<()> {
+        self.keep(relation::relation(node))
+    }
+
+    fn pre_visit_expr(&mut self, node: &mut Expr) -> ControlFlow<()> {
+        self.keep(expression::expression(node))
+    }
+}
+
+fn statement(node: &Statement) -> Result<()> {
+    match node {
+        Statement::Query(_) => Ok(()),
+        Statement::Insert(node) => change::insert(node),
+        Statement::Update(node) => change::update(node),
+        Statement::Delete(node) => change::delete(node),
+        Statement::Merge(node) => change::merge(node),
+        Statement::Truncate(node) => change::truncate(node),
+        Statement::CreateTable(node) => define::create_table(node),
+        Statement::CreateView(node) => define::create_view(node),
+        Statement::CreateSchema { .. } => define::create_schema(node),
+        // Refused whole by those who know what to write instead.
+        Statement::CreateIndex(_) => Ok(()),
+        Statement::AlterTable(node) => define::alter_table(node),
+        Statement::Drop { .. } => define::drop(node),
+        Statement::Set(node) => session::set(node),
+        Statement::StartTransaction { .. }
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. }
+        | Statement::Savepoint { .. }
+        | Statement::ReleaseSavepoint { .. } => session::transaction(node),
+        Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate { .. } => {
+            session::prepared(node)
+        }
+        Statement::ExplainTable { .. } | Statement::Explain { .. } => session::describe(node),
+        Statement::ShowTables { .. }
+        | Statement::ShowViews { .. }
+        | Statement::ShowDatabases { .. }
+        | Statement::ShowSchemas { .. }
+        | Statement::ShowColumns { .. }
+        | Statement::ShowCreate { .. }
+        | Statement::ShowFunctions { .. }
+        | Statement::ShowVariable { .. } => session::show(node),
+        other => Err(foreign::refused(other)),
+    }
+}
+
+/// Takes a node apart by all its fields: those before the semicolon are honoured, the others must
+/// be empty, or the statement is refused with the clause.
+macro_rules! all_fields {
+    ($of:literal, $kind:ident {
+        $($honoured:ident),* ;
+        $($field:ident : $empty:pat => $clause:literal,)* ;
+        $($list:ident : [] => $of_list:literal,)*
+    } = $node:ident) => {
+        let $kind { $($honoured: _,)* $($field,)* $($list,)* } = $node;
+        none_of($of, &[
+            $((!matches!($field, $empty), $clause),)*
+            $((!$list.is_empty(), $of_list),)*
+        ])?;
+    };
+}
+use all_fields;
+
+/// Refuses the first of some clauses that is written.
+fn none_of(of: &str, clauses: &[(bool, &str)]) -> Result<()> {
+    match clauses.iter().find(|(written, _)| *written) {
+        Some((_, clause)) => Err(Error::unsupported(format!("{of} ... {clause}"))),
+        None => Ok(()),
+    }
+}
