@@ -33,7 +33,7 @@ const OF_DOUBLES: &[&str] = &[
 pub(super) fn is_concerned(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => match call.name() {
-            "concat" | "array_concat" => true,
+            "concat" => true,
             "round" => call.args.len() == 2,
             "trunc" => call.args.len() == 1,
             name if OF_DOUBLES.contains(&name) => true,
@@ -57,7 +57,7 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let ScalarFunction { func, mut args } = call;
     let of_lists = types.iter().any(is_list) && types.iter().all(|t| is_list(t) || t.is_null());
     match func.name() {
-        "concat" | "array_concat" if of_lists => {
+        "concat" if of_lists => {
             // NULL adds nothing.
             let lists = args.into_iter().zip(&types).filter(|(_, given)| !given.is_null());
             let mut lists = lists.map(|(list, _)| list).collect::<Vec<_>>();
