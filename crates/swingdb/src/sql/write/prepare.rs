@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, FixedSizeListArray, Float32Array, Float64Array,
-    GenericListArray, Int64Array, MapArray, OffsetSizeTrait, StringArray, StringViewArray,
-    StructArray, UInt64Array,
+    GenericListArray, Int64Array, OffsetSizeTrait, StringArray, StringViewArray, StructArray,
+    UInt64Array,
 };
 use arrow::compute::{CastOptions, cast_with_options, interleave, take};
 use arrow::datatypes::{
