@@ -322,20 +322,7 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
             Some(call("at_time_zone", args))
         }
         Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewritten(expr)?,
-        Expr::Cast { kind, expr, data_type: DataType::JSON | DataType::JSONB, .. } => {
-            let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
-            Some(call(if safe { TRY_AS_JSON } else { AS_JSON }, [expr.as_ref().clone()]))
-        }
-        Expr::Cast { kind, expr, data_type: DataType::Uuid, .. } => {
-            let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
-            Some(call(if safe { TRY_AS_UUID } else { AS_UUID }, [expr.as_ref().clone()]))
-        }
-        Expr::Cast { kind, data_type, .. } if places(data_type).is_some() => {
-            let places = places(data_type).unwrap_or_default();
-            let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
-            let name = if safe { TRY_AS_PARTS } else { AS_PARTS };
-            Some(call(name, [expr.clone(), text(&places)]))
-        }
+        Expr::Cast { .. } => checked_cast(expr),
         Expr::TypedString(TypedString { data_type: DataType::Uuid, value, .. }) => {
             Some(call(AS_UUID, [Expr::Value(value.clone())]))
         }
@@ -355,6 +342,25 @@ fn expression(expr: &Expr) -> Result<Option<Expr>> {
         }
         _ => None,
     })
+}
+
+/// A cast to what is text to the engine, and has to be looked at.
+fn checked_cast(cast: &Expr) -> Option<Expr> {
+    let Expr::Cast { kind, expr, data_type, .. } = cast else { return None };
+    let safe = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+    match data_type {
+        DataType::JSON | DataType::JSONB => {
+            Some(call(if safe { TRY_AS_JSON } else { AS_JSON }, [expr.as_ref().clone()]))
+        }
+        DataType::Uuid => {
+            Some(call(if safe { TRY_AS_UUID } else { AS_UUID }, [expr.as_ref().clone()]))
+        }
+        other => {
+            let places = places(other)?;
+            let name = if safe { TRY_AS_PARTS } else { AS_PARTS };
+            Some(call(name, [cast.clone(), text(&places)]))
+        }
+    }
 }
 
 /// `INTERVAL 2 DAY`, `INTERVAL (n) DAY`.
