@@ -29,7 +29,7 @@ fn log_at(path: &Path) -> Log {
 /// The record of commit `number`.
 fn record(number: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(number);
-    let len = if number % 7 == 0 { 90_000 } else { random.usize(1..2000) };
+    let len = if number.is_multiple_of(7) { 90_000 } else { random.usize(1..2000) };
     vec![number as u8; len]
 }
 

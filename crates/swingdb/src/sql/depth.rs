@@ -89,6 +89,8 @@ pub(crate) fn room(tokens: &[TokenWithSpan]) -> Result<usize> {
     let (mut levels, mut most) = (0, 0);
     // `INT[][][]` nests as brackets inside one another do.
     let (mut in_a_row, mut closed) = (0, false);
+    // `STRUCT<a STRUCT<...>>`, as types of structs are written by now.
+    let (mut angles, mut of_type) = (0_usize, false);
     for token in tokens {
         match &token.token {
             Token::Whitespace(_) => continue,
@@ -120,7 +122,16 @@ pub(crate) fn room(tokens: &[TokenWithSpan]) -> Result<usize> {
             _ => in_a_row = 0,
         }
         closed = token.token == Token::RBracket;
-        if open.len().max(in_a_row) > MAX_BRACKETS {
+        match &token.token {
+            Token::Lt if of_type => angles += 1,
+            Token::Gt => angles = angles.saturating_sub(1),
+            Token::ShiftRight => angles = angles.saturating_sub(2),
+            Token::SemiColon => angles = 0,
+            _ => {}
+        }
+        of_type = matches!(&token.token, Token::Word(word)
+            if matches!(word.keyword, Keyword::STRUCT | Keyword::ARRAY | Keyword::MAP));
+        if (open.len() + angles).max(in_a_row) > MAX_BRACKETS {
             return Err(Error::Parse {
                 message: format!("brackets inside one another more than {MAX_BRACKETS} deep"),
                 line: Some(token.span.start.line),

@@ -619,8 +619,7 @@ impl Members {
     fn push(&mut self, scanner: &mut Scanner<'_>, depth: usize, hint: &str) -> Scanned<()> {
         self.rows += 1;
         let (mut count, mut expected) = (0, 0);
-        loop {
-            let Some(text) = scanner.member(count == 0)? else { break };
+        while let Some(text) = scanner.member(count == 0)? {
             let at = match (text.plain(), self.keys.get(expected)) {
                 (Some(name), Some(key)) if key == name => Some(expected),
                 _ => self.place(&text.value()),

@@ -138,6 +138,7 @@ macro_rules! all_fields {
         $($list:ident : [] => $of_list:literal,)*
     } = $node:ident) => {
         let $kind { $($honoured: _,)* $($field,)* $($list,)* } = $node;
+        #[allow(clippy::redundant_pattern_matching, reason = "one form for fields of all types")]
         none_of($of, &[
             $((!matches!($field, $empty), $clause),)*
             $((!$list.is_empty(), $of_list),)*

@@ -649,7 +649,7 @@ mod tests {
             rewritten("SELECT INTERVAL (a + 1) HOUR FROM t").unwrap(),
             "SELECT CAST((CAST(a + 1 AS VARCHAR)) || ' hour' AS INTERVAL) FROM t"
         );
-        assert_eq!(rewritten("SELECT 2 + 7 // 2 * a").unwrap(), "SELECT 2 + 7 / 2 * a");
+        assert_eq!(rewritten("SELECT 2 + 7 // 2 * a").unwrap(), "SELECT 2 + 7 // 2 * a");
     }
 
     #[test]

@@ -147,12 +147,12 @@ mod tests {
                  WHERE a IS DISTINCT FROM b",
             ),
             (
-                "SELECT a FROM t TABLESAMPLE reservoir(10%) REPEATABLE (7), u",
-                "SELECT a FROM t TABLESAMPLE (10 PERCENT) REPEATABLE (7), u",
+                "SELECT a FROM t TABLESAMPLE reservoir(10%), u",
+                "SELECT a FROM t TABLESAMPLE (10 PERCENT), u",
             ),
             (
-                "SELECT a FROM t USING SAMPLE 3 (bernoulli, 42)",
-                "SELECT a FROM t TABLESAMPLE BERNOULLI (3) REPEATABLE (42)",
+                "SELECT a FROM t USING SAMPLE 3 (bernoulli)",
+                "SELECT a FROM t TABLESAMPLE BERNOULLI (3)",
             ),
         ] {
             assert_eq!(parsed(given), expected);

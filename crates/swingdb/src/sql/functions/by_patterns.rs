@@ -75,10 +75,13 @@ mod tests {
 
     #[test]
     fn rows_of_few_patterns_stay_together() {
-        let same = StringArray::from(vec![Some("a"), None, Some("b")].repeat(100));
-        assert_eq!(slices(&same).unwrap(), [0..300]);
+        let same = StringArray::from([Some("a"), None, Some("b")].repeat(100));
+        assert_eq!(slices(&same).unwrap(), vec![Range { start: 0, end: 300 }]);
         let differ = StringArray::from_iter_values((0..40).map(|n| n.to_string()));
         assert_eq!(slices(&differ).unwrap(), [0..16, 16..32, 32..40]);
-        assert_eq!(slices(&StringArray::from(vec![None::<&str>; 2])).unwrap(), [0..2]);
+        assert_eq!(
+            slices(&StringArray::from(vec![None::<&str>; 2])).unwrap(),
+            vec![Range { start: 0, end: 2 }]
+        );
     }
 }
