@@ -319,20 +319,20 @@ impl Walk<'_> {
 
     /// Looks at what comes behind the NULLs.
     fn values(&mut self, data_type: &DataType, length: u64) -> Checked {
-        let offsets = |bytes: u64| if length == 0 { 0 } else { (length + 1) * bytes };
+        let offsets = if length == 0 { 0 } else { length + 1 };
         match data_type {
             DataType::Null => Ok(()),
             DataType::Boolean => self.buffer(length.div_ceil(8), "truths"),
             DataType::Utf8 | DataType::Binary => {
-                self.buffer(offsets(4), "where texts begin")?;
+                self.whole(offsets, 4, "where texts begin")?;
                 self.buffer(0, "texts")
             }
             DataType::LargeUtf8 | DataType::LargeBinary => {
-                self.buffer(offsets(8), "where texts begin")?;
+                self.whole(offsets, 8, "where texts begin")?;
                 self.buffer(0, "texts")
             }
             DataType::Utf8View | DataType::BinaryView => {
-                self.buffer(length * 16, "views of texts")?;
+                self.whole(length, 16, "views of texts")?;
                 let count = self.variadic.pop_front();
                 let count = count.and_then(|count| usize::try_from(count).ok());
                 let rest = count.and_then(|count| self.sizes.get(count..));
@@ -350,28 +350,28 @@ impl Walk<'_> {
             other => {
                 let width = other.primitive_width();
                 let width = width.ok_or_else(|| broken(format!("columns of type {other}")))?;
-                self.buffer(length * width as u64, "values")
+                self.whole(length, width as u64, "values")
             }
         }
     }
 
     /// As [`Walk::values`], of what has arrays inside.
     fn nested(&mut self, data_type: &DataType, length: u64) -> Checked {
-        let offsets = |bytes: u64| if length == 0 { 0 } else { (length + 1) * bytes };
+        let offsets = if length == 0 { 0 } else { length + 1 };
         match data_type {
             DataType::List(item) | DataType::Map(item, _) => {
-                self.buffer(offsets(4), "where lists begin")?;
+                self.whole(offsets, 4, "where lists begin")?;
                 self.array(item.data_type()).map(drop)
             }
             DataType::LargeList(item) => {
-                self.buffer(offsets(8), "where lists begin")?;
+                self.whole(offsets, 8, "where lists begin")?;
                 self.array(item.data_type()).map(drop)
             }
             DataType::ListView(item) | DataType::LargeListView(item) => {
                 let wide = matches!(data_type, DataType::LargeListView(_));
                 let bytes = if wide { 8 } else { 4 };
-                self.buffer(length * bytes, "where lists begin")?;
-                self.buffer(length * bytes, "how long lists are")?;
+                self.whole(length, bytes, "where lists begin")?;
+                self.whole(length, bytes, "how long lists are")?;
                 self.array(item.data_type()).map(drop)
             }
             DataType::FixedSizeList(item, size) => {
@@ -400,11 +400,23 @@ impl Walk<'_> {
             DataType::Union(fields, mode) => {
                 self.buffer(length, "types of values")?;
                 if *mode == UnionMode::Dense {
-                    self.buffer(length * 4, "places of values")?;
+                    self.whole(length, 4, "places of values")?;
                 }
                 fields.iter().try_for_each(|(_, field)| self.array(field.data_type()).map(drop))
             }
             other => Err(broken(format!("columns of type {other}"))),
+        }
+    }
+
+    /// Looks at the next buffer, which has to have so many values of `width` bytes, and whole ones
+    /// only: the decoder takes all of it for values.
+    fn whole(&mut self, count: u64, width: u64, what: &str) -> Checked {
+        let size = self.sizes.first().copied().unwrap_or_default();
+        let wanted = count.checked_mul(width).ok_or_else(|| broken("values are too long"))?;
+        self.buffer(wanted, what)?;
+        match size.checked_rem(width) {
+            Some(0) | None => Ok(()),
+            Some(_) => Err(broken(format!("{what}: {size} bytes are no whole number of {width}"))),
         }
     }
 

@@ -34,7 +34,7 @@ use crate::sql::write::ast;
 
 /// Expressions that may stand inside one another, as in DuckDB. A set operation or a subquery
 /// counts as several.
-const MAX_DEPTH: usize = 1_000;
+const MAX_DEPTH: usize = 1_200;
 /// Brackets inside one another.
 const MAX_BRACKETS: usize = 256;
 /// Expressions that a query counts as: planning one takes more of the stack.

@@ -152,7 +152,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT g LIKE ANY ('a', 'b') FROM t", "ANY"),
     ("SELECT g COLLATE nocase FROM t", "COLLATE"),
     ("SELECT CAST('1' AS INT FORMAT 'x')", "FORMAT"),
-    ("SELECT INTERVAL '1-2' YEAR TO MONTH", "TO a second unit"),
+    ("SELECT INTERVAL '1' YEAR TO MONTH", "YEAR TO ..."),
     ("SELECT INTERVAL '5' DAY (2)", "precision"),
     ("SELECT ceil(1.55, 1)", "round"),
     ("SELECT floor(DATE '2024-01-05' TO MONTH)", "date_trunc"),

@@ -197,7 +197,7 @@ fn rows_that_a_change_collects_count() {
     for sql in [
         "UPDATE t SET s = repeat('y', 1000) || i",
         "INSERT INTO t SELECT range, repeat('y', 1000) || range FROM range(50000) RETURNING s",
-        "MERGE INTO t USING range(50000) AS r ON t.i = r.range \
+        "MERGE INTO t USING range(50000) AS r ON t.i = r.r \
          WHEN MATCHED THEN UPDATE SET s = repeat('y', 1000) || i",
     ] {
         let error = outcome(&f, sql).unwrap_err();
