@@ -32,8 +32,8 @@ use crate::sql::statement::{Own, Parsed};
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 
-/// Expressions that may stand inside one another, as in DuckDB. A set operation or a subquery
-/// counts as several.
+/// Expressions that may stand inside one another: enough for sums of a thousand terms. A set
+/// operation or a subquery counts as several.
 const MAX_DEPTH: usize = 1_200;
 /// Brackets inside one another.
 const MAX_BRACKETS: usize = 256;
