@@ -88,7 +88,7 @@ fn chains_within_the_limit_are_answered() {
     f.run("CREATE TABLE t AS SELECT range AS a, 'x' AS s FROM range(3)");
     assert_eq!(value(&f, &chain("SELECT 1", " + 1", 300)), "301");
     assert_eq!(value(&f, &format!("{} FROM t", chain("SELECT sum(a", " + a", 300) + ")")), "903");
-    assert_eq!(value(&f, &format!("{}", chain("SELECT 1", "::INT::BIGINT", 40))), "1");
+    assert_eq!(value(&f, &chain("SELECT 1", "::INT::BIGINT", 40)), "1");
     assert_eq!(value(&f, &format!("SELECT length({})", chain("'a'", " || 'b'", 100))), "101");
     let texts = format!("SELECT sum(length({})) FROM t", chain("s", " || s", 100));
     assert_eq!(value(&f, &texts), "303");
