@@ -128,7 +128,7 @@ mod tests {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let cells = Cells::new(&batch).unwrap();
         let row = |row| (0..4).map(|column| cells.shown(row, column)).collect::<Vec<_>>();
-        assert_eq!(row(0), ["-1", "a\\n\\u{7}b", "1970-01-01 00:00:01.500", "[1, NULL]"]);
+        assert_eq!(row(0), ["-1", "a\\n\\u{7}b", "1970-01-01 00:00:01.5", "[1, NULL]"]);
         assert_eq!(row(1), ["NULL", "", "1970-01-01 00:00:00", "NULL"]);
     }
 

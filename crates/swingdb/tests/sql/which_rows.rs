@@ -313,7 +313,7 @@ fn recursive_queries_are_neither_ordered_nor_cut() {
             "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 9 {end})
              SELECT * FROM c"
         );
-        f.refuses(&[(&sql, "of the recursive query c")]);
+        f.refuses(&[(&sql, "of the recursive query")]);
     }
     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
         SELECT * FROM (SELECT x FROM c LIMIT 5) AS q ORDER BY x DESC";
