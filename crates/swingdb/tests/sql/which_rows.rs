@@ -315,6 +315,9 @@ fn recursive_queries_are_neither_ordered_nor_cut() {
         );
         f.refuses(&[(&sql, "of the recursive query")]);
     }
+    let cut = "WITH RECURSIVE c AS (SELECT 3 AS x UNION ALL SELECT 2 UNION ALL SELECT 1
+        ORDER BY x LIMIT 2) SELECT x FROM c";
+    assert_eq!(joined(&f, cut), "1 2");
     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
         SELECT * FROM (SELECT x FROM c LIMIT 5) AS q ORDER BY x DESC";
     assert_eq!(joined(&f, endless), "5 4 3 2 1");

@@ -173,7 +173,7 @@ impl VisitorMut for Rewriter<'_> {
         order_by_all(query);
         let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
         let result = fetch(query)
-            .and_then(|()| rounds::check(query))
+            .and_then(|()| rounds::settle(query))
             .and_then(|()| windows::rewrite(query))
             .and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
         distinct_on::rewrite(query);

@@ -2,30 +2,40 @@
 //!
 //! `WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 5)`: what LIMIT, OFFSET
 //! and ORDER BY of a query that names itself mean is not settled in SQL; DuckDB and PostgreSQL
-//! refuse them, and so does [`check`].
+//! refuse them, and so does [`settle`]. Of a UNION that does not name itself they count. The engine
+//! takes each UNION of a WITH RECURSIVE for a recursion, so these get a query around them.
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{ObjectName, Query, SetExpr, VisitorMut};
+use datafusion::sql::sqlparser::ast::{ObjectName, Query, SetExpr, Values, VisitorMut};
 
 use crate::error::{Error, Result};
 use crate::sql::visit::walk_mut;
+use crate::sql::write::ast;
 
-/// Refuses recursive queries of a WITH that are ordered or cut.
-pub(super) fn check(query: &Query) -> Result<()> {
-    let Some(with) = query.with.as_ref().filter(|with| with.recursive) else { return Ok(()) };
-    for cte in &with.cte_tables {
+/// Refuses recursive queries of a WITH that are ordered or cut; others that are stay whole.
+pub(super) fn settle(query: &mut Query) -> Result<()> {
+    let Some(with) = query.with.as_mut().filter(|with| with.recursive) else { return Ok(()) };
+    for cte in &mut with.cte_tables {
         let name = &cte.alias.name;
-        if let Some(clause) = clause_of_union(&cte.query)
-            && names(&cte.query.body, &name.value)
-        {
+        let Some(clause) = clause_of_union(&cte.query) else { continue };
+        if names(&cte.query.body, &name.value) {
             return Err(Error::unsupported(format!(
                 "{clause} of the recursive query {name}; write it in the query that reads {name}: \
                  SELECT ... FROM {name} {clause} ..."
             )));
         }
+        if matches!(*cte.query.body, SetExpr::SetOperation { .. }) {
+            let around = ast::query(SetExpr::Values(no_rows()));
+            let inner = std::mem::replace(&mut *cte.query, around);
+            *cte.query.body = SetExpr::Query(Box::new(inner));
+        }
     }
     Ok(())
+}
+
+fn no_rows() -> Values {
+    Values { explicit_row: false, value_keyword: false, rows: Vec::new() }
 }
 
 /// A clause behind a UNION that orders its rows or leaves some out.
@@ -75,6 +85,9 @@ mod tests {
         }
         assert!(with(" WHERE x < 5").is_ok());
         let other = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT 2 LIMIT 1) SELECT x FROM c";
-        assert!(rewritten(other).is_ok());
+        assert_eq!(
+            rewritten(other).unwrap(),
+            "WITH RECURSIVE c (x) AS ((SELECT 1 UNION ALL SELECT 2 LIMIT 1)) SELECT x FROM c"
+        );
     }
 }
