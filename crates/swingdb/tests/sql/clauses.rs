@@ -153,7 +153,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT g COLLATE nocase FROM t", "COLLATE"),
     ("SELECT CAST('1' AS INT FORMAT 'x')", "FORMAT"),
     ("SELECT INTERVAL '1' YEAR TO MONTH", "YEAR TO ..."),
-    ("SELECT INTERVAL '5' DAY (2)", "precision"),
+    ("SELECT INTERVAL '5' DAY (2)", "expected the end"),
     ("SELECT ceil(1.55, 1)", "round"),
     ("SELECT floor(DATE '2024-01-05' TO MONTH)", "date_trunc"),
     ("SELECT MATCH (g) AGAINST ('a') FROM t", "expression"),
