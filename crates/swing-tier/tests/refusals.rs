@@ -108,7 +108,7 @@ impl Drop for Mount {
 
 #[test]
 fn a_full_file_system_is_an_error_and_nothing_is_lost() {
-    let mount = match Mount::new(12) {
+    let mount = match Mount::new(8) {
         Ok(mount) => mount,
         Err(why) => return println!("skipped: {why}"),
     };
