@@ -55,7 +55,14 @@ impl Tokens {
 
     fn try_lock(&self, token: i32) -> Result<Option<ByteLock>> {
         let taken = ByteLock::try_take(&self.path, byte_of(token));
-        taken.map_err(|e| Failure::new(Code::Io, format!("cannot lock a token: {e}")))
+        taken.map_err(|e| {
+            let deleted = e.kind() == std::io::ErrorKind::NotFound;
+            let why = if deleted { "its directory was deleted: " } else { "" };
+            Failure::new(
+                Code::Io,
+                format!("{}: cannot lock a token: {why}{e}", self.path.display()),
+            )
+        })
     }
 
     /// A token that no living process has; `clear` takes away what an owner before left, `false`
