@@ -174,7 +174,7 @@ def pressed(con, sql):
 def test_ctrl_c_ends_planning(con, what):
     con.execute("CREATE TABLE t AS SELECT range AS i, range % 9000 AS k FROM range(9000)")
     joins = "".join(f" JOIN t t{n} ON t{n - 1}.i = t{n}.i" for n in range(1, 1000))
-    unions = " UNION ALL ".join(f"SELECT i + {n} AS i FROM t" for n in range(20_000))
+    unions = " UNION ALL ".join(f"SELECT i + {n} AS i FROM t" for n in range(5_000))
     sql = {
         "pivot": "PIVOT t ON k USING sum(i)",
         "joins": "SELECT count(*) FROM t t0" + joins,
