@@ -43,7 +43,10 @@ fn random_work_on_every_back_end_matches_the_model() {
         assert_eq!(seen(&log), model, "{name}");
         let stats = log.stats();
         let dead = stats.used_bytes - stats.live_bytes;
-        assert!(dead * 3 < stats.used_bytes, "{name}: {stats:?} after it was made small");
+        // The part of a file that is reserved and not written yet counts as dead.
+        let reserved = stats.files * small_options().reserve_bytes;
+        let most = stats.used_bytes / 3 + reserved;
+        assert!(dead < most, "{name}: {stats:?} after it was made small");
     }
 }
 
