@@ -6,7 +6,7 @@ mod common;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use common::model::{Model, random_commit, seen, small_options};
 use swing_tier::storage::Storage;
@@ -21,12 +21,6 @@ fn directory(path: &Path) -> Arc<dyn Storage> {
 fn is_root() -> bool {
     // SAFETY: asks for a number.
     unsafe { libc::geteuid() == 0 }
-}
-
-/// One test at a time: a child that another one has forked holds the lock of a log for a while.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs `check` in a forked child, which has to return true.
@@ -114,7 +108,7 @@ impl Drop for Mount {
 
 #[test]
 fn a_full_file_system_is_an_error_and_nothing_is_lost() {
-    let _alone = alone();
+    let _alone = common::alone();
     let mount = match Mount::new(8) {
         Ok(mount) => mount,
         Err(why) => return println!("skipped: {why}"),
@@ -127,7 +121,7 @@ fn a_full_file_system_is_an_error_and_nothing_is_lost() {
 
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_nothing_is_lost() {
-    let _alone = alone();
+    let _alone = common::alone();
     let folder = common::on_disk();
     let path = folder.path().to_owned();
     in_child(move || {
@@ -144,7 +138,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_nothing_is_lost() {
 
 #[test]
 fn a_read_only_file_system_can_be_read() {
-    let _alone = alone();
+    let _alone = common::alone();
     let mount = match Mount::new(24) {
         Ok(mount) => mount,
         Err(why) => return println!("skipped: {why}"),
@@ -174,7 +168,7 @@ fn a_read_only_file_system_can_be_read() {
 
 #[test]
 fn another_users_directory_is_not_written() {
-    let _alone = alone();
+    let _alone = common::alone();
     if !is_root() {
         return println!("skipped: changing the user needs root");
     }
@@ -222,7 +216,7 @@ fn forbid_rings() -> bool {
 
 #[test]
 fn where_io_uring_is_forbidden_threads_do_the_work() {
-    let _alone = alone();
+    let _alone = common::alone();
     let folder = common::on_disk();
     let path = folder.path().to_owned();
     in_child(move || {
