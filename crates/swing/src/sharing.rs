@@ -12,21 +12,33 @@ use std::path::Path;
 
 use crate::error::{Fault, Result};
 use crate::manifest::{COMING, FILLING, HEADER_BYTES, Header, Kind};
-use crate::publish::{LINKS, OVERSHARED, SHARED, SHARING};
+use crate::publish::{OVERSHARED, SHARED, SHARING, UNSHARED};
 use crate::sys::file::{self, Folder};
 
+/// How often the names of an area are looked at whose owner changes them meanwhile.
+const MAX_LOOKS: u32 = 16;
+
 /// Opens the manifest of the newest shared state, or says why there is none.
+///
+/// The owner may share, or refuse hooks, between two of the calls here. A state that was absent at
+/// the first and is there at the last was shared meanwhile, so it is opened.
 pub(crate) fn open_newest(folder: &Folder) -> Result<File> {
-    if let Some(file) = open_ahead(folder) {
-        return Ok(file);
-    }
-    match folder.open_read(SHARED) {
-        Err(Fault::NotFound) if LINKS.iter().any(|link| folder.exists(link)) => {
-            Err(Fault::NotHookable)
+    for _ in 0..MAX_LOOKS {
+        if let Some(file) = open_ahead(folder) {
+            return Ok(file);
         }
-        Err(Fault::NotFound) => Err(Fault::NotShared),
-        other => other,
+        match folder.open_read(SHARED) {
+            Err(Fault::NotFound) => {}
+            other => return other,
+        }
+        if [UNSHARED, OVERSHARED].iter().any(|link| folder.exists(link)) {
+            return Err(Fault::NotHookable);
+        }
+        if !folder.exists(SHARED) {
+            return Err(Fault::NotShared);
+        }
     }
+    Err(Fault::Contended)
 }
 
 /// Gives what is newest the usual name, also if hooks were refused because of a threshold, which
@@ -123,6 +135,26 @@ mod tests {
         assert_eq!(area.payload(), b"second");
         assert!(!area.core.folder.exists(SHARING));
         assert_eq!((ns.hook(&name()).unwrap().epoch(), listed()), (second, Some(second)));
+    }
+
+    #[test]
+    fn a_first_state_is_not_taken_for_a_refusal() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open_path(dir.path()).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // What the first publish, and the end of an area, do with the name.
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    drop(folder.create_new(SHARED).unwrap());
+                    folder.unlink(SHARED).unwrap();
+                }
+            });
+            let refused =
+                (0..100_000).any(|_| matches!(open_newest(&folder), Err(Fault::NotHookable)));
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(!refused);
+        });
     }
 
     #[test]
