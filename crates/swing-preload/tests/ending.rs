@@ -300,5 +300,5 @@ fn handlers_of_forks_that_were_there_before_the_heap_use_it() {
     let programs = tempfile::tempdir().unwrap();
     let Some(program) = common::built_with_library("handlers.c", programs.path()) else { return };
     let said = ended(common::start(home.path(), program.to_str().unwrap()));
-    assert_eq!(said, ("50 50 0\n".to_owned(), Some(0)));
+    assert_eq!(said, ("20 20 0\n".to_owned(), Some(0)));
 }

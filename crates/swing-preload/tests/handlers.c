@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BEFORE, IN_PARENT, IN_CHILD, BLOCKS = 64, FORKS = 50, SECONDS = 20 };
+enum { BEFORE, IN_PARENT, IN_CHILD, BLOCKS = 64, FORKS = 20, SECONDS = 60 };
 
 extern int calls[3];
 
