@@ -26,8 +26,9 @@ use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
-    ConditionsDown, CrossJoins, Dependencies, EqualKeys, FromStatistics, GROUPING_SETS, HandDown,
-    InOrder, JoinOrder, Membership, OFFSET_SUMS, SettledOrder, UnseenOrder, WholeOrder,
+    ConditionsDown, CrossJoins, Dependencies, DistinctGroups, EqualKeys, FromStatistics,
+    GROUPING_SETS, HandDown, InOrder, JoinOrder, Membership, OFFSET_SUMS, SettledOrder,
+    UnseenOrder, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
 use crate::sql::slices::InSlices;
@@ -130,6 +131,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 rules.push(Arc::new(GROUPING_SETS) as _);
             }
             CrossJoins::NAME => rules.push(Arc::new(CrossJoins(rule)) as _),
+            DistinctGroups::NAME => rules.push(Arc::new(DistinctGroups(rule)) as _),
             "decorrelate_predicate_subquery" => rules.extend([Arc::new(Membership) as _, rule]),
             // Behind those that make joins of subqueries.
             EqualKeys::NAME => {

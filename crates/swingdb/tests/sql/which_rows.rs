@@ -364,3 +364,118 @@ fn equal_calls_over_windows_draw_for_themselves() {
         FROM range(9)) AS q";
     assert_eq!(f.value(same), "1");
 }
+
+// ---- keys ---------------------------------------------------------------------------------------
+
+#[test]
+fn a_key_is_none_of_the_elements_of_a_list() {
+    let f = fixture();
+    f.run("CREATE TABLE p (i INT PRIMARY KEY, name VARCHAR, l INT[])");
+    f.run("INSERT INTO p VALUES (0, 'a', [3, 1, 2]), (3, 'b', [5, 4, 4]), (4, 'b', [])");
+    f.run("INSERT INTO p VALUES (5, 'c', NULL)");
+    let elements = "(SELECT i, name, unnest(l) AS x FROM p)";
+    for (select, wanted) in [
+        ("DISTINCT i FROM @ ORDER BY i", "0 3"),
+        ("i, x FROM @ ORDER BY i, x", "0|1 0|2 0|3 3|4 3|4 3|5"),
+        ("i, x FROM @ ORDER BY i DESC, x DESC", "3|5 3|4 3|4 0|3 0|2 0|1"),
+        ("i, count(*) FROM @ GROUP BY i ORDER BY i", "0|3 3|3"),
+        ("i, x, count(*) FROM @ GROUP BY i, x ORDER BY i, x", "0|1|1 0|2|1 0|3|1 3|4|2 3|5|1"),
+        ("i, max(x) FROM @ GROUP BY i, x ORDER BY ALL", "0|1 0|2 0|3 3|4 3|5"),
+        ("i, name, sum(x) FROM @ GROUP BY i ORDER BY i", "0|a|6 3|b|13"),
+    ] {
+        assert_eq!(joined(&f, &format!("SELECT {}", select.replace('@', elements))), wanted);
+    }
+    let error = f.error(&format!("SELECT i, x FROM {elements} GROUP BY i")).to_string();
+    assert!(error.contains("must appear in the GROUP BY clause"), "{error}");
+}
+
+#[test]
+fn a_key_of_one_relation_does_not_order_groups_of_two() {
+    let f = fixture();
+    f.run("CREATE TABLE p (i INT PRIMARY KEY, name VARCHAR)");
+    f.run("INSERT INTO p VALUES (0, 'a'), (3, 'b'), (4, 'b'), (5, 'c')");
+    f.run("CREATE TABLE c (i INT, w INT)");
+    f.run("INSERT INTO c VALUES (0, 3), (0, 1), (0, 1), (3, 2), (3, 1), (4, 3), (5, 3)");
+    let groups = "(SELECT p.i, c.w FROM p JOIN c ON p.i = c.i GROUP BY p.i, c.w)";
+    for (select, wanted) in [
+        ("i, w FROM @ ORDER BY i, w", "0|1 0|3 3|1 3|2 4|3 5|3"),
+        ("i, w FROM @ ORDER BY i, w DESC", "0|3 0|1 3|2 3|1 4|3 5|3"),
+        ("DISTINCT i FROM @ ORDER BY i", "0 3 4 5"),
+        ("i, count(*) FROM @ GROUP BY i ORDER BY i", "0|2 3|2 4|1 5|1"),
+    ] {
+        assert_eq!(joined(&f, &format!("SELECT {}", select.replace('@', groups))), wanted);
+    }
+}
+
+// ---- subqueries of distinct rows ----------------------------------------------------------------
+
+#[test]
+fn rows_of_a_correlated_subquery_are_distinct() {
+    let f = fixture();
+    f.run("CREATE TABLE c (i INT, w INT)");
+    f.run("INSERT INTO c VALUES (0, 3), (1, NULL), (2, NULL), (3, 1), (4, 3), (5, 3)");
+    let lateral = |rows: &str| {
+        joined(&f, &format!("SELECT o.i, t.n FROM c o, LATERAL ({rows}) t ORDER BY ALL"))
+    };
+    let distinct =
+        |condition: &str| lateral(&format!("SELECT DISTINCT x.w AS n FROM c x WHERE {condition}"));
+    assert_eq!(distinct("x.i <> o.i AND x.i < 2 AND o.i > 3"), "4|3 4|- 5|3 5|-");
+    assert_eq!(distinct("x.i IN (o.i, o.i + 1, 5) AND o.i < 2"), "0|3 0|- 1|3 1|-");
+    assert_eq!(
+        distinct("x.i BETWEEN o.i AND o.i + 2"),
+        "0|3 0|- 1|1 1|- 2|1 2|3 2|- 3|1 3|3 4|3 5|3"
+    );
+    assert_eq!(distinct("(x.i = o.i OR x.i = 5) AND o.i IN (0, 1)"), "0|3 1|3 1|-");
+    assert_eq!(distinct("x.w = o.w AND o.i < 4"), "0|3 3|1");
+    let set = "SELECT x.w AS n FROM c x WHERE x.i < o.i @ SELECT x.w FROM c x WHERE x.i > o.i";
+    assert_eq!(lateral(&set.replace('@', "INTERSECT")), "1|3 2|3 3|3 4|3");
+    assert_eq!(lateral(&set.replace('@', "EXCEPT")), "2|- 3|- 4|1 4|- 5|1 5|3 5|-");
+    for (condition, wanted) in [
+        (
+            "EXISTS (SELECT x.w FROM c x WHERE x.i > o.i GROUP BY x.w HAVING count(*) > 1)",
+            "0 1 2 3",
+        ),
+        ("EXISTS (SELECT DISTINCT x.w FROM c x WHERE x.i > o.i OFFSET 1)", "0 1 2"),
+        ("(SELECT count(*) FROM (SELECT DISTINCT x.w FROM c x WHERE x.i > o.i) q) = 2", "2"),
+        ("o.i = 7 OR o.w IN (SELECT max(x.w) FROM c x WHERE x.i >= o.i)", "0 4 5"),
+        ("o.i = 1 OR o.w IN (SELECT x.w + 0 FROM c x WHERE x.i > o.i)", "0 1 4"),
+    ] {
+        assert_eq!(
+            joined(&f, &format!("SELECT o.i FROM c o WHERE {condition} ORDER BY 1")),
+            wanted
+        );
+    }
+}
+
+#[test]
+fn casts_tie_all_their_values_to_a_row_outside() {
+    let f = fixture();
+    f.run("CREATE TABLE c (i INT, d DOUBLE, t TIMESTAMP, s VARCHAR, n DECIMAL(10, 2))");
+    f.run(
+        "INSERT INTO c VALUES (0, 1.1, '2024-01-01 10:00:00', '1', 1), \
+           (1, 1.2, '2024-01-01 11:00:00', '01', 1.1), (2, 2.4, '2024-01-02 00:00:00', '2', 2.4), \
+           (3, 0.9, '2024-01-02 12:00:00', ' 2', 3.7)",
+    );
+    f.run("CREATE TABLE o (i INT, d DATE)");
+    f.run("INSERT INTO o VALUES (1, '2024-01-01'), (2, '2024-01-02'), (3, '2024-01-03')");
+    for (condition, wanted) in [
+        ("x.t::DATE = o.d", "1|2 2|2 3|0"),
+        ("o.d = CAST(x.t AS DATE)", "1|2 2|2 3|0"),
+        ("date_trunc('day', x.t) = o.d", "1|2 2|2 3|0"),
+        ("x.d::INT = o.i", "1|3 2|1 3|0"),
+        ("x.s::INT = o.i", "1|2 2|2 3|0"),
+        ("x.n::DECIMAL(10, 0) = o.i", "1|2 2|1 3|0"),
+        ("x.i::BIGINT = o.i", "1|1 2|1 3|1"),
+    ] {
+        let counted =
+            format!("SELECT o.i, (SELECT count(*) FROM c x WHERE {condition}) FROM o ORDER BY 1");
+        assert_eq!(joined(&f, &counted), wanted, "{condition}");
+        let rows = format!("LATERAL (SELECT count(*) AS n FROM c x WHERE {condition}) t");
+        assert_eq!(joined(&f, &format!("SELECT o.i, t.n FROM o, {rows} ORDER BY 1")), wanted);
+        let some = "EXISTS (SELECT count(*) FROM c x WHERE @ GROUP BY x.i % 1 HAVING count(*) > 1)";
+        let many: Vec<_> = wanted.split(' ').filter(|row| row.as_bytes()[2] > b'1').collect();
+        let many: Vec<_> = many.iter().map(|row| &row[..1]).collect();
+        let asked = format!("SELECT o.i FROM o WHERE {} ORDER BY 1", some.replace('@', condition));
+        assert_eq!(joined(&f, &asked), many.join(" "), "{condition}");
+    }
+}

@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNode;
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::expr_fn::{array_agg, count};
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::logical_plan::{FetchType, SkipType, check_subquery_expr};
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, Limit, LogicalPlan, Operator, SortExpr, Subquery, lit,
+    Aggregate, Distinct, Expr, ExprSchemable, Limit, LogicalPlan, Operator, SortExpr, Subquery, lit,
 };
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
@@ -44,7 +46,9 @@ impl Place<'_> {
         let outer = references(&subquery.subquery)?;
         let is_value = matches!(expr, Expr::ScalarSubquery(_));
         let is_placed = match self.node {
-            LogicalPlan::Filter(_) => is_value || is_plain(self.whole) || !holds_not_in(self.whole),
+            LogicalPlan::Filter(_) => {
+                is_value || is_plain(self.whole) || !holds_not_in(self.whole) && !is_unnamed(expr)
+            }
             LogicalPlan::Projection(_) => is_value,
             LogicalPlan::Join(_) => outer.is_empty(),
             LogicalPlan::Aggregate(_) => false,
@@ -103,6 +107,17 @@ fn is_plain(condition: &Expr) -> bool {
     }
 }
 
+/// A membership among computed values, which are columns of no relation. The engine takes each for
+/// two columns where it makes a mark of the membership.
+fn is_unnamed(expr: &Expr) -> bool {
+    match expr {
+        Expr::InSubquery(membership) => {
+            membership.subquery.subquery.schema().qualified_field(0).0.is_none()
+        }
+        _ => false,
+    }
+}
+
 /// Whether a membership stands where unknown is not false: anywhere but in conditions of which AND
 /// and OR make the whole. The engine makes a two-valued mark of it.
 fn holds_not_in(condition: &Expr) -> bool {
@@ -118,7 +133,11 @@ fn holds_not_in(condition: &Expr) -> bool {
 /// Whether the engine can pull the conditions that tie a subquery to the rows outside out of it.
 pub(super) fn pulls_up(subquery: &Subquery, mut pull: PullUpCorrelatedExpr) -> Result<bool> {
     let plan = subquery.subquery.as_ref();
-    if plan.exists(|node| Ok(holds_back(node)))? || materialize::is_volatile(plan)? {
+    let is_membership = !pull.need_handle_count_bug;
+    if plan.exists(|node| Ok(holds_back(node)))?
+        || splits_groups(plan, is_membership)?
+        || materialize::is_volatile(plan)?
+    {
         return Ok(false);
     }
     let Ok(pulled) = plan.clone().rewrite(&mut pull) else { return Ok(false) };
@@ -167,6 +186,73 @@ fn holds_back(node: &LogicalPlan) -> bool {
             groups.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_)))
         }
         _ => false,
+    }
+}
+
+/// Whether groups would be split that are one. A condition that is pulled up through an aggregate,
+/// or a DISTINCT, becomes one more key, and only an equation with a column gives that key one value
+/// for each row outside. The engine takes each cast of a column for a column, and does not mind a
+/// DISTINCT. A membership may ask any number of equal rows, unless something above the DISTINCT
+/// counts them.
+fn splits_groups(plan: &LogicalPlan, is_membership: bool) -> Result<bool> {
+    let (mut is_distinct, mut counts, mut is_by_equations) = (false, false, true);
+    plan.apply(|node| {
+        match node {
+            LogicalPlan::Distinct(Distinct::All(_)) => is_distinct = true,
+            LogicalPlan::Aggregate(groups) if groups.aggr_expr.is_empty() => is_distinct = true,
+            LogicalPlan::Aggregate(_) => (is_distinct, counts) = (true, true),
+            LogicalPlan::Limit(_) => counts = true,
+            LogicalPlan::Filter(filter) => {
+                let schema = filter.input.schema();
+                let mut conditions = split_conjunction(&filter.predicate).into_iter();
+                is_by_equations &= conditions
+                    .all(|each| !each.contains_outer() || is_equation_of_column(each, schema));
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(is_distinct && !is_by_equations && (counts || !is_membership))
+}
+
+/// `column = outside`, either way round.
+fn is_equation_of_column(condition: &Expr, schema: &DFSchema) -> bool {
+    let is_column = |side: &Expr| match side {
+        Expr::Cast(cast) => match cast.expr.get_type(schema) {
+            Ok(from) => {
+                matches!(cast.expr.as_ref(), Expr::Column(_))
+                    && is_one_to_one(&from, cast.field.data_type())
+            }
+            Err(_) => false,
+        },
+        side => matches!(side, Expr::Column(_)),
+    };
+    match condition {
+        Expr::BinaryExpr(both) if both.op == Operator::Eq => {
+            is_column(&both.left) && !both.right.any_column_refs()
+                || is_column(&both.right) && !both.left.any_column_refs()
+        }
+        _ => false,
+    }
+}
+
+/// Whether a cast makes another value of each.
+fn is_one_to_one(from: &DataType, to: &DataType) -> bool {
+    use DataType as D;
+    match (from, to) {
+        (from, to) if from == to => true,
+        // A number that does not fit is an error.
+        (from, to) if from.is_integer() => {
+            to.is_integer()
+                || matches!(to, D::Decimal128(_, scale) | D::Decimal256(_, scale) if *scale >= 0)
+                || *to == D::Float64 && !matches!(from, D::Int64 | D::UInt64)
+        }
+        (
+            D::Decimal128(_, from) | D::Decimal256(_, from),
+            D::Decimal128(_, to) | D::Decimal256(_, to),
+        ) => to >= from,
+        (D::Float32, D::Float64) | (D::Date32, D::Timestamp(..)) => true,
+        (from, to) => from.is_string() && to.is_string(),
     }
 }
 

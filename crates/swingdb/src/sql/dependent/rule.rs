@@ -5,7 +5,9 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::Exists;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::check_subquery_expr;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
 use datafusion::logical_expr::{
     Expr, Filter, Join, JoinType, LogicalPlan, Projection, Sort, Subquery, SubqueryAlias,
@@ -49,6 +51,13 @@ fn lateral_of(right: &LogicalPlan) -> Option<&Subquery> {
     }
 }
 
+/// Whether a LATERAL refers to the rows outside from a side of a join whose columns do not come out
+/// of it. The engine looks for that in the subqueries of expressions only.
+fn refers_where_joins_hide(join: &Join, subquery: &Subquery) -> bool {
+    let rows = Expr::Exists(Exists::new(subquery.clone(), false));
+    check_subquery_expr(&LogicalPlan::Join(join.clone()), &subquery.subquery, &rows).is_err()
+}
+
 fn unnest_lateral(join: Join) -> Result<Transformed<LogicalPlan>> {
     let Some(subquery) = lateral_of(&join.right) else {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
@@ -57,7 +66,8 @@ fn unnest_lateral(join: Join) -> Result<Transformed<LogicalPlan>> {
     let beyond = outer.iter().any(|(_, column)| !join.left.schema().has_column(column));
     let pull = PullUpCorrelatedExpr::new().with_need_handle_count_bug(true);
     let joins = matches!(join.join_type, JoinType::Inner | JoinType::Left);
-    if outer.is_empty() || !joins || (!beyond && pulls_up(subquery, pull)?) {
+    let is_left = beyond || refers_where_joins_hide(&join, subquery) || !pulls_up(subquery, pull)?;
+    if outer.is_empty() || !joins || !is_left {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
     let mut rows = Rows::new(join.left.as_ref().clone());

@@ -1,19 +1,24 @@
-//! What determines the rows of an aggregate: [`Dependencies`], [`corrected`].
+//! What determines the rows of a relation: [`Dependencies`], [`DistinctGroups`], [`corrected`].
 //!
-//! The query engine takes a key of one relation that an aggregate reads for a key of the groups,
-//! even where these are by columns of other relations as well. After `GROUP BY d.a, s.x`, where `a`
-//! is a key of `d`, it leaves `x` out of a second `GROUP BY a, x`, and adds `x` to a `GROUP BY a`.
+//! The query engine derives too much of it in two places:
+//!
+//! - It takes a key of one relation that an aggregate reads for a key of the groups, even where
+//!   these are by columns of other relations as well. After `GROUP BY d.a, s.x`, where `a` is a key
+//!   of `d`, it leaves `x` out of `ORDER BY a, x` and of a second `GROUP BY a, x`, and adds `x` to
+//!   a `GROUP BY a`.
+//! - It takes a key for one of what `unnest` makes of the relation, which has the key in a row for
+//!   each element.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{
-    DFSchema, FunctionalDependence, FunctionalDependencies, Result, ScalarValue,
+    DFSchema, Dependency, FunctionalDependence, FunctionalDependencies, Result, ScalarValue,
     plan_datafusion_err,
 };
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Unnest};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::sql::sqlparser::ast::{
     self, GroupByExpr, Select, SelectItem, Statement, VisitorMut,
@@ -29,7 +34,7 @@ pub(crate) struct Dependencies;
 impl Dependencies {
     /// Whether a rule of the engine relies on what determines rows.
     pub(crate) fn matter_to(rule: &str) -> bool {
-        matches!(rule, "eliminate_join" | "replace_distinct_aggregate" | "optimize_projections")
+        matches!(rule, "eliminate_join" | "eliminate_duplicated_expr" | "optimize_projections")
     }
 }
 
@@ -55,11 +60,67 @@ impl OptimizerRule for Dependencies {
     }
 }
 
-/// Whether something wrong was derived for an aggregate of a plan.
+/// The engine's rule that makes groups of DISTINCT, and drops a DISTINCT of what is distinct. It
+/// goes from the innermost outwards, and derives something of each before it comes to the next, so
+/// that is put right at once.
+#[derive(Debug)]
+pub(crate) struct DistinctGroups(pub(crate) Arc<dyn OptimizerRule + Send + Sync>);
+
+impl DistinctGroups {
+    /// The name of the engine's rule.
+    pub(crate) const NAME: &str = "replace_distinct_aggregate";
+}
+
+impl OptimizerRule for DistinctGroups {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        None
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            found |= matches!(node, LogicalPlan::Distinct(_));
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !found {
+            return Ok(Transformed::no(plan));
+        }
+        plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Distinct(Distinct::All(_)) => {
+                let groups = self.0.rewrite(node, config)?.data;
+                match groups {
+                    LogicalPlan::Aggregate(_) => with_sound(groups, &mut Vec::new()),
+                    already_distinct => Ok(Transformed::yes(already_distinct)),
+                }
+            }
+            LogicalPlan::Distinct(Distinct::On(_)) => {
+                let groups = self.0.rewrite(node.recompute_schema()?, config)?.data;
+                groups.transform_up(|node| with_sound(node, &mut Vec::new()))
+            }
+            other => with_sound(other, &mut Vec::new()),
+        })
+    }
+}
+
+/// Whether something wrong was derived in a plan.
 pub(crate) fn are_mistaken(plan: &LogicalPlan) -> Result<bool> {
     let mut mistaken = false;
     plan.apply_with_subqueries(|node| {
-        mistaken |= matches!(node, LogicalPlan::Aggregate(a) if sound(a) != *deps(&a.schema));
+        mistaken |= match node {
+            LogicalPlan::Aggregate(groups) => sound(groups) != *deps(&groups.schema),
+            LogicalPlan::Unnest(elements) => {
+                sound_of_elements(elements)? != *deps(&elements.schema)
+            }
+            _ => false,
+        };
         Ok(if mistaken { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(mistaken)
@@ -69,11 +130,7 @@ pub(crate) fn are_mistaken(plan: &LogicalPlan) -> Result<bool> {
 /// because of what is wrong.
 pub(crate) fn corrected(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut dropped = Vec::new();
-    let plan = plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Aggregate(aggregate) => with_sound(aggregate, &mut dropped),
-        // What is derived from those below.
-        other => other.recompute_schema().map(Transformed::yes),
-    });
+    let plan = plan.transform_up_with_subqueries(|node| with_sound(node, &mut dropped));
     plan.data().map_err(|error| {
         let text = error.to_string();
         match dropped.iter().find(|expr| text.contains(&expr.to_string())) {
@@ -168,7 +225,28 @@ fn deps(schema: &DFSchema) -> &FunctionalDependencies {
     schema.functional_dependencies()
 }
 
-fn with_sound(aggregate: Aggregate, dropped: &mut Vec<Expr>) -> Result<Transformed<LogicalPlan>> {
+/// A node with what is right in its schema, if that is so of those below it.
+fn with_sound(node: LogicalPlan, dropped: &mut Vec<Expr>) -> Result<Transformed<LogicalPlan>> {
+    let node = match node {
+        LogicalPlan::Aggregate(aggregate) => {
+            LogicalPlan::Aggregate(with_sound_keys(aggregate, dropped)?)
+        }
+        LogicalPlan::Unnest(elements) => {
+            let mut node = LogicalPlan::Unnest(elements).recompute_schema()?;
+            if let LogicalPlan::Unnest(elements) = &mut node {
+                let sound = sound_of_elements(elements)?;
+                let schema =
+                    elements.schema.as_ref().clone().with_functional_dependencies(sound)?;
+                elements.schema = Arc::new(schema);
+            }
+            node
+        }
+        other => other.recompute_schema()?,
+    };
+    Ok(Transformed::yes(node))
+}
+
+fn with_sound_keys(aggregate: Aggregate, dropped: &mut Vec<Expr>) -> Result<Aggregate> {
     let Aggregate { input, mut group_expr, aggr_expr, .. } = aggregate;
     let is_end = |expr: &Expr| match expr {
         Expr::Literal(ScalarValue::Utf8(Some(text)), _) => text == END,
@@ -188,7 +266,7 @@ fn with_sound(aggregate: Aggregate, dropped: &mut Vec<Expr>) -> Result<Transform
         let schema = aggregate.schema.as_ref().clone().with_functional_dependencies(sound)?;
         aggregate.schema = Arc::new(schema);
     }
-    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+    Ok(aggregate)
 }
 
 /// What determines the rows of an aggregate: all columns it groups by together, or some that
@@ -210,6 +288,31 @@ fn sound(aggregate: &Aggregate) -> FunctionalDependencies {
         kept.push(FunctionalDependence::new(keys, columns, nullable));
     }
     FunctionalDependencies::new(kept)
+}
+
+/// What determines columns of rows that were made for each element of a list: what did before, but
+/// nothing determines the elements, nor is there one row of each.
+fn sound_of_elements(elements: &Unnest) -> Result<FunctionalDependencies> {
+    let before = elements.input.schema();
+    let unnested: Vec<usize> = elements
+        .exec_columns
+        .iter()
+        .map(|list| before.index_of_column(list))
+        .collect::<Result<_>>()?;
+    let places = |columns: &[usize]| -> Vec<usize> {
+        let stay = elements.dependency_indices.iter().enumerate();
+        let stay = stay.filter(|(_, from)| columns.contains(from) && !unnested.contains(from));
+        stay.map(|(place, _)| place).collect()
+    };
+    let sound = deps(before).iter().filter_map(|dependence| {
+        let sources = places(&dependence.source_indices);
+        (sources.len() == dependence.source_indices.len()).then(|| {
+            let targets = places(&dependence.target_indices);
+            FunctionalDependence::new(sources, targets, dependence.nullable)
+                .with_mode(Dependency::Multi)
+        })
+    });
+    Ok(FunctionalDependencies::new(sound.collect()))
 }
 
 /// The columns of a schema that are known where others are.

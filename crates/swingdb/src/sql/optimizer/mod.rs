@@ -22,7 +22,7 @@ mod whole_order;
 
 pub(crate) use conditions_down::ConditionsDown;
 pub(crate) use cross_joins::CrossJoins;
-pub(crate) use dependencies::Dependencies;
+pub(crate) use dependencies::{Dependencies, DistinctGroups};
 pub(crate) use equal_keys::EqualKeys;
 pub(crate) use estimate::remembered_distinct;
 pub(crate) use from_statistics::FromStatistics;
