@@ -143,7 +143,7 @@ pub struct ExportReport {
 
 /// The value of an option in SQL: `HEADER`, `HEADER false`, `DELIMITER ';'`, `SKIP 2`,
 /// `COLUMNS {'a': 'INTEGER'}`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionValue {
     /// Only the option's name.
     Flag,
@@ -209,6 +209,13 @@ impl ImportOptions {
             "header" | "has_header" => self.header = Some(value.flag(name)?),
             "delimiter" | "delim" | "sep" | "separator" => self.delimiter = value.byte(name)?,
             "null" | "nullstr" | "null_value" => self.null = Some(value.text(name)?.to_string()),
+            // A field in quotes is never NULL.
+            "allow_quoted_nulls" if !value.flag(name)? => {}
+            "allow_quoted_nulls" => {
+                let message = "option allow_quoted_nulls: a field in quotes is a text here; write \
+                               it without quotes, or UPDATE t SET a = NULL WHERE a = ''";
+                return Err(Error::unsupported(message));
+            }
             "quote" => self.quote = Some(value.byte(name)?),
             "escape" => self.escape = Some(value.byte(name)?),
             "skip" => self.skip = value.count(name)?,
@@ -345,6 +352,7 @@ const IMPORT_OPTIONS: &[&str] = &[
     "header",
     "delimiter",
     "null",
+    "allow_quoted_nulls",
     "quote",
     "escape",
     "skip",
