@@ -25,11 +25,13 @@ mod output_folder;
 mod parquet;
 mod parquet_chunks;
 mod parquet_footer;
+mod parquet_intervals;
 mod parquet_table;
 mod parquet_widths;
 mod scan;
 mod source;
 mod types;
+mod united;
 
 pub use ipc_check::check_columns;
 pub use options::{

@@ -85,6 +85,9 @@ pub struct ImportOptions {
     pub hive_types_autocast: Option<bool>,
     /// The name of a column for the files' names.
     pub filename: Option<String>,
+    /// Whether the files may have different columns, which go by their names; when they are read in
+    /// a query.
+    pub union_by_name: bool,
     /// Columns of the table that the file's columns go to, in the file's order. When empty, columns
     /// are matched by name if the file's names are the table's, and by position otherwise.
     pub columns: Vec<String>,
@@ -248,12 +251,7 @@ impl ImportOptions {
                                said by header, delimiter, quote, columns or all_varchar";
                 return Err(Error::unsupported(message));
             }
-            "union_by_name" if !value.flag(name)? => {}
-            "union_by_name" => {
-                let message = "option union_by_name: read files with other columns each by a \
-                               SELECT of its own, and write UNION ALL BY NAME between these";
-                return Err(Error::unsupported(message));
-            }
+            "union_by_name" => self.union_by_name = value.flag(name)?,
             other => return Err(unknown(other, IMPORT_OPTIONS)),
         }
         Ok(())
@@ -366,6 +364,7 @@ const IMPORT_OPTIONS: &[&str] = &[
     "hive_types",
     "hive_types_autocast",
     "filename",
+    "union_by_name",
     "threads",
     "parallel",
     "block_bytes",

@@ -51,9 +51,8 @@ impl Names {
     }
 }
 
-/// The columns as Parquet can hold them, and others read them: intervals, which it has only in whole
-/// milliseconds and not below zero, become their texts; timestamps in seconds, which it does not
-/// have, become milliseconds.
+/// The columns as Parquet can hold them: intervals, which it has only in whole milliseconds and not
+/// below zero, become their texts; timestamps in seconds, which it does not have, milliseconds.
 pub(super) struct Storable {
     pub(super) schema: SchemaRef,
     changed: bool,

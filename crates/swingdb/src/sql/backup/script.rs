@@ -3,8 +3,8 @@
 //! They are tried out in an empty private database without access to files, which ends with the
 //! export. Its definitions must then be the same as the exported ones, or the export fails: a
 //! backup that cannot be imported would be found out too late. A view or macro that cannot be made
-//! there (a table that it reads was dropped, or is a file, or in an attached database) is written as
-//! CREATE FORCE.
+//! there (a table that it reads was dropped, or is a file, or in an attached database) is written
+//! as CREATE FORCE.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,15 +60,24 @@ pub(super) fn scripts(session: &Session, catalog: &Catalog) -> Result<Scripts> {
         let before = waiting.len();
         let mut failed = Vec::new();
         for item in waiting {
-            match trial.run(&item.sql)? {
-                Ok(()) => schema.add(item.sql),
-                Err(_) => failed.push(item),
+            if trial.run(&item.sql)?.is_err() {
+                failed.push(item);
+                continue;
             }
+            // The same to whoever uses it, and here in the same words.
+            let made = trial.catalog()?;
+            if definition(&made, &item)? != item.definition {
+                let forced = item.forced("CREATE OR REPLACE FORCE ");
+                trial.must_run(&item.shown(), &forced)?;
+                own.add(forced);
+            }
+            schema.add(item.sql);
         }
         if failed.len() == before {
             for item in failed {
-                trial.must_run(&format!("view or macro {:?}", item.name), &item.forced)?;
-                own.add(item.forced);
+                let forced = item.forced("CREATE FORCE ");
+                trial.must_run(&item.shown(), &forced)?;
+                own.add(forced);
             }
             break;
         }
@@ -136,11 +145,15 @@ impl<'a> Trial<'a> {
         })
     }
 
+    /// What there is now.
+    fn catalog(&self) -> Result<Arc<Catalog>> {
+        Ok(self.session.view()?.main.catalog)
+    }
+
     /// That the statements have made the same as there is.
     fn check(&self, catalog: &Catalog) -> Result<()> {
-        let made = self.session.view()?.main.catalog;
-        let expected = definitions(catalog)?;
-        let found = definitions(&made)?;
+        let made = self.catalog()?;
+        let (expected, found) = (definitions(catalog)?, definitions(&made)?);
         let mut found = found.iter();
         for definition in &expected {
             let found = found.next();
@@ -170,15 +183,8 @@ fn definitions(catalog: &Catalog) -> Result<Vec<String>> {
         let name = table.name();
         all.push(format!("{schema:?} table {name:?} ({columns}) {keys:?} {checks:?}"));
     }
+    all.extend(texts(catalog)?.into_iter().map(|item| item.definition));
     for schema in catalog.schema_names() {
-        for name in catalog.view_names(&schema) {
-            all.push(format!("{schema:?} {:?}", catalog.view(&schema, &name)?));
-        }
-        for kind in [MacroKind::Scalar, MacroKind::Table] {
-            for name in catalog.macro_names(&schema, kind) {
-                all.push(format!("{schema:?} {:?}", catalog.find_macro(&schema, &name, kind)));
-            }
-        }
         for name in catalog.sequence_names(&schema) {
             all.push(format!("{schema:?} {:?}", catalog.sequence(&schema, &name)));
         }
@@ -212,8 +218,8 @@ fn sequences(catalog: &Catalog) -> Vec<(TableReference, Arc<Sequence>)> {
     all
 }
 
-/// What makes a sequence as it is now: for any system, so that the next number is the right one, and
-/// what only this one knows, so that the first number and the last one are right too.
+/// What makes a sequence as it is now: for any system, so that its next number is the right one;
+/// and what only this one knows, so that its first number and the last one are right too.
 fn sequence_statements(name: &TableReference, sequence: &Sequence) -> (String, Vec<String>) {
     let Sequence { start, increment, min, max, cycle, last, .. } = sequence;
     let written = qualified(name.schema(), name.table());
@@ -238,16 +244,24 @@ fn sequence_statements(name: &TableReference, sequence: &Sequence) -> (String, V
 
 /// A view or a macro.
 struct Item {
+    schema: String,
     name: String,
+    /// That of a macro.
+    kind: Option<MacroKind>,
+    /// The statement that makes it.
     sql: String,
-    /// The statement that makes it whether what it names is there or not.
-    forced: String,
+    /// All that the catalog has of it.
+    definition: String,
 }
 
 impl Item {
-    fn new(name: String, sql: String) -> Self {
-        let forced = sql.replacen("CREATE ", "CREATE FORCE ", 1);
-        Self { name, sql, forced }
+    /// The statement that makes it whether what it names is there or not; it begins so.
+    fn forced(&self, begin: &str) -> String {
+        self.sql.replacen("CREATE ", begin, 1)
+    }
+
+    fn shown(&self) -> String {
+        format!("{} {:?}", if self.kind.is_some() { "macro" } else { "view" }, self.name)
     }
 }
 
@@ -256,18 +270,36 @@ fn texts(catalog: &Catalog) -> Result<Vec<Item>> {
     let mut all = Vec::new();
     for schema in catalog.schema_names() {
         let of = Some(schema.as_str()).filter(|schema| *schema != MAIN);
+        let mut add = |name: String, kind, sql| {
+            let definition = String::new();
+            all.push(Item { schema: schema.clone(), name, kind, sql, definition });
+        };
         for kind in [MacroKind::Scalar, MacroKind::Table] {
             for name in catalog.macro_names(&schema, kind) {
-                let found = catalog.find_macro(&schema, &name, kind);
-                all.extend(found.map(|one| Item::new(name, macros::create_text(of, &one))));
+                if let Some(found) = catalog.find_macro(&schema, &name, kind) {
+                    add(name, Some(kind), macros::create_text(of, &found));
+                }
             }
         }
         for name in catalog.view_names(&schema) {
-            let found = catalog.view(&schema, &name)?;
-            all.extend(found.map(|view| Item::new(name, create_view(of, &view))));
+            if let Some(view) = catalog.view(&schema, &name)? {
+                add(name, None, create_view(of, &view));
+            }
         }
     }
+    for item in &mut all {
+        item.definition = definition(catalog, item)?;
+    }
     Ok(all)
+}
+
+/// All that a catalog has of a view or macro, as a text.
+fn definition(catalog: &Catalog, item: &Item) -> Result<String> {
+    let Item { schema, name, kind, .. } = item;
+    Ok(match kind {
+        Some(kind) => format!("{schema:?} {:?}", catalog.find_macro(schema, name, *kind)),
+        None => format!("{schema:?} {:?}", catalog.view(schema, name)?),
+    })
 }
 
 /// The items, each behind those whose names its text mentions. A name may mean something else, and
@@ -322,7 +354,13 @@ mod tests {
     use super::*;
 
     fn order(items: &[(&str, &str)]) -> Vec<String> {
-        let item = |(name, sql): &(&str, &str)| Item::new(name.to_string(), sql.to_string());
+        let item = |(name, sql): &(&str, &str)| Item {
+            schema: MAIN.to_string(),
+            name: name.to_string(),
+            kind: None,
+            sql: sql.to_string(),
+            definition: String::new(),
+        };
         in_order(items.iter().map(item).collect()).into_iter().map(|item| item.name).collect()
     }
 
