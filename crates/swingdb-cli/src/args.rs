@@ -98,6 +98,8 @@ const SQL_EXAMPLES: &str = "Examples:
   swingdb sql taxi 'SELECT count(*) FROM trips'
   swingdb sql taxi --mode csv < report.sql
   swingdb sql taxi --write \"DELETE FROM trips WHERE speed < 0\" --share
+  swingdb sql taxi \"EXPORT DATABASE '/backup/taxi'\"
+  swingdb sql taxi \"IMPORT DATABASE '/backup/taxi'\" --write --share
   swingdb sql \"SELECT * FROM 'trips.parquet' LIMIT 5\"";
 
 #[derive(Debug, Args)]
@@ -156,7 +158,8 @@ pub struct ImportArgs {
 const EXPORT_EXAMPLES: &str = "Examples:
   swingdb export taxi.trips trips.parquet
   swingdb export taxi trips.csv --query 'SELECT * FROM trips WHERE occupied'
-  swingdb export taxi.trips trips.json --format json";
+  swingdb export taxi.trips trips.json --format json
+A whole database: swingdb sql taxi \"EXPORT DATABASE '/backup/taxi'\"";
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {

@@ -52,6 +52,17 @@ pub(crate) enum What {
     TableTo { table: ObjectName, columns: Vec<Ident>, query: Box<Query> },
 }
 
+impl CopyStatement {
+    /// Makes this a statement about a file of an exported database. The names of folders above say
+    /// nothing about the rows. That a column's values are not NULL, its table says too; so no field
+    /// is empty that DuckDB's `force_not_null` would make an empty text of.
+    pub(crate) fn of_export(&mut self) {
+        self.options.retain(|(name, _)| !name.eq_ignore_ascii_case("force_not_null"));
+        let no = OptionValue::Text("false".to_string());
+        self.options.push(("hive_partitioning".to_string(), no));
+    }
+}
+
 /// Parses a COPY statement; the next token is COPY.
 pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<CopyStatement> {
     parse_copy(parser)
@@ -104,7 +115,10 @@ fn select(table: &ObjectName, columns: &[Ident]) -> Result<Box<Query>, ParserErr
     Parser::new(&dialect).try_with_sql(&format!("SELECT {list} FROM {table}"))?.parse_query()
 }
 
-fn parse_options(parser: &mut Parser<'_>) -> Result<Vec<(String, OptionValue)>, ParserError> {
+/// Parses `[WITH] (name [value], ...)` and its other forms, of which there may be none.
+pub(crate) fn parse_options(
+    parser: &mut Parser<'_>,
+) -> Result<Vec<(String, OptionValue)>, ParserError> {
     let mut options = Vec::new();
     loop {
         if parser.parse_keywords(&[Keyword::STORED, Keyword::AS]) {

@@ -24,7 +24,8 @@ use super::meter::Meter;
 use super::options::{FileFormat, ImportOptions, OptionValue};
 use super::parquet_table::ParquetTable;
 use super::scan::{FileScan, Run, Turnstile, caught};
-use super::source::{MAX_FILES, find_files};
+use super::source::{InputFile, MAX_FILES, find_files};
+use super::united::united;
 use crate::error::{Error, Result};
 use crate::sql::runtime;
 use crate::zone::Zone;
@@ -51,13 +52,28 @@ pub(crate) fn file_table_with(
             return Err(Error::plan(format!("a table of more than {MAX_FILES} files")));
         }
     }
+    match options.union_by_name && files.len() > 1 {
+        true => united(files, options),
+        false => one_table(files, options, paths.join(", ")),
+    }
+}
+
+/// Files with the same columns as a table, which plans show as `path`.
+pub(super) fn one_table(
+    mut files: Vec<InputFile>,
+    options: &ImportOptions,
+    path: String,
+) -> Result<Arc<dyn TableProvider>> {
     let Some(first) = files.first() else { return Err(Error::plan("a table of no files")) };
     if first.format(options.format) == FileFormat::Parquet {
         options.check_for(FileFormat::Parquet)?;
-        return ParquetTable::open(files, options);
+        files = match ParquetTable::open(files, options)? {
+            Ok(table) => return Ok(table),
+            Err(files) => files,
+        };
     }
     let scan = FileScan::open_files(files, options, None)?;
-    Ok(Arc::new(FileTable { path: paths.join(", "), scan: Arc::new(scan) }))
+    Ok(Arc::new(FileTable { path, scan: Arc::new(scan) }))
 }
 
 /// Files read by this crate.

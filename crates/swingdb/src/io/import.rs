@@ -64,6 +64,11 @@ pub(crate) fn import(
     options: &ImportOptions,
 ) -> Result<ImportReport> {
     let started = Instant::now();
+    if options.union_by_name {
+        let message = "option union_by_name in COPY; write INSERT INTO t BY NAME FROM \
+                       read_parquet('*.parquet', union_by_name = true), or read_csv, read_json";
+        return Err(Error::unsupported(message));
+    }
     let holder = temporary::holder_of(session, name);
     let (session, name) = holder.as_ref().map_or((session, name), |(inner, name)| (inner, name));
     let catalog = session.view()?.main.catalog;

@@ -5,7 +5,7 @@
 //! threads ([`csv`], [`parquet`], [`json`], [`ipc`]), [`import`] appends to a table of the
 //! database, and [`external`] lets a query read files in place. Writing: [`export`] encodes on
 //! several threads into an [`output`] file that is complete or not there. [`copy`] is the SQL of
-//! all that.
+//! all that. An [`output_folder`] is one of many files, complete or not there.
 
 mod copy;
 mod csv;
@@ -21,14 +21,17 @@ mod matching;
 mod meter;
 mod options;
 mod output;
+mod output_folder;
 mod parquet;
 mod parquet_chunks;
 mod parquet_footer;
+mod parquet_intervals;
 mod parquet_table;
 mod parquet_widths;
 mod scan;
 mod source;
 mod types;
+mod united;
 
 pub use ipc_check::check_columns;
 pub use options::{
@@ -38,10 +41,11 @@ pub use options::{
 pub(crate) use self::csv::{blob_of_text, blob_text};
 pub(crate) use copy::{
     CopyStatement, What as CopyWhat, create_external_table, execute as execute_copy,
-    parse as parse_copy,
+    parse as parse_copy, parse_options,
 };
-pub(crate) use export::export_file;
+pub(crate) use export::{Reporting, export_file, write as write_rows};
 pub(crate) use external::{file_table, functions, is_file_function};
 pub(crate) use import::{import_file, parse_name};
 pub(crate) use meter::Meter;
+pub(crate) use output_folder::OutputFolder;
 pub(crate) use scan::in_parallel;

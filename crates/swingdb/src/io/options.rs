@@ -85,6 +85,9 @@ pub struct ImportOptions {
     pub hive_types_autocast: Option<bool>,
     /// The name of a column for the files' names.
     pub filename: Option<String>,
+    /// Whether the files may have different columns, which go by their names; when they are read in
+    /// a query.
+    pub union_by_name: bool,
     /// Columns of the table that the file's columns go to, in the file's order. When empty, columns
     /// are matched by name if the file's names are the table's, and by position otherwise.
     pub columns: Vec<String>,
@@ -143,7 +146,7 @@ pub struct ExportReport {
 
 /// The value of an option in SQL: `HEADER`, `HEADER false`, `DELIMITER ';'`, `SKIP 2`,
 /// `COLUMNS {'a': 'INTEGER'}`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionValue {
     /// Only the option's name.
     Flag,
@@ -209,6 +212,13 @@ impl ImportOptions {
             "header" | "has_header" => self.header = Some(value.flag(name)?),
             "delimiter" | "delim" | "sep" | "separator" => self.delimiter = value.byte(name)?,
             "null" | "nullstr" | "null_value" => self.null = Some(value.text(name)?.to_string()),
+            // A field in quotes is never NULL.
+            "allow_quoted_nulls" if !value.flag(name)? => {}
+            "allow_quoted_nulls" => {
+                let message = "option allow_quoted_nulls: a field in quotes is a text here; write \
+                               it without quotes, or UPDATE t SET a = NULL WHERE a = ''";
+                return Err(Error::unsupported(message));
+            }
             "quote" => self.quote = Some(value.byte(name)?),
             "escape" => self.escape = Some(value.byte(name)?),
             "skip" => self.skip = value.count(name)?,
@@ -241,12 +251,7 @@ impl ImportOptions {
                                said by header, delimiter, quote, columns or all_varchar";
                 return Err(Error::unsupported(message));
             }
-            "union_by_name" if !value.flag(name)? => {}
-            "union_by_name" => {
-                let message = "option union_by_name: read files with other columns each by a \
-                               SELECT of its own, and write UNION ALL BY NAME between these";
-                return Err(Error::unsupported(message));
-            }
+            "union_by_name" => self.union_by_name = value.flag(name)?,
             other => return Err(unknown(other, IMPORT_OPTIONS)),
         }
         Ok(())
@@ -345,6 +350,7 @@ const IMPORT_OPTIONS: &[&str] = &[
     "header",
     "delimiter",
     "null",
+    "allow_quoted_nulls",
     "quote",
     "escape",
     "skip",
@@ -358,6 +364,7 @@ const IMPORT_OPTIONS: &[&str] = &[
     "hive_types",
     "hive_types_autocast",
     "filename",
+    "union_by_name",
     "threads",
     "parallel",
     "block_bytes",

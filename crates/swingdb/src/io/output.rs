@@ -61,7 +61,7 @@ fn open_pipe(path: &Path) -> io::Result<File> {
 }
 
 /// The process that `file` is the temporary file of, for an export to `name`: `.name.PID-N.tmp`.
-fn writer_of(file: &OsStr, name: &OsStr) -> Option<u32> {
+pub(super) fn writer_of(file: &OsStr, name: &OsStr) -> Option<u32> {
     let rest = file.as_encoded_bytes().strip_prefix(b".")?;
     let rest = rest.strip_prefix(name.as_encoded_bytes())?.strip_prefix(b".")?;
     let (pid, number) = std::str::from_utf8(rest.strip_suffix(b".tmp")?).ok()?.split_once('-')?;

@@ -22,7 +22,7 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, TypePtr};
 
 use super::scan::{FileSink, Run};
 use super::source::InputFile;
-use super::{parquet_chunks, parquet_footer, parquet_widths};
+use super::{parquet_chunks, parquet_footer, parquet_intervals, parquet_widths};
 use crate::error::{Error, Result};
 use crate::uuid;
 
@@ -37,7 +37,11 @@ pub(crate) struct ParquetScan {
     schema: SchemaRef,
     /// Columns whose 16 bytes are UUIDs.
     uuids: Vec<usize>,
+    /// Columns of intervals that are decoded twice, in ascending order.
+    intervals: Vec<usize>,
     files: Vec<ArrowReaderMetadata>,
+    /// The same files with the months of these intervals; none where there are none.
+    months: Vec<ArrowReaderMetadata>,
 }
 
 /// Row groups of one file that are read together.
@@ -54,28 +58,49 @@ impl ParquetScan {
         let mut scan: Option<Self> = None;
         for file in files {
             let metadata = Self::load(file)?;
-            match &mut scan {
+            let intervals = Self::interval_columns(file, metadata.metadata())?;
+            let scan = match &mut scan {
                 None => {
-                    let schema = Arc::clone(metadata.schema());
-                    scan = Some(Self { schema, uuids: Vec::new(), files: vec![metadata] });
+                    let (schema, uuids) = (Arc::clone(metadata.schema()), Vec::new());
+                    let (files, months) = (Vec::new(), Vec::new());
+                    scan.insert(Self { schema, uuids, intervals, files, months })
                 }
                 Some(scan) => {
                     Self::same_columns(&scan.schema, metadata.schema(), file)?;
-                    scan.files.push(metadata);
+                    if scan.intervals != intervals {
+                        return Err(file.broken("has other columns than the first file"));
+                    }
+                    scan
                 }
+            };
+            if !scan.intervals.is_empty() {
+                let of = || parquet_intervals::of_months(&metadata, &scan.intervals);
+                scan.months.push(guarded(file, of)?);
             }
+            scan.files.push(metadata);
         }
         let scan = scan.ok_or_else(|| Error::internal("no Parquet file"))?;
-        Ok(scan.with_uuids())
+        Ok(scan.with_own_types())
     }
 
-    /// With texts for columns that Parquet says are UUIDs.
-    fn with_uuids(mut self) -> Self {
+    /// The columns of intervals that the engine's scan would give without their months.
+    pub(crate) fn interval_columns(
+        file: &InputFile,
+        metadata: &ParquetMetaData,
+    ) -> Result<Vec<usize>> {
+        guarded(file, || parquet_intervals::columns(metadata))
+    }
+
+    /// With texts for columns that Parquet says are UUIDs, and whole intervals.
+    fn with_own_types(mut self) -> Self {
         let Some(file) = self.files.first() else { return self };
         self.uuids = Self::uuid_columns(file.metadata());
         let fields = self.schema.fields().iter().enumerate().map(|(at, field)| {
             match self.uuids.contains(&at) {
                 true => Arc::new(uuid::marked(Field::clone(field))),
+                false if self.intervals.contains(&at) => {
+                    Arc::new(Field::clone(field).with_data_type(parquet_intervals::WHOLE))
+                }
                 false => Arc::clone(field),
             }
         });
@@ -94,19 +119,28 @@ impl ParquetScan {
         roots.filter(|(_, root)| is_uuid(root)).map(|(at, _)| at).collect()
     }
 
-    /// What the decoder gives of these columns, with UUIDs as texts.
-    fn converted(&self, batch: RecordBatch, projection: Option<&[usize]>) -> Result<RecordBatch> {
-        if self.uuids.is_empty() {
+    /// What the decoder gives of these columns, with UUIDs as texts, and intervals with `months`.
+    fn converted(
+        &self,
+        batch: RecordBatch,
+        months: Option<&RecordBatch>,
+        projection: Option<&[usize]>,
+    ) -> Result<RecordBatch> {
+        if self.uuids.is_empty() && self.intervals.is_empty() {
             return Ok(batch);
         }
         let mut given = projection.map_or_else(|| (0..batch.num_columns()).collect(), Vec::from);
         given.sort_unstable();
         given.dedup();
-        let all =
-            given.iter().zip(batch.columns()).map(|(at, column)| match self.uuids.contains(at) {
-                true => uuid::canonical(column, false),
-                false => Ok(Arc::clone(column)),
-            });
+        let mut taken = 0..;
+        let all = given.iter().zip(batch.columns()).map(|(at, column)| match () {
+            () if self.uuids.contains(at) => uuid::canonical(column, false),
+            () if self.intervals.contains(at) => {
+                let at = taken.next().unwrap_or_default();
+                parquet_intervals::whole(parquet_intervals::next_of(months, at)?, column)
+            }
+            () => Ok(Arc::clone(column)),
+        });
         let columns = all.collect::<Result<Vec<_>>>()?;
         let schema = Arc::new(self.schema.project(&given)?);
         let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -153,12 +187,18 @@ impl ParquetScan {
         let work = |number: u64, task: Task| {
             let file = &files[task.file];
             let mut reader = guarded(file, || self.reader(file, &task, run))?;
+            let mut months = guarded(file, || self.month_reader(file, &task, run))?;
             let mut order = number * MAX_TASK_BATCHES;
             loop {
                 run.check()?;
                 let batch = guarded(file, || Ok(reader.next().transpose()?))?;
                 let Some(batch) = batch else { break };
-                sink(order, task.file, self.converted(batch, run.projection)?)?;
+                let months = match &mut months {
+                    Some(months) => guarded(file, || Ok(months.next().transpose()?))?,
+                    None => None,
+                };
+                let batch = self.converted(batch, months.as_ref(), run.projection)?;
+                sink(order, task.file, batch)?;
                 order += 1;
             }
             run.meter.add(task.bytes);
@@ -195,13 +235,41 @@ impl ParquetScan {
         task: &Task,
         run: &Run<'_>,
     ) -> Result<ParquetRecordBatchReader, ParquetError> {
+        let metadata = self.files[task.file].clone();
+        self.reader_of(metadata, file, task, run.batch_rows, run.projection)
+    }
+
+    /// What decodes the months of the intervals among the columns that are read, in the same steps.
+    fn month_reader(
+        &self,
+        file: &InputFile,
+        task: &Task,
+        run: &Run<'_>,
+    ) -> Result<Option<ParquetRecordBatchReader>, ParquetError> {
+        let Some(metadata) = self.months.get(task.file) else { return Ok(None) };
+        let is_read = |at: &usize| run.projection.is_none_or(|columns| columns.contains(at));
+        let columns: Vec<usize> = self.intervals.iter().copied().filter(is_read).collect();
+        if columns.is_empty() {
+            return Ok(None);
+        }
+        let metadata = metadata.clone();
+        self.reader_of(metadata, file, task, run.batch_rows, Some(&columns)).map(Some)
+    }
+
+    fn reader_of(
+        &self,
+        metadata: ArrowReaderMetadata,
+        file: &InputFile,
+        task: &Task,
+        batch_rows: usize,
+        projection: Option<&[usize]>,
+    ) -> Result<ParquetRecordBatchReader, ParquetError> {
         let source =
             File::open(&file.path).map_err(|error| ParquetError::External(error.into()))?;
-        let metadata = self.files[task.file].clone();
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata)
             .with_row_groups(task.row_groups.clone())
-            .with_batch_size(parquet_widths::batch_rows(&self.schema, run.batch_rows));
-        if let Some(projection) = run.projection {
+            .with_batch_size(parquet_widths::batch_rows(&self.schema, batch_rows));
+        if let Some(projection) = projection {
             let mask = ProjectionMask::roots(builder.parquet_schema(), projection.iter().copied());
             builder = builder.with_projection(mask);
         }

@@ -118,17 +118,21 @@ fn changed(path: &std::path::Path) -> Error {
     Error::Import { path: path.to_path_buf(), line: None, message }
 }
 
+/// A table, or the files that it is not for.
+type Opened = Result<Arc<dyn TableProvider>, Vec<InputFile>>;
+
 impl ParquetTable {
-    /// The table of these files, with texts for the columns whose bytes are UUIDs.
-    pub(crate) fn open(
-        files: Vec<InputFile>,
-        options: &ImportOptions,
-    ) -> Result<Arc<dyn TableProvider>> {
+    /// The table of these files, with texts for the columns whose bytes are UUIDs; the files again
+    /// if the engine's scan would give only parts of their intervals.
+    pub(crate) fn open(files: Vec<InputFile>, options: &ImportOptions) -> Result<Opened> {
         let table = Self::new(files, options)?;
+        if table.has_intervals()? {
+            return Ok(Err(table.files.into_iter().map(|entry| entry.input).collect()));
+        }
         let uuids = table.uuids()?;
         let table: Arc<dyn TableProvider> = Arc::new(table);
         if uuids.is_empty() {
-            return Ok(table);
+            return Ok(Ok(table));
         }
         let rows = LogicalPlanBuilder::scan("files", provider_as_source(table), None)?;
         let columns = rows.schema().iter().map(|(relation, field)| {
@@ -137,7 +141,17 @@ impl ParquetTable {
             value.alias(field.name())
         });
         let columns = columns.collect::<Vec<_>>();
-        Ok(Arc::new(ViewTable::new(rows.project(columns)?.build()?, None)))
+        Ok(Ok(Arc::new(ViewTable::new(rows.project(columns)?.build()?, None))))
+    }
+
+    fn has_intervals(&self) -> Result<bool> {
+        for entry in &self.files {
+            let known = Arc::clone(&entry.known.lock());
+            if !ParquetScan::interval_columns(&entry.input, &known.metadata)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The names of the columns that Parquet says are UUIDs.

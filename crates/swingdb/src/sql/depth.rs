@@ -195,6 +195,7 @@ pub(crate) fn settle_parsed(parsed: &mut Parsed) -> Result<()> {
         },
         Parsed::External(create) => settle(&mut create.columns),
         Parsed::Own(Own::SummarizeQuery { query }) => settle(query.as_mut()),
+        Parsed::Own(Own::ForceView(statement)) => settle(statement.as_mut()),
         Parsed::Own(Own::CreateMacro(create)) => {
             for variant in &mut create.variants {
                 variant.parameters.iter_mut().try_for_each(|given| settle(&mut given.default))?;

@@ -30,7 +30,7 @@ use crate::sql::visit::walk_mut;
 /// Replaces identifiers that differ from what they mean only in case, and names unnamed columns.
 pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
     let (known, names) = (Known::default(), Names::default());
-    let mut collector = Collector { planner, known, names, alias: None, failed: None };
+    let mut collector = Collector { planner, known, names, alias: None, made: None, failed: None };
     // The collector breaks only with an error, which it keeps.
     let _ = Visit::visit(statement, &mut collector);
     if let Some(error) = collector.failed {
@@ -134,18 +134,21 @@ struct Collector<'a> {
     names: Names,
     /// What qualifies the columns of the relation that is visited next.
     alias: Option<String>,
+    /// The name that the statement gives to what it makes, until it is visited: it is no file's.
+    made: Option<ObjectName>,
     failed: Option<Error>,
 }
 
 impl Collector<'_> {
     fn add_table(&mut self, name: &ObjectName) -> Result<()> {
         let alias = self.alias.take();
+        let is_made = self.made.take_if(|made| made == name).is_some();
         let Ok(reference) = object_name_to_table_reference(name.clone(), false) else {
             return Ok(());
         };
         let is_query = matches!(&reference, TableReference::Bare { table }
             if self.known.queries.contains_key(&table.to_lowercase()));
-        if is_query {
+        if is_query || is_made && self.planner.view().find(&reference)?.is_none() {
             return Ok(());
         }
         if let Some(schema) = self.planner.columns(&reference)? {
@@ -164,6 +167,15 @@ impl Collector<'_> {
 
 impl Visitor for Collector<'_> {
     type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<()> {
+        self.made = match statement {
+            Statement::CreateTable(create) => Some(create.name.clone()),
+            Statement::CreateView(create) => Some(create.name.clone()),
+            _ => None,
+        };
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {

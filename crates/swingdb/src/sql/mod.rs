@@ -11,6 +11,7 @@ pub(crate) mod append;
 pub(crate) mod appender;
 pub(crate) mod arithmetic;
 mod asof;
+mod backup;
 pub(crate) mod clauses;
 mod columns;
 mod dependent;

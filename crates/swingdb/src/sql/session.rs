@@ -122,6 +122,23 @@ impl Session {
         Ok(depth::with_enough_stack(|| stoppable(&token, run))?.metered(meter))
     }
 
+    /// Runs `run` in a session of the same database, transaction, settings and running statement,
+    /// which knows no temporary tables, attached databases, and variables of a program.
+    pub(crate) fn alone<T>(&self, run: impl FnOnce(&Arc<Self>) -> Result<T>) -> Result<T> {
+        let engine = self.engine()?;
+        let mut inner = Self::with(self.database.clone(), Temporary::default());
+        inner.numbers = Arc::clone(&self.numbers);
+        {
+            let mut state = inner.state.lock();
+            state.engine = Some(engine);
+            state.token = Some(self.cancel_token());
+            state.progress = self.progress();
+        }
+        let inner = Arc::new(inner);
+        let _lent = Borrowed::new(&self.txn, &inner);
+        run(&inner)
+    }
+
     /// Makes this the session's running statement. Interrupts reach it from here on.
     pub(crate) fn lock_statement(&self) -> StatementGuard<'_> {
         let lock = self.statement.lock();
@@ -436,6 +453,25 @@ fn split_evenly(batches: Vec<RecordBatch>, parts: usize) -> Vec<Vec<RecordBatch>
         }
     }
     partitions.into_iter().map(|(_, batches)| batches).collect()
+}
+
+/// While it lives, a session has the transaction of another one.
+struct Borrowed<'a> {
+    owner: &'a Mutex<TxnState>,
+    by: Arc<Session>,
+}
+
+impl<'a> Borrowed<'a> {
+    fn new(owner: &'a Mutex<TxnState>, by: &Arc<Session>) -> Self {
+        std::mem::swap(&mut *owner.lock(), &mut *by.txn.lock());
+        Self { owner, by: Arc::clone(by) }
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        std::mem::swap(&mut *self.owner.lock(), &mut *self.by.txn.lock());
+    }
 }
 
 /// While it lives, its session runs a statement.

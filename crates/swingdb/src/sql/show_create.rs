@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 
 use crate::error::{Error, Result};
 use crate::sql::engine::SCHEMA;
-use crate::sql::type_names::field_type;
+use crate::sql::type_names::exact_type;
 use crate::sql::view::{Found, View};
 use crate::store::{Constraint, Table, View as StoredView};
 
@@ -39,10 +39,11 @@ pub(crate) fn qualified(schema: Option<&str>, name: &str) -> String {
     format!("{}{}", schema.unwrap_or_default(), quoted(name))
 }
 
-fn create_table(schema: Option<&str>, table: &Table) -> String {
+/// The statement that makes a table.
+pub(crate) fn create_table(schema: Option<&str>, table: &Table) -> String {
     let mut parts = Vec::new();
     for column in table.columns() {
-        let mut part = format!("{} {}", quoted(&column.name), field_type(&column.field()));
+        let mut part = format!("{} {}", quoted(&column.name), exact_type(&column.field()));
         if let Some(default) = &column.default_sql {
             part.push_str(&format!(" DEFAULT {default}"));
         }
@@ -66,7 +67,8 @@ fn create_table(schema: Option<&str>, table: &Table) -> String {
     format!("CREATE TABLE {} (\n    {}\n)", qualified(schema, table.name()), parts.join(",\n    "))
 }
 
-fn create_view(schema: Option<&str>, view: &StoredView) -> String {
+/// The statement that makes a view.
+pub(crate) fn create_view(schema: Option<&str>, view: &StoredView) -> String {
     let columns = view.columns.as_ref().map(|columns| {
         let columns = columns.iter().map(|column| quoted(column));
         format!(" ({})", columns.collect::<Vec<_>>().join(", "))

@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::sql::backup::{self, ExportDatabase};
 use crate::sql::depth::{self, with_stack};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::RECURSION_LIMIT;
@@ -29,7 +30,7 @@ use crate::sql::memory::Kept;
 use crate::sql::params::{Params, number_tokens};
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
-use crate::sql::sequences::{CreateSequence, DropSequence};
+use crate::sql::sequences::{AlterSequence, CreateSequence, DropSequence};
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
 use crate::sql::view::View;
@@ -43,7 +44,7 @@ use crate::zone::Zone;
 const LONG_TEXT: usize = 64 << 10;
 
 /// One statement of a text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Parsed {
     /// Standard SQL.
     Sql(Box<Statement>),
@@ -86,6 +87,14 @@ pub(crate) enum Own {
     DropSequence(DropSequence),
     /// `SHOW SEQUENCES`.
     ShowSequences,
+    /// `ALTER SEQUENCE`.
+    AlterSequence(AlterSequence),
+    /// `EXPORT DATABASE`.
+    ExportDatabase(Box<ExportDatabase>),
+    /// `IMPORT DATABASE 'folder'`.
+    ImportDatabase { folder: String },
+    /// `CREATE FORCE VIEW`.
+    ForceView(Box<Statement>),
     /// `SUMMARIZE table`.
     Summarize { name: ObjectName },
     /// `SUMMARIZE SELECT ...`.
@@ -126,10 +135,17 @@ fn parse_aside(session: &Session, sql: &str) -> Result<VecDeque<Parsed>> {
 /// Parses a text into statements.
 pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
     let tokens = tokens(sql)?;
+    let parsed = with_stack(depth::room(&tokens)?, || parse_all(tokens))?;
+    Ok(parsed.into_iter().map(|(_, statement)| statement).collect())
+}
+
+/// The statements of a text with the lines in which they begin.
+pub(crate) fn parse_lines(sql: &str) -> Result<VecDeque<(u64, Parsed)>> {
+    let tokens = tokens(sql)?;
     with_stack(depth::room(&tokens)?, || parse_all(tokens))
 }
 
-fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Parsed>> {
+fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<(u64, Parsed)>> {
     let mut parser = parser(tokens)?;
     let mut statements = VecDeque::new();
     let mut ended = true;
@@ -147,7 +163,7 @@ fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Parsed>> {
         let mut statement = parse_one(&mut parser)?;
         depth::settle_parsed(&mut statement)?;
         refuse_unread(&mut statement)?;
-        statements.push_back(statement);
+        statements.push_back((next.span.start.line, statement));
         ended = false;
     }
 }
@@ -165,6 +181,7 @@ fn refuse_unread(statement: &mut Parsed) -> Result<()> {
             crate::io::CopyWhat::TableTo { .. } | crate::io::CopyWhat::From { .. } => Ok(()),
         },
         Parsed::Own(Own::SummarizeQuery { query }) => clauses::check(query.as_mut()),
+        Parsed::Own(Own::ForceView(statement)) => clauses::check(statement.as_mut()),
         Parsed::Own(Own::CreateMacro(create)) => create.bodies().try_for_each(|body| match body {
             macros::Body::Expr(expr) => clauses::check(expr.as_mut()),
             macros::Body::Query(query) => clauses::check(query.as_mut()),
@@ -278,6 +295,20 @@ pub(crate) fn creation(parser: &mut DFParser<'_>, kinds: &[&str]) -> Option<Crea
     })
 }
 
+/// Goes to the kind of `CREATE [OR REPLACE] FORCE kind`, or so many words behind it, if that comes
+/// next; whether it replaces what is there.
+pub(crate) fn forced(parser: &mut DFParser<'_>, kinds: &[&str], behind: usize) -> Option<bool> {
+    let or_replace = next_word(parser, 1, "or") && next_word(parser, 2, "replace");
+    let word = if or_replace { 3 } else { 1 };
+    let is_kind = next_word(parser, 0, "create")
+        && next_word(parser, word, "force")
+        && kinds.iter().any(|kind| next_word(parser, word + 1, kind));
+    is_kind.then(|| {
+        (0..=word + behind).for_each(|_| parser.parser.advance_token());
+        or_replace
+    })
+}
+
 fn ends(parser: &DFParser<'_>, ahead: usize) -> bool {
     matches!(parser.parser.peek_nth_token(ahead).token, Token::EOF | Token::SemiColon)
 }
@@ -304,6 +335,9 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
         return Ok(Some(own));
     }
     if let Some(own) = sequences::parse(parser)? {
+        return Ok(Some(own));
+    }
+    if let Some(own) = backup::parse(parser)? {
         return Ok(Some(own));
     }
     if next_word(parser, 0, "attach") {
@@ -383,7 +417,12 @@ fn number(statement: &mut Parsed, next: &mut usize, names: &mut Vec<String>) -> 
     }
 }
 
-fn execute(session: &Arc<Session>, statement: Parsed, params: &Params) -> Result<QueryResult> {
+/// Runs one statement of a text.
+pub(crate) fn execute(
+    session: &Arc<Session>,
+    statement: Parsed,
+    params: &Params,
+) -> Result<QueryResult> {
     session.cancel_token().check()?;
     match statement {
         Parsed::Sql(statement) => execute_sql(session, *statement, params),
@@ -520,6 +559,10 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
         Own::CreateSequence(create) => sequences::create(session, *create),
         Own::DropSequence(remove) => sequences::remove(session, remove),
         Own::ShowSequences => sequences::all(session),
+        Own::AlterSequence(change) => sequences::change(session, change),
+        Own::ExportDatabase(export) => backup::export(session, &export),
+        Own::ImportDatabase { folder } => backup::import(session, &folder),
+        Own::ForceView(statement) => backup::create_view(session, &statement),
         Own::Summarize { name } => show::summarize(session, &name),
         Own::SummarizeQuery { query } => show::summarize_query(session, *query),
     }

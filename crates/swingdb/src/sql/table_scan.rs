@@ -27,7 +27,12 @@ pub struct TableScan {
 
 impl TableScan {
     pub(crate) fn new(session: &Session, name: &str) -> Result<Self> {
-        Ok(Self { table: session.table(name)?, page: 0, segment: 0 })
+        Ok(Self::of(session.table(name)?))
+    }
+
+    /// The rows of a version of a table.
+    pub(crate) fn of(table: Arc<Table>) -> Self {
+        Self { table, page: 0, segment: 0 }
     }
 
     /// Names and types of the columns.

@@ -1,6 +1,6 @@
 //! What SQL calls Arrow types: in DESCRIBE, in `typeof`, in messages, in Python's descriptions.
 
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -71,6 +71,70 @@ pub fn sql_name(data_type: &DataType) -> String {
 /// The type of a field by the name that SQL has for it.
 pub(crate) fn field_type(field: &Field) -> String {
     if uuid::is_marked(field) { "UUID".into() } else { sql_name(field.data_type()) }
+}
+
+/// The type of a field by a name that means exactly this type in a statement; the names and bounds
+/// of elements of lists do not count.
+pub(crate) fn exact_type(field: &Field) -> String {
+    if uuid::is_marked(field) { "UUID".into() } else { exact_name(field.data_type()) }
+}
+
+fn exact_name(data_type: &DataType) -> String {
+    use DataType as T;
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    let zoned = |precision: &str| format!("TIMESTAMP{precision} WITH TIME ZONE");
+    match data_type {
+        T::FixedSizeBinary(length) if *length > 0 => format!("BINARY({length})"),
+        T::Time32(Second) => "TIME(0)".into(),
+        T::Time32(_) => "TIME(3)".into(),
+        T::Time64(Nanosecond) => "TIME(9)".into(),
+        T::Timestamp(unit, Some(zone)) if &**zone == "UTC" => match unit {
+            Second => zoned("(0)"),
+            Millisecond => zoned("(3)"),
+            Microsecond => zoned(""),
+            Nanosecond => zoned("(9)"),
+        },
+        T::List(item) => format!("{}[]", exact_name(item.data_type())),
+        T::FixedSizeList(item, n) if *n > 0 => format!("{}[{n}]", exact_name(item.data_type())),
+        T::Struct(fields) if !fields.is_empty() => {
+            let fields = fields.iter().map(|f| {
+                format!("\"{}\" {}", f.name().replace('"', "\"\""), exact_name(f.data_type()))
+            });
+            format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "))
+        }
+        T::Map(entries, false) => match entries.data_type() {
+            T::Struct(pair) if pair.len() == 2 => {
+                let (key, value) = (pair[0].data_type(), pair[1].data_type());
+                format!("MAP({}, {})", exact_name(key), exact_name(value))
+            }
+            other => arrow_name(other),
+        },
+        T::Decimal128(p, s) if *s >= 0 && *s <= *p as i8 => sql_name(data_type),
+        T::Decimal256(p, s) if *s >= 0 && *s <= *p as i8 && *p > 38 => sql_name(data_type),
+        T::Boolean
+        | T::Int8
+        | T::Int16
+        | T::Int32
+        | T::Int64
+        | T::UInt8
+        | T::UInt16
+        | T::UInt32
+        | T::UInt64
+        | T::Float16
+        | T::Float32
+        | T::Float64
+        | T::Utf8View
+        | T::Binary
+        | T::Date32
+        | T::Time64(Microsecond)
+        | T::Timestamp(_, None)
+        | T::Interval(IntervalUnit::MonthDayNano) => sql_name(data_type),
+        other => arrow_name(other),
+    }
+}
+
+fn arrow_name(data_type: &DataType) -> String {
+    format!("ARROW('{}')", data_type.to_string().replace('\'', "''"))
 }
 
 /// The function `typeof(x)`.

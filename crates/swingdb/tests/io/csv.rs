@@ -410,3 +410,31 @@ fn intervals_come_back() {
     assert!(text.contains("-3 years -4 months -170 days -66:20:00,-40\n"), "{text}");
     assert!(text.ends_with("\n,99\n-00:00:00.000001,100\n"), "{text}");
 }
+
+/// A cast to text, and DuckDB, write lists, structs and maps so.
+#[test]
+fn nested_values_may_be_written_as_casts_write_them() {
+    let place = Place::new();
+    place
+        .run("CREATE TABLE t (l VARCHAR[], s STRUCT(a INT, \"B c\" VARCHAR), m MAP(VARCHAR, INT))");
+    place.file(
+        "t.csv",
+        "l,s,m\n\"[a, NULL, 'x, y']\",\"{'a': 1, 'B c': two words}\",\"{k=1, l=NULL}\"\n\
+         \"[\"\"a\"\", null]\",\"{\"\"a\"\": 2, \"\"B c\"\": null}\",\"{\"\"k\"\": 3}\"\n,,\n",
+    );
+    place.run_in("COPY t FROM '{}/t.csv'").unwrap();
+    let rows = place.rows("SELECT l::VARCHAR, s::VARCHAR, m::VARCHAR FROM t");
+    assert_eq!(
+        rows,
+        [
+            ["[a, NULL, 'x, y']", "{'a': 1, 'B c': two words}", "{k=1, l=NULL}"],
+            ["[a, NULL]", "{'a': 2, 'B c': NULL}", "{k=3}"],
+            ["NULL", "NULL", "NULL"],
+        ]
+    );
+    for wrong in ["\"[1, x\"", "\"{'a': x}\"", "text"] {
+        place.file("w.csv", format!("l,s,m\n,{wrong},\n"));
+        let error = place.run_in("COPY t FROM '{}/w.csv'").unwrap_err();
+        assert_eq!(import_error(error).1, Some(2), "{wrong}");
+    }
+}

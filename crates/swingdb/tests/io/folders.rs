@@ -162,7 +162,8 @@ fn options_are_known_and_honoured_or_refused() {
         ("FROM read_csv('{}/f.csv', auto_detect = false)", "auto_detect"),
         ("FROM read_csv('{}/f.csv', compression = 'gzip')", "none"),
         ("FROM read_csv('{}/f.csv', compression = 'lzma')", "gzip and zstd"),
-        ("FROM read_csv('{}/f.csv', union_by_name = true)", "UNION ALL BY NAME"),
+        ("COPY t FROM '{}/f.csv' (union_by_name)", "BY NAME"),
+        ("FROM read_csv('{}/f.csv', union_by_name = 7)", "true or false"),
         ("COPY (SELECT 1) TO '{}/g.parquet' (header)", "is for CSV files"),
         ("COPY (SELECT 1) TO '{}/g.csv' (row_group_size 5)", "is for Parquet files"),
     ] {
@@ -172,7 +173,67 @@ fn options_are_known_and_honoured_or_refused() {
     for sql in [
         "FROM read_csv('{}/f.csv', auto_detect = true, parallel = false, compression = 'none')",
         "FROM read_csv('{}/f.csv', compression = 'auto', union_by_name = false)",
+        "FROM read_csv('{}/f.csv', union_by_name = true)",
     ] {
         assert_eq!(place.rows(sql), [["1"]], "{sql}");
     }
+}
+
+/// Expected values are DuckDB's.
+#[test]
+fn files_with_other_columns_are_one_table() {
+    let place = Place::new();
+    for folder in ["d/m=1", "d/m=x2"] {
+        std::fs::create_dir_all(place.path(folder)).unwrap();
+    }
+    for end in ["csv", "json", "parquet"] {
+        let write = |name: &str, sql: &str| {
+            place.run_in(&format!("COPY ({sql}) TO '{{}}/{name}.{end}'")).unwrap();
+        };
+        write("d/m=1/a", "SELECT * FROM (VALUES (1, 'x'), (2, NULL)) v(a, b)");
+        write("d/m=x2/b", "SELECT 'y' AS \"B\", 2.5 AS a, DATE '2020-01-02' AS c");
+        write("d/m=x2/c", "SELECT 'text' AS a, 7 AS \"D e\"");
+        let function = format!("read_{end}");
+        let all = format!("{function}('{{}}/d/*/*.{end}', union_by_name = true)");
+        let rows = place.rows(&format!("SELECT * FROM {all}"));
+        assert_eq!(
+            rows,
+            [
+                ["1", "x", "NULL", "NULL", "1"],
+                ["2", "NULL", "NULL", "NULL", "1"],
+                ["2.5", "y", "2020-01-02", "NULL", "x2"],
+                ["text", "NULL", "NULL", "7", "x2"],
+            ],
+            "{end}"
+        );
+        let names: Vec<String> = place
+            .rows(&format!("DESCRIBE SELECT * FROM {all}"))
+            .into_iter()
+            .map(|mut row| row.remove(0))
+            .collect();
+        assert_eq!(names, ["a", "b", "c", "D e", "m"], "{end}");
+        let some = format!(
+            "{function}(['{{}}/d/m=1/a.{end}', '{{}}/d/m=x2/b.{end}'], union_by_name = true, \
+             filename = true, hive_partitioning = false)"
+        );
+        let rows =
+            place.rows(&format!("SELECT a, b, filename LIKE '%b.{end}' FROM {some} WHERE a > 1"));
+        assert_eq!(rows, [["2.0", "NULL", "false"], ["2.5", "y", "true"]], "{end}");
+        let count = place.value(&format!("SELECT count(*) || ' ' || count(c) FROM {all}"));
+        assert_eq!(count, "4 1", "{end}");
+        let unlike = place.run_in(&format!("SELECT * FROM {function}('{{}}/d/*/*.{end}')"));
+        assert!(matches!(unlike, Err(Error::Import { .. })), "{end}: {unlike:?}");
+    }
+    place.run_in("COPY (SELECT [1] AS a) TO '{}/d/m=1/l.parquet'").unwrap();
+    let error = place.run_in("FROM read_parquet('{}/d/*/*.parquet', union_by_name = true)");
+    let Err(Error::Import { path, message, .. }) = error else { panic!("{error:?}") };
+    assert!(path.ends_with("d/m=1/l.parquet"), "{path:?}");
+    assert!(message.contains("BIGINT[]"), "{message}");
+    place.run("CREATE TABLE t (a VARCHAR, c DATE, z INT DEFAULT 4)");
+    place
+        .run_in(
+            "INSERT INTO t BY NAME SELECT a, c FROM read_csv('{}/d/*/*.csv', union_by_name = true)",
+        )
+        .unwrap();
+    assert_eq!(place.rows("SELECT * FROM t WHERE c IS NOT NULL"), [["2.5", "2020-01-02", "4"]]);
 }

@@ -239,3 +239,28 @@ fn dictionaries_and_small_batches_of_others() {
     let rows = place.rows("SELECT k, count(*) FROM t GROUP BY k ORDER BY k NULLS LAST");
     assert_eq!(rows, [["a", "2000"], ["b", "1000"], ["NULL", "1000"]]);
 }
+
+/// Values are DuckDB's, which writes no Arrow schema; the engine's decoder leaves out the months.
+#[test]
+fn intervals_of_parquet_keep_their_months() {
+    let place = Place::new();
+    // DuckDB 2.0: COPY (SELECT * FROM (VALUES (1, INTERVAL '1 month 3 days 1.001 seconds'),
+    // (2, NULL), (3, INTERVAL '2 years'), (4, INTERVAL '1000 hours')) v(a, i)) TO 'i.parquet'
+    place.file("i.parquet", include_bytes!("intervals.parquet"));
+    let expected = [
+        ["1", "1 month 3 days 00:00:01.001"],
+        ["2", "NULL"],
+        ["3", "2 years"],
+        ["4", "41 days 16:00:00"],
+    ];
+    let text = "SELECT a, i::VARCHAR FROM";
+    assert_eq!(place.rows(&format!("{text} '{{}}/i.parquet'")), expected);
+    place.run("CREATE TABLE t (a INT, i INTERVAL)");
+    place.run_in("COPY t FROM '{}/i.parquet'").unwrap();
+    assert_eq!(place.rows(&format!("{text} t")), expected);
+    assert_eq!(place.value("SELECT sum(a) FROM '{}/i.parquet' WHERE a > 2"), "7");
+    assert_eq!(place.value("SELECT i::VARCHAR FROM '{}/i.parquet' WHERE a = 3"), "2 years");
+    place.file("l.parquet", include_bytes!("intervals_nested.parquet"));
+    let error = place.run_in("SELECT * FROM '{}/l.parquet'").unwrap_err();
+    assert!(error.to_string().contains("write it as a text"), "{error}");
+}

@@ -8,7 +8,8 @@ use arrow::array::{
     StringViewArray, StringViewBuilder, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{CastOptions, cast, cast_with_options, not, nullif};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, TimeUnit, i256};
 use arrow::error::ArrowError;
 
@@ -16,6 +17,8 @@ use super::dialect::Dialect;
 use super::fields::{Field, Fields, unescape};
 use super::values::{self, DateStyle};
 use crate::interval_text::readable;
+use crate::sql::functions::json;
+use crate::sql::write::prepare::read_text;
 use crate::time_text::instant_of;
 use crate::zone::Zone;
 
@@ -447,8 +450,27 @@ fn instant(text: &[u8], unit: TimeUnit, zone: Option<Zone>, reading: Reading) ->
     }
 }
 
-/// Lists, structs and maps stand in a field as JSON.
+/// Lists, structs and maps stand in a field as JSON, or else as a cast to text writes them.
 fn nested(texts: &StringViewArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    let error = match of_json(texts, data_type) {
+        Err(error) => error,
+        found => return found,
+    };
+    let is_json = |text: Option<&str>| text.is_none_or(|text| json::check(text).is_ok());
+    let are_json = BooleanArray::from_iter(texts.iter().map(|text| Some(is_json(text))));
+    if are_json.false_count() == 0 {
+        return Err(error);
+    }
+    let others = nullif(texts, &are_json)?;
+    let Ok(others) = read_text(others.as_string_view(), data_type, false) else {
+        return Err(error);
+    };
+    let json = nullif(texts, &not(&are_json)?)?;
+    let json = of_json(json.as_string_view(), data_type)?;
+    zip(&are_json, &json, &others)
+}
+
+fn of_json(texts: &StringViewArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     let mut values = crate::io::json::Values::new(data_type)?;
     for text in texts {
         values.push(text.unwrap_or("null"))?;

@@ -31,7 +31,7 @@ use crate::store::{Catalog, IfExists, Macro, MacroKind, MacroParameter, MacroVar
 
 /// Runs a CREATE MACRO.
 pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<QueryResult> {
-    let CreateMacro { or_replace, if_not_exists, temporary, mut name, variants } = create;
+    let CreateMacro { or_replace, if_not_exists, temporary, force, mut name, variants } = create;
     let if_exists = if_exists(or_replace, if_not_exists)?;
     let inner = temporary::maker(session, temporary, &mut name)?;
     let holder = inner.as_ref().unwrap_or(session);
@@ -49,7 +49,9 @@ pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<Quer
             _ => {}
         }
         let new = Macro { name, kind, variants: kept };
-        check_names(session, inner.is_some(), &schema, &new)?;
+        if !force {
+            check_names(session, inner.is_some(), &schema, &new)?;
+        }
         // Names that differ only in case are the same name.
         if let Some(same) = same.filter(|same| *same != new.name) {
             txn.drop_macro(&schema, &same, kind)?;

@@ -30,4 +30,4 @@ mod substitute;
 pub(crate) use define::{create, query_text, remove};
 pub(crate) use expand::{expand, is_called};
 pub(crate) use parse::{Body, CreateMacro, DropMacro, parse};
-pub(crate) use show::{all, names, text};
+pub(crate) use show::{all, create_text, names, text};

@@ -7,15 +7,17 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::Result;
-use crate::sql::statement::{Creation, Own, creation, next_word, parser_error};
+use crate::sql::statement::{Creation, Own, creation, forced, next_word, parser_error};
 use crate::store::MacroKind;
 
-/// `CREATE [OR REPLACE] [TEMP] MACRO [IF NOT EXISTS] name(...) AS ...`.
+/// `CREATE [OR REPLACE] [TEMP] [FORCE] MACRO [IF NOT EXISTS] name(...) AS ...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CreateMacro {
     pub(crate) or_replace: bool,
     pub(crate) if_not_exists: bool,
     pub(crate) temporary: bool,
+    /// Whether what its bodies name need not be there.
+    pub(crate) force: bool,
     pub(crate) name: ObjectName,
     pub(crate) variants: Vec<Variant>,
 }
@@ -75,6 +77,11 @@ pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
         let create = create(&mut parser.parser, creation).map_err(parser_error)?;
         return Ok(Some(Own::CreateMacro(Box::new(create))));
     }
+    if let Some(or_replace) = forced(parser, &KINDS, 1) {
+        let creation = Creation { or_replace, temporary: false };
+        let create = create(&mut parser.parser, creation).map_err(parser_error)?;
+        return Ok(Some(Own::CreateMacro(Box::new(CreateMacro { force: true, ..create }))));
+    }
     if next_word(parser, 0, "drop") && is_macro(parser, 1) {
         (0..2).for_each(|_| parser.parser.advance_token());
         return Ok(Some(Own::DropMacro(drop(&mut parser.parser).map_err(parser_error)?)));
@@ -97,7 +104,7 @@ fn create(parser: &mut Parser<'_>, creation: Creation) -> Result<CreateMacro, Pa
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     let variants = parser.parse_comma_separated(variant)?;
-    Ok(CreateMacro { or_replace, if_not_exists, temporary, name, variants })
+    Ok(CreateMacro { or_replace, if_not_exists, temporary, force: false, name, variants })
 }
 
 fn variant(parser: &mut Parser<'_>) -> Result<Variant, ParserError> {

@@ -73,7 +73,7 @@ pub(crate) fn text(session: &Session, name: &ObjectName) -> Result<QueryResult> 
     let texts: Vec<String> = found
         .map(|found| {
             let schema = Some(found.schema.as_str()).filter(|s| !s.eq_ignore_ascii_case(SCHEMA));
-            statement(schema, &found.definition)
+            create_text(schema, &found.definition)
         })
         .collect();
     if texts.is_empty() {
@@ -83,13 +83,14 @@ pub(crate) fn text(session: &Session, name: &ObjectName) -> Result<QueryResult> 
     result(vec![("sql", strings(texts))], "SHOW")
 }
 
-fn statement(schema: Option<&str>, one: &Macro) -> String {
+/// The statement that makes a macro.
+pub(crate) fn create_text(schema: Option<&str>, one: &Macro) -> String {
     let variants = one.variants.iter().map(|variant| {
         let head = format!("({}) AS", quoted_parameters(variant));
         match one.kind {
             MacroKind::Scalar => format!("{head} {}", variant.sql),
-            MacroKind::Table if one.variants.len() == 1 => format!("{head} TABLE {}", variant.sql),
-            MacroKind::Table => format!("{head} TABLE ({})", variant.sql),
+            // Of several queries each has brackets of its own.
+            MacroKind::Table => format!("{head} TABLE {}", variant.sql),
         }
     });
     let variants = variants.collect::<Vec<_>>().join(", ");

@@ -1,11 +1,11 @@
-//! CREATE SEQUENCE, DROP SEQUENCE, SHOW SEQUENCES.
+//! CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, SHOW SEQUENCES.
 
 use std::sync::Arc;
 
 use arrow::array::{BooleanArray, Int64Array};
 
 use super::names::{Named, default_of};
-use super::parse::{CreateSequence, DropSequence, Options};
+use super::parse::{AlterSequence, Change, CreateSequence, DropSequence, Options};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
@@ -43,6 +43,38 @@ pub(crate) fn create(session: &Session, create: CreateSequence) -> Result<QueryR
         txn.create_sequence(&schema, options.sequence(same.unwrap_or(name)), if_exists)
     })?;
     Ok(QueryResult::changed(None, "CREATE SEQUENCE"))
+}
+
+impl Change {
+    fn apply(&self, sequence: &mut Sequence) {
+        sequence.start = self.start.unwrap_or(sequence.start);
+        sequence.increment = self.increment.unwrap_or(sequence.increment);
+        sequence.min = self.min.unwrap_or(sequence.min);
+        sequence.max = self.max.unwrap_or(sequence.max);
+        sequence.cycle = self.cycle.unwrap_or(sequence.cycle);
+        if self.restart {
+            sequence.last = None;
+        }
+    }
+}
+
+/// Runs an ALTER SEQUENCE.
+pub(crate) fn change(session: &Session, alter: AlterSequence) -> Result<QueryResult> {
+    with_txn(session, |txn| {
+        let Place { schema, name } = place(session, &txn.view(), &alter.name)?;
+        let names = txn.view().sequence_names(&schema);
+        let found = find_name(&names, &name).and_then(|name| txn.view().sequence(&schema, &name));
+        match found {
+            Some(sequence) => {
+                let mut changed = Sequence::clone(&sequence);
+                alter.change.apply(&mut changed);
+                txn.advance_sequence(&schema, changed)
+            }
+            None if alter.if_exists => Ok(()),
+            None => Err(Error::not_found(ObjectKind::Sequence, name, names)),
+        }
+    })?;
+    Ok(QueryResult::changed(None, "ALTER SEQUENCE"))
 }
 
 /// Runs a DROP SEQUENCE.

@@ -8,7 +8,7 @@
 //! | module | |
 //! |---|---|
 //! | [`parse`] | the statements |
-//! | [`define`] | CREATE, DROP, SHOW |
+//! | [`define`] | CREATE, ALTER, DROP, SHOW |
 //! | [`names`] | which sequences a statement means |
 //! | [`numbers`] | `nextval` and `currval` |
 
@@ -17,7 +17,7 @@ mod names;
 mod numbers;
 mod parse;
 
-pub(crate) use define::{all, create, remove};
+pub(crate) use define::{all, change, create, remove};
 pub(crate) use names::{are_used, only_next, refuse_in_view, resolve};
 pub(crate) use numbers::{Numbers, functions};
-pub(crate) use parse::{CreateSequence, DropSequence, parse};
+pub(crate) use parse::{AlterSequence, CreateSequence, DropSequence, parse};

@@ -29,6 +29,26 @@ pub(crate) struct Options {
     pub(crate) cycle: bool,
 }
 
+/// `ALTER SEQUENCE [IF EXISTS] name ...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AlterSequence {
+    pub(crate) if_exists: bool,
+    pub(crate) name: ObjectName,
+    pub(crate) change: Change,
+}
+
+/// What becomes other; the rest stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) start: Option<i64>,
+    pub(crate) increment: Option<i64>,
+    pub(crate) min: Option<i64>,
+    pub(crate) max: Option<i64>,
+    pub(crate) cycle: Option<bool>,
+    /// Whether it begins again.
+    pub(crate) restart: bool,
+}
+
 /// `DROP SEQUENCE [IF EXISTS] name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DropSequence {
@@ -42,6 +62,10 @@ pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     if let Some(creation) = creation(parser, &["sequence"]) {
         let create = create(&mut parser.parser, creation).map_err(parser_error)?;
         return Ok(Some(Own::CreateSequence(Box::new(create))));
+    }
+    if next_word(parser, 0, "alter") && next_word(parser, 1, "sequence") {
+        (0..2).for_each(|_| parser.parser.advance_token());
+        return Ok(Some(Own::AlterSequence(alter(&mut parser.parser).map_err(parser_error)?)));
     }
     if next_word(parser, 0, "drop") && next_word(parser, 1, "sequence") {
         (0..2).for_each(|_| parser.parser.advance_token());
@@ -98,6 +122,63 @@ fn options(parser: &mut Parser<'_>) -> Result<Options, ParserError> {
         }
     }
     Ok(options)
+}
+
+fn alter(parser: &mut Parser<'_>) -> Result<AlterSequence, ParserError> {
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let name = parser.parse_object_name(false)?;
+    let mut change = Change::default();
+    loop {
+        let twice = match parser.peek_token().token {
+            Token::EOF | Token::SemiColon if change != Change::default() => {
+                return Ok(AlterSequence { if_exists, name, change });
+            }
+            _ => changed(parser, &mut change)?,
+        };
+        if twice {
+            return Err(ParserError::ParserError("an option is said twice".to_string()));
+        }
+    }
+}
+
+/// Reads one option; whether it was there already.
+fn changed(parser: &mut Parser<'_>, change: &mut Change) -> Result<bool, ParserError> {
+    const KNOWN: [Keyword; 7] = [
+        Keyword::INCREMENT,
+        Keyword::MINVALUE,
+        Keyword::MAXVALUE,
+        Keyword::START,
+        Keyword::RESTART,
+        Keyword::CYCLE,
+        Keyword::NO,
+    ];
+    Ok(match parser.expect_one_of_keywords(&KNOWN)? {
+        Keyword::INCREMENT => {
+            let _ = parser.parse_keyword(Keyword::BY);
+            change.increment.replace(number(parser)?).is_some()
+        }
+        Keyword::MINVALUE => change.min.replace(number(parser)?).is_some(),
+        Keyword::MAXVALUE => change.max.replace(number(parser)?).is_some(),
+        Keyword::START => {
+            let _ = parser.parse_keyword(Keyword::WITH);
+            change.start.replace(number(parser)?).is_some()
+        }
+        Keyword::RESTART => {
+            let twice = std::mem::replace(&mut change.restart, true);
+            let with = parser.parse_keyword(Keyword::WITH);
+            let signs = [Token::Minus, Token::Plus];
+            let next = parser.peek_token().token;
+            match with || matches!(next, Token::Number(..)) || signs.contains(&next) {
+                true => change.start.replace(number(parser)?).is_some() || twice,
+                false => twice,
+            }
+        }
+        Keyword::CYCLE => change.cycle.replace(true).is_some(),
+        _ => {
+            parser.expect_keyword_is(Keyword::CYCLE)?;
+            change.cycle.replace(false).is_some()
+        }
+    })
 }
 
 fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {

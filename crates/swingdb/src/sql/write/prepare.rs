@@ -37,7 +37,7 @@ use arrow::datatypes::{
 };
 use arrow::util::display::FormatOptions;
 
-pub(crate) use super::read_nested::{is_nested, read_json};
+pub(crate) use super::read_nested::{is_nested, read as read_text, read_json};
 use super::{maps, narrow, read_nested};
 use crate::error::{Error, Result};
 use crate::interval_text::{interval_texts, readable};

@@ -43,7 +43,7 @@ pub(crate) fn is_nested(data_type: &DataType) -> bool {
 
 /// The values that texts are of a nested type; of a text that is none an error, or NULL where
 /// `safe`.
-pub(super) fn read(texts: &StringViewArray, to: &DataType, safe: bool) -> Result<ArrayRef> {
+pub(crate) fn read(texts: &StringViewArray, to: &DataType, safe: bool) -> Result<ArrayRef> {
     Reader { to, safe, json: false }.values(texts)
 }
 
