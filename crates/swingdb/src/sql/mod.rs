@@ -31,6 +31,7 @@ mod machine;
 pub(crate) mod macros;
 mod materialize;
 pub(crate) mod memory;
+mod one_input;
 mod operators;
 pub(crate) mod optimizer;
 pub(crate) mod params;
