@@ -49,6 +49,7 @@ mod scopes;
 pub(crate) mod sequences;
 pub(crate) mod session;
 pub(crate) mod settings;
+mod settled;
 pub(crate) mod show;
 pub(crate) mod show_create;
 mod size;

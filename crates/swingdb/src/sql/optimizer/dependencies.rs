@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{
     DFSchema, FunctionalDependence, FunctionalDependencies, Result, ScalarValue,
     plan_datafusion_err,
@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::Error;
+use crate::sql::plans::any_node;
 use crate::sql::visit::{rewrite_own_exprs, walk_mut};
 
 /// Takes back what the engine has derived wrongly, before the rules that rely on it.
@@ -57,12 +58,7 @@ impl OptimizerRule for Dependencies {
 
 /// Whether something wrong was derived for an aggregate of a plan.
 pub(crate) fn are_mistaken(plan: &LogicalPlan) -> Result<bool> {
-    let mut mistaken = false;
-    plan.apply_with_subqueries(|node| {
-        mistaken |= matches!(node, LogicalPlan::Aggregate(a) if sound(a) != *deps(&a.schema));
-        Ok(if mistaken { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(mistaken)
+    any_node(plan, |node| matches!(node, LogicalPlan::Aggregate(a) if sound(a) != *deps(&a.schema)))
 }
 
 /// A plan with what is right in its schemas, without the columns that its aggregates group by only
