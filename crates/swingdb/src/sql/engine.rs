@@ -18,11 +18,11 @@ use datafusion::prelude::SessionConfig;
 
 use crate::error::{Error, Result};
 use crate::sql::aggregates::Aggregates;
-use crate::sql::arithmetic::{CheckedArithmetic, checked_sum, exact_average};
+use crate::sql::arithmetic::{checked_sum, exact_average};
 use crate::sql::asof::{AsofFilters, AsofJoins};
 use crate::sql::dependent::{DependentJoins, only_element};
 use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
-use crate::sql::functions::{self, BoundedFunctions, MemoryLeft};
+use crate::sql::functions::{self, MemoryLeft};
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
@@ -31,10 +31,10 @@ use crate::sql::optimizer::{
     UnseenOrder, WholeOrder,
 };
 use crate::sql::physical::OwnOperators;
+use crate::sql::settled::Settled;
 use crate::sql::slices::InSlices;
 use crate::sql::steps::in_steps;
-use crate::sql::zones::SessionZone;
-use crate::sql::{asof, machine, type_names};
+use crate::sql::{asof, interrupt, machine, type_names};
 use crate::zone::Zone;
 
 /// The name of the database's own catalog in fully qualified names.
@@ -84,6 +84,7 @@ pub(crate) fn base_state() -> Result<&'static SessionState> {
 }
 
 fn build_state() -> Result<SessionState> {
+    interrupt::reach_tasks();
     let environment = runtime_env(default_memory_limit())?;
     let mut config = default_config();
     functions_ask(&mut config, &environment);
@@ -101,9 +102,7 @@ fn build_state() -> Result<SessionState> {
         .with_physical_optimizer_rules(physical_rules());
     // Behind the engine's own rules: types must be settled.
     let builder = builder.with_analyzer_rule(Arc::new(DependentJoins));
-    let builder = builder.with_analyzer_rule(Arc::new(SessionZone));
-    let builder = builder.with_analyzer_rule(Arc::new(CheckedArithmetic));
-    let builder = builder.with_analyzer_rule(Arc::new(BoundedFunctions));
+    let builder = builder.with_analyzer_rule(Arc::new(Settled));
     let builder = builder.with_analyzer_rule(Arc::new(Equality));
     let builder = builder.with_analyzer_rule(Arc::new(AsofJoins));
     let mut state = builder.with_query_planner(Arc::new(OwnOperators)).build();

@@ -10,6 +10,9 @@
 //! trees, look-ups of names, rules of the optimizer. Where the statement is to end, the stack is
 //! unwound to where the token was given, so that no step has to hand an error on. A write
 //! transaction that is open meanwhile rolls the statement back, as for any other unwinding.
+//!
+//! The tasks that compute know the token too ([`reach_tasks`]), for functions that take long for
+//! one batch ([`check`]).
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -21,6 +24,9 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use datafusion::common::Result as DfResult;
+use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -145,7 +151,7 @@ impl CancelToken {
 }
 
 thread_local! {
-    /// The token of the statement that this thread plans.
+    /// The token of the statement that this thread works on.
     static PLANNING: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
 }
 
@@ -158,6 +164,49 @@ pub(crate) fn checkpoint() {
     if ends {
         resume_unwind(Box::new(Unwound));
     }
+}
+
+/// The error of a statement that is to end; for functions that compute for long. The threads that
+/// compute know the token of their statement as those that plan do.
+pub(crate) fn check() -> DfResult<()> {
+    match PLANNING.with_borrow(|token| token.as_ref().map_or(Ok(()), CancelToken::check)) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives tasks that the query engine starts the token of the task that starts them.
+struct Inherited;
+
+impl JoinSetTracer for Inherited {
+    fn trace_future(&self, work: Erased) -> Erased {
+        match planning() {
+            Some(token) => Box::pin(Stoppable::new(token, work)),
+            None => work,
+        }
+    }
+
+    fn trace_block(
+        &self,
+        work: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
+    ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
+        match planning() {
+            Some(token) => Box::new(move || {
+                let _before = Before::of(&token);
+                work()
+            }),
+            None => work,
+        }
+    }
+}
+
+/// What the query engine's tasks are to who looks at them.
+type Erased = BoxFuture<'static, Box<dyn Any + Send>>;
+
+/// Has tasks of the query engine know the tokens of their statements.
+pub(crate) fn reach_tasks() {
+    // Set before by another state of this process, which is a forked child: it is the same one.
+    let _ = set_join_set_tracer(&Inherited);
 }
 
 /// The token of the statement that this thread plans.
@@ -243,5 +292,26 @@ mod tests {
         late.wait(late.cancelled());
         drop(late);
         assert_eq!(running.tokens.lock().iter().filter(|t| t.strong_count() > 0).count(), 1);
+    }
+
+    #[test]
+    fn tasks_of_the_engine_know_the_statement_they_compute_for() {
+        use datafusion::common::runtime::SpawnedTask;
+
+        reach_tasks();
+        let token = Arc::new(Running::default()).start(None);
+        let both = |token: &CancelToken| {
+            let work = async {
+                let task = SpawnedTask::spawn(async { check().is_err() });
+                let block = SpawnedTask::spawn_blocking(|| check().is_err());
+                (task.await.unwrap(), block.await.unwrap())
+            };
+            let mut task = runtime::spawn(Stoppable::new(token.clone(), work)).unwrap();
+            runtime::block_on(task.join()).unwrap()
+        };
+        assert_eq!(both(&token), (false, false));
+        token.0.cancel();
+        assert_eq!(both(&token), (true, true));
+        assert!(check().is_ok());
     }
 }

@@ -16,6 +16,7 @@ use datafusion::execution::session_state::SessionState;
 
 use crate::error::{Error, Result};
 use crate::sql::held::Held;
+use crate::sql::session::Session;
 
 /// Texts up to this size are not asked for.
 const UNASKED_TEXT: usize = 64 << 10;
@@ -46,10 +47,11 @@ fn grow(reservation: &MemoryReservation, pool: &Arc<dyn MemoryPool>, bytes: u64)
 }
 
 /// Memory for what is made of a statement's text; nothing for an ordinary one.
-pub(crate) fn for_text(sql: &str, state: &SessionState) -> Result<Option<MemoryReservation>> {
+pub(crate) fn for_text(sql: &str, session: &Session) -> Result<Option<MemoryReservation>> {
     if sql.len() <= UNASKED_TEXT {
         return Ok(None);
     }
+    let state = session.engine()?;
     let bytes = PER_BYTE * sql.len() as u64 + PER_TOKEN * tokens(sql) as u64;
     reserve("text of the statement", &state.runtime_env().memory_pool, bytes).map(Some)
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, merge_schema};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
@@ -16,24 +16,28 @@ pub(crate) fn rewrite_parts(
     is_concerned: fn(&Expr) -> bool,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    let mut concerned = false;
-    for expr in plan.expressions() {
-        concerned |= expr.exists(|part| Ok(is_concerned(part)))?;
-    }
-    if !concerned {
+    if !any_part(&plan, is_concerned) {
         return Ok(Transformed::no(plan));
     }
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        let table = scan.table_name.clone();
-        schema.merge(&DFSchema::try_from_qualified_schema(table, &scan.source.schema())?);
-    }
+    let schema = read_by(&plan)?;
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let rewritten = expr.transform_up(|part| rewrite(part, &schema))?;
         let changed = rewritten.transformed;
         Ok(rewritten.update_data(|expr| if changed { name.restore(expr) } else { expr }))
+    })
+}
+
+/// The columns that a node reads.
+fn read_by(plan: &LogicalPlan) -> Result<DFSchemaRef> {
+    Ok(match (plan.inputs().as_slice(), plan) {
+        ([input], _) => Arc::clone(input.schema()),
+        ([], LogicalPlan::TableScan(scan)) => {
+            let table = scan.table_name.clone();
+            Arc::new(DFSchema::try_from_qualified_schema(table, &scan.source.schema())?)
+        }
+        (inputs, _) => Arc::new(merge_schema(inputs)),
     })
 }
 
@@ -47,6 +51,17 @@ pub(crate) fn any_part(node: &LogicalPlan, mut is: impl FnMut(&Expr) -> bool) ->
         })
     });
     found && looked.is_ok()
+}
+
+/// Whether it is true of a node of a plan, or of a subquery in it. To look is much cheaper than to
+/// take a plan apart and put it together again, as rewrites do.
+pub(crate) fn any_node(plan: &LogicalPlan, is: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= is(node);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// The rows of a plan that fulfil all of some conditions.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Statement, Value};
 
 use super::write::ast;
 use super::write::target::parts;
@@ -100,12 +100,20 @@ fn values(session: &Session, given: Vec<Expr>, params: &Params) -> Result<Vec<Sc
     if given.is_empty() {
         return Ok(Vec::new());
     }
+    // Nearly always they are written as they are, and no query need run.
+    let written = given.iter().all(|value| match value {
+        Expr::Value(value) => !matches!(value.value, Value::Placeholder(_)),
+        _ => false,
+    });
     let items = given.into_iter().enumerate();
     let items = items.map(|(index, expr)| ast::item(expr, format!("{index}"))).collect();
     let mut query = ast::statement(ast::select(items, Vec::new(), None)?, None);
     let view = session.view()?;
     let engine = session.engine()?;
     let planner = Planner::new(&view, &engine);
+    if written {
+        return planner.constants(query);
+    }
     planner.prepare(&mut query)?;
     let stream = session.run(planner.plan(query, params)?)?;
     let batches = stream.collect::<Result<Vec<RecordBatch>>>()?;

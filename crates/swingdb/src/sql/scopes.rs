@@ -12,12 +12,17 @@
 //!   in two of them it is ambiguous. A column goes before a name that the SELECT list gives, but in
 //!   ORDER BY that name goes first.
 //!
-//! Columns of stored and registered tables are known. A FROM clause with anything else in it may
-//! have more columns, and plain names are left to the other passes there.
+//! Columns of stored and registered tables and of views are known. Those of WITH queries, of
+//! subqueries and of files are asked of the planner, in a second walk, where it matters: where a
+//! plain name may be one of them, and the statement spells that name in several ways. Where they
+//! cannot be known, plain names are left to the other passes.
+
+mod spellings;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use arrow::datatypes::Schema;
 use datafusion::common::TableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
@@ -28,6 +33,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::{Error, ObjectKind, Result};
+use crate::sql::columns::{Withs, names_of};
 use crate::sql::engine::{CATALOG, SCHEMA};
 use crate::sql::planner::Planner;
 use crate::sql::view::{Found, Source};
@@ -35,8 +41,16 @@ use crate::sql::visit::walk_mut;
 
 /// Resolves the names of a statement in their scopes.
 pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
-    let mut resolver = Resolver::new(planner);
+    let mut resolver = Resolver::new(planner, false);
     // Breaks only with an error, which the resolver keeps.
+    let _ = walk_mut(statement, &mut resolver);
+    if let Some(error) = resolver.failed {
+        return Err(error);
+    }
+    if !spellings::are_several(planner, statement, &resolver.left) {
+        return Ok(());
+    }
+    let mut resolver = Resolver::new(planner, true);
     let _ = walk_mut(statement, &mut resolver);
     resolver.failed.map_or(Ok(()), Err)
 }
@@ -102,13 +116,20 @@ struct Resolver<'a> {
     queries: BTreeSet<String>,
     /// Parameters of the lambdas around.
     parameters: Vec<String>,
+    /// The WITH clauses around, where the planner is asked for columns.
+    withs: Option<Withs>,
+    /// Plain names that were left to other passes, in lower case.
+    left: BTreeSet<String>,
     failed: Option<Error>,
 }
 
 impl<'a> Resolver<'a> {
-    fn new(planner: &'a Planner<'a>) -> Self {
+    /// `asks`: the planner for columns that are not known otherwise.
+    fn new(planner: &'a Planner<'a>, asks: bool) -> Self {
         let (scopes, parameters) = (Vec::new(), Vec::new());
-        Self { planner, scopes, queries: BTreeSet::new(), parameters, failed: None }
+        let (queries, left) = Default::default();
+        let withs = asks.then(Withs::default);
+        Self { planner, scopes, queries, parameters, withs, left, failed: None }
     }
 
     fn keep(&mut self, result: Result<()>) -> ControlFlow<()> {
@@ -161,13 +182,20 @@ impl<'a> Resolver<'a> {
     }
 
     fn add(&self, scope: &mut Scope, factor: &TableFactor) {
+        if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
+            return self.add_joined(scope, table_with_joins);
+        }
+        let mut relation = self.relation(factor);
+        if let (None, Some(withs)) = (&relation.columns, &self.withs) {
+            relation.columns = names_of(self.planner, withs, factor);
+        }
+        scope.relations.push(relation);
+    }
+
+    fn relation(&self, factor: &TableFactor) -> Relation {
         let (name, alias) = match factor {
-            TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                return self.add_joined(scope, table_with_joins);
-            }
             TableFactor::Table { name, alias, args: None, .. } => {
-                scope.relations.push(self.table(name, alias.as_ref()));
-                return;
+                return self.table(name, alias.as_ref());
             }
             TableFactor::Table { name, alias, .. } | TableFactor::Function { name, alias, .. } => {
                 (plain(name), alias)
@@ -180,7 +208,7 @@ impl<'a> Resolver<'a> {
             _ => (String::new(), &None),
         };
         let name = alias.as_ref().map_or(name, |alias| alias.name.value.clone());
-        scope.relations.push(Relation { name, place: None, columns: None, hidden: false });
+        Relation { name, place: None, columns: None, hidden: false }
     }
 
     fn table(&self, name: &ObjectName, alias: Option<&TableAlias>) -> Relation {
@@ -204,12 +232,12 @@ impl<'a> Resolver<'a> {
                 let columns = table.columns().iter().map(|column| column.name.clone());
                 (Some(source), Some(columns.collect()))
             }
-            Ok(Some(Found::View { view, source })) => (Some(source), view.columns.clone()),
-            Ok(Some(Found::Registered(provider))) => {
-                let schema = provider.schema();
-                let names = schema.fields().iter().map(|field| field.name().clone());
-                (None, Some(names.collect()))
+            Ok(Some(Found::View { source, .. })) => {
+                let schema = self.planner.columns(&reference).ok().flatten();
+                let names = schema.map(|schema| names(&schema));
+                (Some(source), names)
             }
+            Ok(Some(Found::Registered(provider))) => (None, Some(names(&provider.schema()))),
             _ => (None, None),
         };
         let renamed = alias.is_some_and(|alias| !alias.columns.is_empty());
@@ -275,8 +303,29 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// A column with its relation before it.
+    fn of_relation(&mut self, parts: &mut [Ident]) {
+        let [relation, column] = parts else { return };
+        let relations = self.scopes.iter().rev().flat_map(|scope| &scope.relations);
+        let called = std::slice::from_ref(&*relation);
+        let Some(found) = relations.into_iter().find(|found| found.is_called(called)) else {
+            return;
+        };
+        let Some(columns) = &found.columns else {
+            self.left.insert(column.value.to_lowercase());
+            return;
+        };
+        let mut alike = columns.iter().filter(|name| name.eq_ignore_ascii_case(&column.value));
+        if let (Some(name), None) = (alike.next(), alike.next())
+            && column.quote_style.is_none()
+            && column.value != *name
+        {
+            *column = Ident::with_quote('"', name.as_str());
+        }
+    }
+
     /// A name without anything before it.
-    fn plain_name(&self, ident: &mut Ident) -> Result<()> {
+    fn plain_name(&mut self, ident: &mut Ident) -> Result<()> {
         let is_parameter = |name: &String| name.eq_ignore_ascii_case(&ident.value);
         if ident.quote_style.is_some() || self.parameters.iter().any(is_parameter) {
             return Ok(());
@@ -295,7 +344,10 @@ impl<'a> Resolver<'a> {
             let mut spellings = spelled.iter();
             match (spellings.next(), spellings.next()) {
                 (None, _) if known => continue,
-                (None, _) => return Ok(()),
+                (None, _) => {
+                    self.left.insert(ident.value.to_lowercase());
+                    return Ok(());
+                }
                 (Some(first), Some(second)) => {
                     // Of one relation: the exact one, or the other passes' error.
                     let one = |relation: &Relation| {
@@ -359,6 +411,10 @@ impl<'a> Resolver<'a> {
         scope.open = true;
         Some(scope)
     }
+}
+
+fn names(schema: &Schema) -> Vec<String> {
+    schema.fields().iter().map(|field| field.name().clone()).collect()
 }
 
 /// The fields of a column, one after the other.
@@ -452,6 +508,9 @@ impl VisitorMut for Resolver<'_> {
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
             self.queries.insert(cte.alias.name.value.to_lowercase());
         }
+        if let Some(withs) = &mut self.withs {
+            withs.enter(query);
+        }
         order_by_names(query);
         let scope = match query.body.as_ref() {
             SetExpr::Select(select) => Scope { awaits_select: true, ..self.scope_of(&select.from) },
@@ -462,6 +521,9 @@ impl VisitorMut for Resolver<'_> {
     }
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        if let Some(withs) = &mut self.withs {
+            withs.leave();
+        }
         self.scopes.pop();
         ControlFlow::Continue(())
     }
@@ -492,6 +554,10 @@ impl VisitorMut for Resolver<'_> {
                 Ok(())
             }
             Expr::Identifier(ident) => self.plain_name(ident),
+            Expr::CompoundIdentifier(parts) if parts.len() == 2 => {
+                self.of_relation(parts);
+                Ok(())
+            }
             Expr::CompoundIdentifier(parts) => match self.qualified(parts) {
                 Ok(Some(member)) => {
                     *expr = member;

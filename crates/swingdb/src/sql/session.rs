@@ -5,16 +5,17 @@
 //! taken in the order `statement`, `txn`, `state`, and the latter two only for moments:
 //! [`Session::view`] takes `txn`, so nobody may hold it while planning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
+use datafusion::config::ConfigOptions;
 use datafusion::datasource::MemTable;
-use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast;
@@ -27,14 +28,14 @@ use crate::sql::depth;
 use crate::sql::engine::{self, CATALOG};
 use crate::sql::interrupt::{CancelToken, InterruptHandle, Running, Stoppable, stoppable};
 use crate::sql::limits::Limits;
-use crate::sql::memory::{self, Kept};
+use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
 use crate::sql::result::QueryResult;
 use crate::sql::runtime;
 use crate::sql::sequences::{self, Numbers};
-use crate::sql::statement;
+use crate::sql::statement::{self, Parsed};
 use crate::sql::stream::BatchStream;
 use crate::sql::temporary::{TEMP, Temporary};
 use crate::sql::view::{Found, Source, View, match_name};
@@ -56,6 +57,8 @@ pub(crate) struct Session {
     pub(crate) temporary: Temporary,
     /// What sequences give out to the statement that runs.
     pub(crate) numbers: Arc<Numbers>,
+    /// The last text whose names were asked for, and its statements.
+    parsed: Mutex<Option<(String, VecDeque<Parsed>)>>,
 }
 
 struct State {
@@ -65,6 +68,8 @@ struct State {
     engine: Option<SessionState>,
     /// The token of the statement that runs now.
     token: Option<CancelToken>,
+    /// What the last statement's tasks were given, and the settings that it was made with.
+    tasks: Option<(Arc<ConfigOptions>, Arc<TaskContext>)>,
     /// The plans that the statement has run, where somebody asks for them.
     noted: Option<Vec<Arc<dyn ExecutionPlan>>>,
 }
@@ -89,6 +94,7 @@ impl Session {
             progress: None,
             engine: None,
             token: None,
+            tasks: None,
             noted: None,
         };
         Self {
@@ -100,6 +106,7 @@ impl Session {
             prepared: Mutex::default(),
             temporary,
             numbers: Arc::default(),
+            parsed: Mutex::default(),
         }
     }
 
@@ -177,7 +184,7 @@ impl Session {
 
     /// A copy of the query engine's state for one statement: its clock is set to when the
     /// transaction began, or now.
-    pub(crate) fn engine(&self) -> Result<SessionState> {
+    pub(crate) fn engine(&self) -> Result<Arc<SessionState>> {
         if let Some(outer) = self.temporary.outer() {
             return outer.engine();
         }
@@ -199,7 +206,7 @@ impl Session {
         if let Some(begun) = self.txn.lock().begun() {
             engine.execution_props_mut().query_execution_start_time = Some(begun);
         }
-        Ok(engine)
+        Ok(Arc::new(engine))
     }
 
     /// The time zone by whose clock timestamps are points in time.
@@ -233,10 +240,29 @@ impl Session {
         &self,
         change: impl FnOnce(&mut SessionState) -> Result<()>,
     ) -> Result<()> {
-        let mut engine = self.engine()?;
+        let mut engine = Arc::unwrap_or_clone(self.engine()?);
         change(&mut engine)?;
-        self.state.lock().engine = Some(engine);
+        let mut state = self.state.lock();
+        state.engine = Some(engine);
+        state.tasks = None;
         Ok(())
+    }
+
+    /// What tasks of a statement are given: names of all functions among other things, so that it
+    /// is made again only where settings have changed.
+    pub(crate) fn task_context(&self, engine: &SessionState) -> Arc<TaskContext> {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.task_context(engine);
+        }
+        let (mut state, options) = (self.state.lock(), engine.config_options());
+        match &state.tasks {
+            Some((known, tasks)) if Arc::ptr_eq(known, options) => Arc::clone(tasks),
+            _ => {
+                let tasks = engine.task_ctx();
+                state.tasks = Some((Arc::clone(options), Arc::clone(&tasks)));
+                tasks
+            }
+        }
     }
 
     /// Plans a statement whose parameters are numbered and whose names are resolved, against what
@@ -267,7 +293,8 @@ impl Session {
         let physical = self.physical_plan(&engine, plan)?;
         self.note_plan(&physical);
         let progress = self.progress();
-        BatchStream::start(physical, engine.task_ctx(), None, self.cancel_token(), progress)
+        let tasks = self.task_context(&engine);
+        BatchStream::start(physical, tasks, None, self.cancel_token(), progress)
     }
 
     /// Keeps the plans that the statement runs from here on, until they are asked for.
@@ -292,10 +319,10 @@ impl Session {
     /// The physical plan for a logical one.
     pub(crate) fn physical_plan(
         &self,
-        engine: &SessionState,
+        engine: &Arc<SessionState>,
         plan: LogicalPlan,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let engine = engine.clone();
+        let engine = Arc::clone(engine);
         let token = self.cancel_token();
         let work = async move { engine.create_physical_plan(&plan).await };
         let mut planning = runtime::spawn(Stoppable::new(token.clone(), work))?;
@@ -308,9 +335,26 @@ impl Session {
         })
     }
 
+    /// Keeps a text's statements for who runs it next: the same text is parsed once.
+    pub(crate) fn keep_parsed(&self, sql: &str, statements: VecDeque<Parsed>) {
+        *self.parsed.lock() = Some((sql.to_string(), statements));
+    }
+
+    /// The statements that were kept of this text, if it was the last.
+    pub(crate) fn take_parsed(&self, sql: &str) -> Option<VecDeque<Parsed>> {
+        let (text, statements) = self.parsed.lock().take()?;
+        (text == sql).then_some(statements)
+    }
+
+    /// A token for what is done beside the session's statements; interrupts reach it.
+    pub(crate) fn token_beside(&self) -> CancelToken {
+        let limit = self.limits().statement_timeout;
+        self.running.start(limit)
+    }
+
     /// The rows that a statement called `name` collects, of which there are none yet.
     pub(crate) fn kept(&self, name: &str) -> Result<Kept> {
-        Ok(Kept::new(name, &self.engine()?))
+        Ok(Kept::new(name, self.engine()?.as_ref()))
     }
 
     /// The token of the running statement; long work asks it whether to go on.
@@ -402,10 +446,9 @@ impl Session {
         if !self.limits().external_access {
             return Ok(Vec::new());
         }
-        let _text = memory::for_text(sql, &self.engine()?)?;
         let view = self.view()?;
         let mut unresolved = Vec::new();
-        for name in statement::table_references(sql)? {
+        for name in statement::table_references(self, sql)? {
             let TableReference::Bare { table } = &name else { continue };
             if view.find(&name)?.is_none() && !unresolved.iter().any(|u| *u == **table) {
                 unresolved.push(table.to_string());

@@ -25,6 +25,7 @@ use crate::sql::backup::{self, ExportDatabase};
 use crate::sql::depth::{self, with_stack};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::RECURSION_LIMIT;
+use crate::sql::interrupt::CancelToken;
 use crate::sql::macros::{CreateMacro, DropMacro};
 use crate::sql::memory::Kept;
 use crate::sql::params::{Params, number_tokens};
@@ -108,8 +109,11 @@ pub(crate) fn execute_all(
     params: Params,
 ) -> Result<QueryResult> {
     // Held until the statements have run: their trees and plans live as long.
-    let _text = memory::for_text(sql, &session.engine()?)?;
-    let mut statements = parse_aside(session, sql)?;
+    let _text = memory::for_text(sql, session)?;
+    let mut statements = match session.take_parsed(sql) {
+        Some(statements) => statements,
+        None => parse_aside(&session.cancel_token(), sql)?,
+    };
     let params = number_all(&mut statements, params)?;
     let Some(last) = statements.pop_back() else {
         return Ok(QueryResult::changed(None, "EMPTY"));
@@ -124,12 +128,12 @@ pub(crate) fn execute_all(
 }
 
 /// Parses a text into statements, a long one where an interrupt need not wait for it.
-fn parse_aside(session: &Session, sql: &str) -> Result<VecDeque<Parsed>> {
+fn parse_aside(token: &CancelToken, sql: &str) -> Result<VecDeque<Parsed>> {
     if sql.len() <= LONG_TEXT {
         return parse(sql);
     }
     let text = sql.to_string();
-    runtime::aside(&session.cancel_token(), move || parse(&text))
+    runtime::aside(token, move || parse(&text))
 }
 
 /// Parses a text into statements.
@@ -512,12 +516,12 @@ fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<
 /// Starts a plan and hands out its rows.
 pub(crate) fn start(
     session: &Session,
-    engine: &SessionState,
+    engine: &Arc<SessionState>,
     plan: LogicalPlan,
     tag: &'static str,
 ) -> Result<QueryResult> {
     let physical = session.physical_plan(engine, plan)?;
-    let (context, token) = (engine.task_ctx(), session.cancel_token());
+    let (context, token) = (session.task_context(engine), session.cancel_token());
     let stream = BatchStream::start(physical, context, None, token, session.progress())?;
     Ok(QueryResult::stream(stream, tag).in_zone(Zone::of(engine.config_options())))
 }
@@ -571,38 +575,48 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
 /// The names that stand for tables in a text, in order of appearance; those of common table
 /// expressions, and those that a statement makes or removes, left out. Nothing for a text that
 /// cannot be parsed.
-pub(crate) fn table_references(sql: &str) -> Result<Vec<TableReference>> {
-    let Ok(statements) = parse(sql) else { return Ok(Vec::new()) };
+pub(crate) fn table_references(session: &Session, sql: &str) -> Result<Vec<TableReference>> {
+    let _text = memory::for_text(sql, session)?;
+    let statements = match parse_aside(&session.token_beside(), sql) {
+        Ok(statements) => statements,
+        Err(error @ (Error::Interrupted | Error::TimedOut { .. })) => return Err(error),
+        Err(_) => return Ok(Vec::new()),
+    };
     let mut all = Vec::new();
-    for statement in statements {
-        let statement = match statement {
-            Parsed::Sql(statement) => match *statement {
-                Statement::CreateTable(create) => match create.query {
-                    Some(query) => DfStatement::Statement(Box::new(Statement::Query(query))),
-                    None => continue,
-                },
-                Statement::CreateView(create) => {
-                    DfStatement::Statement(Box::new(Statement::Query(create.query)))
-                }
-                Statement::Drop { .. } | Statement::AlterTable(_) | Statement::Truncate(_) => {
-                    continue;
-                }
-                other => DfStatement::Statement(Box::new(other)),
-            },
-            Parsed::Explain(explain) => DfStatement::Explain(explain),
-            Parsed::Copy(copy) => match copy.what {
-                crate::io::CopyWhat::To(query) | crate::io::CopyWhat::TableTo { query, .. } => {
-                    DfStatement::Statement(Box::new(Statement::Query(query)))
-                }
-                crate::io::CopyWhat::From { .. } => continue,
-            },
-            _ => continue,
-        };
+    for statement in statements.iter().filter_map(reading) {
         if let Ok((tables, _)) = resolve_table_references(&statement, false) {
             all.extend(tables);
         }
     }
+    // Longer ones would be held for long where nobody runs them.
+    if sql.len() <= LONG_TEXT {
+        session.keep_parsed(sql, statements);
+    }
     Ok(all)
+}
+
+/// What a statement reads tables by.
+fn reading(statement: &Parsed) -> Option<DfStatement> {
+    let asking = |query: &Query| Statement::Query(Box::new(query.clone()));
+    let statement = match statement {
+        Parsed::Sql(statement) => match statement.as_ref() {
+            Statement::CreateTable(create) => asking(create.query.as_deref()?),
+            Statement::CreateView(create) => asking(&create.query),
+            Statement::Drop { .. } | Statement::AlterTable(_) | Statement::Truncate(_) => {
+                return None;
+            }
+            other => other.clone(),
+        },
+        Parsed::Explain(explain) => return Some(DfStatement::Explain(explain.clone())),
+        Parsed::Copy(copy) => match &copy.what {
+            crate::io::CopyWhat::To(query) | crate::io::CopyWhat::TableTo { query, .. } => {
+                asking(query)
+            }
+            crate::io::CopyWhat::From { .. } => return None,
+        },
+        _ => return None,
+    };
+    Some(DfStatement::Statement(Box::new(statement)))
 }
 
 impl Database {

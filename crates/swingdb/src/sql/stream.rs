@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::error::{Error, Result};
 use crate::progress::Progress;
-use crate::sql::interrupt::CancelToken;
+use crate::sql::interrupt::{CancelToken, Stoppable};
 use crate::sql::runtime::{self, OwnThreads, Task};
 
 /// Batches computed ahead of the caller.
@@ -76,6 +76,7 @@ impl BatchStream {
                 }
             }
         };
+        let work = Stoppable::new(token.clone(), work);
         let (own_threads, driver) = match computes_without_pause(plan.as_ref()) {
             true => {
                 let threads = OwnThreads::start()?;

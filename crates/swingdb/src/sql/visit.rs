@@ -48,6 +48,22 @@ pub(crate) fn has_more_parts<T: VisitMut>(tree: &mut T, limit: usize) -> bool {
     walk_mut(tree, &mut Count(limit)).is_break()
 }
 
+/// Whether a piece of syntax tree reads a relation that is called so, without a schema before it.
+pub(crate) fn reads<T: VisitMut + Clone>(tree: &T, name: &str) -> bool {
+    struct Search<'a>(&'a str);
+    impl VisitorMut for Search<'_> {
+        type Break = ();
+        fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+            let [part] = relation.0.as_slice() else { return ControlFlow::Continue(()) };
+            match part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(self.0)) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    walk_mut(&mut tree.clone(), &mut Search(name)).is_break()
+}
+
 /// Rewrites every expression of a piece of syntax tree, children first, but none in subqueries:
 /// names there may be their own.
 pub(crate) fn rewrite_own_exprs<T: VisitMut>(tree: &mut T, rewrite: &mut dyn FnMut(&mut Expr)) {

@@ -1,8 +1,7 @@
 //! Functions and sums of points in time go by the clock of the session's time zone.
 //!
 //! A TIMESTAMPTZ has the type `Timestamp(_, "UTC")`, so the engine takes parts of it, truncates it
-//! and adds days to it by the clock of UTC. [`SessionZone`] changes what such an expression is
-//! about:
+//! and adds days to it by the clock of UTC. [`zoned`] changes what such an expression is about:
 //!
 //! | expression | becomes |
 //! |---|---|
@@ -11,16 +10,14 @@
 //! | `x + INTERVAL '1 day'` | [`later`] of `x` with the zone in its type |
 //!
 //! Casts themselves are [prepared](crate::sql::write::prepare) by
-//! [`CheckedArithmetic`](crate::sql::arithmetic::CheckedArithmetic), which runs behind. Where the
-//! session has the zone UTC, and so has the type, nothing changes.
+//! [`checked`](crate::sql::arithmetic::checked), which comes behind. Where the session has the zone
+//! UTC, and so has the type, nothing changes.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast};
-use datafusion::optimizer::AnalyzerRule;
 
 use crate::sql::functions::later;
 use crate::sql::plans::rewrite_parts;
@@ -65,22 +62,10 @@ const IN_ZONES: &[&str] = &[
 /// What has buckets of UTC, unless it names a zone.
 const OF_UTC: &str = "time_bucket";
 
-/// Runs after types are settled, and before casts are prepared.
-#[derive(Debug)]
-pub(crate) struct SessionZone;
-
-impl AnalyzerRule for SessionZone {
-    fn name(&self) -> &str {
-        "session_zone"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        let zone = Zone::of(config);
-        let rewrite = |expr: Expr, schema: &DFSchema| rewrite(expr, schema, zone);
-        let changed =
-            plan.transform_up_with_subqueries(|node| rewrite_parts(node, is_concerned, rewrite));
-        Ok(changed?.data)
-    }
+/// The node with expressions by the clock of the zone. For when types are settled, and before casts
+/// are prepared.
+pub(crate) fn zoned(node: LogicalPlan, zone: Zone) -> Result<Transformed<LogicalPlan>> {
+    rewrite_parts(node, is_concerned, |expr, schema| rewrite(expr, schema, zone))
 }
 
 /// The expression by the clock of the zone; its types must be settled.

@@ -237,3 +237,18 @@ fn long_constants_beside_rows_come_in_small_batches() {
     let plan = value(&f, "EXPLAIN SELECT range(10) AS l, range FROM range(30)");
     assert!(!plan.contains("SlicesExec"), "{plan}");
 }
+
+#[test]
+fn a_long_chain_of_texts_is_one_call() {
+    let f = fixture();
+    f.run("CREATE TABLE t AS SELECT range::VARCHAR AS s FROM range(12)");
+    let chain = vec!["s"; 1_000].join(" || ");
+    assert_eq!(value(&f, &format!("SELECT max(length({chain})) FROM t")), "2000");
+    let plan = value(&f, "EXPLAIN SELECT s || 'a' || s || 'b' FROM t");
+    assert!(!plan.contains("concat_operator(concat_operator("), "{plan}");
+    let of = |chain: &str| f.rows(&format!("SELECT {chain} AS c FROM t WHERE s = '7'"));
+    assert_eq!(of("s || 'a' || s || 'b' || 'c'"), ["7a7bc"]);
+    assert_eq!(of("s || NULL || s || 'b'"), ["-"]);
+    assert_eq!(of("'a' || s || ('b' || s || 'c')"), ["a7b7c"]);
+    assert_eq!(of("'a' || 1 || s || 2.5"), ["a172.5"]);
+}

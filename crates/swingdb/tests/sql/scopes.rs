@@ -78,3 +78,40 @@ fn a_column_goes_before_an_alias_of_another_case() {
         "SELECT list_transform([1], PRICE -> price + 1)[1] AS x, price FROM p WHERE price = 3";
     assert_eq!(f.rows(sql), ["2|3"]);
 }
+
+#[test]
+fn columns_of_views_and_queries_go_before_aliases_of_another_case() {
+    let f = fixture();
+    f.run("CREATE TABLE t (Price INT, b INT); INSERT INTO t VALUES (1, 10), (3, 20)");
+    f.run("CREATE VIEW v AS SELECT Price, b FROM t");
+    f.run("CREATE VIEW w AS SELECT Price AS \"pRICE\", b FROM t");
+    let sub = "(SELECT \"Price\", b FROM t)";
+    let with = |sql: &str| format!("WITH c AS {sub} {sql}");
+    for from in ["v", "w", &format!("{sub} AS x"), "(SELECT * FROM v) AS s"] {
+        assert_eq!(f.rows(&format!("SELECT max(price) AS price FROM {from}")), ["3"], "{from}");
+        let sql = format!("SELECT price + 1 AS price FROM {from} WHERE price > 1");
+        assert_eq!(f.rows(&sql), ["4"], "{from}");
+        let sql =
+            format!("SELECT b, max(price) AS PRICE FROM {from} GROUP BY b HAVING max(price) > 1");
+        assert_eq!(f.rows(&sql), ["20|3"], "{from}");
+        let sql = format!("SELECT price + 1 AS price FROM {from} GROUP BY price ORDER BY 1");
+        assert_eq!(f.rows(&sql), ["2", "4"], "{from}");
+    }
+    assert_eq!(f.rows(&with("SELECT max(price) AS price FROM c")), ["3"]);
+    assert_eq!(
+        f.rows(&with("SELECT price AS p, b AS PRICE FROM c ORDER BY price DESC")),
+        ["3|20", "1|10"]
+    );
+    let united = "WITH c AS (SELECT price AS PRICE FROM t) SELECT price FROM c ORDER BY 1";
+    assert_eq!(f.rows(united), ["1", "3"]);
+    assert_eq!(f.rows("SELECT (SELECT max(price) FROM w) AS price FROM v"), ["3", "3"]);
+    assert_eq!(
+        f.rows("SELECT price FROM v WHERE price = (SELECT max(price) AS price FROM w)"),
+        ["3"]
+    );
+    assert_eq!(
+        f.rows("SELECT c.price FROM (SELECT price AS PRICE FROM v) c ORDER BY 1"),
+        ["1", "3"]
+    );
+    f.refuses(&[("SELECT price FROM v, w", "ambiguous")]);
+}

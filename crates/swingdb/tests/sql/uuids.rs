@@ -104,3 +104,20 @@ fn the_type_is_known() {
     f.run("INSERT INTO c VALUES ('x', 'x')");
     f.refuses(&[("ALTER TABLE c ALTER COLUMN u TYPE UUID", "is no valid UUID")]);
 }
+
+#[test]
+fn a_column_of_uuids_inside_of_others_is_refused() {
+    let f = with_table();
+    let inside = "texts inside of other values are not checked";
+    f.refuses(&[
+        ("CREATE TABLE x (a UUID[])", inside),
+        ("CREATE TABLE x (a UUID[3])", inside),
+        ("CREATE TABLE x (a STRUCT(u UUID, n INT))", inside),
+        ("CREATE TABLE x (a MAP(VARCHAR, UUID[]))", inside),
+        ("CREATE TEMP TABLE x (a UUID[][])", inside),
+        ("ALTER TABLE t ADD COLUMN a UUID[]", inside),
+    ]);
+    f.run("CREATE TABLE x (a VARCHAR[])");
+    f.run(&format!("INSERT INTO x VALUES (['{UPPER}']::UUID[])"));
+    assert_eq!(f.value("SELECT a[1] FROM x"), LOWER);
+}

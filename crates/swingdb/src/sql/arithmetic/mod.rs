@@ -8,14 +8,15 @@
 //! [`zeros`] compares floating point by `=` only.
 //!
 //! [`casts`] makes casts round, and [`kept`] keeps them from being left out. [`digits`] counts the
-//! digits of decimals. Not concerned: division and remainder of whole numbers, intervals and dates,
-//! which the engine checks itself.
+//! digits of decimals, and [`exact`] computes with them where there are enough. Not concerned:
+//! division and remainder of whole numbers, intervals and dates, which the engine checks itself.
 
 mod average;
 mod average_groups;
 mod casts;
 mod checked;
 mod digits;
+mod exact;
 mod integers;
 mod kept;
 mod rule;
@@ -26,6 +27,6 @@ mod zeros;
 
 pub(crate) use average::exact_average;
 pub(crate) use casts::{decimal_nearest_to, is_nearest_number};
-pub(crate) use rule::{CheckedArithmetic, checked_expr, plus_constant};
+pub(crate) use rule::{checked, checked_expr, plus_constant};
 pub(crate) use sum::checked_sum;
 pub(crate) use sum_groups::selected;

@@ -7,32 +7,19 @@ use std::sync::{Arc, LazyLock};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
-use datafusion::optimizer::AnalyzerRule;
 
 use super::casts;
 use super::checked::{Checked, Operation};
-use super::{digits, zeros};
+use super::{digits, exact, zeros};
 use crate::sql::plans::rewrite_parts;
 use crate::zone::Zone;
 
-/// Runs after types are settled, so that both operands have the same, and before anything is
-/// simplified.
-#[derive(Debug, Default)]
-pub(crate) struct CheckedArithmetic;
-
-impl AnalyzerRule for CheckedArithmetic {
-    fn name(&self) -> &str {
-        "checked_arithmetic"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        let zone = Zone::of(config);
-        let check = |expr: Expr, schema: &DFSchema| check(expr, schema, zone);
-        Ok(plan.transform_up_with_subqueries(|node| rewrite_parts(node, is_concerned, check))?.data)
-    }
+/// The node with checked arithmetic. For when types are settled, so that both operands have the
+/// same, and before anything is simplified.
+pub(crate) fn checked(node: LogicalPlan, zone: Zone) -> Result<Transformed<LogicalPlan>> {
+    rewrite_parts(node, is_concerned, |expr, schema| check(expr, schema, zone))
 }
 
 /// The expression with checked arithmetic; its types must be settled. Casts are by the clock of the
@@ -65,6 +52,9 @@ fn check(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<Expr>>
     }
     if let Some(what) = of_decimals(&expr, schema) {
         return Ok(Transformed::yes(digits::fits(expr, what)));
+    }
+    if let Some(exact) = exact::call(&expr, schema) {
+        return Ok(Transformed::yes(exact));
     }
     let Some(operation) = operation(&expr) else { return Ok(Transformed::no(expr)) };
     match expr {

@@ -17,6 +17,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::condition::{Condition, Nearest};
 use super::node::AsofJoin;
+use crate::sql::plans::any_node;
 
 /// The name of [`mark`] in SQL.
 pub(crate) const MARK: &str = "asof_join";
@@ -60,8 +61,19 @@ impl AnalyzerRule for AsofJoins {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !any_node(&plan, is_marked)? {
+            return Ok(plan);
+        }
         Ok(plan.transform_up_with_subqueries(rewrite)?.data)
     }
+}
+
+/// Whether it is a join that the [mark](MARK) makes one.
+fn is_marked(node: &LogicalPlan) -> bool {
+    let LogicalPlan::Join(Join { filter: Some(Expr::ScalarFunction(call)), .. }) = node else {
+        return false;
+    };
+    call.name() == MARK
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{expression, none_of, relation};
 use crate::error::{Error, Result};
+use crate::sql::visit::reads;
 
 pub(super) fn query(node: &Query) -> Result<()> {
     let Query {
@@ -63,15 +64,14 @@ fn with_clause(node: &With) -> Result<()> {
     Ok(())
 }
 
-/// The engine takes the two sides of a recursive query's UNION, and nothing else of it.
+/// The engine takes the two sides of a recursive query's UNION, and nothing else of it. What LIMIT,
+/// OFFSET and ORDER BY of it mean is not settled in SQL; DuckDB and PostgreSQL refuse them too.
 fn recursion(name: &str, node: &Query) -> Result<()> {
-    let SetExpr::SetOperation { left: _, op: SetOperator::Union, set_quantifier: _, right } =
-        node.body.as_ref()
-    else {
+    if !is_union(&node.body) || !reads(&node.body, name) {
         return Ok(());
-    };
-    if !relation::is_named_in(name, right) {
-        return Ok(());
+    }
+    if let SetExpr::Query(bracketed) = node.body.as_ref() {
+        recursion(name, bracketed)?;
     }
     let Query {
         with,
@@ -98,6 +98,15 @@ fn recursion(name: &str, node: &Query) -> Result<()> {
             (!pipe_operators.is_empty(), "|> behind the recursive query"),
         ],
     )
+}
+
+/// Whether it is a UNION, be it in brackets.
+fn is_union(node: &SetExpr) -> bool {
+    match node {
+        SetExpr::SetOperation { op, .. } => *op == SetOperator::Union,
+        SetExpr::Query(query) => is_union(&query.body),
+        _ => false,
+    }
 }
 
 fn set_expr(node: &SetExpr) -> Result<()> {

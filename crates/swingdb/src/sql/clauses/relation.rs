@@ -1,11 +1,8 @@
 //! What stands in FROM: tables, subqueries, functions, samples.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
-    ExprWithAlias, FunctionArg, NullInclusion, ObjectName, ObjectNamePart, PivotValueSource,
-    SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableSample,
-    TableSampleKind, TableSampleQuantity, Visit, Visitor,
+    ExprWithAlias, FunctionArg, NullInclusion, PivotValueSource, TableAlias, TableAliasColumnDef,
+    TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableSampleQuantity,
 };
 
 use super::{expression, none_of, query};
@@ -166,21 +163,4 @@ fn sampled(node: Option<&TableSampleKind>) -> Result<()> {
     )?;
     if let Some(TableSampleQuantity { parenthesized: _, value: _, unit: _ }) = quantity {}
     Ok(())
-}
-
-/// Whether a part of a query names this relation.
-pub(super) fn is_named_in(name: &str, node: &SetExpr) -> bool {
-    struct Search<'a>(&'a str);
-    impl Visitor for Search<'_> {
-        type Break = ();
-        fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-            match relation.0.as_slice() {
-                [ObjectNamePart::Identifier(ident)] if ident.value.eq_ignore_ascii_case(self.0) => {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    Visit::visit(node, &mut Search(name)).is_break()
 }

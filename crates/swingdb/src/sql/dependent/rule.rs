@@ -18,7 +18,7 @@ use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use super::attach::{Rows, relation};
 use super::engine::{Place, pulls_up, subquery_of};
 use super::outer::references;
-use crate::sql::plans::any_part;
+use crate::sql::plans::{any_node, any_part};
 
 /// The analyzer rule. Behind the engine's own, for types must be settled, and before those that
 /// look at comparisons.
@@ -31,6 +31,13 @@ impl AnalyzerRule for DependentJoins {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let has_any = |node: &LogicalPlan| match node {
+            LogicalPlan::Join(join) if lateral_of(&join.right).is_some() => true,
+            node => has_subquery(node),
+        };
+        if !any_node(&plan, has_any)? {
+            return Ok(plan);
+        }
         let plan = plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Join(join) => unnest_lateral(join)?.transform_data(unnest_expressions),
             node => unnest_expressions(node),
@@ -75,9 +82,13 @@ fn unnest_lateral(join: Join) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(with_columns(rows.plan, &join.schema)?))
 }
 
+fn has_subquery(node: &LogicalPlan) -> bool {
+    any_part(node, |part| subquery_of(part).is_some())
+}
+
 /// A node without the subqueries in its expressions that the engine leaves.
 fn unnest_expressions(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if !any_part(&node, |part| subquery_of(part).is_some()) {
+    if !has_subquery(&node) {
         return Ok(Transformed::no(node));
     }
     let node = refreshed(node)?;

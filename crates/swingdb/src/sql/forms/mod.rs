@@ -171,9 +171,9 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.around.enter(query);
         order_by_all(query);
+        rounds::settle(query);
         let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
         let result = fetch(query)
-            .and_then(|()| rounds::settle(query))
             .and_then(|()| windows::rewrite(query))
             .and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
         distinct_on::rewrite(query);

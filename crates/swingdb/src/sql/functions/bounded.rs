@@ -8,7 +8,7 @@
 //! memory belongs to the pool again once the function has returned; what a result takes while
 //! operators hold it, they account for.
 //!
-//! [`BoundedFunctions`] puts them in place when a statement is analyzed, so that it does not
+//! [`with_bounded`] puts them in place when a statement is analyzed, so that it does not
 //! matter whether a name, an operator or a rewrite has brought the function in. The pool comes
 //! with the configuration that the engine hands to functions ([`MemoryLeft`]).
 
@@ -19,7 +19,6 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, exec_err};
-use datafusion::config::ConfigOptions;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::functions::regex::regexp_like;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
@@ -29,10 +28,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
 
-use super::by_patterns::{in_slices, takes_pattern};
-use super::operator::concat_operator;
+use super::in_slices::in_slices;
+use super::operator::{CONCAT_OPERATOR, concat_operator};
 use super::size::{Growth, Size};
 use crate::sql::memory::reserve;
 use crate::sql::plans::rewrite_parts;
@@ -43,19 +41,9 @@ const UNASKED_BYTES: u64 = 16 << 20;
 /// What may be put into one array of texts, or of lists: its offsets have 32 bits.
 const MAX_ITEMS: u64 = i32::MAX as u64;
 
-/// Puts [`Bounded`] functions where a plan calls ones that can grow.
-#[derive(Debug, Default)]
-pub(crate) struct BoundedFunctions;
-
-impl AnalyzerRule for BoundedFunctions {
-    fn name(&self) -> &str {
-        "bounded_functions"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let bound = |part: Expr, schema: &DFSchema| Ok(bounded(called(part, schema)));
-        Ok(plan.transform_up_with_subqueries(|node| rewrite_parts(node, can_grow, bound))?.data)
-    }
+/// The node with [`Bounded`] functions where it calls ones that can grow.
+pub(crate) fn with_bounded(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    rewrite_parts(node, can_grow, |part, schema| Ok(bounded(called(part, schema))))
 }
 
 /// The expression with bounded functions.
@@ -99,7 +87,12 @@ fn called(expr: Expr, schema: &DFSchema) -> Expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right })
             if text_type(&left, schema).is_some_and(|of| text_type(&right, schema) == Some(of)) =>
         {
-            Expr::ScalarFunction(ScalarFunction::new_udf(concat_operator(), vec![*left, *right]))
+            let mut args = match *left {
+                Expr::ScalarFunction(call) if call.name() == CONCAT_OPERATOR => call.args,
+                other => vec![other],
+            };
+            args.push(*right);
+            Expr::ScalarFunction(ScalarFunction::new_udf(concat_operator(), args))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if !matches!(*right, Expr::Literal(..)) && match_of(op).is_some() =>
@@ -115,6 +108,11 @@ fn called(expr: Expr, schema: &DFSchema) -> Expr {
 }
 
 fn text_type(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    if let Expr::ScalarFunction(call) = expr
+        && call.name() == CONCAT_OPERATOR
+    {
+        return text_type(call.args.first()?, schema);
+    }
     expr.get_type(schema).ok().filter(DataType::is_string)
 }
 
@@ -178,9 +176,7 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if takes_pattern(self.name())
-            && let Some(found) = in_slices(&self.inner, &args)?
-        {
+        if let Some(found) = in_slices(&self.inner, &args)? {
             return Ok(found);
         }
         let size = self.growth.size(&args.args)?;

@@ -8,7 +8,6 @@ mod age;
 mod blobs;
 mod bounded;
 mod buckets;
-mod by_patterns;
 mod calendar;
 mod chosen;
 mod clock;
@@ -18,6 +17,7 @@ mod extracted;
 mod format;
 mod formats;
 mod in_order;
+mod in_slices;
 mod joined_lists;
 pub(crate) mod json;
 mod json_parts;
@@ -72,7 +72,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 pub(crate) use blobs::byte_length;
-pub(crate) use bounded::{BoundedFunctions, MemoryLeft, bounded_expr};
+pub(crate) use bounded::{MemoryLeft, bounded_expr, with_bounded};
 pub(crate) use in_order::order_windows;
 pub(crate) use joined_lists::joined_lists;
 pub(crate) use map::map_of;

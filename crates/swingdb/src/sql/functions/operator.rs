@@ -11,10 +11,11 @@ use datafusion::logical_expr::{
 
 pub(super) const CONCAT_OPERATOR: &str = "concat_operator";
 
-/// The function; both arguments have the same type.
+/// The function; all arguments have the same type. A chain of operators is one call: the engine
+/// writes the name of each call inside another again and again.
 pub(super) fn concat_operator() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::any(2, Volatility::Immutable);
+        let signature = Signature::variadic_any(Volatility::Immutable);
         Arc::new(ScalarUDF::new_from_impl(Concat { signature }))
     });
     Arc::clone(&FUNCTION)
@@ -36,8 +37,8 @@ impl ScalarUDFImpl for Concat {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [left, right] if left == right => Ok(left.clone()),
-            _ => plan_err!("{CONCAT_OPERATOR} takes two values of one type"),
+            [first, rest @ ..] if rest.iter().all(|other| other == first) => Ok(first.clone()),
+            _ => plan_err!("{CONCAT_OPERATOR} takes values of one type"),
         }
     }
 
@@ -46,15 +47,23 @@ impl ScalarUDFImpl for Concat {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if constant { 1 } else { args.number_rows };
-        let [left, right] = args.args.as_slice() else {
-            return plan_err!("{CONCAT_OPERATOR} takes two values");
-        };
-        let joined = concat_elements_dyn(&left.to_array(rows)?, &right.to_array(rows)?)?;
-        Ok(match constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&joined, 0)?),
-            false => ColumnarValue::Array(joined),
-        })
+        joined(&args.args, args.number_rows)
     }
+}
+
+/// Halves first, so that each part is copied a few times, however many there are.
+fn joined(parts: &[ColumnarValue], rows: usize) -> Result<ColumnarValue> {
+    let (left, right) = match parts {
+        [] => return plan_err!("{CONCAT_OPERATOR} takes values"),
+        [one] => return Ok(one.clone()),
+        more => more.split_at(more.len() / 2),
+    };
+    let (left, right) = (joined(left, rows)?, joined(right, rows)?);
+    let constant = matches!((&left, &right), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+    let rows = if constant { 1 } else { rows };
+    let joined = concat_elements_dyn(&left.to_array(rows)?, &right.to_array(rows)?)?;
+    Ok(match constant {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&joined, 0)?),
+        false => ColumnarValue::Array(joined),
+    })
 }

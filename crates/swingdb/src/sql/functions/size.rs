@@ -72,8 +72,8 @@ pub(super) enum Growth {
     Multiple(u64),
     /// `format(text, a, b)`: arguments in the places of a text, with widths that this tells.
     Formatted,
-    /// Functions of regular expressions, whose result is small.
-    Patterns,
+    /// Functions of regular expressions and of distances, whose result is small.
+    Small,
     /// Functions of lists, which copy a list that is the same for all rows for each row.
     Spread,
 }
@@ -90,7 +90,9 @@ impl Growth {
             "range" | "generate_series" => Self::Series,
             "replace" => Self::Replaced,
             "regexp_replace" => Self::Matched,
-            "regexp_like" | "regexp_match" | "regexp_count" | "regexp_instr" => Self::Patterns,
+            "regexp_like" | "regexp_match" | "regexp_count" | "regexp_instr" | "levenshtein" => {
+                Self::Small
+            }
             "array_to_string" => Self::Separated,
             "hex" => Self::Multiple(2),
             "url_encode" => Self::Multiple(3),
@@ -118,7 +120,7 @@ impl Growth {
             ColumnarValue::Array(array) => Some(array.len()),
             ColumnarValue::Scalar(_) => None,
         });
-        if self == Self::Patterns || self == Self::Spread && rows.is_none() {
+        if self == Self::Small || self == Self::Spread && rows.is_none() {
             return Ok(Size::default());
         }
         let columns = args.iter().map(Column::new).collect::<Result<Vec<_>>>()?;

@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
 };
 use regex::Regex;
 
+use crate::sql::interrupt;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     /// Places at which two texts of one length differ.
@@ -115,13 +117,21 @@ impl ScalarUDFImpl for OfTexts {
     }
 }
 
+/// Characters of one text times those of the other, from which a row takes long.
+const LONG: usize = 1 << 16;
+
 /// One entry of an array for each pair of texts; NULL where one of them is.
 macro_rules! each {
     ($a:ident, $b:ident, $builder:expr, $one:expr) => {{
         let mut made = $builder;
         for pair in $a.iter().zip($b.iter()) {
             match pair {
-                (Some(a), Some(b)) => made.append_value($one(a, b)?),
+                (Some(a), Some(b)) => {
+                    if a.len().saturating_mul(b.len()) > LONG {
+                        interrupt::check()?;
+                    }
+                    made.append_value($one(a, b)?);
+                }
                 _ => made.append_null(),
             }
         }

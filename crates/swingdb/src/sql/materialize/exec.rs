@@ -6,19 +6,17 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SpillFile, TaskContext};
+use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr::equivalence::EquivalenceProperties;
-use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput, SpillMetrics,
 };
 use datafusion::physical_plan::spill::SpillManager;
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -30,6 +28,7 @@ use parking_lot::Mutex;
 
 use super::node::PartId;
 use crate::sql::held::Held;
+use crate::sql::one_input::{one_input, rows_of_input};
 
 /// One of the operators that give the rows of a part.
 #[derive(Debug)]
@@ -74,6 +73,11 @@ impl MaterializeExec {
     pub fn with_rows(&self, number: usize, rows: Arc<Rows>) -> Self {
         Self { number, rows, ..Self::new(self.part, Arc::clone(&self.input)) }
     }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        let (number, rows) = (self.number, Arc::clone(&self.rows));
+        Self { number, rows, ..Self::new(self.part, input) }
+    }
 }
 
 impl DisplayAs for MaterializeExec {
@@ -91,32 +95,6 @@ impl ExecutionPlan for MaterializeExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
-            return internal_err!("what is materialized is one input");
-        };
-        let (number, rows) = (self.number, Arc::clone(&self.rows));
-        Ok(Arc::new(Self { number, rows, ..Self::new(self.part, input) }))
-    }
-
     /// The next round of a recursive query: nothing in a part depends on the round.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(self)
@@ -126,17 +104,8 @@ impl ExecutionPlan for MaterializeExec {
         Some(self.metrics.clone_inner())
     }
 
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        input: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&input[0]))
-    }
+    one_input!();
+    rows_of_input!();
 
     fn execute(
         &self,

@@ -13,12 +13,13 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{JoinType, Result, internal_err};
+use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use super::rewritten;
 use crate::sql::plans::filtered;
 
 /// The engine's rule that moves conditions down, but for those that must stay.
@@ -43,13 +44,9 @@ impl ConditionsDown {
             let above = filtered(Arc::new(LogicalPlan::Join(join)), volatile)?;
             return Ok(Transformed::yes(Arc::unwrap_or_clone(above)));
         }
-        let restored = self.0.rewrite(LogicalPlan::Join(join), config)?;
-        restored.map_data(|plan| match plan {
-            LogicalPlan::Join(mut join) => {
-                join.filter = conjunction(join.filter.into_iter().chain(volatile));
-                Ok(LogicalPlan::Join(join))
-            }
-            other => internal_err!("a join became {}", other.display()),
+        rewritten(&self.0, join, config, |join| {
+            join.filter = conjunction(join.filter.take().into_iter().chain(volatile));
+            Ok(())
         })
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::sql::plans::any_node;
 
 /// The engine's rule that turns cross joins into inner joins. It takes whole trees of inner joins
 /// apart into relations and equations, and loses an equation of which one side is of two relations,
@@ -33,11 +35,9 @@ impl OptimizerRule for CrossJoins {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let mut mistaken = false;
-        plan.apply_with_subqueries(|node| {
-            mistaken |= matches!(node, LogicalPlan::Join(join) if is_mistaken(join));
-            Ok(if mistaken { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
+        let is_it =
+            |node: &LogicalPlan| matches!(node, LogicalPlan::Join(join) if is_mistaken(join));
+        let mistaken = any_node(&plan, is_it)?;
         if mistaken { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{
     DFSchema, Dependency, FunctionalDependence, FunctionalDependencies, Result, ScalarValue,
     plan_datafusion_err,
@@ -25,6 +25,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::Error;
+use crate::sql::plans::any_node;
 use crate::sql::visit::{rewrite_own_exprs, walk_mut};
 
 /// Takes back what the engine has derived wrongly, before the rules that rely on it.
@@ -85,12 +86,7 @@ impl OptimizerRule for DistinctGroups {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let mut found = false;
-        plan.apply_with_subqueries(|node| {
-            found |= matches!(node, LogicalPlan::Distinct(_));
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        if !found {
+        if !any_node(&plan, |node| matches!(node, LogicalPlan::Distinct(_)))? {
             return Ok(Transformed::no(plan));
         }
         plan.transform_up_with_subqueries(|node| match node {
@@ -112,18 +108,11 @@ impl OptimizerRule for DistinctGroups {
 
 /// Whether something wrong was derived in a plan.
 pub(crate) fn are_mistaken(plan: &LogicalPlan) -> Result<bool> {
-    let mut mistaken = false;
-    plan.apply_with_subqueries(|node| {
-        mistaken |= match node {
-            LogicalPlan::Aggregate(groups) => sound(groups) != *deps(&groups.schema),
-            LogicalPlan::Unnest(elements) => {
-                sound_of_elements(elements)? != *deps(&elements.schema)
-            }
-            _ => false,
-        };
-        Ok(if mistaken { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(mistaken)
+    any_node(plan, |node| match node {
+        LogicalPlan::Aggregate(groups) => sound(groups) != *deps(&groups.schema),
+        LogicalPlan::Unnest(elements) => sound_of_elements(elements) != *deps(&elements.schema),
+        _ => false,
+    })
 }
 
 /// A plan with what is right in its schemas, without the columns that its aggregates group by only
@@ -234,7 +223,7 @@ fn with_sound(node: LogicalPlan, dropped: &mut Vec<Expr>) -> Result<Transformed<
         LogicalPlan::Unnest(elements) => {
             let mut node = LogicalPlan::Unnest(elements).recompute_schema()?;
             if let LogicalPlan::Unnest(elements) = &mut node {
-                let sound = sound_of_elements(elements)?;
+                let sound = sound_of_elements(elements);
                 let schema =
                     elements.schema.as_ref().clone().with_functional_dependencies(sound)?;
                 elements.schema = Arc::new(schema);
@@ -292,16 +281,18 @@ fn sound(aggregate: &Aggregate) -> FunctionalDependencies {
 
 /// What determines columns of rows that were made for each element of a list: what did before, but
 /// nothing determines the elements, nor is there one row of each.
-fn sound_of_elements(elements: &Unnest) -> Result<FunctionalDependencies> {
+fn sound_of_elements(elements: &Unnest) -> FunctionalDependencies {
     let before = elements.input.schema();
-    let unnested: Vec<usize> = elements
-        .exec_columns
-        .iter()
-        .map(|list| before.index_of_column(list))
-        .collect::<Result<_>>()?;
+    let is_list = |place: &usize| {
+        let (relation, field) = before.qualified_field(*place);
+        elements.exec_columns.iter().any(|list| {
+            list.name == *field.name()
+                && (list.relation.is_none() || list.relation.as_ref() == relation)
+        })
+    };
     let places = |columns: &[usize]| -> Vec<usize> {
         let stay = elements.dependency_indices.iter().enumerate();
-        let stay = stay.filter(|(_, from)| columns.contains(from) && !unnested.contains(from));
+        let stay = stay.filter(|(_, from)| columns.contains(from) && !is_list(from));
         stay.map(|(place, _)| place).collect()
     };
     let sound = deps(before).iter().filter_map(|dependence| {
@@ -312,7 +303,7 @@ fn sound_of_elements(elements: &Unnest) -> Result<FunctionalDependencies> {
                 .with_mode(Dependency::Multi)
         })
     });
-    Ok(FunctionalDependencies::new(sound.collect()))
+    FunctionalDependencies::new(sound.collect())
 }
 
 /// The columns of a schema that are known where others are.

@@ -6,11 +6,13 @@
 //! `y IS NOT DISTINCT FROM v AND y IS NOT NULL`, so the latter is put beside the new key.
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{NullEquality, Result, internal_err};
+use datafusion::common::{NullEquality, Result};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::rewritten;
 
 /// The engine's rule, with NULLs equal to nothing in what it makes of equations.
 #[derive(Debug, Default)]
@@ -31,19 +33,15 @@ impl EqualKeys {
             join.null_equality = NullEquality::NullEqualsNothing;
             return self.0.rewrite(LogicalPlan::Join(join), config);
         }
-        let rewritten = self.0.rewrite(LogicalPlan::Join(join), config)?;
-        rewritten.map_data(|plan| match plan {
-            LogicalPlan::Join(mut join) => {
-                let mut conditions: Vec<Expr> = join.filter.take().into_iter().collect();
-                for (left, right) in join.on.iter().skip(known) {
-                    if left.nullable(join.left.schema())? && right.nullable(join.right.schema())? {
-                        conditions.push(left.clone().is_not_null());
-                    }
+        rewritten(&self.0, join, config, |join| {
+            let mut conditions: Vec<Expr> = join.filter.take().into_iter().collect();
+            for (left, right) in join.on.iter().skip(known) {
+                if left.nullable(join.left.schema())? && right.nullable(join.right.schema())? {
+                    conditions.push(left.clone().is_not_null());
                 }
-                join.filter = conjunction(conditions);
-                Ok(LogicalPlan::Join(join))
             }
-            other => internal_err!("a join became {}", other.display()),
+            join.filter = conjunction(conditions);
+            Ok(())
         })
     }
 }

@@ -24,7 +24,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::sql::plans::is_exactly_one_row;
+use crate::sql::plans::{any_node, any_part, is_exactly_one_row};
 
 /// See the [module documentation](self). To run before subqueries become joins.
 #[derive(Debug, Default)]
@@ -44,11 +44,19 @@ impl OptimizerRule for Membership {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        let is_filter = |node: &LogicalPlan| matches!(node, LogicalPlan::Filter(_));
+        if !any_node(&plan, |node| is_filter(node) && any_part(node, asks_subquery))? {
+            return Ok(Transformed::no(plan));
+        }
         plan.transform_down_with_subqueries(|node| match node {
             LogicalPlan::Filter(filter) => rewrite_filter(filter),
             other => Ok(Transformed::no(other)),
         })
     }
+}
+
+fn asks_subquery(part: &Expr) -> bool {
+    matches!(part, Expr::Exists(_) | Expr::InSubquery(_))
 }
 
 fn rewrite_filter(mut filter: Filter) -> Result<Transformed<LogicalPlan>> {

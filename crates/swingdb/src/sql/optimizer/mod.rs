@@ -20,6 +20,11 @@ mod settled_order;
 mod unseen_order;
 mod whole_order;
 
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::{Join, LogicalPlan};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
 pub(crate) use conditions_down::ConditionsDown;
 pub(crate) use cross_joins::CrossJoins;
 pub(crate) use dependencies::{Dependencies, DistinctGroups};
@@ -35,3 +40,19 @@ pub(crate) use offset_sums::OFFSET_SUMS;
 pub(crate) use settled_order::SettledOrder;
 pub(crate) use unseen_order::UnseenOrder;
 pub(crate) use whole_order::WholeOrder;
+
+/// A join rewritten by a rule of the engine, and then changed.
+fn rewritten(
+    rule: &dyn OptimizerRule,
+    join: Join,
+    config: &dyn OptimizerConfig,
+    change: impl FnOnce(&mut Join) -> Result<()>,
+) -> Result<Transformed<LogicalPlan>> {
+    rule.rewrite(LogicalPlan::Join(join), config)?.map_data(|plan| match plan {
+        LogicalPlan::Join(mut join) => {
+            change(&mut join)?;
+            Ok(LogicalPlan::Join(join))
+        }
+        other => internal_err!("a join became {}", other.display()),
+    })
+}

@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::in_order::IN_ORDER;
+use crate::sql::plans::any_node;
 
 /// See the [module documentation](self). To run before all other rules.
 #[derive(Debug)]
@@ -32,7 +33,10 @@ impl OptimizerRule for UnseenOrder {
         plan: LogicalPlan,
         _config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        without_unseen(plan, true)
+        match any_node(&plan, |node| matches!(node, LogicalPlan::Sort(_)))? {
+            true => without_unseen(plan, true),
+            false => Ok(Transformed::no(plan)),
+        }
     }
 }
 

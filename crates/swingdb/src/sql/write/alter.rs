@@ -20,7 +20,7 @@ use super::defaults::{self, DefaultValue};
 use super::insert::append_stream;
 use super::rowset::collect_ids;
 use super::target::{Place, Target, column, find_name, find_table, parts, place, quoted, target};
-use super::types::{arrow_type, is_uuid_type};
+use super::types::{column_type, is_uuid_type};
 use super::update::Named;
 use super::{Outcome, ast, with_txn};
 use crate::error::{Error, ObjectKind, Result};
@@ -275,7 +275,7 @@ impl Step<'_> {
             }
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
                 let mut columns = table.columns().to_vec();
-                columns[index].data_type = arrow_type(data_type)?;
+                columns[index].data_type = column_type(data_type)?;
                 columns[index].is_uuid = is_uuid_type(data_type);
                 if let Some(sql) = &columns[index].default_sql {
                     let default = ast::parse_expr(sql)?;

@@ -14,7 +14,7 @@ use super::check::Checks;
 use super::create_as::create_as;
 use super::target::{DEFAULT_SCHEMA, Place, find_name, parts, place, target};
 use super::tokens::UNTYPED_MARK;
-use super::types::{arrow_type, is_uuid_type};
+use super::types::{column_type, is_uuid_type};
 use super::{Outcome, ast, defaults, with_txn};
 use crate::error::{Error, ObjectKind, Result};
 use crate::sql::forms::written;
@@ -163,7 +163,7 @@ pub(crate) fn column_def(
         untyped if is_untyped(untyped) => {
             return Err(Error::plan(format!("column {name:?} needs a type")));
         }
-        given => arrow_type(given)?,
+        given => column_type(given)?,
     };
     let mut nullable = true;
     let mut default_sql = None;

@@ -11,7 +11,7 @@ use super::convert::{Origin, check_assignable, convert_batch};
 use super::create::{check_columns, is_untyped};
 use super::insert::append_stream;
 use super::target::Place;
-use super::types::{TEXT, arrow_type, is_uuid_type};
+use super::types::{TEXT, column_type, is_uuid_type};
 use super::{Outcome, ast};
 use crate::error::{Error, Result};
 use crate::sql::params::Params;
@@ -78,7 +78,7 @@ fn query_columns(schema: &SchemaRef, given: &[sql::ColumnDef]) -> Result<Vec<Col
                 untyped if is_untyped(untyped) => {
                     (column.name.value.clone(), storable(field), is_uuid)
                 }
-                named => (column.name.value.clone(), arrow_type(named)?, is_uuid_type(named)),
+                named => (column.name.value.clone(), column_type(named)?, is_uuid_type(named)),
             },
         };
         taken.insert(name.to_lowercase());

@@ -59,6 +59,34 @@ pub(crate) fn is_uuid_type(sql_type: &SqlType) -> bool {
     matches!(sql_type, SqlType::Uuid)
 }
 
+/// The Arrow type of a column that is declared so.
+pub(crate) fn column_type(sql_type: &SqlType) -> Result<DataType> {
+    if !is_uuid_type(sql_type) && holds_uuid(sql_type) {
+        return Err(Error::unsupported(format!(
+            "the type {sql_type} of a column: texts inside of other values are not checked when \
+             they are stored; declare VARCHAR there, and CAST(x AS {sql_type}) what is stored"
+        )));
+    }
+    arrow_type(sql_type)
+}
+
+fn holds_uuid(sql_type: &SqlType) -> bool {
+    match sql_type {
+        SqlType::Uuid => true,
+        SqlType::Array(
+            ArrayElemTypeDef::AngleBracket(inner)
+            | ArrayElemTypeDef::SquareBracket(inner, _)
+            | ArrayElemTypeDef::Parenthesis(inner),
+        )
+        | SqlType::Nullable(inner) => holds_uuid(inner),
+        SqlType::Struct(fields, _) | SqlType::Tuple(fields) => {
+            fields.iter().any(|field| holds_uuid(&field.field_type))
+        }
+        SqlType::Map(key, value) => holds_uuid(key) || holds_uuid(value),
+        _ => false,
+    }
+}
+
 /// The Arrow type an SQL type name stands for.
 pub(crate) fn arrow_type(sql_type: &SqlType) -> Result<DataType> {
     convert(sql_type, 0)

@@ -9,11 +9,10 @@ use std::task::{Context, Poll, ready};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr::equivalence::EquivalenceProperties;
-use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::{
@@ -21,6 +20,8 @@ use datafusion::physical_plan::{
 };
 use futures::{Stream, StreamExt};
 use tokio::sync::Notify;
+
+use crate::sql::one_input::one_input;
 
 /// Batches that a partition may be ahead of what is given; more only while all partitions together
 /// hold less than [`HELD_BYTES`].
@@ -51,6 +52,10 @@ impl InOrderExec {
         let metrics = ExecutionPlanMetricsSet::new();
         Self { input, fetch, properties: Arc::new(properties), metrics }
     }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self::new(input, self.fetch)
+    }
 }
 
 impl DisplayAs for InOrderExec {
@@ -71,34 +76,11 @@ impl ExecutionPlan for InOrderExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([input]) = <[Arc<dyn ExecutionPlan>; 1]>::try_from(children) else {
-            return internal_err!("what is put in order is one input");
-        };
-        Ok(Arc::new(Self::new(input, self.fetch)))
-    }
-
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
+
+    one_input!();
 
     fn execute(
         &self,

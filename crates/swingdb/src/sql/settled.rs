@@ -1,0 +1,34 @@
+//! One walk over a plan whose types are settled, for all rewrites of expressions that need them.
+//!
+//! A walk takes each node of a plan apart and puts it together again, and so costs much more than
+//! to look at its expressions. The rewrites come one after the other at each node, inputs first:
+//! what one leaves, the next one sees.
+
+use datafusion::common::Result;
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::sql::arithmetic::checked;
+use crate::sql::functions::with_bounded;
+use crate::sql::zones::zoned;
+use crate::zone::Zone;
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub(crate) struct Settled;
+
+impl AnalyzerRule for Settled {
+    fn name(&self) -> &str {
+        "settled"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let zone = Zone::of(config);
+        let rewritten = plan.transform_up_with_subqueries(|node| {
+            let node = zoned(node, zone)?.transform_data(|node| checked(node, zone))?;
+            node.transform_data(with_bounded)
+        });
+        Ok(rewritten?.data)
+    }
+}
