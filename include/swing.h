@@ -41,19 +41,22 @@ extern "C" {
 #define SWING_E_BUSY (-11)         /* try again */
 #define SWING_E_INTERNAL (-12)     /* a mistake in the library */
 #define SWING_E_EXISTS (-13)       /* another area has the name; the area has an allocator */
+#define SWING_E_STALE (-14)        /* the owner has not given its state of this moment */
 
 #define SWING_MAX_TOKEN 4095
 
 /* Flags of swing_hook. */
 #define SWING_AT_ORIGIN 1u /* at the addresses of the origin, or fail: raw pointers stay valid */
 #define SWING_PUBLISHED 2u /* the state last published; the owner is not asked for a fresh one */
+#define SWING_STALE 4u     /* the state last published, if the owner does not give a fresh one */
 
 typedef struct swing_area {
     void *address;
     size_t length; /* rounded up to a multiple of 2 MiB, or of larger extents */
     int token;
     int at_origin; /* not 0: at its origin's addresses, so raw pointers stored in it are valid */
-    uint64_t published_ns; /* hooked: when its state was published, ns since 1970; else 0 */
+    uint64_t published_ns; /* hooked: by its owner's clock, when its state was
+                            * published, ns since 1970; else 0 */
 } swing_area;
 
 typedef struct swing_block {
@@ -107,10 +110,15 @@ int swing_create_with(size_t length, const swing_options *options, swing_area *o
 
 /* A new area of this process with the contents that area `token` has at this moment, and a token of
  * its own. The owner may store all the while, and must have called swing_allow_hooks(): else
- * SWING_E_REFUSED, also where there is a published state. An owner that is stopped gives the state
- * it shared last, after five seconds: out->published_ns tells from when it is. SWING_E_NOT_FOUND,
- * SWING_E_REFUSED, SWING_E_ADDRESS_TAKEN ... */
+ * SWING_E_REFUSED, also where there is a published state. An owner that does not answer within five
+ * seconds, because it is stopped or busy, or that has no memory for a publish, is SWING_E_STALE;
+ * with SWING_STALE its last published state is hooked, and swing_is_fresh() says so.
+ * SWING_E_NOT_FOUND, SWING_E_REFUSED, SWING_E_ADDRESS_TAKEN ... */
 int swing_hook(int token, unsigned int flags, swing_area *out);
+
+/* Of a hooked area: 1 if its owner published its state after the call of swing_hook, which asked
+ * for that. 0: the state had been published before, or nobody asked. Clocks play no part in it. */
+int swing_is_fresh(int token);
 
 /* As swing_hook, of the area that has the name: by swing_set_name, or else in the namespace itself,
  * as the heap of a program on libswingmalloc_preload (SWING_PRELOAD_NAME) has one. */
@@ -158,6 +166,15 @@ int swing_resume(int token);
 /* Makes a range ready for a system call that stores into it, and for plain stores, which end the
  * process when there is no memory: here that is SWING_E_NO_MEMORY. Others are left alone. */
 int swing_writable(void *address, size_t length);
+
+/* As swing_writable, until swing_unpin() of the same range: for direct I/O (O_DIRECT), io_uring and
+ * asynchronous I/O that store into an area, from before the request, or the registration of the
+ * buffer, until it is complete, or unregistered. They go past page protection: without a pin a hook
+ * that comes meanwhile sees its memory change, and what arrives after it is lost. While something
+ * is pinned hooks and swing_publish() wait, and fail after two seconds: SWING_E_STALE,
+ * SWING_E_BUSY. */
+int swing_pin(void *address, size_t length);
+int swing_unpin(void *address, size_t length);
 
 /* The token of this process's area that the address lies in, or a negative number. */
 int swing_token_at(const void *address);

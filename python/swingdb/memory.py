@@ -47,6 +47,7 @@ import operator
 import os
 import secrets
 import weakref
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -54,12 +55,14 @@ from swingdb import _internal
 from swingdb.errors import OperationalError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
 
-__all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "writable"]
+__all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "pinned", "writable"]
 
 Buffer = TypeVar("Buffer")
-_AT_ORIGIN, _PUBLISHED = 1, 2
+_AT_ORIGIN, _PUBLISHED, _STALE = 1, 2, 4
 _NOT_FOUND = -2
 _MAX_TOKEN = 4095
 _MAX_NAME = 255
@@ -119,7 +122,8 @@ def _library() -> ctypes.CDLL:
         ctypes.POINTER(_Area),
     ]
     library.swing_hook.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Area)]
-    library.swing_writable.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    for of_range in (library.swing_writable, library.swing_pin, library.swing_unpin):
+        of_range.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.swing_set_threshold.argtypes = [ctypes.c_int, ctypes.c_size_t]
     library.swing_copy_ahead.argtypes = [ctypes.c_int, ctypes.c_int]
     library.swing_copy.argtypes = [ctypes.c_int, ctypes.POINTER(_Area)]
@@ -210,12 +214,19 @@ class Area:
 
     @property
     def published_ns(self) -> int | None:
-        """When the state that was hooked was published, as of ``time.time_ns()``.
+        """When the state that was hooked was published, as of the owner's ``time.time_ns()``.
 
-        Earlier than the call of a live hook only where the owner was stopped. None if the area was
-        not hooked.
+        None if the area was not hooked. Clocks may be set: :attr:`is_fresh` does not depend on one.
         """
         return int(self._live().published_ns) or None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the owner published the state after the live hook that gave it was called.
+
+        False where nobody asked the owner, or it did not answer (``stale=True``).
+        """
+        return _check(_library().swing_is_fresh(self.token)) == 1
 
     def __len__(self) -> int:
         return self._length
@@ -355,18 +366,24 @@ def create(length: int, *, name: str | None = None, extent: int | None = None) -
     return created
 
 
-def hook(which: int | str, *, live: bool = False, at_origin: bool = False) -> Area:
+def hook(
+    which: int | str, *, live: bool = False, at_origin: bool = False, stale: bool = False
+) -> Area:
     """An area of this process with the contents of the one that has this token or name.
 
     A name is one from :func:`create`, or that of a program's heap (``docs/preload.md``).
 
     The state that its owner published last or, when ``live``, the state of this moment, which the
-    owner must have allowed. An owner that is stopped gives the state it shared last, after five
-    seconds: :attr:`Area.published_ns` tells from when it is. ``at_origin``: at the owner's
-    addresses, or fail. Its length is that of the origin rounded up.
+    owner must have allowed. An owner that is stopped, or busy for five seconds, is an error of code
+    -14; with ``stale`` its last published state is hooked then, and :attr:`Area.is_fresh` is False.
+    ``at_origin``: at the owner's addresses, or fail. Its length is that of the origin rounded up.
     """
     live, at_origin = _yes_or_no(live, "live"), _yes_or_no(at_origin, "at_origin")
+    stale = _yes_or_no(stale, "stale")
+    if stale and not live:
+        raise ValueError("stale=True is for live hooks: others give the state published last")
     flags = (0 if live else _PUBLISHED) | (_AT_ORIGIN if at_origin else 0)
+    flags |= _STALE if stale else 0
     if not isinstance(which, str):
         token = _whole(which, "a token", 1, _MAX_TOKEN)
         _settle()
@@ -449,3 +466,28 @@ def writable(buffer: Buffer) -> Buffer:
         start = ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
         _check(_library().swing_writable(start, view.nbytes))
     return buffer
+
+
+@contextmanager
+def pinned(buffer: Buffer) -> Iterator[Buffer]:
+    """Keeps a buffer in an area in its place while direct or asynchronous I/O stores into it.
+
+    Such I/O goes past page protection, so nobody may hook or publish before it is complete: hooks
+    and :meth:`Area.publish` wait, and fail after two seconds.
+
+    >>> from swingdb import memory
+    >>> area = memory.create(4096)
+    >>> with open("/dev/zero", "rb", buffering=0) as file, memory.pinned(area.buffer) as buffer:
+    ...     file.readinto(buffer)
+    4096
+    """
+    view = memoryview(buffer)  # type: ignore[arg-type]
+    if not view.nbytes:
+        yield buffer
+        return
+    start = ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
+    _check(_library().swing_pin(start, view.nbytes))
+    try:
+        yield buffer
+    finally:
+        _check(_library().swing_unpin(start, view.nbytes))

@@ -1,3 +1,4 @@
+from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -5,7 +6,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from swingdb.errors import OperationalError
 
-__all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "writable"]
+__all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "pinned", "writable"]
 
 Buffer = TypeVar("Buffer")
 Shape = int | tuple[int, ...] | list[int]
@@ -28,6 +29,8 @@ class Area:
     @property
     def published_ns(self) -> int | None: ...
     @property
+    def is_fresh(self) -> bool: ...
+    @property
     def buffer(self) -> memoryview: ...
     def array(
         self,
@@ -49,6 +52,9 @@ class Area:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def create(length: int, *, name: str | None = None, extent: int | None = None) -> Area: ...
-def hook(which: int | str, *, live: bool = False, at_origin: bool = False) -> Area: ...
+def hook(
+    which: int | str, *, live: bool = False, at_origin: bool = False, stale: bool = False
+) -> Area: ...
 def collect() -> int: ...
 def writable(buffer: Buffer) -> Buffer: ...
+def pinned(buffer: Buffer) -> AbstractContextManager[Buffer]: ...

@@ -151,6 +151,17 @@ static void refused_and_taken(void) {
     CHECK(swing_hook(area.token, SWING_PUBLISHED, &other) == SWING_E_REFUSED);
     CHECK(swing_hook(area.token, 0, &other) == SWING_E_REFUSED);
     CHECK(swing_allow_hooks(area.token, 1) == 0 && swing_hook(area.token, 0, &other) == 0);
+    CHECK(swing_is_fresh(other.token) == 1 && swing_is_fresh(area.token) == 0);
+    other = hooked(area.token, SWING_PUBLISHED);
+    CHECK(swing_is_fresh(other.token) == 0);
+    CHECK(swing_hook(area.token, SWING_PUBLISHED | SWING_STALE, &other) == SWING_E_ARGUMENT);
+    other = hooked(area.token, SWING_STALE);
+    CHECK(swing_is_fresh(other.token) == 1);
+    CHECK(swing_pin(area.address, 10) == 0 && swing_publish(area.token) == SWING_E_BUSY);
+    CHECK(swing_hook(area.token, 0, &other) == SWING_E_STALE);
+    CHECK(strstr(swing_last_error(), "pinned") != NULL);
+    CHECK(swing_unpin(area.address, 10) == 0 && swing_publish(area.token) == 0);
+    CHECK(swing_unpin(area.address, 10) == SWING_E_ARGUMENT);
 }
 
 static void shortage(void) {

@@ -111,21 +111,48 @@ sys.stdin.read()
 """
 
 
-def test_what_a_stopped_owner_shared_last_tells_when_that_was():
+def test_what_a_stopped_owner_shared_last_is_no_answer_and_says_what_it_is():
     with subprocess.Popen(
         [sys.executable, "-c", STOPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as owner:
         assert owner.stdout.readline() == b"ready\n"
         begin = time.time_ns()
         with memory.hook("stopped", live=True) as now:
-            assert now.buffer[0] == 2 and now.published_ns >= begin
+            assert now.buffer[0] == 2 and now.is_fresh and now.published_ns >= begin
+        with memory.hook("stopped") as shared:
+            assert shared.buffer[0] == 2 and not shared.is_fresh
         owner.send_signal(signal.SIGSTOP)
         stopped = time.time_ns()
-        with memory.hook("stopped", live=True) as stale:
-            assert stale.buffer[0] == 2 and begin <= stale.published_ns < stopped
+        with pytest.raises(memory.MemoryError, match="stale=True") as late:
+            memory.hook("stopped", live=True)
+        assert late.value.code == -14
+        with memory.hook("stopped", live=True, stale=True) as stale:
+            assert stale.buffer[0] == 2 and not stale.is_fresh
+            assert begin <= stale.published_ns < stopped
+        with pytest.raises(ValueError, match="live"):
+            memory.hook("stopped", stale=True)
         owner.send_signal(signal.SIGCONT)
         owner.stdin.close()
     assert owner.returncode == 0
+
+
+def test_what_is_pinned_is_neither_published_nor_hooked():
+    area = memory.create(1 << 20)
+    area.allow_live_hooks()
+    buffer = area.buffer
+    with memory.pinned(buffer) as same:
+        assert same is buffer
+        buffer[0] = 7
+        with pytest.raises(memory.MemoryError, match="pinned") as refused:
+            area.publish()
+        assert refused.value.code == -11
+        with pytest.raises(memory.MemoryError, match="pinned") as refused:
+            memory.hook(area.token, live=True)
+        assert refused.value.code == -14
+    with memory.hook(area.token, live=True) as hooked:
+        assert hooked.buffer[0] == 7
+    with memory.pinned(bytearray(10)), memory.pinned(bytearray()):
+        area.publish()
 
 
 def test_threads_that_pickle_an_area_at_once_agree_on_its_name():

@@ -58,6 +58,8 @@ pub(crate) struct Entry {
     pub at_origin: bool,
     /// When the state that it was hooked in was published; 0: it was not.
     pub published_ns: u64,
+    /// It was hooked live, and that state was published after the call.
+    pub is_fresh: bool,
     /// The allocator, once it has been used. Whoever publishes has it locked, at least for reading,
     /// so nobody hooks one that is being made.
     pub malloc: Arc<RwLock<Option<Malloc>>>,
@@ -426,8 +428,8 @@ pub(crate) fn entry(token: i32, area: Area) -> Entry {
         publish();
     });
     area.guard_live_hooks(Some(guard));
-    let (at_origin, published_ns) = (false, 0);
-    Entry { token, area: Arc::new(area), base, len, at_origin, published_ns, malloc }
+    let (at_origin, published_ns, is_fresh) = (false, 0, false);
+    Entry { token, area: Arc::new(area), base, len, at_origin, published_ns, is_fresh, malloc }
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use swing::{ByteLen, HookAt};
+use swing::{ByteLen, HookAt, IfStale};
 
 use crate::areas::{Entry, Registry, Wishes, registry};
 use crate::error::{self, Code, Failure, Result};
 use crate::hold;
+use crate::hooks::Way;
 use crate::names::MAX_NAME;
 
 pub use crate::heap_calls::*;
@@ -20,6 +21,9 @@ pub use crate::heap_calls::*;
 pub const SWING_AT_ORIGIN: c_uint = 1;
 /// `swing_hook`: the state last published, without asking the owner.
 pub const SWING_PUBLISHED: c_uint = 2;
+
+/// `swing_hook`: the state last published, if the owner does not give its present one.
+pub const SWING_STALE: c_uint = 4;
 
 /// An area of the calling process.
 #[repr(C)]
@@ -122,16 +126,22 @@ pub(crate) unsafe fn run_into<T>(
     })
 }
 
-/// Where an area is to be hooked, and whether in its present state.
-fn way(flags: c_uint) -> Result<(HookAt, bool)> {
-    if flags & !(SWING_AT_ORIGIN | SWING_PUBLISHED) != 0 {
+/// What the flags of a hook say.
+fn way(flags: c_uint) -> Result<Way> {
+    if flags & !(SWING_AT_ORIGIN | SWING_PUBLISHED | SWING_STALE) != 0 {
         return Err(Failure::new(Code::Argument, format!("unknown flags {flags:#x}")));
     }
+    let (live, accept) = (flags & SWING_PUBLISHED == 0, flags & SWING_STALE != 0);
+    if accept && !live {
+        let text = "SWING_STALE is for hooks that ask the owner, so not with SWING_PUBLISHED";
+        return Err(Failure::new(Code::Argument, text));
+    }
+    let if_stale = if accept { IfStale::Accept } else { IfStale::Fail };
     let at = match flags & SWING_AT_ORIGIN {
         0 => HookAt::Anywhere,
         _ => HookAt::OriginAddress,
     };
-    Ok((at, flags & SWING_PUBLISHED == 0))
+    Ok(Way { at, live, if_stale })
 }
 
 fn area_of(entry: &Entry) -> swing_area {
@@ -191,8 +201,7 @@ pub unsafe extern "C" fn swing_create_with(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn swing_hook(token: c_int, flags: c_uint, out: *mut swing_area) -> c_int {
     let area = |registry: &Registry| {
-        let (at, live) = way(flags)?;
-        let entry = registry.hook(token, at, live)?;
+        let entry = registry.hook(token, way(flags)?)?;
         Ok(area_of(&entry))
     };
     // SAFETY: the caller's promise.
@@ -215,8 +224,7 @@ pub unsafe extern "C" fn swing_hook_named(
         if name.is_empty() {
             return Err(Failure::new(Code::Argument, "the empty name is none"));
         }
-        let (at, live) = way(flags)?;
-        let entry = registry.hook_named(name, at, live)?;
+        let entry = registry.hook_named(name, way(flags)?)?;
         Ok(area_of(&entry))
     };
     // SAFETY: the caller's promise.
@@ -286,6 +294,17 @@ pub unsafe extern "C" fn swing_find(name: *const c_char) -> c_int {
 
 /// See `swing.h`.
 #[unsafe(no_mangle)]
+pub extern "C" fn swing_is_fresh(token: c_int) -> c_int {
+    let mut fresh = 0;
+    let status = run(|registry| {
+        fresh = c_int::from(registry.own(token)?.is_fresh);
+        Ok(())
+    });
+    if status == 0 { fresh } else { status }
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn swing_allow_hooks(token: c_int, allow: c_int) -> c_int {
     run(|registry| registry.allow(token, allow != 0))
 }
@@ -344,6 +363,31 @@ pub extern "C" fn swing_writable(address: *mut c_void, length: usize) -> c_int {
             Code::NoMemory,
             "no memory for the range: the memory file system is full; release areas, or enlarge it",
         )),
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_pin(address: *mut c_void, length: usize) -> c_int {
+    run(|_| match swing::tracked::pin(address.cast(), length) {
+        // Given back by its address.
+        Some(pin) => {
+            std::mem::forget(pin);
+            Ok(())
+        }
+        None => Err(Failure::new(
+            Code::NoMemory,
+            "no memory for the range: the memory file system is full; release areas, or enlarge it",
+        )),
+    })
+}
+
+/// See `swing.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn swing_unpin(address: *mut c_void, length: usize) -> c_int {
+    run(|_| match swing::tracked::unpin(address.cast(), length) {
+        true => Ok(()),
+        false => Err(Failure::new(Code::Argument, "nothing in the area is pinned")),
     })
 }
 

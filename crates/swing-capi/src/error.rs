@@ -26,10 +26,11 @@ pub(crate) enum Code {
     Busy = -11,
     Internal = -12,
     Exists = -13,
+    Stale = -14,
 }
 
 impl Code {
-    pub(crate) const ALL: [Code; 13] = [
+    pub(crate) const ALL: [Code; 14] = [
         Code::Argument,
         Code::NotFound,
         Code::Refused,
@@ -43,6 +44,7 @@ impl Code {
         Code::Busy,
         Code::Internal,
         Code::Exists,
+        Code::Stale,
     ];
 
     pub(crate) fn text(self) -> &'static CStr {
@@ -60,6 +62,7 @@ impl Code {
             Code::Busy => c"busy; try again",
             Code::Internal => c"a mistake in the library",
             Code::Exists => c"another area has the name, or the area has its allocator already",
+            Code::Stale => c"the owner has not given its state of this moment",
         }
     }
 }
@@ -99,7 +102,7 @@ convert!(CreateError { AlreadyExists => Busy, Owned => Busy, OutOfMemory => NoMe
     AddressSpace => NoAddresses, TooManyMappings => NoAddresses, OutOfRange => Argument,
     Limit => NoAddresses, Forked => Forked, Broken => Internal });
 convert!(HookError { NotFound => NotFound, NotShared => Refused, NotHookable => Refused,
-    Contended => Busy, Corrupt => Corrupt, AddressSpace => NoAddresses,
+    Contended => Busy, NotFresh => Stale, Corrupt => Corrupt, AddressSpace => NoAddresses,
     TooManyMappings => NoAddresses, AddressTaken => AddressTaken, MemoryGone => NotFound });
 convert!(DeriveError { AlreadyExists => Busy, Owned => Busy, Corrupt => Corrupt,
     OutOfMemory => NoMemory, AddressSpace => NoAddresses, TooManyMappings => NoAddresses,
@@ -107,7 +110,7 @@ convert!(DeriveError { AlreadyExists => Busy, Owned => Busy, Corrupt => Corrupt,
 convert!(TrackError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
     TooManyMappings => NoAddresses, Limit => NoAddresses, Forked => Forked, Broken => Internal });
 convert!(PublishError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
-    TooManyMappings => NoAddresses, Forked => Forked, Broken => Internal });
+    TooManyMappings => NoAddresses, Pinned => Busy, Forked => Forked, Broken => Internal });
 convert!(HeapError { Options => Argument, ZoneTooSmall => Argument, Write => NoMemory,
     NoHeap => Argument, Version => Corrupt, Geometry => Corrupt, Corrupt => Corrupt });
 convert!(FreeError { NotAllocated => Argument, Length => Argument, Corrupt => Corrupt,

@@ -5,19 +5,29 @@
 //! has a token of its own in each case.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use swing::{
-    AreaName, AreaOffset, ExtentId, ExtentState, HookAt, HookError, HookOptions, Snapshot,
+    AreaName, AreaOffset, ExtentId, ExtentState, HookAt, HookError, HookOptions, IfStale, NotFresh,
+    Snapshot,
 };
 
 use crate::areas::{Entry, Registry, entry, token_name};
 use crate::error::{Code, Failure, Result};
 
-/// How long a live owner is asked for its present state before its last shared one is taken.
+/// How long a live owner may take to give its present state.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// How often a name may become another area's while it is hooked.
 const MAX_TRIES: u32 = 100;
+
+/// How to hook.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub at: HookAt,
+    /// The state of this moment, not the one last published.
+    pub live: bool,
+    pub if_stale: IfStale,
+}
 
 /// Why an area that is there cannot be hooked, in the words of who looked for it.
 fn refused(what: &str, error: HookError) -> Failure {
@@ -27,6 +37,13 @@ fn refused(what: &str, error: HookError) -> Failure {
             "its owner refuses hooks at the moment, or more is kept for those who have hooked it \
              than its threshold allows"
         }
+        HookError::NotFresh { why, .. } => {
+            let text = format!(
+                "{what} has not given its state of this moment: {why}. SWING_STALE (in Python \
+                 stale=True) takes the one it has published last instead, which may be older"
+            );
+            return Failure::new(Code::Stale, text);
+        }
         other => return other.into(),
     };
     debug_assert!(!what.is_empty() && !why.is_empty(), "who reads this can act on it");
@@ -34,7 +51,7 @@ fn refused(what: &str, error: HookError) -> Failure {
 }
 
 impl Registry {
-    pub(crate) fn hook(&self, origin: i32, at: HookAt, live: bool) -> Result<Arc<Entry>> {
+    pub(crate) fn hook(&self, origin: i32, way: Way) -> Result<Arc<Entry>> {
         self.check(origin)?;
         if !self.tokens.is_held(origin) {
             self.sweep();
@@ -43,22 +60,22 @@ impl Registry {
         }
         let name = token_name(origin)?;
         let is_alive = || self.tokens.is_held(origin);
-        let snapshot = self.snapshot(&format!("area {origin}"), &name, (at, live), is_alive)?;
-        self.hooked(snapshot, at)
+        let snapshot = self.snapshot(&format!("area {origin}"), &name, way, is_alive)?;
+        self.hooked(snapshot, way.at)
     }
 
     /// The area that has a name: one that has it besides its token, or one of the namespace's own,
     /// as the heap of a preloaded program.
-    pub(crate) fn hook_named(&self, name: &[u8], at: HookAt, live: bool) -> Result<Arc<Entry>> {
+    pub(crate) fn hook_named(&self, name: &[u8], way: Way) -> Result<Arc<Entry>> {
         for _ in 0..MAX_TRIES {
             let token = match self.find(name) {
                 Ok(token) => token,
                 Err(Failure { code: Code::NotFound, .. }) => {
-                    return self.hook_other(name, at, live);
+                    return self.hook_other(name, way);
                 }
                 Err(failure) => return Err(failure),
             };
-            let hooked = self.hook(token, at, live)?;
+            let hooked = self.hook(token, way)?;
             // Another area may have got the token in between; then this one has the name no more.
             if self.find(name).is_ok_and(|again| again == token) {
                 return Ok(hooked);
@@ -68,7 +85,7 @@ impl Registry {
         Err(Failure::new(Code::Busy, "the name was another area's at every try"))
     }
 
-    fn hook_other(&self, name: &[u8], at: HookAt, live: bool) -> Result<Arc<Entry>> {
+    fn hook_other(&self, name: &[u8], way: Way) -> Result<Arc<Entry>> {
         let text = String::from_utf8_lossy(name);
         let none = || Failure::new(Code::NotFound, format!("no living area has the name {text:?}"));
         let name = AreaName::new(&text).map_err(|e| Failure::new(Code::Argument, e))?;
@@ -77,8 +94,8 @@ impl Registry {
             let areas = self.ns.list().unwrap_or_default();
             areas.iter().any(|area| area.name.as_ref() == Some(&name) && area.owner.is_some())
         };
-        match self.snapshot(&format!("{text:?}"), &name, (at, live), is_alive) {
-            Ok(snapshot) => self.hooked(snapshot, at),
+        match self.snapshot(&format!("{text:?}"), &name, way, is_alive) {
+            Ok(snapshot) => self.hooked(snapshot, way.at),
             Err(Failure { code: Code::NotFound, .. }) => Err(none()),
             Err(failure) => Err(failure),
         }
@@ -89,46 +106,44 @@ impl Registry {
         assert!(at == HookAt::Anywhere || snapshot.is_at_origin(), "or it fails");
         self.with_token(|token, name| {
             let at_origin = snapshot.is_at_origin();
-            let published_ns = snapshot.published_ns();
+            let (published_ns, is_fresh) = (snapshot.published_ns(), snapshot.is_fresh());
             let area = snapshot.derive(Some(name))?;
             area.track()?;
-            Ok(Entry { at_origin, published_ns, ..entry(token, area) })
+            Ok(Entry { at_origin, published_ns, is_fresh, ..entry(token, area) })
         })
     }
 
-    /// The state last published or, live, that of a moment after the call. An owner that is only
-    /// slow is asked again; one that is stopped gives its last shared state. Where nobody answers,
+    /// The state last published or, live, that of a moment after the call. Where nobody answers,
     /// because that was never allowed, it is refused.
     fn snapshot(
         &self,
         what: &str,
         name: &AreaName,
-        (at, live): (HookAt, bool),
+        way: Way,
         is_alive: impl Fn() -> bool,
     ) -> Result<Snapshot> {
-        let options = HookOptions { at };
-        if !live {
+        let options = HookOptions { at: way.at, if_stale: way.if_stale, patience: MAX_WAIT };
+        if !way.live {
             return self.ns.hook_with(name, options).map_err(|e| refused(what, e));
         }
-        let start = Instant::now();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-        loop {
-            let snapshot = self.ns.hook_live_with(name, options).map_err(|e| refused(what, e))?;
-            if snapshot.published_ns() >= now || start.elapsed() > MAX_WAIT {
-                return Ok(snapshot);
-            }
-            if !is_alive() {
-                let text = format!("{what} has ended meanwhile");
-                return Err(Failure::new(Code::NotFound, text));
-            }
-            if !self.ns.answers_live_hooks(name)? {
-                let text = format!(
-                    "{what} cannot be hooked live: its owner has not allowed that, only published \
-                     a state (SWING_PUBLISHED; in Python live=False)"
-                );
-                return Err(Failure::new(Code::Refused, text));
-            }
+        let nobody = |snapshot: &std::result::Result<Snapshot, HookError>| {
+            let why = NotFresh::NobodyAnswers;
+            matches!(snapshot, Err(HookError::NotFresh { why: w, .. }) if *w == why)
+        };
+        let hooked = self.ns.hook_live_with(name, options);
+        let is_fresh = hooked.as_ref().is_ok_and(Snapshot::is_fresh);
+        let was_asked = is_fresh || !(hooked.is_ok() || nobody(&hooked));
+        if !was_asked && !is_alive() {
+            return Err(Failure::new(Code::NotFound, format!("{what} has ended meanwhile")));
         }
+        if nobody(&hooked) {
+            let text = format!(
+                "{what} cannot be hooked live: its owner has not allowed that, only published a \
+                 state (SWING_PUBLISHED; in Python live=False)"
+            );
+            return Err(Failure::new(Code::Refused, text));
+        }
+        hooked.map_err(|e| refused(what, e))
     }
 
     /// The next addresses of an area from `from` on that have memory: where they begin, and how

@@ -125,7 +125,7 @@ fn a_hooker_at_the_origins_address_goes_on_with_what_it_finds() {
         malloc.check().unwrap();
         (area.base(), numbers.as_ptr().addr() - area.base().addr().get())
     };
-    let options = HookOptions { at: HookAt::OriginAddress };
+    let options = HookOptions { at: HookAt::OriginAddress, ..HookOptions::default() };
     let snapshot = namespace.hook_with(&name, options).unwrap();
     let area = snapshot.derive_at_origin(None).unwrap();
     area.track().unwrap();

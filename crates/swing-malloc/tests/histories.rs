@@ -122,13 +122,11 @@ fn length(rng: &mut fastrand::Rng) -> u64 {
     (border + rng.u64(0..3)).saturating_sub(1 + rng.u64(0..border / 2)).max(1)
 }
 
-/// A live hook that shows what the heap holds now. An owner that gets no processor for
-/// [`swing::LIVE_TIMEOUT`] gives its last shared state, as it should: then it is asked again.
+/// A live hook that shows what the heap holds now, of an owner that may get no processor for long.
 fn hook_now(namespace: &Namespace, area: &Area) -> Snapshot {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let mut hooks = (0..20).map(|_| namespace.hook_live(area.name().unwrap()).unwrap());
-    let fresh = hooks.find(|hook| u128::from(hook.published_ns()) >= now.as_nanos());
-    fresh.expect("an answer of the owner")
+    let patience = std::time::Duration::from_secs(60);
+    let options = swing::HookOptions { patience, ..Default::default() };
+    namespace.hook_live_with(area.name().unwrap(), options).unwrap()
 }
 
 fn home() -> (tempfile::TempDir, Namespace) {

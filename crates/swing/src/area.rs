@@ -491,13 +491,21 @@ impl Core {
 
     /// The file a run's bytes are in.
     pub(crate) fn file_of(&self, state: &State, source: u32) -> Result<Arc<KeptFile>> {
-        let file = match source {
-            0 => state.memory.as_ref().map(|m| m.file.clone()),
-            s => state.sources.get(s as usize).and_then(|s| s.as_ref()).map(|s| s.file.clone()),
-        };
-        file.ok_or_else(|| {
+        self.kept_file_of(state, source).cloned().ok_or_else(|| {
             Fault::corrupt(self.folder.path(), format!("source {source} has no file"))
         })
+    }
+
+    /// The same for the fault handler.
+    pub(crate) fn kept_file_of<'a>(
+        &self,
+        state: &'a State,
+        source: u32,
+    ) -> Option<&'a Arc<KeptFile>> {
+        match source {
+            0 => state.memory.as_ref().map(|m| &m.file),
+            s => state.sources.get(s as usize)?.as_ref().map(|s| &s.file),
+        }
     }
 
     /// Maps a range again as the runs describe it, after a change of it failed half-way.

@@ -11,7 +11,9 @@
 //! state is current: whoever watches does not wait for it, and once there is a bell to ring does
 //! not even ask for it.
 //!
-//! Every wait is bounded by [`LIVE_TIMEOUT`].
+//! Every wait ends at a time that the caller gives. Nothing here compares clocks of two processes:
+//! a state is fresh because its owner made it current after it was asked, on this connection, or
+//! into the manifest that was empty then ([`crate::watch`]).
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -21,9 +23,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
+use crate::error::{NotFresh, Result};
 use crate::live::{
-    ANSWER_BYTES, FRESH, LIVE, LIVE_TIMEOUT, REFUSED, REQUEST, REQUEST_BYTES, RUNG, THREAD,
+    ANSWER_BYTES, FAILED, FRESH, LIVE, PINNED, REFUSED, REQUEST, REQUEST_BYTES, RUNG, THREAD,
 };
 use crate::name::AreaName;
 use crate::ready::Past;
@@ -44,6 +46,8 @@ const PROMPT: Duration = Duration::from_micros(600);
 /// at the connection.
 const LOOKS_PER_YIELD: u32 = 4;
 const LOOKS_PER_HEARING: u32 = 32;
+/// How long connecting may take of one who only wants to know whether somebody is there.
+const CONNECT: Duration = Duration::from_millis(250);
 /// The most connections one process keeps.
 const MAX_KEPT: usize = 16;
 
@@ -55,8 +59,10 @@ pub(crate) enum Answer {
     /// This state will be, soon, or is.
     Coming(Box<Coming>),
     Refused,
-    /// Nobody there, or no time.
-    None,
+    /// The owner has closed the connection before it answered.
+    Closed,
+    /// There is no fresh state.
+    None(NotFresh),
 }
 
 /// A state that has come, perhaps before it is current.
@@ -80,17 +86,21 @@ impl Coming {
         self.kept.past.as_ref()
     }
 
-    /// Waits until the state is current; `false`: it never will be, as far as is known here.
-    /// `past` is for the next time.
-    pub(crate) fn wait_until_current(self, past: Option<Past>) -> bool {
+    /// Waits until the state is current, or until it is known that it will not be in time. `past`
+    /// is for the next time.
+    pub(crate) fn wait_until_current(self, past: Option<Past>) -> Result<(), NotFresh> {
         let Self { watch, mut kept, end, .. } = self;
-        kept.line.wait(Some(&watch), Stage::Coming, end);
-        let current = watch.stage() == Stage::Current;
-        if current {
+        let heard = kept.line.wait(Some(&watch), Stage::Coming, end);
+        if watch.stage() == Stage::Current {
             kept.past = past.or(kept.past);
             keep(kept);
+            return Ok(());
         }
-        current
+        Err(match heard {
+            Heard::Nothing => NotFresh::Late,
+            Heard::Closed => NotFresh::NobodyAnswers,
+            Heard::Seen | Heard::Said(_) => NotFresh::Failed,
+        })
     }
 }
 
@@ -103,7 +113,8 @@ struct Kept {
     name: AreaName,
     folder: Arc<Folder>,
     identity: (u64, u64),
-    process: u32,
+    /// Its number of forks: a child does not use what its parent has.
+    process: u64,
     line: Line,
     past: Option<Past>,
 }
@@ -297,10 +308,11 @@ static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
 /// Asks the owner of an area for a fresh publish; the answer, and the area's folder. `meanwhile` is
 /// called, at most once, when the owner is at work, if the area has been
-/// hooked before.
+/// hooked before. All waits are over at `end`.
 pub(crate) fn ask(
     parent: &Folder,
     name: &AreaName,
+    end: Instant,
     meanwhile: &mut dyn FnMut(&Folder, &Past),
 ) -> Result<(Answer, Arc<Folder>)> {
     if let Some(mut kept) = take_kept(parent, name)
@@ -308,15 +320,22 @@ pub(crate) fn ask(
     {
         let folder = kept.folder.clone();
         let is_there = |kept: &Kept| kept.is_at(parent, name);
-        if let Some(answer) = answer_of(kept, meanwhile, &is_there) {
+        if let Some(answer) = answer_of(kept, end, meanwhile, &is_there) {
             return Ok((answer, folder));
         }
     }
     let folder = Arc::new(parent.open_folder(&name.folder())?.kept()?);
     let identity = folder.identity();
-    let Ok(stream) = connect(&folder) else { return Ok((Answer::None, folder)) };
-    let Ok(line) = Line::new(stream) else { return Ok((Answer::None, folder)) };
-    let process = std::process::id();
+    let stream = match connect(&folder, left_until(end)) {
+        Ok(stream) => stream,
+        // Its queue has been full for so long.
+        Err(e) if e.kind() == ErrorKind::WouldBlock => {
+            return Ok((Answer::None(NotFresh::Late), folder));
+        }
+        Err(_) => return Ok((Answer::None(NotFresh::NobodyAnswers), folder)),
+    };
+    let Ok(line) = Line::new(stream) else { return Ok((Answer::Closed, folder)) };
+    let process = process::fork_generation();
     let mut kept = Kept {
         parent: parent.path().to_owned(),
         name: name.clone(),
@@ -326,30 +345,30 @@ pub(crate) fn ask(
         line,
         past: None,
     };
-    let answer = kept.line.ring().then(|| answer_of(kept, meanwhile, &|_| true));
-    Ok((answer.flatten().unwrap_or(Answer::None), folder))
+    let answer = kept.line.ring().then(|| answer_of(kept, end, meanwhile, &|_| true));
+    Ok((answer.flatten().unwrap_or(Answer::Closed), folder))
 }
 
 /// Wakes whoever waits for connections to the area in a folder; `false`: there is nobody.
 pub(crate) fn wake(folder: &Folder) -> bool {
-    connect(folder).is_ok()
+    connect(folder, CONNECT).is_ok()
 }
 
 /// Whether somebody would be asked: a process that is only stopped is there, too.
 pub(crate) fn is_answered(parent: &Folder, name: &AreaName) -> Result<bool> {
     let folder = parent.open_folder(&name.folder())?;
     let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
-    Ok(connect(&folder).map_or_else(|e| !nobody.contains(&e.kind()), |_| true))
+    Ok(connect(&folder, CONNECT).map_or_else(|e| !nobody.contains(&e.kind()), |_| true))
 }
 
 /// What comes of a request that has been sent. `None` when the connection is closed, or the area
 /// has another folder by now. After an answer it can be used again.
 fn answer_of(
     mut kept: Kept,
+    end: Instant,
     meanwhile: &mut dyn FnMut(&Folder, &Past),
     is_there: &dyn Fn(&Kept) -> bool,
 ) -> Option<Answer> {
-    let end = Instant::now() + LIVE_TIMEOUT;
     let watch = Watch::begin(&kept.folder, kept.line.stamp);
     if let (Some(_), Some(past)) = (&watch, &kept.past) {
         meanwhile(&kept.folder, past);
@@ -369,8 +388,12 @@ fn answer_of(
         (Heard::Said(_) | Heard::Nothing, _) if !found && !is_there(&kept) => return None,
         (Heard::Said(FRESH), _) => Answer::Fresh,
         (Heard::Said(REFUSED), _) => Answer::Refused,
+        (Heard::Said(PINNED), _) => Answer::None(NotFresh::Pinned),
+        (Heard::Said(FAILED), _) => Answer::None(NotFresh::Failed),
         (Heard::Closed, _) => return None,
-        _ => return Some(Answer::None),
+        (Heard::Nothing, _) => return Some(Answer::None(NotFresh::Late)),
+        // Nothing that an owner says.
+        (Heard::Seen | Heard::Said(_), _) => return Some(Answer::Closed),
     };
     keep(kept);
     Some(answer)
@@ -381,7 +404,7 @@ fn answer_of(
 fn take_kept(parent: &Folder, name: &AreaName) -> Option<Kept> {
     // A child forked while another thread held this lock must not wait for it.
     let mut all = KEPT.try_lock()?;
-    let (me, path) = (std::process::id(), parent.path().as_os_str());
+    let (me, path) = (process::fork_generation(), parent.path().as_os_str());
     let is_it = |k: &Kept| k.name == *name && k.parent.as_os_str() == path && k.process == me;
     let at = all.iter().rposition(is_it)?;
     Some(all.remove(at))
@@ -405,8 +428,13 @@ fn field<const N: usize>(answer: &[u8], at: usize) -> [u8; N] {
     field
 }
 
-/// A connection all of whose operations, connecting included, end after [`LIVE_TIMEOUT`].
-fn connect(folder: &Folder) -> std::io::Result<UnixStream> {
+/// What is left, at least so much that it is a time to the kernel.
+fn left_until(end: Instant) -> Duration {
+    end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// A connection all of whose operations, connecting included, end after `longest`.
+fn connect(folder: &Folder, longest: Duration) -> std::io::Result<UnixStream> {
     // SAFETY: makes a descriptor, which its owner closes.
     let make = || unsafe {
         match libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) {
@@ -416,8 +444,8 @@ fn connect(folder: &Folder) -> std::io::Result<UnixStream> {
     };
     let stream = UnixStream::from(descriptors::open(make)?);
     // The time to write also bounds the time to connect.
-    stream.set_write_timeout(Some(LIVE_TIMEOUT))?;
-    stream.set_read_timeout(Some(LIVE_TIMEOUT))?;
+    stream.set_write_timeout(Some(longest))?;
+    stream.set_read_timeout(Some(longest))?;
     let path = folder.proc_path(LIVE)?;
     let address = address_of(&path);
     let len = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
@@ -477,24 +505,35 @@ mod tests {
         /// Watched, and not current in the end.
         Lost,
         Refused,
-        None,
+        Closed,
+        Failed,
+        Late,
+        Nobody,
     }
 
     fn kind(answer: Answer) -> Kind {
         match answer {
             Answer::Fresh => Kind::Fresh,
             Answer::Coming(coming) => match coming.wait_until_current(None) {
-                true => Kind::Watched,
-                false => Kind::Lost,
+                Ok(()) => Kind::Watched,
+                Err(_) => Kind::Lost,
             },
             Answer::Refused => Kind::Refused,
-            Answer::None => Kind::None,
+            Answer::Closed => Kind::Closed,
+            Answer::None(NotFresh::Failed) => Kind::Failed,
+            Answer::None(NotFresh::Late | NotFresh::Pinned) => Kind::Late,
+            Answer::None(NotFresh::NobodyAnswers) => Kind::Nobody,
         }
     }
 
     fn ask(dir: &tempfile::TempDir) -> Kind {
         let parent = Folder::open_path(dir.path()).unwrap();
-        kind(super::ask(&parent, &area_name(), &mut |_, _| {}).unwrap().0)
+        kind(super::ask(&parent, &area_name(), soon(), &mut |_, _| {}).unwrap().0)
+    }
+
+    /// Later than any answer of a test that is not to be late.
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(2)
     }
 
     fn reply(status: u32) -> [u8; ANSWER_BYTES] {
@@ -543,10 +582,10 @@ mod tests {
     fn a_path_without_a_listener_is_no_answer() {
         let _alone = ALONE.lock();
         let (dir, folder) = folder();
-        assert_eq!(ask(&dir), Kind::None);
+        assert_eq!(ask(&dir), Kind::Nobody);
         let gone = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         drop(gone);
-        assert_eq!(ask(&dir), Kind::None);
+        assert_eq!(ask(&dir), Kind::Nobody);
     }
 
     #[test]
@@ -556,13 +595,21 @@ mod tests {
         let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
         let server = std::thread::spawn(move || {
             // One cut off, one unknown: neither connection is used again.
-            for bytes in [&[FRESH as u8; 1][..], &[9; ANSWER_BYTES], &reply(REFUSED)] {
+            for bytes in [&[FRESH as u8; 1][..], &[9; ANSWER_BYTES]] {
                 serve(&mut listener.accept().unwrap().0, bytes);
             }
+            let mut stream = listener.accept().unwrap().0;
+            serve(&mut stream, &reply(REFUSED));
+            serve(&mut stream, &reply(FAILED));
+            stream.read_exact(&mut [0; REQUEST_BYTES]).unwrap();
+            // Open, and silent.
+            let _ = stream.read(&mut [0; 1]);
         });
-        assert_eq!(ask(&dir), Kind::None);
-        assert_eq!(ask(&dir), Kind::None);
+        assert_eq!(ask(&dir), Kind::Closed);
+        assert_eq!(ask(&dir), Kind::Closed);
         assert_eq!(ask(&dir), Kind::Refused);
+        assert_eq!(ask(&dir), Kind::Failed);
+        assert_eq!(ask(&dir), Kind::Late);
         server.join().unwrap();
     }
 
@@ -627,7 +674,7 @@ mod tests {
         let (dir, folder) = folder();
         let parent = Folder::open_path(dir.path()).unwrap();
         assert!(matches!(
-            super::ask(&parent, &AreaName::new("none").unwrap(), &mut |_, _| {}),
+            super::ask(&parent, &AreaName::new("none").unwrap(), soon(), &mut |_, _| {}),
             Err(Fault::NotFound)
         ));
         let listener = UnixListener::bind(folder.proc_path(LIVE).unwrap()).unwrap();
@@ -640,8 +687,8 @@ mod tests {
         let still_connected = first.join().unwrap();
         parent.rename("area", "removed").unwrap();
         parent.make_folder("area").unwrap();
-        let (answer, found) = super::ask(&parent, &area_name(), &mut |_, _| {}).unwrap();
-        assert_eq!(kind(answer), Kind::None, "nobody listens there");
+        let (answer, found) = super::ask(&parent, &area_name(), soon(), &mut |_, _| {}).unwrap();
+        assert_eq!(kind(answer), Kind::Nobody, "nobody listens there");
         assert_ne!(found.identity(), folder.identity());
         drop(still_connected);
     }
@@ -729,7 +776,7 @@ mod tests {
             assert!(line.ask(1));
             say(&file, COMING);
             let identity = folder.identity();
-            let (folder, process) = (Arc::new(folder), std::process::id());
+            let (folder, process) = (Arc::new(folder), process::fork_generation());
             let (parent_path, name) = (parent.path().to_owned(), area_name());
             let kept =
                 Kept { parent: parent_path, name, folder, identity, process, line, past: None };
@@ -745,7 +792,7 @@ mod tests {
                 // Open as long as nothing was said, not even by closing it.
                 last.is_none().then_some(owner)
             });
-            assert_eq!(coming.wait_until_current(None), current, "{case}");
+            assert_eq!(coming.wait_until_current(None).is_ok(), current, "{case}");
             drop(telling.join().unwrap());
         }
         KEPT.lock().clear();

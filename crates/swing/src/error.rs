@@ -23,6 +23,24 @@ pub struct IoFailure {
     pub source: io::Error,
 }
 
+/// Why a live hook has no state of its own moment.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotFresh {
+    /// No process answers: the owner has ended, or has never allowed live hooks.
+    #[error("nobody answers: its owner has ended, or has never allowed live hooks")]
+    NobodyAnswers,
+    /// The owner has not answered in time: it is stopped, or waits for something.
+    #[error("its owner has not answered in time: it is stopped, or busy")]
+    Late,
+    /// Buffers of direct or asynchronous I/O were pinned in the area all the while.
+    #[error("buffers in it were pinned for direct I/O all the while")]
+    Pinned,
+    /// The owner could not publish its state, mostly because memory is used up.
+    #[error("its owner could not publish it; mostly its memory is used up")]
+    Failed,
+}
+
 /// Everything that can go wrong inside; converted to the error of the operation.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -31,6 +49,7 @@ pub(crate) enum Fault {
     AlreadyExists,
     NotShared,
     NotHookable,
+    NotFresh(NotFresh),
     Contended,
     Owned {
         pid: u32,
@@ -69,6 +88,8 @@ pub(crate) enum Fault {
         what: &'static str,
         limit: u64,
     },
+    /// Something else than threads may be storing into the area.
+    Pinned,
     /// An assertion has failed before, and what it was about may be half changed.
     Broken,
     /// The program has closed a descriptor that this library keeps, or put another file there.
@@ -160,6 +181,15 @@ macro_rules! operation_error {
                 /// The area's name.
                 name: String,
             },
+            /// A live hook has no state of its own moment. The newest shared one may be older.
+            #[error("{name:?} has no state of this moment: {why}. Hook the one it has shared last \
+                     instead, which may be older")]
+            NotFresh {
+                /// The area's name.
+                name: String,
+                /// Why.
+                why: NotFresh,
+            },
             /// Publishes came so fast, or a lock was held so long, that no lease could be had
             /// within the bound.
             #[error("{name:?} was busy at every one of a bounded number of tries; try again")]
@@ -170,6 +200,7 @@ macro_rules! operation_error {
         ] [$($arm)*
             (Fault::NotShared, ctx) => $name::NotShared { name: ctx.name() },
             (Fault::NotHookable, ctx) => $name::NotHookable { name: ctx.name() },
+            (Fault::NotFresh(why), ctx) => $name::NotFresh { name: ctx.name(), why },
             (Fault::Contended, ctx) => $name::Contended { name: ctx.name() },
         ] $($($rest)*)?);
     };
@@ -288,6 +319,15 @@ macro_rules! operation_error {
             },
         ] [$($arm)* (Fault::OutOfRange { start, end }, _) => $name::OutOfRange { start, end },]
             $($($rest)*)?);
+    };
+    (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
+        Pinned $(, $($rest:tt)*)?) => {
+        operation_error!(@build [$($doc)*] $name [$($def)*
+            /// Buffers in the area were pinned for direct or asynchronous I/O all the while.
+            #[error("buffers in the area are pinned for direct I/O, so its memory cannot be \
+                     frozen; end the I/O, or the pins, first")]
+            Pinned,
+        ] [$($arm)* (Fault::Pinned, _) => $name::Pinned,] $($($rest)*)?);
     };
     (@build [$($doc:tt)*] $name:ident [$($def:tt)*] [$($arm:tt)*]
         Planes $(, $($rest:tt)*)?) => {
@@ -426,7 +466,7 @@ operation_error!(
 );
 operation_error!(
     /// Why the present state could not be published. What was published before stays current.
-    PublishError { OutOfMemory, AddressSpace, Writer }
+    PublishError { OutOfMemory, AddressSpace, Pinned, Writer }
 );
 operation_error!(
     /// Why a range of another area could not be mapped into this one.

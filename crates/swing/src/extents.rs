@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::sparse::Sparse;
 use crate::sys::futex;
@@ -308,18 +308,13 @@ impl States {
     /// As `any_present`, without a look at the counts.
     fn any_of(&self, extents: std::ops::Range<u32>) -> bool {
         let states = &self.words[extents.start as usize..extents.end as usize];
-        // SAFETY: both are atomics at addresses that `align_to` finds aligned; that a pair is read
-        // while one of its words changes only means that the change may not be seen yet.
-        let (before, pairs, after) = unsafe { states.align_to::<AtomicU64>() };
-        let any = |s: &[AtomicU32]| s.iter().any(|s| state_of(s.load(Ordering::Relaxed)) != ABSENT);
         const { assert!(ABSENT == 0) };
-        const PAIR: u64 = STATE as u64 | (STATE as u64) << 32;
-        let (pieces, rest) = pairs.as_chunks::<8>();
-        // Without a branch inside a piece its loads overlap.
-        let all = |piece: &[AtomicU64]| {
-            piece.iter().fold(0, |all, pair| all | pair.load(Ordering::Relaxed)) & PAIR != 0
+        // Each word is only ever accessed as a whole. Without a branch inside a piece its loads
+        // overlap.
+        let any = |piece: &[AtomicU32]| {
+            state_of(piece.iter().fold(0, |all, word| all | word.load(Ordering::Relaxed))) != ABSENT
         };
-        any(before) || any(after) || pieces.iter().any(|piece| all(piece)) || all(rest)
+        states.chunks(PIECE).any(any)
     }
 
     pub(crate) fn len(&self) -> u32 {

@@ -31,7 +31,7 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::area::{Core, State};
 use crate::error::{Fault, Result};
@@ -44,8 +44,9 @@ use crate::publish::manifest_name;
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::file_lock::{self, ForksHeldOff};
 use crate::sys::quiet::Quiet;
-use crate::sys::{descriptors, process};
-use crate::tracked::Locks;
+use crate::sys::strict::strict_assert;
+use crate::sys::{descriptors, process, strict};
+use crate::tracked::{Locks, MAX_PINNED};
 use crate::versions::merge;
 
 /// The open areas of this process.
@@ -57,7 +58,7 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// The keeper finds a closed area closed at once; that it comes to that takes a processor. About
 /// five seconds.
 const MAX_KEEPER_WAITS: u32 = 1_400;
-/// The process that is forking; 0: none, or the child has become one of its own.
+/// Not 0: this process is forking, or it is a child whose memory is not its own yet.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 /// What the prepare handler hands to the handlers after the fork.
 static IN_FORK: ForkSlot = ForkSlot(UnsafeCell::new(None));
@@ -103,6 +104,7 @@ struct Held {
 /// this at the very start of a program is free of that.
 pub fn handle_forks() {
     HANDLERS.call_once(|| {
+        process::prepare_mark();
         // SAFETY: the handlers are functions of this library, which is never unloaded while areas
         // are open.
         let failed =
@@ -135,11 +137,8 @@ extern "C" fn prepare() {
         }
         // Before the area's lock, as whoever copies.
         let _copying = kept.tracked.get().map(|tracked| tracked.ahead.stand_still());
-        let (state, lease) = match kept.lock_idle() {
-            Ok(mut state) => {
-                let lease = core.freeze_for_child(&mut state);
-                (state, lease)
-            }
+        let (state, lease) = match lock_to_freeze(kept) {
+            Ok((state, lease)) => (state, lease),
             // Nothing is known of what a child would see.
             Err(fault @ Fault::Broken) => (kept.state.lock(), Err(fault)),
             Err(_) => continue,
@@ -158,7 +157,36 @@ extern "C" fn prepare() {
     };
     // SAFETY: see `ForkSlot`.
     unsafe { *IN_FORK.0.get() = Some(fork) };
-    FORKING.store(std::process::id(), Ordering::SeqCst);
+    process::mark();
+    FORKING.store(1, Ordering::SeqCst);
+}
+
+/// An area that is locked, and what a child is to see of it.
+type ToFreeze = (MutexGuard<'static, State>, Result<Option<Lease>>);
+
+/// Locks an area and freezes it for the child, as soon as nothing is pinned in it.
+fn lock_to_freeze(core: &'static Core) -> Result<ToFreeze> {
+    let end = Instant::now() + MAX_PINNED;
+    loop {
+        let mut state = core.lock_idle()?;
+        let lease = core.freeze_for_child(&mut state);
+        if !matches!(lease, Err(Fault::Pinned)) {
+            return Ok((state, lease));
+        }
+        if Instant::now() >= end {
+            strict::say(
+                "swing: buffers in an area were pinned all the while that a fork has waited for \
+                 them: the child has nothing of that area\n",
+            );
+            return Ok((state, lease));
+        }
+        core.sessions.freezing.store(false, Ordering::SeqCst);
+        if let Some(tracked) = core.tracked.get() {
+            tracked.gate.end_fork();
+        }
+        drop(state);
+        core.wait_until_unpinned(end);
+    }
 }
 
 extern "C" fn in_parent() {
@@ -175,33 +203,48 @@ extern "C" fn in_parent() {
     drop(fork);
 }
 
-/// For a store that was trapped: whether this is a child that has not become a process of its own
-/// yet; then it is one now. Its only thread is the one that forks.
+/// For a store that was trapped: whether this is a child whose memory is not its own yet; then it
+/// is now. Its only thread is the one that forks.
 #[inline]
 pub(crate) fn enter_child() -> bool {
-    let parent = FORKING.load(Ordering::SeqCst);
-    if parent == 0 || parent == std::process::id() {
+    if FORKING.load(Ordering::SeqCst) == 0 || process::is_marked() {
         return false;
     }
-    in_child();
+    begin_child();
     true
 }
 
-extern "C" fn in_child() {
+/// What a child that stores has to have. It may have been interrupted in the middle of anything, so
+/// nothing is allocated, freed, locked or unlocked here: that comes after ([`in_child`]), before
+/// the program goes on from the fork.
+fn begin_child() {
     FORKING.store(0, Ordering::SeqCst);
-    // SAFETY: see `ForkSlot`.
-    let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     process::note_fork();
     descriptors::begin_in_child();
     // The keeper is the parent's.
     KEPT.store(0, Ordering::SeqCst);
+    // SAFETY: see `ForkSlot`.
+    let Some(fork) = (unsafe { (*IN_FORK.0.get()).as_ref() }) else { return };
+    for held in &fork.areas {
+        held.core.sessions.freezing.store(false, Ordering::SeqCst);
+        if held.core.tracked.get().is_some() {
+            held.core.copy_in_child(&held.state, held.lease.is_some());
+        }
+    }
+}
+
+extern "C" fn in_child() {
+    if FORKING.load(Ordering::SeqCst) != 0 {
+        begin_child();
+    }
+    // SAFETY: see `ForkSlot`.
+    let Some(mut fork) = (unsafe { (*IN_FORK.0.get()).take() }) else { return };
     fork.locks.close_in_child();
     for held in &mut fork.areas {
         let idle = held.state.busy == 0 || held.core.check_whole().is_err();
         assert!(idle, "INV-AREA-3: the areas were idle at the fork");
-        held.core.sessions.freezing.store(false, Ordering::SeqCst);
         match held.core.tracked.get() {
-            Some(_) => held.core.copy_in_child(&held.state, held.lease.is_some()),
+            Some(_) => {}
             None if held.bare => held.core.unmap_in_child(&held.state),
             None => held.core.protect_in_child(&held.state),
         }
@@ -335,7 +378,7 @@ impl Core {
     }
 
     /// The child of a process with a tracked area goes on with private copy-on-write memory: what
-    /// the area held at the fork, and zeros elsewhere.
+    /// the area held at the fork, and zeros elsewhere. Called by the fault handler, too.
     fn copy_in_child(&self, state: &State, frozen: bool) {
         let span = self.mapping.span();
         let (mut at, end) = (0, self.geometry.reserve().0);
@@ -346,7 +389,7 @@ impl Core {
             }
             at = run.end();
             let (start, len) = (run.start as usize, run.len as usize);
-            let file = self.file_of(state, run.source).ok().filter(|_| frozen);
+            let file = self.kept_file_of(state, run.source).filter(|_| frozen);
             // Without a lease the parent's next stores would show: rather nothing.
             done = done.and(match file {
                 Some(file) => {
@@ -358,7 +401,7 @@ impl Core {
         if at < end {
             done = done.and(span.map_zeros(at as usize, (end - at) as usize));
         }
-        assert!(done.is_ok(), "a forked child must not share writable memory");
+        strict_assert!(done.is_ok(), "a forked child does not share writable memory");
     }
 
     /// The child must not write what the parent sees.

@@ -4,6 +4,7 @@
 //! there is, and the owner is not involved at all: it may be busy, stopped or dead.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::area::{Area, MEMORY};
 use crate::error::{Context, Fault, HookError, PublishError, Result};
@@ -30,12 +31,35 @@ pub enum HookAt {
     OriginAddress,
 }
 
-/// How to hook.
+/// What a live hook does when the owner does not give its present state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfStale {
+    /// It fails, with [`HookError::NotFresh`].
+    #[default]
+    Fail,
+    /// It hooks the newest shared state, and [`Snapshot::is_fresh`] says so.
+    Accept,
+}
+
+/// How to hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HookOptions {
     /// Where to map it.
     pub at: HookAt,
+    /// For live hooks: what to do without a fresh state.
+    pub if_stale: IfStale,
+    /// For live hooks: how long the owner may take to answer.
+    pub patience: Duration,
 }
+
+impl Default for HookOptions {
+    fn default() -> Self {
+        Self { at: HookAt::default(), if_stale: IfStale::default(), patience: PATIENCE }
+    }
+}
+
+/// How long a live hook waits for the owner, unless it is told otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often hooking starts over when the owner publishes faster than the hooker can follow.
 const MAX_TRIES: u32 = 400;
@@ -149,7 +173,7 @@ impl Area {
     /// current.
     pub fn freeze_view(&self) -> Result<Snapshot, PublishError> {
         let core = &*self.core;
-        let result = core.freeze_view();
+        let result = core.when_unpinned(|| core.freeze_view());
         result.map_err(|fault| PublishError::from_fault(fault, &core.context()))
     }
 }

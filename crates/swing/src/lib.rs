@@ -97,15 +97,15 @@ pub use area::Area;
 pub use backing::{BACKING_VARIABLE, Backing, BackingChoice, MIN_SHARE};
 pub use barrier::WriteIntent;
 pub use error::{
-    CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, OpenError,
-    PublishError, RemoveError, TrackError, WriteError,
+    CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, NotFresh,
+    OpenError, PublishError, RemoveError, TrackError, WriteError,
 };
 pub use extents::ExtentState;
 pub use fork::handle_forks;
 pub use geometry::Geometry;
-pub use hook::{HookAt, HookOptions};
+pub use hook::{HookAt, HookOptions, IfStale};
 pub use list::{AreaInfo, ParentInfo};
-pub use live::{LIVE_TIMEOUT, LiveGuard};
+pub use live::LiveGuard;
 pub use manifest::MAX_PAYLOAD_BYTES;
 pub use mapping::Mapping;
 pub use name::{AreaName, MAX_NAME_BYTES, NameError};

@@ -10,9 +10,10 @@
 //! threads that store all the while is said in [`crate::tracked`]. The responder runs where stores
 //! come from ([`crate::seat`]).
 //!
-//! An owner that is dead, stopped or busy for longer than [`LIVE_TIMEOUT`] does not answer: then
-//! its last shared state is hooked, as by [`Namespace::hook`]. An owner that refuses hooks, or is
-//! over its copy-on-write threshold, says so.
+//! An owner that is dead, stopped or busy for longer than the hooker waits does not answer, and one
+//! whose publish fails says so. Then the hook fails, or, if the hooker has asked for that
+//! ([`IfStale::Accept`]), gives the last shared state, which says that it is not fresh. An owner
+//! that refuses hooks, or is over its copy-on-write threshold, says so.
 //!
 //! What comes through the socket is hostile: requests have a fixed length, clients have a bounded
 //! time and number, and of a request only its time is used, as a hint. A forked child closes its
@@ -35,14 +36,15 @@ use rustix::io::Errno;
 
 use crate::area::{Area, Core};
 use crate::ask::{self, Answer, ask};
-use crate::error::{Context, Fault, HookError, Result, TrackError};
-use crate::hook::HookOptions;
+use crate::error::{Context, Fault, HookError, NotFresh, Result, TrackError};
+use crate::hook::{HookOptions, IfStale};
 use crate::manifest::Kind;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::publish::Published;
 use crate::ready::{Past, Ready};
 use crate::seat::Seat;
+use crate::sharing;
 use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 use crate::sys::bell::{Bell, Stamp};
@@ -54,8 +56,6 @@ use crate::tracked::keeper;
 
 /// The socket's name in the area's folder.
 pub(crate) const LIVE: &str = "live";
-/// How long a hooker waits for the owner before it takes the last shared state.
-pub const LIVE_TIMEOUT: Duration = Duration::from_millis(250);
 /// Clients that may be connected at a time; further ones wait in the queue of the socket.
 const MAX_CLIENTS: usize = 64;
 /// How often clients that have begun to ask are looked at.
@@ -79,7 +79,11 @@ pub(crate) const RUNG: u64 = 0;
 pub(crate) const ANSWER_BYTES: usize = 8;
 pub(crate) const FRESH: u32 = 1;
 pub(crate) const REFUSED: u32 = 2;
-const FAILED: u32 = 3;
+pub(crate) const FAILED: u32 = 3;
+pub(crate) const PINNED: u32 = 4;
+
+/// How often a hooker asks again whose connection was closed before there was an answer.
+const MAX_ASKS: u32 = 3;
 
 /// What the responder's thread is called.
 pub(crate) const THREAD: &str = "swing-live";
@@ -299,6 +303,11 @@ impl Core {
 
     /// Publishes for those who asked, perhaps by a ring with this stamp. `None`: hooks are refused.
     fn answer_live(&self, stamp: Option<Stamp>) -> Result<Option<Published>> {
+        // Without the guard while something is pinned: whoever ends that may want its lock.
+        self.when_unpinned(|| self.answer_now(stamp))
+    }
+
+    fn answer_now(&self, stamp: Option<Stamp>) -> Result<Option<Published>> {
         let guard = self.live.lock().guard.clone();
         let mut result = Ok(None);
         let mut publish = || {
@@ -605,6 +614,7 @@ fn answer_to(published: &Result<Option<Published>>) -> [u8; ANSWER_BYTES] {
     let status = match published {
         Ok(Some(_)) => FRESH,
         Ok(None) => REFUSED,
+        Err(Fault::Pinned) => PINNED,
         Err(_) => FAILED,
     };
     let mut answer = [0; ANSWER_BYTES];
@@ -724,7 +734,7 @@ fn wait_for_clients(ends: &Ends, clients: &[Client], longest: Option<Duration>) 
 
 impl Namespace {
     /// A snapshot of the area's state of this moment, if its owner allows live hooks and answers
-    /// in time; else of the newest state it has shared, as [`Namespace::hook`] gives it.
+    /// within five seconds; else an error. The owner publishes the state after this was called.
     pub fn hook_live(&self, name: &AreaName) -> Result<Snapshot, HookError> {
         self.hook_live_with(name, HookOptions::default())
     }
@@ -748,10 +758,32 @@ impl Namespace {
     }
 
     fn hook_live_inner(&self, name: &AreaName, options: HookOptions) -> Result<Snapshot> {
+        let end = Instant::now() + options.patience;
+        let mut why = NotFresh::NobodyAnswers;
+        for _ in 0..MAX_ASKS {
+            match self.hook_asking(name, options, end)? {
+                Asked::Hooked(snapshot) => return Ok(snapshot.fresh()),
+                Asked::Again => {}
+                Asked::NotFresh(reason) => {
+                    why = reason;
+                    break;
+                }
+            }
+        }
+        if options.if_stale == IfStale::Accept {
+            return self.hook_inner(name, options);
+        }
+        // One that has nothing to hook says that.
+        sharing::open_newest(&self.folder().open_folder(&name.folder())?)?;
+        Err(Fault::NotFresh(why))
+    }
+
+    /// Asks once.
+    fn hook_asking(&self, name: &AreaName, options: HookOptions, end: Instant) -> Result<Asked> {
         let mut ready = None;
         // While the owner is at work.
         let mut meanwhile = |folder: &Folder, past: &Past| ready = Ready::make(self, folder, past);
-        let (answer, folder) = ask(self.folder(), name, &mut meanwhile)?;
+        let (answer, folder) = ask(self.folder(), name, end, &mut meanwhile)?;
         // Not to be in the way of what is mapped otherwise.
         let ready = ready.filter(|_| matches!(answer, Answer::Coming(_)));
         match answer {
@@ -760,19 +792,32 @@ impl Namespace {
                 let snapshot = self.hook_watched(&folder, &coming.watch, ready, options);
                 let past =
                     snapshot.as_ref().ok().map(|snapshot| Past::after(coming.past(), snapshot));
-                if coming.is_of(self.folder(), name) && coming.wait_until_current(past) {
-                    return snapshot;
+                if !coming.is_of(self.folder(), name) {
+                    return Ok(Asked::Again);
                 }
-                // Its owner has failed to make it current, or has died, or the area is another one.
-                drop(snapshot);
-                self.hook_inner(name, options)
+                match coming.wait_until_current(past) {
+                    Ok(()) => snapshot.map(Asked::Hooked),
+                    // Its owner has failed to make it current, or has died.
+                    Err(why) => Ok(Asked::NotFresh(why)),
+                }
             }
-            // In the same folder, unless something has happened to it.
+            // In the same folder, unless something has happened to it: what has the name then is
+            // newer than the question.
             Answer::Fresh => match self.hook_folder(&folder, options) {
                 Err(Fault::NotFound | Fault::Contended) => self.hook_inner(name, options),
                 other => other,
-            },
-            Answer::None => self.hook_inner(name, options),
+            }
+            .map(Asked::Hooked),
+            Answer::Closed => Ok(Asked::Again),
+            Answer::None(why) => Ok(Asked::NotFresh(why)),
         }
     }
+}
+
+/// What became of asking once.
+enum Asked {
+    Hooked(Snapshot),
+    /// The connection was closed, or the area is another one by now.
+    Again,
+    NotFresh(NotFresh),
 }

@@ -14,7 +14,7 @@
 //! The cost is the number of extents that changed plus the number of runs, never the size of the
 //! area. Manifests that this publish supersedes are examined a bounded number at a time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::area::{Area, Core, PARENTS, State};
 use crate::error::{Fault, PublishError, Result};
@@ -24,7 +24,7 @@ use crate::prepared::ManifestFile;
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::tracked::{Alternation, Frozen};
+use crate::tracked::{Alternation, Frozen, MAX_PINNED};
 use crate::units::{AreaId, ByteLen, Epoch};
 
 /// The link that hookers open.
@@ -158,11 +158,22 @@ impl Core {
     }
 
     fn publish(&self, kind: Kind, payload: &[u8]) -> Result<Epoch> {
-        let published = self.publish_quickly(kind, payload)?;
+        let published = self.when_unpinned(|| self.publish_quickly(kind, payload))?;
         let epoch = published.epoch;
         // It is current: what cannot be given back now is given back later.
         let _ = self.follow_up(published);
         Ok(epoch)
+    }
+
+    /// Does what freezes, again as long as something is pinned.
+    pub(crate) fn when_unpinned<T>(&self, mut freeze: impl FnMut() -> Result<T>) -> Result<T> {
+        let end = Instant::now() + MAX_PINNED;
+        loop {
+            match freeze() {
+                Err(Fault::Pinned) if self.wait_until_unpinned(end) => {}
+                other => return other,
+            }
+        }
     }
 
     /// What a publish made superfluous is given back.
@@ -278,7 +289,7 @@ impl Core {
         why: Freeze,
         work: impl FnOnce(&mut State, &mut Option<Frozen<'a>>) -> Result<T>,
     ) -> Result<T> {
-        let mut frozen = Some(self.begin_freeze(state, why));
+        let mut frozen = Some(self.begin_freeze(state, why)?);
         let result = work(state, &mut frozen);
         self.end_freeze(state, frozen);
         // Where it fails nobody shows what was frozen: stores to tracked memory need no more.

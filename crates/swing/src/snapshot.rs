@@ -39,6 +39,8 @@ use crate::units::{AreaId, AreaOffset, Epoch, StateId};
 #[derive(Clone)]
 pub struct Snapshot {
     pub(crate) inner: Arc<Inner>,
+    /// See [`Snapshot::is_fresh`].
+    fresh: bool,
 }
 
 #[derive(Debug)]
@@ -94,7 +96,7 @@ impl Snapshot {
         map_all(&mapping, &not_in(&manifest.runs, shown), &held, ns.path())?;
         let departure = mapping.departure().clone();
         let inner = Inner { ns: ns.clone(), manifest, mapping, held, _departure: departure };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), fresh: false })
     }
 
     /// The address range.
@@ -137,7 +139,19 @@ impl Snapshot {
         &self.inner.manifest.geometry
     }
 
-    /// When the state was published, in nanoseconds since 1970.
+    /// Whether a live hook gave it, and its owner published the state after that was called.
+    /// `false` for the newest shared state, however new: nobody was asked whether it is the owner's
+    /// present one.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    pub(crate) fn fresh(self) -> Self {
+        Self { fresh: true, ..self }
+    }
+
+    /// When the state was published, in nanoseconds since 1970, by the clock that its owner had
+    /// then. Clocks are set: for a state's order use its epoch, and [`Snapshot::is_fresh`].
     pub fn published_ns(&self) -> u64 {
         self.inner.manifest.published_ns
     }

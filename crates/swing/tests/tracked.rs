@@ -459,7 +459,7 @@ fn pointers_stay_valid_at_the_origins_address() {
     store(&area, data_at(1), 77);
     area.publish(Publish::Shared, b"").unwrap();
     // The owner itself has the addresses.
-    let strict = HookOptions { at: HookAt::OriginAddress };
+    let strict = HookOptions { at: HookAt::OriginAddress, ..HookOptions::default() };
     let refused = h.ns.hook_with(&name("a"), strict);
     let base = area.base().as_ptr() as usize;
     assert!(matches!(refused, Err(HookError::AddressTaken { address, .. }) if address == base));
@@ -500,7 +500,7 @@ fn addresses_are_free_when_an_area_is_closed() {
             store(&area, 0, round + 1);
             let base = area.base();
             drop(area);
-            let strict = HookOptions { at: HookAt::OriginAddress };
+            let strict = HookOptions { at: HookAt::OriginAddress, ..HookOptions::default() };
             let snapshot = h.ns.hook_with(&name("a"), strict).unwrap();
             assert_eq!((snapshot.base(), value_in(&snapshot, 0)), (base, round));
             drop(snapshot);

@@ -71,14 +71,11 @@ pub fn start(home: &Path, program: &str) -> Command {
     command
 }
 
-/// A live hook that shows what the program has stored before the call. A program that gets no
-/// processor for [`swing::LIVE_TIMEOUT`] gives its last shared state, as it should: then it is
-/// asked again.
+/// A live hook, of a program that may get no processor for long.
 pub fn hook_now(namespace: &Namespace, name: &AreaName) -> Snapshot {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let mut hooks = (0..20).map(|_| namespace.hook_live(name).unwrap());
-    let fresh = hooks.find(|hook| u128::from(hook.published_ns()) >= now.as_nanos());
-    fresh.expect("an answer of the program")
+    let patience = std::time::Duration::from_secs(60);
+    let options = swing::HookOptions { patience, ..Default::default() };
+    namespace.hook_live_with(name, options).unwrap()
 }
 
 /// Killed at the latest when it is dropped.

@@ -50,7 +50,7 @@ pub(crate) struct FileLock {
     identity: (u64, u64),
     at_fork: AtFork,
     /// The process that took it.
-    pid: u32,
+    process: (u32, u64),
 }
 
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl FileLock {
                 Held::Open(KeptFile::known(copy, identity, Access::Read))
             }
         };
-        Ok(Self { held, identity, at_fork, pid: std::process::id() })
+        Ok(Self { held, identity, at_fork, process: this_process() })
     }
 
     /// Device and inode of the locked file.
@@ -125,7 +125,7 @@ impl FileLock {
 
     /// `false` in a child that has not got it.
     pub(crate) fn is_here(&self) -> bool {
-        self.at_fork == AtFork::Inherit || self.pid == std::process::id()
+        self.at_fork == AtFork::Inherit || self.process == this_process()
     }
 
     #[cfg(test)]
@@ -138,6 +138,12 @@ impl FileLock {
 fn prune(left: &mut Vec<RawFd>) {
     // SAFETY: only asked about.
     left.retain(|fd| rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(*fd) }).is_ok());
+}
+
+/// A child can have its parent's number, in a pid namespace of its own; and no handler of forks has
+/// run in one that was made by `clone`.
+fn this_process() -> (u32, u64) {
+    (std::process::id(), process::fork_generation())
 }
 
 impl Drop for FileLock {

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::descriptors;
 use crate::sync::Mutex;
@@ -18,6 +18,47 @@ static FORK_GENERATION: AtomicU64 = AtomicU64::new(0);
 #[inline]
 pub(crate) fn fork_generation() -> u64 {
     FORK_GENERATION.load(Ordering::Relaxed)
+}
+
+/// A page that the kernel clears in every forked child, with a 1 in it; null: none was to be had.
+/// Process numbers do not tell parent and child apart: each can be 1, in a pid namespace of its
+/// own.
+static MARK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+/// Where there is no such page: the process that has been marked.
+static MARKED: AtomicU32 = AtomicU32::new(0);
+
+/// Makes the page for [`mark`]; once a program.
+pub(crate) fn prepare_mark() {
+    const LEN: usize = 4096;
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping of this function's own, which stays as long as the process.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), LEN, access, flags, -1, 0);
+        if page != libc::MAP_FAILED && libc::madvise(page, LEN, libc::MADV_WIPEONFORK) == 0 {
+            MARK.store(page.cast(), Ordering::SeqCst);
+        }
+    }
+}
+
+/// Whether this is the process that was marked last, and no child of it. Async-signal-safe.
+pub(crate) fn is_marked() -> bool {
+    let page = MARK.load(Ordering::SeqCst);
+    if page.is_null() {
+        return MARKED.load(Ordering::SeqCst) == std::process::id();
+    }
+    // SAFETY: the page stays as long as the process; a child has it, too, with zeros.
+    unsafe { page.read_volatile() == 1 }
+}
+
+/// From now on [`is_marked`] is true in this process, and false in its children.
+pub(crate) fn mark() {
+    MARKED.store(std::process::id(), Ordering::SeqCst);
+    let page = MARK.load(Ordering::SeqCst);
+    if !page.is_null() {
+        // SAFETY: as in `is_marked`; called by one thread at a time, the one that forks.
+        unsafe { page.write_volatile(1) };
+    }
 }
 
 /// Called once in a new child, by the fork handler.

@@ -157,7 +157,7 @@ pub(super) enum Version {
 }
 
 impl Tracked {
-    fn extent_at(&self, address: usize) -> ExtentId {
+    pub(super) fn extent_at(&self, address: usize) -> ExtentId {
         self.geometry.extent_of(AreaOffset((address - self.base) as u64))
     }
 

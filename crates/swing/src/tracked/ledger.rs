@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::alternation::{back_in_step, in_step};
 use super::{Closed, keeper, signal};
 use crate::area::{Core, State};
-use crate::error::Result;
+use crate::error::{Fault, Result};
 use crate::extents::{
     self, ABSENT, AGAIN, BUSY, FAULTING, FROZEN, HOT, IN_PLACE, LOGGED, NO_PLANE, Own, PLANNED,
     PRIVATE, SPARE, UNARMED, note,
@@ -318,17 +318,17 @@ impl Core {
     /// Write-protects what is private. In a tracked area: at one instant for all threads; the gate
     /// stays shut for [`Freeze::Hold`].
     pub(crate) fn freeze(&self, state: &mut State, why: Freeze) -> Result<()> {
-        let mut frozen = Some(self.begin_freeze(state, why));
+        let mut frozen = Some(self.begin_freeze(state, why)?);
         let result = self.protect_frozen(state, &mut frozen);
         self.end_freeze(state, frozen);
         result
     }
 
     /// The first part of [`Core::freeze`]: in a tracked area no extent becomes private until the
-    /// last part, which is due in any case.
-    pub(crate) fn begin_freeze(&self, state: &mut State, why: Freeze) -> Frozen<'_> {
+    /// last part, which is due in any case. `Pinned`: nothing has been begun.
+    pub(crate) fn begin_freeze(&self, state: &mut State, why: Freeze) -> Result<Frozen<'_>> {
         let Some(tracked) = self.tracked.get() else {
-            return Frozen { why, stretches: Vec::new(), again: Vec::new(), shut: None };
+            return Ok(Frozen { why, stretches: Vec::new(), again: Vec::new(), shut: None });
         };
         assert!(why != Freeze::Ahead, "stores to tracked areas would see it");
         signal::rearm();
@@ -337,12 +337,16 @@ impl Core {
         // Most of the log before the gate closes, so that it opens again sooner.
         self.absorb(state);
         let closed = tracked.gate.close();
+        // Whoever holds stores off shows nobody what is there.
+        if why != Freeze::Hold && self.has_pins() {
+            return Err(Fault::Pinned);
+        }
         self.absorb(state);
         let again = match why {
             Freeze::Hold => Vec::new(),
             _ => std::mem::take(&mut state.in_place),
         };
-        Frozen { why, stretches: Vec::new(), again, shut: Some((closed, quiet)) }
+        Ok(Frozen { why, stretches: Vec::new(), again, shut: Some((closed, quiet)) })
     }
 
     /// The second part: from now on nobody stores to what was private.

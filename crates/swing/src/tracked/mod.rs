@@ -56,6 +56,7 @@ mod fault;
 mod gate;
 pub(crate) mod keeper;
 mod ledger;
+mod pins;
 mod settling;
 mod signal;
 mod table;
@@ -71,6 +72,8 @@ pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare
 pub(crate) use gate::Closed;
 use gate::Gate;
 pub(crate) use ledger::Frozen;
+use pins::Pins;
+pub use pins::{MAX_PINNED, Pin, pin, unpin};
 use settling::Settling;
 pub use signal::rearm;
 
@@ -97,6 +100,8 @@ pub(crate) struct Tracked {
     in_memory: bool,
     generation: u64,
     pub gate: Gate,
+    /// Ranges that the kernel may store into.
+    pins: Pins,
     /// What the newest publish has superseded is about to become spare.
     pub settling: Settling,
     /// The log: extents made private by the handler, each pointing to the next; numbers are one
@@ -230,6 +235,7 @@ impl Core {
             in_memory: self.in_memory,
             generation: self.generation,
             gate: Gate::default(),
+            pins: Pins::default(),
             settling: Settling::default(),
             head: AtomicU32::new(0),
             links,

@@ -35,9 +35,7 @@
 //!
 //! Nothing here allocates or takes a lock, apart from installing.
 
-use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
@@ -45,6 +43,7 @@ use super::fault::{self, Access};
 use crate::fork;
 use crate::sync::Mutex;
 use crate::sys::process::thread_id;
+use crate::sys::quiet::HeldOff;
 
 /// The longest chain of handlers kept; the newest replaces the last beyond it.
 const MAX_CHAIN: usize = 8;
@@ -53,15 +52,72 @@ const FRAME: usize = 4096;
 /// Threads that can be in a chained handler at once and still be told apart.
 const MAX_CRASHING: usize = 32;
 
-struct Previous(UnsafeCell<MaybeUninit<sigaction>>);
+/// A handler of the chain. It is replaced while other threads may just be looking at it: these look
+/// again, so that they never call the one with what the other was installed for.
+struct Previous {
+    /// Odd while it is being replaced, which is under `INSTALL` and with signals held off; 0: never
+    /// written.
+    version: AtomicU32,
+    handler: AtomicUsize,
+    flags: AtomicI32,
+    /// The signals 1 to 64, a bit each: there are no others.
+    mask: AtomicU64,
+}
 
-// SAFETY: an entry is written under `INSTALL` before `COUNT` covers it, and read only below
-// `COUNT`; the last one is overwritten only by an installation, when the signal's handler is
-// another one.
-unsafe impl Sync for Previous {}
+/// How often a link that is being replaced is looked at. The thread that does it is at most
+/// stopped, or was not copied into a child that was made without the handlers of `fork`.
+const MAX_LOOKS: u32 = 1 << 20;
 
-static PREVIOUS: [Previous; MAX_CHAIN] =
-    [const { Previous(UnsafeCell::new(MaybeUninit::uninit())) }; MAX_CHAIN];
+impl Previous {
+    const fn new() -> Self {
+        Self {
+            version: AtomicU32::new(0),
+            handler: AtomicUsize::new(0),
+            flags: AtomicI32::new(0),
+            mask: AtomicU64::new(0),
+        }
+    }
+
+    fn write(&self, action: &sigaction) {
+        let _quiet = HeldOff::begin();
+        // SAFETY: a valid set.
+        let has = |number| unsafe { libc::sigismember(&raw const action.sa_mask, number) == 1 };
+        let mask = (1..=64).filter(|n| has(*n)).fold(0, |mask, n| mask | 1_u64 << (n - 1));
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.handler.store(action.sa_sigaction, Ordering::Relaxed);
+        self.flags.store(action.sa_flags, Ordering::Relaxed);
+        self.mask.store(mask, Ordering::Relaxed);
+        self.version.store((version | 1).wrapping_add(1).max(2), Ordering::Release);
+    }
+
+    /// What was written last, whole.
+    fn read(&self) -> Option<sigaction> {
+        for _ in 0..MAX_LOOKS {
+            let version = self.version.load(Ordering::Acquire);
+            let mut action = empty();
+            action.sa_sigaction = self.handler.load(Ordering::Relaxed);
+            action.sa_flags = self.flags.load(Ordering::Relaxed);
+            let mask = self.mask.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            if version == 0 {
+                return None;
+            }
+            if version % 2 == 0 && self.version.load(Ordering::Relaxed) == version {
+                for number in (1..=64).filter(|n| mask >> (n - 1) & 1 == 1) {
+                    // SAFETY: a valid set.
+                    unsafe { libc::sigaddset(&raw mut action.sa_mask, number) };
+                }
+                return Some(action);
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+}
+
+static PREVIOUS: [Previous; MAX_CHAIN] = [const { Previous::new() }; MAX_CHAIN];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// Links with `SA_RESETHAND` that have been called, a bit each.
 static SPENT: AtomicU32 = AtomicU32::new(0);
@@ -176,8 +232,7 @@ fn add_link(action: &sigaction, count: usize) -> usize {
     let known = count > 0 && previous(count - 1).is_some_and(|last| same(&last, action));
     let at = if known { count - 1 } else { count.min(MAX_CHAIN - 1) };
     if !known {
-        // SAFETY: see `Previous`.
-        unsafe { (*PREVIOUS[at].0.get()).write(*action) };
+        PREVIOUS[at].write(action);
     }
     // The program has just installed it, perhaps again.
     SPENT.fetch_and(!(1 << at), Ordering::SeqCst);
@@ -195,8 +250,7 @@ fn previous(link: usize) -> Option<sigaction> {
     if link >= COUNT.load(Ordering::Acquire) as usize {
         return None;
     }
-    // SAFETY: below `COUNT`, so it has been written.
-    Some(unsafe { (*PREVIOUS[link].0.get()).assume_init() })
+    PREVIOUS[link].read()
 }
 
 extern "C" fn on_fault<const LINKS: usize>(
@@ -408,5 +462,47 @@ fn default_action(signal: c_int, sent: bool) {
             libc::sigaddset(&raw mut only, signal);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn action(n: usize) -> sigaction {
+        let mut action = empty();
+        (action.sa_sigaction, action.sa_flags) = (n, n as c_int);
+        for number in (1..=64).filter(|number| n >> (number % 16) & 1 == 1) {
+            // SAFETY: a valid set.
+            unsafe { libc::sigaddset(&raw mut action.sa_mask, number) };
+        }
+        action
+    }
+
+    fn has(action: &sigaction, number: c_int) -> bool {
+        // SAFETY: a valid set.
+        unsafe { libc::sigismember(&raw const action.sa_mask, number) == 1 }
+    }
+
+    #[test]
+    fn a_link_that_is_replaced_is_read_whole() {
+        static LINK: Previous = Previous::new();
+        assert!(LINK.read().is_none(), "never written");
+        LINK.write(&action(1));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    while last < 20_000 {
+                        let seen = LINK.read().unwrap();
+                        let n = seen.sa_sigaction;
+                        assert!(n >= last && seen.sa_flags as usize == n, "{n} after {last}");
+                        assert!((1..=64).all(|i| has(&seen, i) == has(&action(n), i)), "{n}");
+                        last = n;
+                    }
+                });
+            }
+            (2..=20_000).for_each(|n| LINK.write(&action(n)));
+        });
     }
 }

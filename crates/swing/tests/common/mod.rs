@@ -90,18 +90,23 @@ pub fn value_in(snapshot: &Snapshot, at: u64) -> u64 {
     u64::from_ne_bytes(read_snapshot(snapshot, at, 8).try_into().unwrap())
 }
 
-/// A live hook that shows all that was stored before the call. An owner that gets no processor for
-/// [`swing::LIVE_TIMEOUT`] gives its last shared state, as it should: then it is asked again.
+/// A live hook that shows all that was stored before the call, of an owner that may get no
+/// processor for long.
 pub fn hook_now(h: &Home, text: &str) -> Snapshot {
-    const TRIES: u32 = 20;
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    for _ in 0..TRIES {
-        let snapshot = h.ns.hook_live(&name(text)).unwrap();
-        if u128::from(snapshot.published_ns()) >= now.as_nanos() {
-            return snapshot;
-        }
-    }
-    panic!("the owner of {text} has not answered {TRIES} times");
+    let patience = std::time::Duration::from_secs(60);
+    let options = swing::HookOptions { patience, ..Default::default() };
+    let snapshot = h.ns.hook_live_with(&name(text), options).unwrap();
+    assert!(snapshot.is_fresh());
+    snapshot
+}
+
+/// A live hook of an owner that does not answer: the newest shared state, which says that it is.
+pub fn hook_last(h: &Home, text: &str) -> Snapshot {
+    let (patience, if_stale) = (std::time::Duration::from_millis(100), swing::IfStale::Accept);
+    let options = swing::HookOptions { patience, if_stale, ..Default::default() };
+    let snapshot = h.ns.hook_live_with(&name(text), options).unwrap();
+    assert!(!snapshot.is_fresh());
+    snapshot
 }
 
 /// Whether the process can write at an address, by what the system says of its mappings.
