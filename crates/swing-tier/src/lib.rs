@@ -36,6 +36,7 @@ mod disk;
 mod error;
 mod io;
 mod log;
+pub mod probe;
 mod process;
 pub mod storage;
 mod units;
