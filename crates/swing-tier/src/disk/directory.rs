@@ -16,6 +16,7 @@ use crate::disk::file::DiskFile;
 use crate::error::{Cause, IoError};
 use crate::io::arena::Arena;
 use crate::io::{Choice, Engine, Pool, PoolQueue, RingQueue, choose};
+use crate::probe::DeviceProfile;
 use crate::process::ProcessMark;
 use crate::storage::{
     Access, FileRef, IoResult, Locked, MAX_QUEUE_DEPTH, Queue, QueueOptions, Storage,
@@ -232,6 +233,10 @@ impl Storage for Directory {
             let _ = file.rewind().and_then(|()| write!(file, "{}", std::process::id()));
         }
         Ok(Locked::Held(Box::new(file)))
+    }
+
+    fn profile(&self) -> Option<DeviceProfile> {
+        DeviceProfile::find(&self.path)
     }
 
     fn queue(&self, options: &QueueOptions) -> IoResult<Box<dyn Queue>> {

@@ -121,7 +121,7 @@ impl Lease {
             }
         }
         let mut queue = self.shared.queue()?;
-        Ok(read_pieces(&mut *queue, targets, &self.shared.options.read_cost)?)
+        Ok(read_pieces(&mut *queue, targets, &self.shared.options.cost())?)
     }
 
     /// The files are held from here on: garbage collection may move the record meanwhile.

@@ -2,7 +2,7 @@
 
 use crate::error::OpenError;
 use crate::log::read::ReadCost;
-use crate::storage::QueueOptions;
+use crate::storage::{QueueOptions, Storage};
 use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES};
 
 /// The longest data file, in bytes.
@@ -24,8 +24,9 @@ pub struct LogOptions {
     pub dead_fraction: f64,
     /// Whether a thread collects garbage in the background.
     pub background: bool,
-    /// What reading costs here; from a probe, if there was one.
-    pub read_cost: ReadCost,
+    /// What reading costs here. `None`: as the storage's saved profile says, if it has one
+    /// ([`DeviceProfile::find`](crate::probe::DeviceProfile::find)), else [`ReadCost::default`].
+    pub read_cost: Option<ReadCost>,
     /// The queue of each thread that works with the log. It has a buffer of
     /// [`MAX_BLOCK_BYTES`](crate::MAX_BLOCK_BYTES) at least.
     pub queue: QueueOptions,
@@ -39,13 +40,24 @@ impl Default for LogOptions {
             journal_bytes: 4 << 20,
             dead_fraction: 0.5,
             background: true,
-            read_cost: ReadCost::default(),
+            read_cost: None,
             queue: QueueOptions::default(),
         }
     }
 }
 
 impl LogOptions {
+    /// What reading costs, for a log that is open.
+    pub(crate) fn cost(&self) -> ReadCost {
+        self.read_cost.unwrap_or_default()
+    }
+
+    /// The same with the cost of reads on this storage.
+    pub(crate) fn for_storage(mut self, storage: &dyn Storage) -> Self {
+        self.read_cost = self.read_cost.or_else(|| Some(storage.profile()?.cost));
+        self
+    }
+
     /// The same with lengths rounded to whole units, if they are within their limits.
     pub(crate) fn checked(mut self) -> Result<Self, OpenError> {
         let unit = |bytes: u64| bytes.next_multiple_of(UNIT_BYTES).max(UNIT_BYTES);
@@ -89,5 +101,23 @@ mod tests {
         ] {
             assert!(wrong.checked().is_err());
         }
+    }
+
+    #[test]
+    fn the_saved_profile_says_what_reading_costs() {
+        use crate::disk::{Directory, DirectoryOptions};
+        use crate::probe::{DeviceId, DeviceProfile};
+
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::open(temporary.path(), DirectoryOptions::default()).unwrap();
+        let cost = |options: LogOptions| options.for_storage(&directory).cost();
+        assert_eq!(cost(LogOptions::default()), ReadCost::default());
+        let measured = ReadCost { request_ns: 1234, kib_ns: 5 };
+        let device = DeviceId::of(temporary.path()).unwrap();
+        let profile = DeviceProfile { device, cost: measured, ..Default::default() };
+        profile.save(temporary.path()).unwrap();
+        assert_eq!(cost(LogOptions::default()), measured);
+        let chosen = ReadCost { request_ns: 7, kib_ns: 7 };
+        assert_eq!(cost(LogOptions { read_cost: Some(chosen), ..Default::default() }), chosen);
     }
 }

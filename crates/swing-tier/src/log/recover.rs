@@ -179,7 +179,7 @@ impl Recovery<'_> {
             targets.push(Target { file, piece: *piece, into });
             rest = behind;
         }
-        read_pieces(&mut *self.queue, targets, &self.options.read_cost)?;
+        read_pieces(&mut *self.queue, targets, &self.options.cost())?;
         let state = State::decode(&bytes).filter(|state| state.epoch == root.base);
         let mut state =
             state.ok_or_else(|| self.damage(ROOT_NAME, "the manifest is not that of the root"))?;
