@@ -83,7 +83,8 @@ pub(crate) fn open(
     if access == Access::Write {
         recovery.settle(&root, &state, &names)?;
     }
-    let sizes = FileSizes { most: options.file_bytes, step: options.reserve_bytes };
+    let align = options.stripe().block_align();
+    let sizes = FileSizes { most: options.file_bytes, step: options.reserve_bytes, align };
     let files = Files::new(storage.clone(), sizes, next_file);
     for file in recovery.open.into_values() {
         let used = round_up(file.file.len()?);

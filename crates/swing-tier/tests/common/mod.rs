@@ -4,6 +4,7 @@
 
 pub mod model;
 pub mod recorder;
+pub mod simulated;
 
 use std::path::{Path, PathBuf};
 
