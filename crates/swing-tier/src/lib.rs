@@ -47,6 +47,8 @@ pub use disk::{Directory, DirectoryOptions};
 pub use error::{Cause, CommitError, Damage, IoError, OpenError, ReadError};
 pub use io::arena::{Arena, BufferClass, IoBuffer, MAX_ARENA_BYTES};
 pub use io::{Choice, Engine};
+#[doc(hidden)]
+pub use log::fuzz::decode_anything;
 pub use log::{
     Batch, CHUNK_ALIGN, Collected, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS,
     MAX_CHECKPOINTS, MAX_FILE_BYTES, MAX_JOURNAL_BYTES, MAX_NAME_BYTES, MAX_READ_RECORDS,

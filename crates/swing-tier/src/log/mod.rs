@@ -21,6 +21,8 @@ mod collect;
 mod commit;
 pub(crate) mod files;
 pub(crate) mod format;
+#[doc(hidden)]
+pub mod fuzz;
 mod handle;
 mod journal;
 mod lease;
