@@ -18,7 +18,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use customer::Customers;
-use swing_tier::probe::DeviceProfile;
 use swing_tier::scan::{
     Aggregate, Avg, Chunk, Count, Max, Min, Numbers, ScanOptions, ScanStats, Sum,
 };
@@ -38,10 +37,10 @@ fn main() -> Outcome {
         "fill" => fill(path, argument(2)?.parse()?, argument(3)?.parse()?),
         "run" => {
             let options = match argument(3)? {
-                "shipped" => ScanOptions::of(&DeviceProfile::find(path).unwrap_or_default()),
-                depth => shape(depth.parse()?, argument(4)?.parse()?, argument(5)?.parse()?),
+                "shipped" => None,
+                depth => Some(shape(depth.parse()?, argument(4)?.parse()?, argument(5)?.parse()?)),
             };
-            run(path, argument(2)?, &options, argument(6)?.parse()?)
+            run(path, argument(2)?, options, argument(6)?.parse()?)
         }
         other => Err(format!("unknown job {other}").into()),
     }
@@ -87,10 +86,11 @@ fn fill(path: &Path, mib: usize, page_kib: u32) -> Outcome {
     Ok(())
 }
 
-fn run(path: &Path, way: &str, options: &ScanOptions, rounds: usize) -> Outcome {
+fn run(path: &Path, way: &str, options: Option<ScanOptions>, rounds: usize) -> Outcome {
     let log = Log::open_read_only(Arc::new(open(path, false)?), log_options())?;
     let lease = log.lease();
     let ids = lease.records();
+    let options = &options.unwrap_or_else(|| lease.scan_options());
     let rows = u64::from_le_bytes(lease.root().try_into()?);
     for _ in 0..rounds {
         let before = cpu_seconds();

@@ -316,11 +316,10 @@ mod tests {
 
     const FIVE: (Sum, Min, Max, Count, Avg) = (Sum, Min, Max, Count, Avg);
 
+    type Five<T> = (Option<<T as Number>::Sum>, Option<T>, Option<T>, u64, Option<f64>);
+
     /// Folds the numbers in parts of `part`.
-    fn in_parts<T: Number>(
-        numbers: &[T],
-        part: usize,
-    ) -> (Option<T::Sum>, Option<T>, Option<T>, u64, Option<f64>) {
+    fn in_parts<T: Number>(numbers: &[T], part: usize) -> Five<T> {
         let mut all = Fold::<T>::start(&FIVE);
         for part in numbers.chunks(part) {
             let mut partial = Fold::<T>::start(&FIVE);

@@ -126,14 +126,19 @@ struct Back {
 }
 
 impl Lease {
+    /// The options that suit the device which the log lies on: those of its saved profile, if it
+    /// has been probed.
+    pub fn scan_options(&self) -> ScanOptions {
+        self.storage().profile().map_or_else(ScanOptions::default, |found| ScanOptions::of(&found))
+    }
+
     /// Reads records in parallel, many requests in flight, in parts of at most
     /// [`MAX_BLOCK_BYTES`](crate::MAX_BLOCK_BYTES), each checked. Parts name records by their
     /// places in `ids`. The scan holds this state until it is dropped.
     ///
     /// # Errors
-    /// [`ReadError::NoRecord`] for a record that the state does not show; [`ReadError::Io`] if
-    /// there is no memory for the buffers, or no thread. Failures while reading come with the
-    /// parts.
+    /// [`ReadError::NoRecord`] for a record that the state does not show; [`ReadError::Io`] if no
+    /// thread can be made. Other failures come with the parts.
     pub fn scan(&self, ids: &[RecordId], options: &ScanOptions) -> Result<Scan, ReadError> {
         Scan::start(self, ids, options)
     }
