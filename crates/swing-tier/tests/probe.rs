@@ -115,6 +115,7 @@ fn on_disk() -> Option<tempfile::TempDir> {
     }
 }
 
+/// INV-PROBE-1.
 #[test]
 fn the_real_file_system_is_left_as_it_was() {
     let Some(directory) = on_disk() else { return };

@@ -126,8 +126,8 @@ fn any_file(path: &Path) -> Option<File> {
 }
 
 impl Directory {
-    /// Makes a file without a name, which is gone when it is closed, however the process ends. Its
-    /// requests are multiples of the device's own alignment.
+    /// Makes a file without a name, which is gone when it is closed, however the process ends
+    /// (INV-PROBE-1). Its requests are multiples of the device's own alignment.
     pub(crate) fn create_nameless(&self) -> IoResult<Arc<DiskFile>> {
         let name = format!("probe-{}-{:016x}", std::process::id(), random_u64());
         let path = self.path.join(&name);

@@ -4,7 +4,7 @@
 //! The file is written whole with random bytes, and synced, before anything is read: unwritten
 //! parts are answered without the device, and equal bytes may be stored once only. It loses its
 //! name as soon as it is made, so it is gone when the probe ends, also if it is killed. No other
-//! file is touched.
+//! file is touched (INV-PROBE-1).
 //!
 //! Where the pieces of the file lie on the device comes from the file system (`FIEMAP`): offsets
 //! that the paper steps through are those of the device, not of the file.
@@ -71,7 +71,9 @@ impl FileDevice {
         let start = Instant::now();
         let directory = Directory::open(directory, options)?;
         if !directory.choice().direct {
-            let reason = directory.choice().reason.clone();
+            // What follows is about the choice of a back end.
+            let reason = directory.choice().reason.split(';').next().unwrap_or_default();
+            let reason = reason.to_owned();
             return Err(ProbeError::NotDirect { path: directory.path().to_owned(), reason });
         }
         let bytes = (bytes / WHOLE * WHOLE).max(LEAST_PROBE_BYTES);

@@ -163,7 +163,7 @@ pub fn probe_device(
         |device: &dyn Device, part: f64| (start + time.mul_f64(part)).saturating_sub(device.now());
     told(Stage::Chunks);
     let fine = device.step();
-    let mut steps = vec![(fine, 0.25), (COARSE_STEP, 0.4)];
+    let mut steps = vec![(fine, 0.2), (COARSE_STEP, 0.3)];
     steps.dedup_by(|b, a| b.0 <= a.0);
     let mut offsets = Vec::new();
     let mut chunk_bytes = None;
@@ -181,7 +181,7 @@ pub fn probe_device(
     let mut strides = Vec::new();
     let mut domains = None;
     for (tried, &unit) in units.iter().enumerate() {
-        let part = 0.4 + 0.25 * (tried + 1) as f64 / units.len() as f64;
+        let part = 0.3 + 0.2 * (tried + 1) as f64 / units.len() as f64;
         let time = until(device, part);
         let sweep = sweep::strides(device, unit, time, &mut random)?;
         domains = sweep.period.map(|period| Domains {

@@ -21,15 +21,17 @@ const SIZES: [u32; 6] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 512 
 /// How many requests are in flight.
 const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// The most bytes in flight.
-const MAX_IN_FLIGHT: u64 = 16 << 20;
+const MAX_IN_FLIGHT: u64 = 8 << 20;
 /// Requests of at least this length are read in order, as a scan does; shorter ones at random.
 const SCAN_BYTES: u32 = 16 << 10;
+/// What noise may hide of a throughput, as a part of it.
+const HIDDEN: f64 = 0.03;
 /// The part of the best throughput that is good enough, if it takes less memory.
 const GOOD_ENOUGH: f64 = 0.97;
 /// The same for random reads.
 const GOOD_ENOUGH_READS: f64 = 0.95;
 /// How long one measurement of throughput should take.
-const BATCH: Duration = Duration::from_millis(20);
+const BATCH: Duration = Duration::from_millis(10);
 /// The most requests of one measurement.
 const MAX_BATCH_READS: u64 = 4096;
 /// The most rounds.
@@ -60,8 +62,8 @@ impl Throughput {
 
     /// The throughput that noise may have hidden.
     fn at_best(&self) -> f64 {
-        let least_ns = (self.request_ns - 2.0 * self.noise_ns).max(0.5 * self.request_ns);
-        self.bytes_per_second() * self.request_ns / least_ns.max(f64::MIN_POSITIVE)
+        let hidden = (2.0 * self.noise_ns / self.request_ns.max(1.0)).min(HIDDEN);
+        self.bytes_per_second() * (1.0 + hidden)
     }
 }
 
@@ -163,7 +165,7 @@ fn batch(
     let len = u64::from(size);
     let guess = if before_ns > 0.0 { BATCH.as_nanos() as f64 / before_ns } else { 0.0 };
     // Filling and draining the queue is a part of the time: it should be a small one.
-    let least = u64::from(depth) * 4;
+    let least = u64::from(depth) * 3;
     let room = device.bytes() / len / 2;
     let count = (guess as u64).clamp(least, MAX_BATCH_READS.max(least)).min(room.max(1));
     let mut extents = Vec::with_capacity(count as usize);
@@ -288,10 +290,10 @@ mod tests {
         let speed = Speed { alone: Vec::new(), together };
         assert_eq!(speed.best_scan(), Some(at(256 << 10, 4, 257.0)), "1 MiB in fewer requests");
         assert_eq!(speed.best_random(), Some(at(4096, 32, 1.0)));
-        let noisy = Throughput { noise_ns: 60.0, ..at(256 << 10, 2, 500.0) };
+        let noisy = Throughput { noise_ns: 200.0, ..at(256 << 10, 2, 280.0) };
         let speed = Speed { together: vec![noisy, at(256 << 10, 4, 257.0)], ..speed };
         assert_eq!(speed.best_scan().map(|t| t.depth), Some(4));
-        let noisier = Throughput { noise_ns: 130.0, ..noisy };
+        let noisier = Throughput { request_ns: 270.0, ..noisy };
         let speed = Speed { together: vec![noisier, at(256 << 10, 4, 257.0)], ..speed };
         assert_eq!(speed.best_scan().map(|t| t.depth), Some(2));
         assert_eq!(Speed::default().best_scan(), None);
