@@ -7,8 +7,8 @@
 //! The file is text, one `name value` a line, after a first line with the format's version. It may
 //! be edited by hand. It is hostile until checked: its owner has to be this user or root, every
 //! number has to lie within its bounds, and it has to be of the file system it is found on. A
-//! profile that fails a check is passed over, because a wrong one could only cost speed, and its
-//! absence must not keep a store from opening.
+//! profile that fails a check is passed over (INV-PROBE-2): its absence could only cost speed, and
+//! must not keep a store from opening.
 //!
 //! Saving writes a new file, syncs it and renames it, so a reader finds the old one or the new one.
 
@@ -451,6 +451,7 @@ mod tests {
         assert_eq!(DeviceProfile::from_text(text), Ok(profile()));
     }
 
+    /// INV-PROBE-2.
     #[test]
     fn each_line_is_checked() {
         let good = profile().to_text();
@@ -479,6 +480,7 @@ mod tests {
         }
     }
 
+    /// INV-PROBE-2.
     #[test]
     fn one_of_another_file_system_is_passed_over() {
         let temporary = tempfile::tempdir().unwrap();

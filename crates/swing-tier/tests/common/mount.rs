@@ -1,6 +1,7 @@
 //! A file system of a test's own, mounted by root over a loop device.
 
 use std::process::Command;
+use std::time::Duration;
 
 pub fn is_root() -> bool {
     // SAFETY: asks for a number.
@@ -42,10 +43,15 @@ impl Mount {
     pub fn cycle(&self) {
         let run = |program: &str, arguments: &[&str]| {
             let status = Command::new(program).current_dir(self.0.path()).args(arguments).status();
-            assert!(status.unwrap().success(), "{program} {arguments:?}");
+            status.unwrap().success()
         };
-        run("umount", &["mounted"]);
-        run("mount", &["-o", "loop", "image", "mounted"]);
+        // Threads that read and write let go of their files a moment after their queue has ended.
+        let unmounted = (0..100).any(|_| {
+            let done = run("umount", &["mounted"]);
+            std::thread::sleep(Duration::from_millis(if done { 0 } else { 50 }));
+            done
+        });
+        assert!(unmounted && run("mount", &["-o", "loop", "image", "mounted"]));
     }
 
     pub fn remount(&self, options: &str) {
