@@ -5,6 +5,7 @@
 //!   threads that call `pread` and `pwrite` elsewhere.
 //! * [`Log`] keeps records in checksummed blocks; a [`Batch`] of changes is committed as a whole,
 //!   and durable when `commit` returns; a [`Lease`] holds a state to read it.
+//! * [`scan`] reads many records in parallel, and aggregates beside that.
 //!
 //! Files are never mapped: reads are explicit and many at a time, every byte is checked against a
 //! checksum before it is handed out, and a failure of the device is an ordinary error that names
@@ -36,7 +37,9 @@ mod disk;
 mod error;
 mod io;
 mod log;
+pub mod probe;
 mod process;
+pub mod scan;
 pub mod storage;
 mod units;
 
@@ -44,9 +47,11 @@ pub use disk::{Directory, DirectoryOptions};
 pub use error::{Cause, CommitError, Damage, IoError, OpenError, ReadError};
 pub use io::arena::{Arena, BufferClass, IoBuffer, MAX_ARENA_BYTES};
 pub use io::{Choice, Engine};
+#[doc(hidden)]
+pub use log::fuzz::decode_anything;
 pub use log::{
-    Batch, Collected, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS, MAX_CHECKPOINTS,
-    MAX_FILE_BYTES, MAX_JOURNAL_BYTES, MAX_NAME_BYTES, MAX_READ_RECORDS, MAX_ROOT_BYTES, Piece,
-    ReadCost, SMALL_BYTES,
+    Batch, CHUNK_ALIGN, Collected, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS,
+    MAX_CHECKPOINTS, MAX_FILE_BYTES, MAX_JOURNAL_BYTES, MAX_NAME_BYTES, MAX_READ_RECORDS,
+    MAX_ROOT_BYTES, MAX_STRIPE_BYTES, Piece, ReadCost, SMALL_BYTES,
 };
 pub use units::{Epoch, FileId, Generation, MAX_BLOCK_BYTES, RecordId, UNIT_BYTES};

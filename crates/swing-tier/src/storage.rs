@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use crate::error::IoError;
 use crate::io::arena::{BufferClass, IoBuffer};
+use crate::probe::DeviceProfile;
 
 /// A file of a [`Storage`], shared by everybody who uses it.
 pub type FileRef = Arc<dyn StorageFile>;
@@ -77,6 +78,11 @@ pub trait Storage: Send + Sync + Debug {
 
     /// Takes the lock of that name without waiting: alone, or beside others that share it.
     fn lock(&self, name: &str, exclusive: bool) -> IoResult<Locked>;
+
+    /// What a probe found out about the device, if its result was saved for this directory.
+    fn profile(&self) -> Option<DeviceProfile> {
+        None
+    }
 
     /// A queue for one worker. The queue stays with the thread that made it.
     fn queue(&self, options: &QueueOptions) -> IoResult<Box<dyn Queue>>;

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::model::small_options;
+use common::window::{check, commit};
+use swing_tier::scan::ScanOptions;
 use swing_tier::storage::Storage;
-use swing_tier::{Directory, DirectoryOptions, Engine, Log, LogOptions, RecordId};
+use swing_tier::{Directory, DirectoryOptions, Engine, Log, LogOptions};
 
 const CHILD: &str = "SWING_TIER_CHILD";
-/// How many records the log has at a time.
-const WINDOW: u64 = 12;
+const SCANNER: &str = "SWING_TIER_SCANNER";
 
 fn log_at(path: &Path) -> Log {
     let storage = Directory::open(path, DirectoryOptions::default()).unwrap();
@@ -26,51 +27,14 @@ fn log_at(path: &Path) -> Log {
     }
 }
 
-/// The record of commit `number`.
-fn record(number: u64) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(number);
-    let len = if number.is_multiple_of(7) { 90_000 } else { random.usize(1..2000) };
-    vec![number as u8; len]
-}
-
-/// The root payload: the number of the last commit, then the ids of the last records.
-fn parse_root(root: &[u8]) -> (u64, Vec<RecordId>) {
-    let mut numbers = root.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap()));
-    (numbers.next().unwrap_or(0), numbers.map(RecordId).collect())
-}
-
-/// Checks that the newest state is whole; returns the number of its commit.
-fn check(log: &Log) -> u64 {
-    let lease = log.lease();
-    let (number, ids) = parse_root(lease.root());
-    assert_eq!(lease.records(), ids, "exactly the records of the last commits");
-    assert_eq!(ids.len() as u64, number.min(WINDOW));
-    for (id, n) in ids.iter().rev().zip((1..=number).rev()) {
-        assert_eq!(lease.read(*id).unwrap(), record(n), "record of commit {n}");
-    }
-    number
-}
-
 /// Runs in the child only: commits until it is killed, and says so each time.
 #[test]
 fn child() {
     let Ok(path) = std::env::var(CHILD) else { return };
     let log = log_at(Path::new(&path));
-    let mut number = check(&log);
-    let mut ids = parse_root(log.lease().root()).1;
-    println!("\nopened {number}");
+    println!("\nopened {}", check(&log));
     loop {
-        number += 1;
-        let mut batch = log.batch().unwrap();
-        ids.push(batch.put(&record(number)).unwrap());
-        if ids.len() as u64 > WINDOW {
-            batch.free(ids.remove(0)).unwrap();
-        }
-        let mut root = number.to_le_bytes().to_vec();
-        ids.iter().for_each(|id| root.extend_from_slice(&id.0.to_le_bytes()));
-        batch.set_root(&root).unwrap();
-        batch.commit().unwrap();
-        println!("committed {number}");
+        println!("committed {}", commit(&log).unwrap());
     }
 }
 
@@ -125,4 +89,51 @@ fn the_lock_goes_with_the_process() {
     let storage =
         Directory::open(folder.path(), DirectoryOptions { engine: Engine::Threads, create: false });
     drop(Log::open(Arc::new(storage.unwrap()), small_options()).unwrap());
+}
+
+/// Runs in the child only: scans until it is killed, and keeps some of what it gets.
+#[test]
+fn scanner() {
+    let Ok(path) = std::env::var(SCANNER) else { return };
+    let storage = Directory::open(Path::new(&path), DirectoryOptions::default()).unwrap();
+    let log = Log::open_read_only(Arc::new(storage), small_options()).unwrap();
+    let lease = log.lease();
+    let ids = lease.records();
+    loop {
+        let scan = lease.scan(&ids, &ScanOptions::default()).unwrap();
+        let mut kept = None;
+        while let Some(part) = scan.next_part() {
+            kept = Some(part.unwrap());
+        }
+        println!("\nscanned {}", scan.stats().bytes);
+        drop(kept);
+    }
+}
+
+#[test]
+fn a_scan_that_is_killed_leaves_the_log_to_others() {
+    let folder = common::on_disk();
+    let log = log_at(folder.path());
+    let mut batch = log.batch().unwrap();
+    let ids: Vec<_> = (0..40).map(|n| batch.put(&vec![n; 200_000]).unwrap()).collect();
+    batch.commit().unwrap();
+    drop(log);
+    for kill in 0..common::rounds(8) {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "scanner", "--nocapture"])
+            .env(SCANNER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut lines = lines.map_while(Result::ok);
+        assert!(lines.any(|line| line == "scanned 8000000"), "kill {kill}");
+        std::thread::sleep(Duration::from_millis(kill));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        // A writer gets the lock at once, and everything is as it was.
+        let log = log_at(folder.path());
+        let found = log.lease().read_many(&ids).unwrap();
+        assert!(found.iter().zip(0..).all(|(record, n)| record[..] == [n; 200_000][..]));
+    }
 }

@@ -5,10 +5,10 @@ mod common;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use common::model::{Model, random_commit, seen, small_options};
+use common::mount::{Mount, is_root};
 use swing_tier::storage::Storage;
 use swing_tier::{CommitError, Directory, DirectoryOptions, Engine, Log, OpenError};
 
@@ -16,11 +16,6 @@ fn directory(path: &Path) -> Arc<dyn Storage> {
     Arc::new(
         Directory::open(path, DirectoryOptions { create: true, ..Default::default() }).unwrap(),
     )
-}
-
-fn is_root() -> bool {
-    // SAFETY: asks for a number.
-    unsafe { libc::geteuid() == 0 }
 }
 
 /// Runs `check` in a forked child, which has to return true.
@@ -61,49 +56,6 @@ fn fill(path: &Path, random: &mut fastrand::Rng) -> u32 {
     let log = Log::open(directory(path), small_options()).unwrap();
     assert_eq!(seen(&log), model);
     full
-}
-
-/// A small ext4 file system over a loop device, unmounted at the end.
-struct Mount(tempfile::TempDir);
-
-impl Mount {
-    fn new(megabytes: u64) -> Result<Self, String> {
-        if !is_root() {
-            return Err("mounting needs root".to_owned());
-        }
-        let folder = common::on_disk();
-        let image = folder.path().join("image");
-        let file = std::fs::File::create(&image).unwrap();
-        file.set_len(megabytes << 20).unwrap();
-        std::fs::create_dir(folder.path().join("mounted")).unwrap();
-        let run = |program: &str, arguments: &[&str]| {
-            let mut command = Command::new(program);
-            let output = command.current_dir(folder.path()).args(arguments).output();
-            match output {
-                Ok(output) if output.status.success() => Ok(()),
-                Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-                Err(error) => Err(format!("{program}: {error}")),
-            }
-        };
-        run("mkfs.ext4", &["-q", "-F", "-m", "0", "image"])?;
-        run("mount", &["-o", "loop", "image", "mounted"])?;
-        Ok(Mount(folder))
-    }
-
-    fn path(&self) -> std::path::PathBuf {
-        self.0.path().join("mounted")
-    }
-
-    fn remount(&self, options: &str) {
-        let status = Command::new("mount").args(["-o", options]).arg(self.path()).status();
-        assert!(status.unwrap().success());
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
-    }
 }
 
 #[test]

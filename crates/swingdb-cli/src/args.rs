@@ -89,6 +89,9 @@ pub enum Command {
     Drop(DropArgs),
     /// Free what dead processes left behind
     Gc,
+    /// Measure the disk below a directory, so that stores there read it well
+    #[command(after_help = PROBE_EXAMPLES)]
+    Probe(ProbeArgs),
     /// Say what on this system costs speed or capacity, and the command that mends it
     #[command(after_help = "Examples:\n  swingdb doctor\n  swingdb doctor --json")]
     Doctor(ListArgs),
@@ -243,6 +246,53 @@ pub struct ListArgs {
     pub json: bool,
 }
 
+const PROBE_EXAMPLES: &str = "Examples:
+  swingdb probe /data --save
+  swingdb probe /data --plot probe.svg --seconds 60
+  swingdb probe /data --json | jq .profile
+The probe writes a file of its own, which has no name and is gone when the probe ends, and reads it
+past the page cache. It finds the chunk size and the number of parallel domains, if the disk shows
+any; the best request size and depth; and what a request costs. Nothing that is there is touched.";
+
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// Directory on the disk: a store, or any directory above stores
+    pub path: PathBuf,
+    /// How much to write and read; K, M and G stand for KiB, MiB and GiB
+    #[arg(long, value_name = "N", default_value = "512M", value_parser = size)]
+    pub bytes: u64,
+    /// How long to measure, about
+    #[arg(long, value_name = "N", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(2..=3600))]
+    pub seconds: u64,
+    /// Print JSON, with all curves
+    #[arg(long)]
+    pub json: bool,
+    /// Draw the curves into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// Save the result in the directory, for stores there and below
+    #[arg(long)]
+    pub save: bool,
+}
+
+/// A number of bytes: `1000`, `64K`, `512M`, `2G`.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.chars().last().map(|unit| unit.to_ascii_uppercase()) {
+        Some('K') => (&text[..text.len() - 1], 10),
+        Some('M') => (&text[..text.len() - 1], 20),
+        Some('G') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let least = swingdb::probe::LEAST_PROBE_BYTES;
+    match number {
+        Some(number) if number >= least => Ok(number),
+        Some(_) => Err(format!("at least {}M are needed", least >> 20)),
+        None => Err("a number is needed, such as 512M".to_string()),
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct DropArgs {
     /// Databases or named snapshots
@@ -300,6 +350,16 @@ mod tests {
             matches!(cli.command, Some(Command::Shell(a)) if a.database.as_deref() == Some("ls"))
         );
         assert!(Cli::try_parse_from(["swingdb", "--snapshot"]).is_err());
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("512M"), Ok(512 << 20));
+        assert_eq!(size("2g"), Ok(2 << 30));
+        assert_eq!(size("33554432"), Ok(32 << 20));
+        for wrong in ["", "M", "-1", "1K", "lots", "99999999999G", "1.5G"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

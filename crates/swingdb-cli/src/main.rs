@@ -69,6 +69,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Tree(args) => commands::tree::run(&home, &args),
         Command::Drop(args) => commands::drop::run(&home, &args),
         Command::Gc => commands::gc::run(&home),
+        Command::Probe(args) => commands::probe::run(&args),
         Command::Doctor(args) => commands::doctor::run(&home, &args),
     }
 }

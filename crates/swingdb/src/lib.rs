@@ -50,5 +50,6 @@ pub use sql::table_scan::TableScan;
 pub use sql::type_names::sql_name;
 pub use store::ShareInfo;
 pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
+pub use swing_tier::probe;
 pub use time_text::moment_texts;
 pub use value::Value;

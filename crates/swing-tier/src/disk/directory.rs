@@ -16,7 +16,8 @@ use crate::disk::file::DiskFile;
 use crate::error::{Cause, IoError};
 use crate::io::arena::Arena;
 use crate::io::{Choice, Engine, Pool, PoolQueue, RingQueue, choose};
-use crate::process::ProcessMark;
+use crate::probe::DeviceProfile;
+use crate::process::{ProcessMark, random_u64};
 use crate::storage::{
     Access, FileRef, IoResult, Locked, MAX_QUEUE_DEPTH, Queue, QueueOptions, Storage,
 };
@@ -124,6 +125,30 @@ fn any_file(path: &Path) -> Option<File> {
         .find_map(|entry| File::open(entry.path()).ok())
 }
 
+impl Directory {
+    /// Makes a file without a name, which is gone when it is closed, however the process ends
+    /// (INV-PROBE-1). Its requests are multiples of the device's own alignment.
+    pub(crate) fn create_nameless(&self) -> IoResult<Arc<DiskFile>> {
+        let name = format!("probe-{}-{:016x}", std::process::id(), random_u64());
+        let path = self.path.join(&name);
+        let file = self.create_file(&path)?;
+        self.remove(&name)?;
+        Ok(Arc::new(DiskFile::new(file, path).aligned(self.choice.align_bytes)))
+    }
+
+    fn create_file(&self, path: &Path) -> IoResult<File> {
+        self.ours("create", path)?;
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(self.flags())
+            .open(path)
+            .map_err(|error| IoError::from_os("create", path, error))
+    }
+}
+
 impl Storage for Directory {
     fn path(&self) -> &Path {
         &self.path
@@ -138,18 +163,8 @@ impl Storage for Directory {
 
     fn create(&self, name: &str) -> IoResult<FileRef> {
         let path = self.path.join(name);
-        self.ours("create", &path)?;
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(self.flags())
-            .open(&path);
-        match opened {
-            Ok(file) => Ok(Arc::new(DiskFile::new(file, path))),
-            Err(error) => Err(IoError::from_os("create", &path, error)),
-        }
+        let file = self.create_file(&path)?;
+        Ok(Arc::new(DiskFile::new(file, path)))
     }
 
     fn open(&self, name: &str, access: Access) -> IoResult<Option<FileRef>> {
@@ -232,6 +247,10 @@ impl Storage for Directory {
             let _ = file.rewind().and_then(|()| write!(file, "{}", std::process::id()));
         }
         Ok(Locked::Held(Box::new(file)))
+    }
+
+    fn profile(&self) -> Option<DeviceProfile> {
+        DeviceProfile::find(&self.path)
     }
 
     fn queue(&self, options: &QueueOptions) -> IoResult<Box<dyn Queue>> {

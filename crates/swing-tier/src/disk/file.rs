@@ -9,18 +9,30 @@ use rustix::fs::FallocateFlags;
 use crate::error::{Cause, IoError};
 use crate::process::ProcessMark;
 use crate::storage::{IoResult, StorageFile};
+use crate::units::UNIT_BYTES;
 
 /// An open file, with `O_DIRECT` where its directory chose so.
 #[derive(Debug)]
 pub(crate) struct DiskFile {
     file: File,
     path: PathBuf,
+    /// Requests are multiples of so many bytes.
+    align: u64,
     mark: ProcessMark,
 }
 
 impl DiskFile {
     pub(crate) fn new(file: File, path: PathBuf) -> Self {
-        DiskFile { file, path, mark: ProcessMark::current() }
+        DiskFile { file, path, align: UNIT_BYTES, mark: ProcessMark::current() }
+    }
+
+    /// A file whose requests need to be multiples of `align` bytes only.
+    pub(crate) fn aligned(self, align: u32) -> Self {
+        DiskFile { align: u64::from(align), ..self }
+    }
+
+    pub(crate) fn align(&self) -> u64 {
+        self.align
     }
 
     pub(crate) fn as_file(&self) -> &File {

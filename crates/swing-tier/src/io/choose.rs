@@ -33,6 +33,8 @@ pub struct Choice {
     pub engine: Engine,
     /// Whether files are opened with `O_DIRECT`, past the page cache.
     pub direct: bool,
+    /// Offsets and lengths of direct I/O are multiples of so many bytes.
+    pub align_bytes: u32,
     /// Why, as a sentence for a log or a report.
     pub reason: String,
 }
@@ -48,7 +50,9 @@ impl fmt::Display for Choice {
 /// Decides for the file system that `file` lies on. The error is that of making a ring, where the
 /// caller insists on one.
 pub(crate) fn choose(wanted: Engine, file: &File) -> std::io::Result<Choice> {
-    let (direct, why_direct) = direct_io(file);
+    let (align, why_direct) = direct_io(file);
+    let direct = align.is_some();
+    let align_bytes = align.unwrap_or(UNIT_BYTES as u32);
     let ring = match wanted {
         Engine::Threads => None,
         _ => Some(new_ring(2).map(drop)),
@@ -61,25 +65,25 @@ pub(crate) fn choose(wanted: Engine, file: &File) -> std::io::Result<Choice> {
         (Engine::Auto, _) if direct => (Engine::Ring, "the kernel allows io_uring".to_owned()),
         (Engine::Auto, _) => (Engine::Threads, "a ring gains nothing in memory".to_owned()),
     };
-    Ok(Choice { engine, direct, reason: format!("{why_direct}; {why}") })
+    Ok(Choice { engine, direct, align_bytes, reason: format!("{why_direct}; {why}") })
 }
 
-/// Whether files like this one do direct I/O at our alignment.
-fn direct_io(file: &File) -> (bool, String) {
+/// The alignment of direct I/O to files like this one, if they do it at ours.
+fn direct_io(file: &File) -> (Option<u32>, String) {
     // Since Linux 6.1; the bit is 0x2000.
     let asked = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     match asked {
         Ok(facts) if facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
             let align = facts.stx_dio_offset_align.max(facts.stx_dio_mem_align);
             if align == 0 {
-                (false, "the file system says that it does no direct I/O".to_owned())
+                (None, "the file system says that it does no direct I/O".to_owned())
             } else if u64::from(align) > UNIT_BYTES {
-                (false, format!("direct I/O here needs an alignment of {align} bytes"))
+                (None, format!("direct I/O here needs an alignment of {align} bytes"))
             } else {
-                (true, format!("the file system does direct I/O aligned to {align} bytes"))
+                (Some(align), format!("the file system does direct I/O aligned to {align} bytes"))
             }
         }
-        _ => (false, "the file system reports no alignment for direct I/O".to_owned()),
+        _ => (None, "the file system reports no alignment for direct I/O".to_owned()),
     }
 }
 

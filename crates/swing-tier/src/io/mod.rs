@@ -1,6 +1,7 @@
 //! The two ways to move bytes on a real file system, behind [`Queue`](crate::storage::Queue):
 //! `ring` (io_uring) and `pool` (threads that call `pread` and `pwrite`).
 
+mod admission;
 pub(crate) mod arena;
 mod choose;
 mod pool;

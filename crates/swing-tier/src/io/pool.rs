@@ -7,14 +7,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::marker::PhantomData;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::DiskFile;
 use crate::error::Cause;
+use crate::io::admission::Admission;
 use crate::io::arena::{Arena, IoBuffer};
-use crate::io::progress::{Moving, Next, checked, failure};
+use crate::io::progress::{Moving, Next, failure};
 use crate::process::ProcessMark;
 use crate::storage::{Completion, Direction, IoResult, Queue, Request};
 
@@ -136,7 +136,7 @@ impl Moving {
             let range = from..from + len as usize;
             let request = &mut self.request;
             let holder = request.file.clone();
-            checked(request)?;
+            // Queues admit files of the real file system only.
             let Some(file) = holder.as_any().downcast_ref::<DiskFile>() else {
                 return Err(failure(request, Cause::Os(libc::EINVAL)));
             };
@@ -165,64 +165,54 @@ impl fmt::Debug for Pool {
 /// One worker's queue on a [`Pool`].
 pub(crate) struct PoolQueue {
     pool: Arc<Pool>,
-    arena: Arc<Arena>,
+    admission: Admission,
     done: Arc<Done>,
-    depth: u32,
-    in_flight: u32,
-    mark: ProcessMark,
-    /// As a ring's queue, it stays with its thread.
-    _stays: PhantomData<*mut ()>,
 }
 
 impl PoolQueue {
     pub(crate) fn new(pool: Arc<Pool>, arena: Arc<Arena>, depth: u32) -> Self {
         let done = Arc::new(Done { list: Mutex::default(), arrived: Condvar::new() });
-        let mark = ProcessMark::current();
-        PoolQueue { pool, arena, done, depth, in_flight: 0, mark, _stays: PhantomData }
+        PoolQueue { pool, admission: Admission::new(arena, depth), done }
     }
 }
 
 impl Queue for PoolQueue {
     fn depth(&self) -> u32 {
-        self.depth
+        self.admission.depth()
     }
 
     fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.admission.in_flight()
     }
 
     fn longest_buffer(&self) -> usize {
-        self.arena.longest()
+        self.admission.longest_buffer()
     }
 
     fn take_buffer(&mut self, len: usize) -> Option<IoBuffer> {
-        if self.mark.is_stale() { None } else { self.arena.take(len) }
+        self.admission.take_buffer(len)
     }
 
     fn submit(&mut self, request: Request) {
-        assert!(self.in_flight < self.depth, "more requests than the queue's depth");
-        self.in_flight += 1;
-        if self.mark.is_stale() {
-            let result = Err(failure(&request, Cause::Forked));
-            let Request { tag, buffer, .. } = request;
-            lock(&self.done.list).push_back(Completion { tag, buffer, result });
-            return;
+        if let Some(request) = self.admission.admit(request) {
+            self.pool.give(Job { request, back: self.done.clone() });
         }
-        self.pool.give(Job { request, back: self.done.clone() });
     }
 
     fn start(&mut self) {}
 
     fn wait(&mut self) -> Option<Completion> {
-        let mut list = lock(&self.done.list);
+        if let Some(refused) = self.admission.next_refused() {
+            return Some(refused);
+        }
         // What was in flight when the process forked ends in the parent.
-        if self.in_flight == 0 || (self.mark.is_stale() && list.is_empty()) {
+        if self.admission.in_flight() == 0 || self.admission.is_stale() {
             return None;
         }
+        let mut list = lock(&self.done.list);
         loop {
             if let Some(completion) = list.pop_front() {
-                self.in_flight -= 1;
-                return Some(completion);
+                return Some(self.admission.hand_out(completion));
             }
             list = self.done.arrived.wait(list).unwrap_or_else(PoisonError::into_inner);
         }
@@ -241,6 +231,6 @@ impl Drop for PoolQueue {
 
 impl fmt::Debug for PoolQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PoolQueue({} of {} in flight)", self.in_flight, self.depth)
+        write!(f, "PoolQueue({} of {} in flight)", self.in_flight(), self.depth())
     }
 }

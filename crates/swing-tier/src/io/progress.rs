@@ -78,12 +78,14 @@ pub(crate) fn failure(request: &Request, cause: Cause) -> IoError {
 /// The request's file as one of this file system's; `EINVAL` for a file of another storage, or a
 /// request that is not whole units or longer than its buffer.
 pub(crate) fn checked(request: &Request) -> Result<&DiskFile, IoError> {
-    let whole = request.offset.is_multiple_of(UNIT_BYTES)
-        && u64::from(request.len).is_multiple_of(UNIT_BYTES)
-        && request.len > 0
-        && request.len as usize <= request.buffer.len();
+    let whole = |align: u64| {
+        request.offset.is_multiple_of(align)
+            && u64::from(request.len).is_multiple_of(align)
+            && request.len > 0
+            && request.len as usize <= request.buffer.len()
+    };
     match request.file.as_any().downcast_ref::<DiskFile>() {
-        Some(file) if whole => Ok(file),
+        Some(file) if whole(file.align()) => Ok(file),
         _ => Err(failure(request, Cause::Os(libc::EINVAL))),
     }
 }

@@ -13,17 +13,15 @@
 //! the limit on locked memory forbids it (`ENOMEM`), requests name plain addresses instead.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use crate::error::Cause;
+use crate::io::admission::Admission;
 use crate::io::arena::{Arena, IoBuffer};
-use crate::io::progress::{Moving, Next, checked, failure};
-use crate::process::ProcessMark;
+use crate::io::progress::{Moving, Next, checked};
 use crate::storage::{Completion, Direction, IoResult, Queue, Request};
 
 /// Makes a ring as this crate uses it.
@@ -34,38 +32,27 @@ pub(crate) fn new_ring(depth: u32) -> std::io::Result<IoUring> {
 /// One worker's queue on a ring of its own.
 pub(crate) struct RingQueue {
     ring: ManuallyDrop<IoUring>,
-    arena: Arc<Arena>,
+    /// Has the arena, so its memory stays as long as the ring.
+    admission: Admission,
     /// Whether the arena is registered with the ring, as its buffer 0.
     registered: bool,
     slots: ManuallyDrop<Vec<Option<Moving>>>,
     free: Vec<usize>,
-    /// Requests that ended without the device.
-    ended: Vec<Completion>,
-    depth: u32,
-    in_flight: u32,
-    mark: ProcessMark,
-    /// The kernel lets one thread only use the ring.
-    _stays: PhantomData<*mut ()>,
 }
 
 impl RingQueue {
     /// A ring of this depth over the arena.
     pub(crate) fn new(arena: Arc<Arena>, depth: u32) -> std::io::Result<Self> {
         let ring = new_ring(depth)?;
-        // SAFETY: the arena's memory stays mapped as long as the ring: `self` holds the arena, and
-        // the ring is dropped first, or never.
+        // SAFETY: the arena's memory stays mapped as long as the ring: `self` holds the arena by
+        // its admission, and the ring is dropped first, or never.
         let registered = unsafe { ring.submitter().register_buffers(&[arena.as_iovec()]) }.is_ok();
         Ok(RingQueue {
             ring: ManuallyDrop::new(ring),
-            arena,
+            admission: Admission::new(arena, depth),
             registered,
             slots: ManuallyDrop::new((0..depth).map(|_| None).collect()),
             free: (0..depth as usize).rev().collect(),
-            ended: Vec::new(),
-            depth,
-            in_flight: 0,
-            mark: ProcessMark::current(),
-            _stays: PhantomData,
         })
     }
 
@@ -112,9 +99,6 @@ impl RingQueue {
 
     /// The next completion that is there already.
     fn reap(&mut self) -> Option<Completion> {
-        if let Some(completion) = self.ended.pop() {
-            return Some(completion);
-        }
         loop {
             let entry = self.ring.completion().next()?;
             let slot = entry.user_data() as usize;
@@ -132,10 +116,12 @@ impl RingQueue {
 
     /// Waits for the next completion; the error is that of the call that waits.
     fn next(&mut self) -> Result<Option<Completion>, std::io::Error> {
-        while self.in_flight > 0 {
+        if let Some(refused) = self.admission.next_refused() {
+            return Ok(Some(refused));
+        }
+        while self.in_flight() > 0 {
             if let Some(completion) = self.reap() {
-                self.in_flight -= 1;
-                return Ok(Some(completion));
+                return Ok(Some(self.admission.hand_out(completion)));
             }
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
@@ -151,54 +137,42 @@ impl RingQueue {
 
 impl Queue for RingQueue {
     fn depth(&self) -> u32 {
-        self.depth
+        self.admission.depth()
     }
 
     fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.admission.in_flight()
     }
 
     fn longest_buffer(&self) -> usize {
-        self.arena.longest()
+        self.admission.longest_buffer()
     }
 
     fn take_buffer(&mut self, len: usize) -> Option<IoBuffer> {
-        if self.mark.is_stale() { None } else { self.arena.take(len) }
+        self.admission.take_buffer(len)
     }
 
     fn submit(&mut self, request: Request) {
-        assert!(self.in_flight < self.depth, "more requests than the queue's depth");
-        self.in_flight += 1;
-        let refused = if self.mark.is_stale() {
-            Some(failure(&request, Cause::Forked))
-        } else {
-            checked(&request).err()
-        };
-        if let Some(error) = refused {
-            let Request { tag, buffer, .. } = request;
-            self.ended.push(Completion { tag, buffer, result: Err(error) });
-            return;
-        }
+        let Some(request) = self.admission.admit(request) else { return };
         // As many slots as the depth, so one is free.
         let Some(slot) = self.free.pop() else { return };
         self.slots[slot] = Some(Moving::new(request));
-        if let Err(error) = self.push(slot) {
-            let ended = self.end(slot, Err(error));
-            self.ended.extend(ended);
+        if let Err(error) = self.push(slot)
+            && let Some(ended) = self.end(slot, Err(error))
+        {
+            self.admission.refuse(ended);
         }
     }
 
     fn start(&mut self) {
-        if !self.mark.is_stale() {
+        if !self.admission.is_stale() {
             let _ = self.ring.submit();
         }
     }
 
     fn wait(&mut self) -> Option<Completion> {
-        if self.mark.is_stale() {
-            let ended = self.ended.pop();
-            self.in_flight -= u32::from(ended.is_some());
-            return ended;
+        if self.admission.is_stale() {
+            return self.admission.next_refused();
         }
         match self.next() {
             Ok(completion) => completion,
@@ -216,7 +190,7 @@ impl Queue for RingQueue {
 
 impl Drop for RingQueue {
     fn drop(&mut self) {
-        if self.mark.is_stale() {
+        if self.admission.is_stale() {
             // The ring's memory is not mapped here (`dontfork`), so it must not be unmapped.
             // SAFETY: the child's copy of the descriptor; nothing uses it afterwards.
             unsafe { libc::close(self.ring.as_raw_fd()) };
@@ -240,6 +214,6 @@ impl Drop for RingQueue {
 
 impl fmt::Debug for RingQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RingQueue({} of {} in flight)", self.in_flight, self.depth)
+        write!(f, "RingQueue({} of {} in flight)", self.in_flight(), self.depth())
     }
 }

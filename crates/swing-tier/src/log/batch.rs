@@ -18,8 +18,6 @@ pub const SMALL_BYTES: usize = 32 << 10;
 pub(crate) const INLINE_BYTES: usize = 64 << 10;
 /// The most records that one batch may add, free or move.
 pub const MAX_BATCH_RECORDS: usize = 1 << 20;
-/// Small records begin at multiples of this many bytes.
-const RECORD_ALIGN: usize = 8;
 
 /// Where bytes of a record are on their way to.
 #[derive(Clone, Copy, Debug)]
@@ -106,10 +104,18 @@ impl<'a> Batch<'a> {
         let pieces = if bytes.is_empty() {
             Vec::new()
         } else if bytes.len() <= SMALL_BYTES {
-            vec![self.keep(bytes)?]
+            let from = self.keep(bytes)?;
+            let pieces = self.shared.options.stripe().cut(from, bytes.len());
+            pieces.map(|(at, len)| Target::Inside { from: from + at, len }).collect()
         } else {
-            let parts = bytes.chunks(MAX_PAYLOAD_BYTES as usize);
-            parts.map(|part| self.write(part)).collect::<Result<_, _>>()?
+            let mut pieces = Vec::with_capacity(bytes.len() / MAX_PAYLOAD_BYTES as usize + 1);
+            for part in bytes.chunks(MAX_PAYLOAD_BYTES as usize) {
+                let place = self.writer.write(&self.shared.files, part)?;
+                let cut = self.shared.options.stripe().cut(0, part.len());
+                let piece = |(from, len)| place.piece(&part[from..from + len], from as u64);
+                pieces.extend(cut.map(piece).map(Target::At));
+            }
+            pieces
         };
         let id = self.shared.new_record();
         self.changes.added.push(Added { id, pieces });
@@ -175,7 +181,13 @@ impl<'a> Batch<'a> {
         old: Piece,
         bytes: &[u8],
     ) -> Result<(), CommitError> {
-        let to = if bytes.len() <= SMALL_BYTES { self.keep(bytes)? } else { self.write(bytes)? };
+        let small = SMALL_BYTES.max(self.shared.options.stripe().longest());
+        let to = if bytes.len() <= small {
+            Target::Inside { from: self.keep(bytes)?, len: bytes.len() }
+        } else {
+            let place = self.writer.write(&self.shared.files, bytes)?;
+            Target::At(place.piece(bytes, 0))
+        };
         self.changes.moving.push(Moving { id, index, old, to });
         Ok(())
     }
@@ -190,21 +202,17 @@ impl<'a> Batch<'a> {
         limit("records of one batch", records + 1, MAX_BATCH_RECORDS)
     }
 
-    /// Puts bytes into the buffer of small ones.
-    fn keep(&mut self, bytes: &[u8]) -> Result<Target, CommitError> {
-        let start = self.changes.small.len().next_multiple_of(RECORD_ALIGN);
+    /// Puts bytes into the buffer of small ones; returns where they begin in it.
+    fn keep(&mut self, bytes: &[u8]) -> Result<usize, CommitError> {
+        let stripe = self.shared.options.stripe();
+        let start = stripe.place(self.changes.small.len(), bytes.len());
         if (start + bytes.len()) as u64 > MAX_PAYLOAD_BYTES {
             self.flush()?;
             return self.keep(bytes);
         }
         self.changes.small.resize(start, 0);
         self.changes.small.extend_from_slice(bytes);
-        Ok(Target::Inside { from: start, len: bytes.len() })
-    }
-
-    fn write(&mut self, part: &[u8]) -> Result<Target, CommitError> {
-        let place = self.writer.write(&self.shared.files, part)?;
-        Ok(Target::At(place.piece(part, 0)))
+        Ok(start)
     }
 
     /// Writes the buffer of small records as a block.

@@ -3,7 +3,8 @@
 //! those whose is not.
 
 use crate::log::format::Piece;
-use crate::units::FileId;
+use crate::log::options::MAX_FILE_BYTES;
+use crate::units::{FileId, MAX_BLOCK_BYTES};
 
 /// Appends to a byte string.
 #[derive(Debug, Default)]
@@ -87,9 +88,12 @@ impl<'a> Reader<'a> {
         self.take(len as usize)
     }
 
+    /// A piece that may be one: no block is longer, and no file.
     pub(crate) fn piece(&mut self) -> Option<Piece> {
         let (file, len) = (FileId(self.u32()?), self.u32()?);
-        Some(Piece { file, len, offset: self.u64()?, checksum: self.u64()? })
+        let piece = Piece { file, len, offset: self.u64()?, checksum: self.u64()? };
+        let possible = u64::from(len) <= MAX_BLOCK_BYTES && piece.offset <= MAX_FILE_BYTES;
+        Some(piece).filter(|_| possible)
     }
 
     /// A list whose elements `read` reads. A false number of elements costs no memory.
@@ -128,6 +132,17 @@ mod tests {
         assert_eq!(reader.string(), Some(&b"abc"[..]));
         assert_eq!(reader.list(Reader::piece), Some(vec![piece, piece]));
         assert!(reader.is_at_end());
+    }
+
+    #[test]
+    fn a_piece_that_cannot_be_is_refused() {
+        let good = Piece { file: FileId(1), offset: 64, len: 9, checksum: 5 };
+        let too_long = Piece { len: MAX_BLOCK_BYTES as u32 + 1, ..good };
+        for bad in [too_long, Piece { offset: u64::MAX, ..good }] {
+            let mut writer = Writer::default();
+            writer.piece(&bad);
+            assert_eq!(Reader::new(&writer.bytes).piece(), None, "{bad:?}");
+        }
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Shared {
             targets.push(Target { file, piece: *piece, into });
         }
         let mut queue = self.queue().map_err(crate::error::Fault::Io)?;
-        read_pieces(&mut *queue, targets, &self.options.read_cost)?;
+        read_pieces(&mut *queue, targets, &self.options.cost())?;
         drop(queue);
         let mut batch = Batch::new(self)?;
         for ((whose, piece), bytes) in items.iter().zip(&buffers) {

@@ -127,6 +127,8 @@ pub(crate) struct Usage {
 pub(crate) struct FileSizes {
     pub(crate) most: u64,
     pub(crate) step: u64,
+    /// Blocks begin at multiples of it.
+    pub(crate) align: u64,
 }
 
 /// All files of a log.
@@ -195,8 +197,10 @@ impl Files {
     pub(crate) fn allocate(&self, len: u64) -> IoResult<(WriterClaim, u64)> {
         debug_assert!(len.is_multiple_of(UNIT_BYTES) && len <= self.sizes.most);
         let mut table = lock(&self.table);
+        let align = self.sizes.align;
         let fits = table.current.as_ref().is_some_and(|current| {
-            current.next + len <= self.sizes.most && !current.file.has_failed()
+            let end = current.next.next_multiple_of(align) + len;
+            end <= self.sizes.most && !current.file.has_failed()
         });
         if !fits {
             let file = self.create_in(&mut table, FileKind::Data)?;
@@ -204,12 +208,14 @@ impl Files {
         }
         // The line above has set it where it was not.
         let Some(current) = table.current.as_mut() else { unreachable!("a current file is set") };
-        current.reserve(len, self.sizes)?;
-        let (offset, file) = (current.next, current.file.clone());
-        current.next += len;
+        let offset = current.next.next_multiple_of(align);
+        let taken = offset + len - current.next;
+        current.reserve(taken, self.sizes)?;
+        let file = current.file.clone();
+        current.next += taken;
         let claim = WriterClaim::new(&file);
         if let Some((_, usage)) = table.open.get_mut(&file.id) {
-            usage.used += len;
+            usage.used += taken;
         }
         Ok((claim, offset))
     }

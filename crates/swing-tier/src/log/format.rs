@@ -25,6 +25,10 @@ use crate::units::{FileId, Generation, MAX_BLOCK_BYTES, UNIT_BYTES, round_up};
 pub(crate) const HEADER_BYTES: u64 = 64;
 /// The most bytes of payload a block holds.
 pub(crate) const MAX_PAYLOAD_BYTES: u64 = MAX_BLOCK_BYTES - HEADER_BYTES;
+/// Records that are cut are cut at multiples of this many bytes, counted from the record's begin.
+/// So no number in an array of them is cut in two.
+pub const CHUNK_ALIGN: usize = 64;
+const _: () = assert!(MAX_PAYLOAD_BYTES.is_multiple_of(CHUNK_ALIGN as u64));
 /// The version of the format of all files of a log.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 

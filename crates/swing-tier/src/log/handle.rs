@@ -63,7 +63,7 @@ impl Log {
     /// [`OpenError::NotALog`], [`OpenError::InUse`] while another handle has it open,
     /// [`OpenError::Damaged`] or [`OpenError::Missing`] if the state is not whole, and others.
     pub fn open(storage: Arc<dyn Storage>, options: LogOptions) -> Result<Self, OpenError> {
-        let options = options.checked()?;
+        let options = options.checked()?.for_storage(&*storage);
         let background = options.background;
         let shared = Arc::new(recover::open(storage, options, Access::Write)?);
         let collector = background.then(|| Collector::start(&shared)).flatten();
@@ -79,7 +79,7 @@ impl Log {
         storage: Arc<dyn Storage>,
         options: LogOptions,
     ) -> Result<Self, OpenError> {
-        let options = options.checked()?;
+        let options = options.checked()?.for_storage(&*storage);
         let shared = Arc::new(recover::open(storage, options, Access::Read)?);
         Ok(Log { shared, collector: None })
     }

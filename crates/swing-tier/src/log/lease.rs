@@ -1,5 +1,6 @@
 //! A lease: one committed state, held as long as somebody reads it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{Fault, ReadError};
@@ -7,7 +8,9 @@ use crate::log::files::{LogFile, lock};
 use crate::log::format::Piece;
 use crate::log::read::{Target, read_pieces};
 use crate::log::shared::{Live, Shared};
-use crate::units::{Epoch, RecordId};
+use crate::scan::{Item, MAX_SCAN_RECORDS, Plan, ScanOptions};
+use crate::storage::Storage;
+use crate::units::{Epoch, FileId, RecordId};
 
 /// The most records that one read asks for.
 pub const MAX_READ_RECORDS: usize = 1 << 20;
@@ -121,7 +124,49 @@ impl Lease {
             }
         }
         let mut queue = self.shared.queue()?;
-        Ok(read_pieces(&mut *queue, targets, &self.shared.options.read_cost)?)
+        Ok(read_pieces(&mut *queue, targets, &self.shared.options.cost())?)
+    }
+
+    /// Where the records lie, for a scan. The files are held from here on, so it does not matter
+    /// what garbage collection moves or removes meanwhile.
+    pub(crate) fn plan(&self, ids: &[RecordId], options: &ScanOptions) -> Result<Plan, ReadError> {
+        assert!(ids.len() <= MAX_SCAN_RECORDS, "at most {MAX_SCAN_RECORDS} records a scan");
+        self.shared.check_process().map_err(Fault::Io)?;
+        let mut items = Vec::with_capacity(ids.len());
+        let mut lens = Vec::with_capacity(ids.len());
+        let mut numbers = BTreeMap::new();
+        let mut files: Vec<Arc<LogFile>> = Vec::new();
+        let live = lock(&self.shared.live);
+        for (index, &id) in ids.iter().enumerate() {
+            let entry = live.state.records.get(&id).filter(|entry| entry.is_visible(self.epoch));
+            let entry = entry.ok_or(ReadError::NoRecord { id, epoch: self.epoch })?;
+            let (mut from, index) = (0, index as u32);
+            for &piece in &entry.pieces {
+                let file = match numbers.get(&piece.file) {
+                    Some(&number) => number,
+                    None => {
+                        files.push(self.shared.file_of(&piece).map_err(Fault::Io)?);
+                        let number = files.len() as u32 - 1;
+                        numbers.insert(piece.file, number);
+                        number
+                    }
+                };
+                items.push(Item { piece, file, index, from });
+                from += u64::from(piece.len);
+            }
+            if from == 0 {
+                let piece = Piece { file: FileId(0), offset: 0, len: 0, checksum: 0 };
+                items.push(Item { piece, file: 0, index, from });
+            }
+            lens.push(from);
+        }
+        drop(live);
+        Ok(Plan::new(files, items, lens, options))
+    }
+
+    /// The log's storage, for a scan's queues.
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &*self.shared.storage
     }
 
     /// The files are held from here on: garbage collection may move the record meanwhile.

@@ -2,13 +2,17 @@
 
 use crate::error::OpenError;
 use crate::log::read::ReadCost;
-use crate::storage::QueueOptions;
+use crate::log::stripe::Stripe;
+use crate::storage::{QueueOptions, Storage};
 use crate::units::{MAX_BLOCK_BYTES, UNIT_BYTES};
 
 /// The longest data file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 1 << 40;
 /// The longest journal, in bytes: opening a log reads it whole.
 pub const MAX_JOURNAL_BYTES: u64 = 64 << 20;
+
+/// The longest stripe, in bytes: two fit into a block.
+pub const MAX_STRIPE_BYTES: u32 = (MAX_BLOCK_BYTES / 2) as u32;
 
 /// Options of a log. They are not part of the log: each opening may choose others.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +28,14 @@ pub struct LogOptions {
     pub dead_fraction: f64,
     /// Whether a thread collects garbage in the background.
     pub background: bool,
-    /// What reading costs here; from a probe, if there was one.
-    pub read_cost: ReadCost,
+    /// Places records for the domains of a device: no piece of a record crosses a multiple of so
+    /// many bytes of its file, unless it lies in a commit. 4096 to [`MAX_STRIPE_BYTES`], a multiple
+    /// of 4096. Each piece takes 24 bytes of the state, so this is for devices that are faster with
+    /// it.
+    pub stripe_bytes: Option<u32>,
+    /// What reading costs here. `None`: as the storage's saved profile says, if it has one
+    /// ([`DeviceProfile::find`](crate::probe::DeviceProfile::find)), else [`ReadCost::default`].
+    pub read_cost: Option<ReadCost>,
     /// The queue of each thread that works with the log. It has a buffer of
     /// [`MAX_BLOCK_BYTES`](crate::MAX_BLOCK_BYTES) at least.
     pub queue: QueueOptions,
@@ -39,13 +49,30 @@ impl Default for LogOptions {
             journal_bytes: 4 << 20,
             dead_fraction: 0.5,
             background: true,
-            read_cost: ReadCost::default(),
+            stripe_bytes: None,
+            read_cost: None,
             queue: QueueOptions::default(),
         }
     }
 }
 
 impl LogOptions {
+    /// What reading costs, for a log that is open.
+    pub(crate) fn cost(&self) -> ReadCost {
+        self.read_cost.unwrap_or_default()
+    }
+
+    /// Where records are cut.
+    pub(crate) fn stripe(&self) -> Stripe {
+        Stripe(self.stripe_bytes.map(u64::from))
+    }
+
+    /// The same with the cost of reads on this storage.
+    pub(crate) fn for_storage(mut self, storage: &dyn Storage) -> Self {
+        self.read_cost = self.read_cost.or_else(|| Some(storage.profile()?.cost));
+        self
+    }
+
     /// The same with lengths rounded to whole units, if they are within their limits.
     pub(crate) fn checked(mut self) -> Result<Self, OpenError> {
         let unit = |bytes: u64| bytes.next_multiple_of(UNIT_BYTES).max(UNIT_BYTES);
@@ -57,6 +84,14 @@ impl LogOptions {
         }
         if !(0.05..=1.0).contains(&self.dead_fraction) {
             return Err(OpenError::Options("dead_fraction has to be 0.05 to 1"));
+        }
+        let stripes = u64::from(MAX_STRIPE_BYTES);
+        let fits =
+            |stripe: u64| stripe.is_multiple_of(UNIT_BYTES) && (1..=stripes).contains(&stripe);
+        if !self.stripe_bytes.is_none_or(|bytes| fits(bytes.into())) {
+            return Err(OpenError::Options(
+                "stripe_bytes has to be a multiple of 4096, up to 256 KiB",
+            ));
         }
         let long = |buffer: &crate::io::arena::BufferClass| {
             buffer.count > 0 && u64::from(buffer.len) >= MAX_BLOCK_BYTES
@@ -82,6 +117,9 @@ mod tests {
             LogOptions { file_bytes: 5, ..Default::default() },
             LogOptions { journal_bytes: 1 << 40, ..Default::default() },
             LogOptions { dead_fraction: f64::NAN, ..Default::default() },
+            LogOptions { stripe_bytes: Some(5000), ..Default::default() },
+            LogOptions { stripe_bytes: Some(512 << 10), ..Default::default() },
+            LogOptions { stripe_bytes: Some(0), ..Default::default() },
             LogOptions {
                 queue: QueueOptions { depth: 1, buffers: Vec::new() },
                 ..Default::default()
@@ -89,5 +127,23 @@ mod tests {
         ] {
             assert!(wrong.checked().is_err());
         }
+    }
+
+    #[test]
+    fn the_saved_profile_says_what_reading_costs() {
+        use crate::disk::{Directory, DirectoryOptions};
+        use crate::probe::{DeviceId, DeviceProfile};
+
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::open(temporary.path(), DirectoryOptions::default()).unwrap();
+        let cost = |options: LogOptions| options.for_storage(&directory).cost();
+        assert_eq!(cost(LogOptions::default()), ReadCost::default());
+        let measured = ReadCost { request_ns: 1234, kib_ns: 5 };
+        let device = DeviceId::of(temporary.path()).unwrap();
+        let profile = DeviceProfile { device, cost: measured, ..Default::default() };
+        profile.save(temporary.path()).unwrap();
+        assert_eq!(cost(LogOptions::default()), measured);
+        let chosen = ReadCost { request_ns: 7, kib_ns: 7 };
+        assert_eq!(cost(LogOptions { read_cost: Some(chosen), ..Default::default() }), chosen);
     }
 }

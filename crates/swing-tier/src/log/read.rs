@@ -102,7 +102,7 @@ pub(crate) fn read_pieces(
 }
 
 /// A file that ends before its records do is damaged; the device has done what it was asked.
-fn too_short(error: IoError) -> Fault {
+pub(crate) fn too_short(error: IoError) -> Fault {
     match (error.cause, error.offset, error.len) {
         (Cause::Short { moved }, Some(offset), Some(len)) => {
             let detail = format!("the file ends after {moved} of these bytes");
@@ -123,13 +123,17 @@ fn deliver(run: &Run, done: &Completion, targets: &mut [Target<'_>]) {
 
 impl Target<'_> {
     fn check(&self) -> Result<(), Fault> {
-        if self.piece.matches(self.into, self.file.generation()) {
-            return Ok(());
-        }
-        let Piece { offset, len, .. } = self.piece;
-        let detail = "the bytes do not match the checksum of the reference to them";
-        Err(Fault::damaged(self.file.path(), offset, u64::from(len), detail))
+        check(&self.piece, self.into, &self.file)
     }
+}
+
+/// Whether `bytes` are those that the reference is to; else the damage (INV-TIER-2).
+pub(crate) fn check(piece: &Piece, bytes: &[u8], file: &LogFile) -> Result<(), Fault> {
+    if piece.matches(bytes, file.generation()) {
+        return Ok(());
+    }
+    let detail = "the bytes do not match the checksum of the reference to them";
+    Err(Fault::damaged(file.path(), piece.offset, u64::from(piece.len), detail))
 }
 
 /// Makes the requests for pieces that are sorted by place.

@@ -83,7 +83,8 @@ pub(crate) fn open(
     if access == Access::Write {
         recovery.settle(&root, &state, &names)?;
     }
-    let sizes = FileSizes { most: options.file_bytes, step: options.reserve_bytes };
+    let align = options.stripe().block_align();
+    let sizes = FileSizes { most: options.file_bytes, step: options.reserve_bytes, align };
     let files = Files::new(storage.clone(), sizes, next_file);
     for file in recovery.open.into_values() {
         let used = round_up(file.file.len()?);
@@ -179,7 +180,7 @@ impl Recovery<'_> {
             targets.push(Target { file, piece: *piece, into });
             rest = behind;
         }
-        read_pieces(&mut *self.queue, targets, &self.options.read_cost)?;
+        read_pieces(&mut *self.queue, targets, &self.options.cost())?;
         let state = State::decode(&bytes).filter(|state| state.epoch == root.base);
         let mut state =
             state.ok_or_else(|| self.damage(ROOT_NAME, "the manifest is not that of the root"))?;

@@ -108,10 +108,15 @@ impl Root {
         if version != FORMAT_VERSION {
             return Err(NotARoot::Version(version));
         }
-        Self::decode_body(&mut input).ok_or(NotARoot::Damaged)
+        Self::decode_body(&mut input).filter(Root::is_possible).ok_or(NotARoot::Damaged)
     }
 
-    fn decode_body(input: &mut Reader<'_>) -> Option<Self> {
+    /// Whether it has what a root has room for.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.manifest.len() <= MAX_MANIFEST_PIECES
+    }
+
+    pub(crate) fn decode_body(input: &mut Reader<'_>) -> Option<Self> {
         let next_file = input.u32()?;
         let (log, base, floor) = (input.u64()?, Epoch(input.u64()?), Epoch(input.u64()?));
         let (file, generation) = (FileId(input.u32()?), Generation(input.u64()?));

@@ -3,7 +3,10 @@
 #![allow(dead_code)]
 
 pub mod model;
+pub mod mount;
 pub mod recorder;
+pub mod simulated;
+pub mod window;
 
 use std::path::{Path, PathBuf};
 

@@ -7,6 +7,8 @@ pub mod gc;
 pub mod generate;
 pub mod import;
 pub mod ls;
+pub mod probe;
+mod probe_plot;
 pub mod share;
 pub mod sql;
 pub mod tree;
