@@ -131,7 +131,7 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Whether the device shows where the file lies on it, and how many pieces it has.
+    /// In how many pieces the file lies on the device; one if the file system does not say.
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
