@@ -169,6 +169,12 @@ bench-live: tools ## Time of a live hook of an 8 GB owner, and the stalls of its
 bench-extents: tools ## What the size of extents trades; the tables of docs/extents.md
 	$(PY) bench/extents.py
 
+.PHONY: bench-scan
+bench-scan: tools ## Scan and aggregation of TPC-C's customer table in parallel, against fio and one block at a time
+	cargo build --release --locked -p swing-tier --example scan-bench
+	$(PY) bench/scan.py --bin $(BIN)
+	$(PY) bench/scan_report.py
+
 .PHONY: bench-fig10
 bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, shared memory
 	cargo build --release --locked -p swing-preload --lib --examples
