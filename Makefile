@@ -93,10 +93,11 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 # ---- benchmarks ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-database bench-memory ## All benchmarks, for hours; results under bench/results
+bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; results under bench/results
 
 OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
+OF_DISK := probe scan mapped-random mapped-scan
 
 .PHONY: bench-database
 bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
@@ -104,6 +105,9 @@ bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
 
 .PHONY: bench-memory
 bench-memory: $(OF_MEMORY:%=bench-%) ## All benchmarks of the memory layer
+
+.PHONY: bench-disk
+bench-disk: $(OF_DISK:%=bench-%) ## All benchmarks of the disk
 
 .PHONY: bench-handover
 bench-handover: build ## Handing a table to another process, against files and pipes
@@ -174,6 +178,24 @@ bench-scan: tools ## Scan and aggregation of TPC-C's customer table in parallel,
 	cargo build --release --locked -p swing-tier --example scan-bench
 	$(PY) bench/scan.py --bin $(BIN)
 	$(PY) bench/scan_report.py
+
+.PHONY: bench-probe
+bench-probe: tools ## Curves of a probe of this disk, and of models of the paper's three disks
+	cargo build --release --locked -p swing-tier --example probe_curves
+	$(PY) bench/probe.py --bin $(BIN)
+	$(PY) bench/disk.py probe
+
+.PHONY: bench-mapped-random
+bench-mapped-random: tools ## Random reads of files larger than memory: mmap, pread, io_uring, fio; root
+	cargo build --release --locked -p swing-tier --example read_ways
+	$(PY) bench/mapped.py random --bin $(BIN)
+	$(PY) bench/disk.py mapped-random
+
+.PHONY: bench-mapped-scan
+bench-mapped-scan: tools ## Scans of files larger than memory: mmap, pread, io_uring, fio; root
+	cargo build --release --locked -p swing-tier --example read_ways
+	$(PY) bench/mapped.py scan --bin $(BIN)
+	$(PY) bench/disk.py mapped-scan
 
 .PHONY: bench-fig10
 bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, shared memory

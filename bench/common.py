@@ -43,6 +43,25 @@ def machine() -> dict:
     }
 
 
+def disk(directory: Path) -> dict:
+    """What block device a directory lies on, as far as the kernel tells."""
+    number = os.stat(directory).st_dev
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    if not (device / "queue").is_dir():
+        device = device.parent
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    around = [m for m in mounts if directory.resolve().is_relative_to(m[1])]
+    facts = {"device": device.name, "file_system": max(around, key=lambda m: len(m[1]))[2]}
+    for name in ("model", "../device/model", "queue/scheduler", "queue/rotational"):
+        path = device / ("device/model" if name == "../device/model" else name)
+        if path.is_file():
+            facts[path.name] = path.read_text().strip()
+    driver = device / "device" / "driver"
+    if driver.exists():
+        facts["driver"] = driver.resolve().name
+    return facts
+
+
 def parse(description: str) -> argparse.Namespace:
     """The command line of a benchmark."""
     parser = argparse.ArgumentParser(description=description)
@@ -142,7 +161,7 @@ def earlier(name: str) -> dict:
     return {}
 
 
-def write(name: str, figures: dict) -> None:
+def write(name: str, figures: dict, indent: int | None = 1) -> None:
     """Writes the results of one benchmark."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     record = {
@@ -152,5 +171,5 @@ def write(name: str, figures: dict) -> None:
         **figures,
     }
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    path.write_text(json.dumps(record, indent=indent) + "\n")
     print(f"results: {path.relative_to(ROOT)}")

@@ -244,10 +244,12 @@ def live_table(results: dict) -> str:
     return table([*heads, "99 %", "99.9 %", "most", "copied, GB/s"], rows)
 
 
-def insert(name: str, results: dict, text: str) -> None:
-    """Puts a table between its marks in docs/experiments.md; shows it when there are none."""
-    path = common.ROOT / "docs/experiments.md"
-    begin, end = (f"<!-- {word}: bench/experiments.py {name} -->" for word in ("begin", "end"))
+def insert(
+    name: str, results: dict, text: str, page: str = "experiments", by: str = "experiments"
+) -> None:
+    """Puts a table between its marks in a page of docs; shows it when there are none."""
+    path = common.ROOT / f"docs/{page}.md"
+    begin, end = (f"<!-- {word}: bench/{by}.py {name} -->" for word in ("begin", "end"))
     if begin not in path.read_text():
         print(text)
         return
@@ -258,6 +260,8 @@ def insert(name: str, results: dict, text: str) -> None:
         f"{of['processor']}, {of['cores']} cores, {of['memory_gib']} GiB, Linux {of['kernel']}, "
         f"measured {results['measured']}."
     )
+    if "disk" in results:
+        machine += " Disk: " + ", ".join(f"{k} {v}" for k, v in results["disk"].items()) + "."
     path.write_text(f"{before}{begin}\n\n{machine}\n\n{text}\n{end}{after}")
 
 

@@ -105,7 +105,8 @@ fn main() {
         files: words[6..].iter().map(PathBuf::from).collect(),
         begin: Instant::now(),
     };
-    let maps = if work.way.starts_with("mmap") { map(&work) } else { Vec::new() };
+    let shared = work.random && work.way.starts_with("mmap");
+    let maps = if shared { map(&work) } else { Vec::new() };
     let maps = Arc::new(maps);
     work.begin = Instant::now();
     let before = usage();
@@ -120,6 +121,8 @@ fn main() {
             std::thread::spawn(move || match work.way.as_str() {
                 "pread" => pread(&work, index),
                 "uring" => uring(&work, index),
+                // A scan opens and maps for itself: the kernel reads ahead for each open file.
+                _ if maps.is_empty() => mapped(&work, &map(&work), index),
                 _ => mapped(&work, &maps, index),
             })
         })
@@ -249,7 +252,7 @@ fn add_up(bytes: &[u8]) -> u64 {
         .fold(0, |sum, word| sum.wrapping_add(u64::from_ne_bytes(word.try_into().unwrap())))
 }
 
-/// One mapping a file, shared by all threads.
+/// Address and length of the mapping of a file.
 struct Map(usize, usize);
 
 fn map(work: &Work) -> Vec<Map> {

@@ -6,7 +6,7 @@ use swing_tier::probe::{
     self, Device, DeviceProfile, Extent, FileDevice, LEAST_PROBE_BYTES, Model, ProbeError,
     ProbeOptions, Random, Report, SimulatedDevice, Stage,
 };
-use swing_tier::{DirectoryOptions, Log, LogOptions};
+use swing_tier::{DirectoryOptions, Engine, Log, LogOptions};
 
 fn probe_model(model: Model, seconds: u64, seed: u64) -> Report {
     let mut device = SimulatedDevice::new(model, seed);
@@ -94,10 +94,20 @@ fn one_domain_is_none() {
 #[test]
 fn too_little_time_gives_none_and_keeps_to_it() {
     let [intel, ..] = Model::of_the_paper();
-    let slow = Model { controller_ns: 8_000_000.0, ..intel };
-    let report = probe_model(slow, 5, 1);
+    // A hard disk: one arm, 8 ms to find a place, 130 MB/s.
+    let disk = Model {
+        chunk_bytes: 16 << 20,
+        domains: 1,
+        channels: 1,
+        sense_ns: 8_000_000.0,
+        channel_byte_ns: 4.0,
+        ..intel
+    };
+    let report = probe_model(disk, 8, 1);
     assert_eq!((report.profile.chunk_bytes, report.profile.domains), (None, None));
-    assert!(report.profile.latency.fixed_ns > 7_000_000, "{:?}", report.profile);
+    let profile = report.profile;
+    assert!((7_000_000..9_000_000).contains(&profile.latency.fixed_ns), "{profile:?}");
+    assert_eq!(profile.request_bytes, 512 << 10, "long requests: {profile:?}");
 }
 
 /// A directory on a disk, where there is one: not in memory.
@@ -126,6 +136,9 @@ fn the_real_file_system_is_left_as_it_was() {
         time: Duration::from_secs(4),
         ..Default::default()
     };
+    let threads = ProbeOptions { engine: Engine::Threads, time: Duration::from_secs(3), ..options };
+    let report = probe::probe(path, &threads, &mut |_| {}).unwrap();
+    assert!(report.engine.starts_with("pread"), "{}", report.engine);
     let mut stages = Vec::new();
     let mut names = Vec::new();
     let report = probe::probe(path, &options, &mut |stage| {

@@ -503,6 +503,29 @@ mod tests {
         assert_eq!(names, [PROFILE_NAME]);
     }
 
+    /// INV-PROBE-2.
+    #[test]
+    fn damaged_texts_give_an_error_or_numbers_within_bounds() {
+        let good = profile().to_text().into_bytes();
+        let mut random = fastrand::Rng::with_seed(11);
+        for _ in 0..20_000 {
+            let mut bytes = good.clone();
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..bytes.len());
+                match random.u8(..3) {
+                    0 => bytes[at] = random.u8(b' '..b'~'),
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, random.u8(b'0'..=b'9')),
+                }
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            let Ok(read) = DeviceProfile::from_text(&text) else { continue };
+            assert!((1..=MAX_QUEUE_DEPTH).contains(&read.depth), "{text}");
+            assert!((4096..=512 << 10).contains(&read.request_bytes), "{text}");
+            assert!(read.domains.is_none_or(|d| (2..=MAX_DOMAINS).contains(&d.count)), "{text}");
+        }
+    }
+
     #[test]
     fn nonsense_in_the_file_is_an_error_and_no_profile() {
         let temporary = tempfile::tempdir().unwrap();

@@ -125,9 +125,10 @@ fn together(
         .collect();
     'rounds: for _ in 0..MAX_ROUNDS {
         random.shuffle(&mut cells);
-        // The cheapest first in the first round: a slow device gets through some of them at least.
+        // The fewest requests first in the first round: a slow device gets through all lengths, if
+        // not through all depths.
         if cells.iter().all(|(_, samples): &(_, Vec<f64>)| samples.is_empty()) {
-            cells.sort_by_key(|&((size, depth), _)| u64::from(size) * u64::from(depth));
+            cells.sort_by_key(|&((size, depth), _)| (depth, size));
         }
         for ((size, depth), samples) in &mut cells {
             if device.now() >= end {
