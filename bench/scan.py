@@ -124,6 +124,7 @@ def main() -> None:
         bench = Bench(program, Path(folder) / "table", arguments.mib)
         os.sync()
         figures = {
+            "disk": common.disk(Path(folder)),
             "table": bench.table,
             **in_turns(bench, 2 * arguments.rounds + 1),
             "points": grid(bench, arguments),
