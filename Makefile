@@ -46,6 +46,7 @@ build: tools ## Everything: command line, Python package, examples
 .PHONY: check
 check: ## Formatting, layers, style
 	cargo fmt --all --check
+	cargo fmt --check --manifest-path tests/slt/Cargo.toml
 	python3 tools/check_layers.py
 	python3 tools/check_style.py
 
@@ -61,6 +62,7 @@ lint-memory: ## Clippy for the memory layers alone, in seconds
 test: build ## All tests: Rust, documentation, Python, across processes
 	tools/with_memory.sh cargo test --release --workspace --locked
 	tools/with_memory.sh $(PY) -m pytest -q tests/tools tests/capi tests/python tests/docs
+	$(MAKE) --no-print-directory test-slt
 
 .PHONY: test-assertions
 test-assertions: tools ## The memory layers with debug assertions, which also compare all their tables
@@ -71,6 +73,19 @@ test-assertions: tools ## The memory layers with debug assertions, which also co
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
+
+.PHONY: test-slt
+test-slt: build ## SQL files of tests/sql, or others: make test-slt SUITE=dir KNOWN=tests/sql/known/duckdb.txt
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/slt cargo build --locked --manifest-path tests/slt/Cargo.toml
+	$(CARGO_TARGET_DIR)/slt/debug/swingdb-slt --session "$(PY) $(CURDIR)/tests/slt/session.py" \
+		--label swingdb --jobs $$(nproc) $(if $(KNOWN),--known $(KNOWN)) $(if $(REPORT),--report $(REPORT)) \
+		$(if $(SUITE),$(SUITE),--folder tests/sql tests/sql)
+
+.PHONY: test-slt-duckdb
+test-slt-duckdb: tools ## SQL files of tests/sql on DuckDB: are their expectations also its answers?
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/slt cargo build --locked --manifest-path tests/slt/Cargo.toml
+	$(CARGO_TARGET_DIR)/slt/debug/swingdb-slt --session "$(PY) $(CURDIR)/tests/slt/session.py --engine duckdb" \
+		--label duckdb --errors any --jobs $$(nproc) --folder tests/sql tests/sql
 
 .PHONY: test-soak
 test-soak: build ## Kill writers, readers, hookers at random for a while: make test-soak MINUTES=60
