@@ -2,9 +2,9 @@
 //!
 //! One entry a line: `FILES WHAT : REASON`. FILES is a path relative to the suite with `*` for any
 //! text. WHAT is nothing (the whole file is not run), `line N`, `sql /REGEX/` (the statement), or
-//! `error /REGEX/`: what SwingDB says, or what differs when it fails in no way: `rows`, `null order`
-//! (the order of rows alone, in a file that wants NULL first by a setting), `columns`, `count`,
-//! `no error`. A reason is a must.
+//! `error /REGEX/`: what SwingDB says, or what differs when it fails in no way: `rows`, `columns`,
+//! `count`, `no error`, `null order` (the order of rows alone, in a file that wants NULL first by a
+//! setting). A reason is a must.
 
 use regex::Regex;
 use std::path::Path;
