@@ -46,6 +46,7 @@ build: tools ## Everything: command line, Python package, examples
 .PHONY: check
 check: ## Formatting, layers, style
 	cargo fmt --all --check
+	cargo fmt --check --manifest-path tests/slt/Cargo.toml
 	python3 tools/check_layers.py
 	python3 tools/check_style.py
 
@@ -61,6 +62,7 @@ lint-memory: ## Clippy for the memory layers alone, in seconds
 test: build ## All tests: Rust, documentation, Python, across processes
 	tools/with_memory.sh cargo test --release --workspace --locked
 	tools/with_memory.sh $(PY) -m pytest -q tests/tools tests/capi tests/python tests/docs
+	$(MAKE) --no-print-directory test-slt
 
 .PHONY: test-assertions
 test-assertions: tools ## The memory layers with debug assertions, which also compare all their tables
@@ -71,6 +73,19 @@ test-assertions: tools ## The memory layers with debug assertions, which also co
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
 	SWINGDB_KILLS=$(KILLS) tools/with_memory.sh cargo test --release --workspace --locked \
 		--test kill_writer --test kill_reader -- --nocapture
+
+.PHONY: test-slt
+test-slt: build ## SQL files of tests/sql, or others: make test-slt SUITE=dir KNOWN=tests/sql/known/duckdb.txt
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/slt cargo build --locked --manifest-path tests/slt/Cargo.toml
+	$(CARGO_TARGET_DIR)/slt/debug/swingdb-slt --session "$(PY) $(CURDIR)/tests/slt/session.py" \
+		--label swingdb --jobs $$(nproc) $(if $(KNOWN),--known $(KNOWN)) $(if $(REPORT),--report $(REPORT)) \
+		$(if $(SUITE),$(SUITE),--folder tests/sql tests/sql)
+
+.PHONY: test-slt-duckdb
+test-slt-duckdb: tools ## SQL files of tests/sql on DuckDB: are their expectations also its answers?
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/slt cargo build --locked --manifest-path tests/slt/Cargo.toml
+	$(CARGO_TARGET_DIR)/slt/debug/swingdb-slt --session "$(PY) $(CURDIR)/tests/slt/session.py --engine duckdb" \
+		--label duckdb --errors any --jobs $$(nproc) --folder tests/sql tests/sql
 
 .PHONY: test-soak
 test-soak: build ## Kill writers, readers, hookers at random for a while: make test-soak MINUTES=60
@@ -97,7 +112,7 @@ bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; resu
 
 OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
-OF_DISK := probe mapped-random mapped-scan
+OF_DISK := probe scan mapped-random mapped-scan
 
 .PHONY: bench-database
 bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
@@ -172,6 +187,12 @@ bench-live: tools ## Time of a live hook of an 8 GB owner, and the stalls of its
 .PHONY: bench-extents
 bench-extents: tools ## What the size of extents trades; the tables of docs/extents.md
 	$(PY) bench/extents.py
+
+.PHONY: bench-scan
+bench-scan: tools ## Scan and aggregation of TPC-C's customer table in parallel, against fio and one block at a time
+	cargo build --release --locked -p swing-tier --example scan-bench
+	$(PY) bench/scan.py --bin $(BIN)
+	$(PY) bench/scan_report.py
 
 .PHONY: bench-probe
 bench-probe: tools ## Curves of a probe of this disk, and of models of the paper's three disks

@@ -271,7 +271,12 @@ impl Registry {
         let token = self.tokens.claim(|token| self.clear(token))?;
         assert!((1..=MAX_TOKEN).contains(&token), "a token fits into the bits of a page's address");
         let unnamed = self.names.clear(token);
-        match unnamed.and_then(|()| token_name(token)).and_then(|name| make(token, &name)) {
+        let made = unnamed.and_then(|()| token_name(token)).and_then(|name| {
+            let entry = make(token, &name)?;
+            entry.area.end_with_process("").map_err(|e| Failure::new(Code::Io, e))?;
+            Ok(entry)
+        });
+        match made {
             Ok(entry) => {
                 assert!(entry.token == token, "an area has the token that was claimed for it");
                 let entry = Arc::new(entry);
@@ -322,7 +327,10 @@ impl Registry {
 
     pub(crate) fn set_name(&self, token: i32, name: &[u8]) -> Result<()> {
         let entry = self.own(token)?;
-        self.names.give(entry.token, name, |token| self.tokens.is_held(token))
+        self.names.give(entry.token, name, |token| self.tokens.is_held(token))?;
+        // For listings; the name is the table's.
+        let label = String::from_utf8_lossy(name);
+        entry.area.end_with_process(&label).map_err(|e| Failure::new(Code::Io, e))
     }
 
     pub(crate) fn find(&self, name: &[u8]) -> Result<i32> {

@@ -208,8 +208,8 @@ macro_rules! operation_error {
         Owned $(, $($rest:tt)*)?) => {
         operation_error!(@build [$($doc)*] $name [$($def)*
             /// A live process is the writer of this area.
-            #[error("{name:?} is being written by process {pid} ({command}); \
-                     take a snapshot instead")]
+            #[error("{name:?} is being written by {}; take a snapshot instead",
+                    writer_text(*pid, command))]
             Owned {
                 /// The area's name.
                 name: String,
@@ -425,6 +425,14 @@ impl<'a> Context<'a> {
             (None, Some(id)) => format!("unnamed {id}"),
             (None, None) => self.path.display().to_string(),
         }
+    }
+}
+
+/// Who writes an area.
+fn writer_text(pid: u32, command: &str) -> String {
+    match pid {
+        0 => "a process that cannot be seen from here, as of another pid namespace".to_owned(),
+        _ => format!("process {pid} ({command})"),
     }
 }
 

@@ -3,19 +3,24 @@
 use std::collections::HashMap;
 use std::fs::File;
 
-use crate::area::MEMORY;
+use crate::area::{Area, MEMORY};
 use crate::error::{Context, Fault, NamespaceError, Result};
 use crate::info::Info;
 use crate::inventory::{read_manifest, read_manifest_from};
 use crate::manifest::Manifest;
 use crate::memory::{self, Access};
 use crate::name::AreaName;
-use crate::namespace::{Namespace, OWNER_LOCK, Owner, UNNAMED, noted_memory, read_owner};
+use crate::namespace::{Namespace, OWNER_LOCK, Owner, REMOVED, UNNAMED, noted_memory, read_owner};
 use crate::publish::{COMMITTED, LINKS, SHARED, manifest_epoch};
 use crate::sharing;
 use crate::sys::file::{self, Folder};
 use crate::sys::memfd;
 use crate::units::{AreaId, ByteLen, Epoch};
+
+/// A file in the folder of an area that ends with its process; its text is a label for people.
+pub(crate) const EPHEMERAL: &str = "ephemeral";
+/// The longest label, in bytes.
+const MAX_LABEL: usize = 255;
 
 /// One area as a listing shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub struct AreaInfo {
     pub private: ByteLen,
     /// All that its newest published state shows.
     pub mapped: ByteLen,
+    /// What its owner calls it besides, if it ends with that ([`Area::end_with_process`]).
+    pub label: Option<String>,
     /// The live process that writes it.
     pub owner: Option<Owner>,
     /// The newest epoch that can be hooked.
@@ -68,6 +75,20 @@ impl Namespace {
     pub fn list(&self) -> Result<Vec<AreaInfo>, NamespaceError> {
         let ctx = Context::path(self.path());
         self.list_inner().map_err(|fault| NamespaceError::from_fault(fault, &ctx))
+    }
+
+    /// Removed areas of which memory is left, because somebody needs it: those who hold a lease on
+    /// a state are its readers; others depend on it as on a parent, and are listed as areas.
+    pub fn list_removed(&self) -> Result<Vec<AreaInfo>, NamespaceError> {
+        let ctx = Context::path(self.path());
+        let folders = self.folder().names();
+        let folders = folders.map_err(|fault| NamespaceError::from_fault(fault, &ctx))?;
+        let locks = shared_locks();
+        let removed = folders.iter().filter(|folder| folder.starts_with(REMOVED));
+        let opened = removed.filter_map(|folder| self.folder().open_folder(folder).ok());
+        let mut out: Vec<_> = opened.filter_map(|f| describe(&f, None, &locks)).collect();
+        out.sort_by_key(|area| area.id);
+        Ok(out)
     }
 
     /// The names of all areas that have one, ascending; also of those that were never published.
@@ -150,7 +171,7 @@ fn describe(
         .map(|(file, facts)| facts.allocated + if memfd::is_one(&file) { former() } else { 0 })
         .ok()
         .or_else(|| noted_memory(lock.as_ref()?, owner.as_ref()?))
-        .unwrap_or(0);
+        .unwrap_or_else(former);
     let sum = |m: &Manifest, own: bool| -> u64 {
         m.runs.iter().filter(|r| (r.source == 0) == own).map(|r| r.len).sum()
     };
@@ -163,6 +184,7 @@ fn describe(
         shared: ByteLen(foreign),
         private: ByteLen(own.saturating_sub(own_shown)),
         mapped: ByteLen(own_shown + foreign),
+        label: label_of(folder),
         owner,
         shared_epoch: shared.as_ref().map(|m| m.epoch),
         committed_epoch: committed.as_ref().map(|m| m.epoch),
@@ -174,6 +196,35 @@ fn describe(
             .map(|p| ParentInfo { id: p.id, name: p.name.clone(), epoch: p.epoch })
             .collect(),
     })
+}
+
+/// What the owner of an area that ends with it calls it.
+fn label_of(folder: &Folder) -> Option<String> {
+    let file = folder.open_read(EPHEMERAL).ok()?;
+    let bytes = file::read_all(&file, MAX_LABEL as u64, &folder.join(EPHEMERAL)).ok()??;
+    let label = String::from_utf8(bytes).ok()?;
+    (!label.is_empty()).then_some(label)
+}
+
+impl Area {
+    /// The area is there for its process only: when that has ended, [`Namespace::gc`] removes it,
+    /// also if it was published. `label` is what listings call it besides its name; the empty one
+    /// is none, and at most 255 bytes count.
+    pub fn end_with_process(&self, label: &str) -> Result<(), NamespaceError> {
+        let folder = &self.core.folder;
+        let write = || {
+            folder.unlink("t.ephemeral")?;
+            let file = folder.create_new("t.ephemeral")?;
+            let end = label.floor_char_boundary(MAX_LABEL);
+            file::write_all(&file, &label.as_bytes()[..end], &folder.join(EPHEMERAL))?;
+            folder.rename("t.ephemeral", EPHEMERAL)
+        };
+        let ctx = self.core.context();
+        self.core
+            .check_fork()
+            .and_then(|()| write())
+            .map_err(|f| NamespaceError::from_fault(f, &ctx))
+    }
 }
 
 /// The processes that hold a lease on a manifest of a folder.

@@ -29,6 +29,7 @@ use crate::info::Info;
 use crate::inventory::Inventory;
 use crate::lease;
 use crate::manifest::Manifest;
+use crate::namespace::{OWNER_LOCK, read_owner};
 use crate::publish::{manifest_name, parent_memory_name, pin_name};
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::file::{self, FileFacts, Folder};
@@ -121,7 +122,18 @@ fn open_held(
     }
     // A process that is there but may not be asked is another matter than one that is gone.
     place.map_or(Ok(None), |place| place.open(area, writable))?;
+    if name == MEMORY && is_owned_out_of_sight(folder) {
+        let why = "its owner lives, but is in another pid namespace, or may not be looked at";
+        return Err(Fault::io("find the memory of", folder.path(), std::io::Error::other(why)));
+    }
     Err(Fault::MemoryGone { path: folder.join(&held_name(name)) })
+}
+
+/// Whether a process that cannot be seen from here has the owner's lock.
+fn is_owned_out_of_sight(folder: &Folder) -> bool {
+    let Ok(lock) = folder.open_read(OWNER_LOCK) else { return false };
+    let is_free = file::try_lock(&lock, false, &folder.join(OWNER_LOCK));
+    matches!(is_free, Ok(false)) && read_owner(&lock).is_none()
 }
 
 /// Keeps memory that [`open`] has opened. One with a name is opened again by that when the program

@@ -13,6 +13,7 @@ use crate::error::{Context, Fault, NamespaceError, RemoveError, Result};
 use crate::info::Info;
 use crate::inventory::{Inventory, read_manifest, sweep_memory};
 use crate::lease::{self, Probe};
+use crate::list::EPHEMERAL;
 use crate::manifest::Manifest;
 use crate::memory;
 use crate::name::AreaName;
@@ -64,7 +65,8 @@ impl Namespace {
         dismantle(self, &folder, &name.folder(), &lock)
     }
 
-    /// Takes away what dead processes left: unnamed areas, areas never published, remains of
+    /// Takes away what dead processes left: unnamed areas, areas never published or meant to end
+    /// with their process ([`crate::Area::end_with_process`]), remains of
     /// removed areas that nobody reads any more, and old versions in areas whose owner is gone.
     pub fn gc(&self) -> Result<GcReport, NamespaceError> {
         let ctx = Context::path(self.path());
@@ -126,7 +128,8 @@ impl Namespace {
         if !self.still_named(name, &folder)? {
             return Ok(());
         }
-        if name.starts_with('.') || !was_published(&folder) {
+        let ends_with_owner = folder.exists(EPHEMERAL);
+        if name.starts_with('.') || ends_with_owner || !was_published(&folder) {
             report.freed = report.freed + dismantle(self, &folder, name, &lock)?.freed;
             report.removed += 1;
             return Ok(());

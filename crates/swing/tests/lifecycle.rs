@@ -569,7 +569,69 @@ fn bad_ranges_and_options_are_errors() {
     assert!(AreaOptions::default_database().reserve >= ByteLen::gib(64));
 }
 
+fn what_a_removed_area_leaves_is_listed_with_its_holder() {
+    let h = home();
+    let area = h.ns.create(&name("a"), &options()).unwrap();
+    fill(&area, data_at(0), DATA, 1);
+    area.publish(Publish::Shared, b"").unwrap();
+    let (id, snapshot) = (area.id(), h.ns.hook(&name("a")).unwrap());
+    drop(area);
+    assert!(h.ns.list_removed().unwrap().is_empty());
+    h.ns.remove(&name("a")).unwrap();
+    assert!(h.ns.list().unwrap().is_empty());
+    let removed = h.ns.list_removed().unwrap();
+    assert_eq!((removed.len(), removed[0].id, &removed[0].name), (1, id, &None));
+    assert_eq!(removed[0].readers, [std::process::id()]);
+    assert!(removed[0].own.get() >= DATA, "{removed:?}");
+    drop(snapshot);
+    assert!(h.ns.list_removed().unwrap().is_empty());
+}
+
+/// Also when it was published, as other areas stay for.
+fn an_area_that_ends_with_its_process_is_collected_after_that() {
+    let h = home();
+    let areas = ["ends", "stays"].map(|text| h.ns.create(&name(text), &options()).unwrap());
+    for area in &areas {
+        fill(area, data_at(0), DATA, 1);
+        area.publish(Publish::Shared, b"").unwrap();
+    }
+    let long = "ü".repeat(200);
+    for (label, told) in [("", None), (long.as_str(), Some(127)), ("numbers", Some(7))] {
+        areas[0].end_with_process(label).unwrap();
+        let listed = h.ns.list().unwrap();
+        assert_eq!(listed[0].label.as_ref().map(|label| label.chars().count()), told);
+        assert_eq!((listed.len(), &listed[1].label), (2, &None));
+    }
+    h.ns.gc().unwrap();
+    assert_eq!(h.ns.list().unwrap().len(), 2, "its process lives");
+    // Keeps the memory of memfds.
+    let held = h.ns.hook(&name("ends")).unwrap();
+    drop(areas);
+    assert_eq!(h.ns.gc().unwrap().removed, 1);
+    let left = h.ns.list().unwrap();
+    assert_eq!((left.len(), left[0].name.as_ref()), (1, Some(&name("stays"))));
+    assert!(snapshot_is(&held, data_at(0), DATA, 1));
+}
+
+/// Where everybody may make links, one of another user is not followed.
+#[test]
+fn a_link_of_another_user_is_no_namespace() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+    std::fs::create_dir(&target).unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    Namespace::open(&link).unwrap();
+    if let Err(e) = std::os::unix::fs::lchown(&link, Some(12_345), None) {
+        return println!("skipped: {e}");
+    }
+    let refused = Namespace::open(&link).unwrap_err().to_string();
+    assert!(refused.contains("symbolic link of another user"), "{refused}");
+}
+
 over_both_back_ends! {
+    what_a_removed_area_leaves_is_listed_with_its_holder,
+    an_area_that_ends_with_its_process_is_collected_after_that,
     what_was_not_published_goes_with_its_owner,
     memory_is_given_back_when_the_last_lease_ends,
     a_namespace_that_was_deleted_is_an_error_of_its_own,

@@ -113,7 +113,13 @@ fn an_owner_that_cannot_publish_says_so() {
         let ns = Namespace::open(&path).unwrap();
         let area = ns.create(&name("a"), &options()).unwrap();
         area.allow_live_hooks(true).unwrap();
-        store(&area, data_at(0), 1);
+        // The file is long enough then for all versions that there will be.
+        let mut hooked = Vec::new();
+        for _ in 0..4 {
+            store(&area, data_at(0), 1);
+            hooked.push(ns.hook_live(&name("a")).unwrap());
+        }
+        drop(hooked);
         // From now on no manifest can be written, nor one be made ahead.
         let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: valid values; what the signal tells the failing call says, too.
@@ -336,8 +342,9 @@ fn busy_and_dead_owners_leave_their_last_state() {
     owner.signal(libc::SIGSTOP);
     let before = Instant::now();
     let options = HookOptions { patience: Duration::from_millis(50), ..Default::default() };
-    let late = h.ns.hook_live_with(&name("a"), options);
-    assert!(matches!(late, Err(HookError::NotFresh { why: NotFresh::Late, .. })));
+    // It may have answered once more before it stopped.
+    let mut late = (0..20).map(|_| h.ns.hook_live_with(&name("a"), options));
+    assert!(late.any(|l| matches!(l, Err(HookError::NotFresh { why: NotFresh::Late, .. }))));
     let stopped = hook_last(&h, "a");
     assert!(before.elapsed() < Duration::from_secs(10));
     assert_eq!(newest(&stopped), newest(&h.ns.hook(&name("a")).unwrap()));
