@@ -104,7 +104,7 @@ impl Previous {
             if version == 0 {
                 return None;
             }
-            if version % 2 == 0 && self.version.load(Ordering::Relaxed) == version {
+            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
                 for number in (1..=64).filter(|n| mask >> (n - 1) & 1 == 1) {
                     // SAFETY: a valid set.
                     unsafe { libc::sigaddset(&raw mut action.sa_mask, number) };
