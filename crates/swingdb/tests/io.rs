@@ -1,5 +1,9 @@
 //! Files in and out of a database, through the public interface only.
 
+#[path = "io/backup.rs"]
+mod backup;
+#[path = "common/mod.rs"]
+mod common;
 #[path = "io/copy.rs"]
 mod copy;
 #[path = "io/csv.rs"]
