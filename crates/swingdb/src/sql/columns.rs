@@ -398,6 +398,8 @@ fn columns_of(
     if let Some(known) = planner.known_columns(&text) {
         return known.ok_or_else(|| Error::plan(format!("the columns of {text} are not known")));
     }
+    // Whoever asks for them again meanwhile, to prepare this very query, gets no answer.
+    planner.note_columns(text.clone(), None);
     let columns = planner
         .prepare(&mut statement)
         .and_then(|()| planner.plan(statement, &Params::default()))

@@ -114,4 +114,8 @@ fn columns_of_views_and_queries_go_before_aliases_of_another_case() {
         ["1", "3"]
     );
     f.refuses(&[("SELECT price FROM v, w", "ambiguous")]);
+    // A function's columns may be spelled in any way; what is asked about asks nothing of itself.
+    let nested = "WITH r AS (SELECT range AS i FROM range(4))
+                  SELECT count(*) FROM (SELECT i FROM r INTERSECT SELECT i FROM r WHERE i < 3)";
+    assert_eq!(f.rows(nested), ["3"]);
 }
