@@ -9,7 +9,7 @@ use datafusion::functions_aggregate::expr_fn::{array_agg, count};
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::logical_plan::{FetchType, SkipType, check_subquery_expr};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, Limit, LogicalPlan, Operator, SortExpr, Subquery, lit,
+    Aggregate, Distinct, Expr, JoinType, Limit, LogicalPlan, Operator, SortExpr, Subquery, lit,
 };
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
@@ -118,7 +118,7 @@ fn holds_not_in(condition: &Expr) -> bool {
 /// Whether the engine can pull the conditions that tie a subquery to the rows outside out of it.
 pub(super) fn pulls_up(subquery: &Subquery, mut pull: PullUpCorrelatedExpr) -> Result<bool> {
     let plan = subquery.subquery.as_ref();
-    if plan.exists(|node| Ok(holds_back(node)))? || materialize::is_volatile(plan)? {
+    if plan.exists(holds_back)? || materialize::is_volatile(plan)? {
         return Ok(false);
     }
     let Ok(pulled) = plan.clone().rewrite(&mut pull) else { return Ok(false) };
@@ -159,14 +159,34 @@ fn are_mistaken(
 
 /// Whether other rows come out of this when a condition is asked above it instead of below, which
 /// the engine does not mind.
-fn holds_back(node: &LogicalPlan) -> bool {
-    match node {
+fn holds_back(node: &LogicalPlan) -> Result<bool> {
+    Ok(match node {
         LogicalPlan::Window(_) | LogicalPlan::Distinct(Distinct::On(_)) => true,
         LogicalPlan::Limit(limit) => limit.skip.is_some(),
         LogicalPlan::Aggregate(groups) => {
             groups.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_)))
         }
+        // Rows of the other side that find no partner come out of an outer join all the same.
+        LogicalPlan::Join(join) => {
+            let (left, right) = keeps_conditions(join.join_type);
+            (left && !references(&join.left)?.is_empty())
+                || (right && !references(&join.right)?.is_empty())
+        }
         _ => false,
+    })
+}
+
+/// The sides of a join, left and right, whose conditions mean something else above it.
+fn keeps_conditions(join: JoinType) -> (bool, bool) {
+    match join {
+        JoinType::Inner => (false, false),
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
+            (false, true)
+        }
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            (true, false)
+        }
+        JoinType::Full => (true, true),
     }
 }
 
