@@ -39,7 +39,7 @@ def letter(sql_type: str) -> str:
 
 
 def renamed(table: Any) -> Any:
-    """An Arrow table whose columns have names that differ, as those of a result need not."""
+    """An Arrow table whose columns have names that differ."""
     return table.rename_columns([f"c{place}" for place in range(table.num_columns)])
 
 
@@ -70,7 +70,11 @@ class SwingDb:
         if not types:
             return {"count": result.rows_changed or 0}
         letters = "".join(letter(each) for each in types)
-        session.register("slt_result", renamed(result.arrow()).combine_chunks())
+        # Columns of one name are allowed in a result and not in a table.
+        unique = len({name.lower() for name in result.columns}) == len(types)
+        # Runs the statement to its end, so that an error is that of the statement.
+        len(result)
+        session.register("slt_result", result if unique else renamed(result.arrow()))
         try:
             rows = session.execute(_TEXTS).fetchall()
         finally:

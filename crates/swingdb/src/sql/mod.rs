@@ -23,6 +23,7 @@ mod explain;
 pub(crate) mod foreign;
 pub(crate) mod forms;
 pub(crate) mod functions;
+mod given;
 pub(crate) mod held;
 pub(crate) mod idents;
 pub(crate) mod information;

@@ -13,7 +13,6 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
-use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -26,6 +25,7 @@ use crate::error::{Error, ObjectKind, Result};
 use crate::progress::Progress;
 use crate::sql::depth;
 use crate::sql::engine::{self, CATALOG};
+use crate::sql::given::GivenTable;
 use crate::sql::interrupt::{CancelToken, InterruptHandle, Running, Stoppable, stoppable};
 use crate::sql::limits::Limits;
 use crate::sql::memory::Kept;
@@ -137,7 +137,7 @@ impl Session {
         inner.numbers = Arc::clone(&self.numbers);
         {
             let mut state = inner.state.lock();
-            state.engine = Some(engine);
+            state.engine = Some(Arc::unwrap_or_clone(engine));
             state.token = Some(self.cancel_token());
             state.progress = self.progress();
         }
@@ -243,7 +243,7 @@ impl Session {
         let mut engine = Arc::unwrap_or_clone(self.engine()?);
         change(&mut engine)?;
         let mut state = self.state.lock();
-        state.engine = Some(engine);
+        state.engine = Some(Arc::unwrap_or_clone(engine));
         state.tasks = None;
         Ok(())
     }
@@ -280,7 +280,7 @@ impl Session {
     ) -> Result<LogicalPlan> {
         let mut view = self.view()?;
         for (name, schema, batches) in extra {
-            let table = MemTable::try_new(Arc::clone(schema), vec![batches.clone()])?;
+            let table = GivenTable::try_new(Arc::clone(schema), batches.clone())?;
             view.extra.insert(name.clone(), Arc::new(table));
         }
         let engine = self.engine()?;
@@ -423,9 +423,7 @@ impl Session {
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
     ) -> Result<()> {
-        let partitions = split_evenly(batches, runtime::cores());
-        let table = MemTable::try_new(schema, partitions)?;
-        self.register_provider(name, Arc::new(table));
+        self.register_provider(name, Arc::new(GivenTable::try_new(schema, batches)?));
         Ok(())
     }
 
@@ -484,18 +482,6 @@ impl Session {
 /// A table's name as API calls take it: parts separated by dots, quoted where they contain some.
 pub(crate) fn parse_table_name(name: &str) -> TableReference {
     TableReference::parse_str_normalized(name, true)
-}
-
-/// Deals batches out to `parts` partitions of about the same number of rows.
-fn split_evenly(batches: Vec<RecordBatch>, parts: usize) -> Vec<Vec<RecordBatch>> {
-    let mut partitions = vec![(0, Vec::new()); parts.clamp(1, batches.len().max(1))];
-    for batch in batches {
-        if let Some(least) = partitions.iter_mut().min_by_key(|(rows, _)| *rows) {
-            least.0 += batch.num_rows();
-            least.1.push(batch);
-        }
-    }
-    partitions.into_iter().map(|(_, batches)| batches).collect()
 }
 
 /// While it lives, a session has the transaction of another one.

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
-use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{
@@ -25,6 +24,7 @@ use crate::sql::backup::{self, ExportDatabase};
 use crate::sql::depth::{self, with_stack};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::RECURSION_LIMIT;
+use crate::sql::given::GivenTable;
 use crate::sql::interrupt::CancelToken;
 use crate::sql::macros::{CreateMacro, DropMacro};
 use crate::sql::memory::Kept;
@@ -495,7 +495,7 @@ pub(crate) fn telling(session: &Arc<Session>, statement: &mut Statement) -> Resu
         let parsed = parsed.ok_or_else(|| Error::internal("nothing to be told"))?;
         let rows = execute(session, parsed, &Params::default())?;
         let schema = rows.schema();
-        let table = MemTable::try_new(schema, vec![rows.collect()?])?;
+        let table = GivenTable::try_new(schema, rows.collect()?)?;
         view.extra.insert(name, Arc::new(table));
     }
     Ok(view)

@@ -50,6 +50,42 @@ fn as_value(f: &Fixture, subquery: &str) {
     assert_eq!(kept, known, "WHERE {subquery}");
 }
 
+/// Conditions of the side of a join whose rows may be missing: the rows of the other side stay.
+#[test]
+fn sides_of_outer_joins() {
+    let f = tables();
+    for rows in [
+        "s LEFT JOIN (SELECT v FROM u WHERE v = t.a) AS q ON x = v",
+        "(SELECT v FROM u WHERE v = t.a) AS q RIGHT JOIN s ON x = v",
+        "s FULL JOIN (SELECT v FROM u WHERE v = t.b) AS q ON x = v",
+        "(SELECT n, x FROM s WHERE y = t.b) AS s FULL JOIN u ON x = v",
+        "s ANTI JOIN (SELECT v FROM u WHERE v = t.a) AS q ON x = v",
+        "s SEMI JOIN (SELECT v FROM u WHERE v = t.a) AS q ON x = v",
+        "(SELECT n, x FROM s WHERE y = t.b) AS s LEFT JOIN u ON x = v",
+        "(SELECT n, x FROM s WHERE y = t.b) AS s LEFT JOIN (SELECT v FROM u WHERE v = t.a) AS q \
+         ON x = v",
+        "s LEFT JOIN (SELECT v FROM u WHERE EXISTS (SELECT 1 FROM s AS i WHERE i.x = u.v) \
+         AND v = t.a) AS q ON x = v",
+    ] {
+        for value in ["count(*)", "sum(n)", "max(x)"] {
+            as_value(&f, &format!("SELECT {value} FROM {rows}"));
+        }
+        let lateral =
+            format!("SELECT id, c FROM t, LATERAL (SELECT count(*) AS c FROM {rows}) AS l");
+        let wanted = one_by_one(&f, &format!("SELECT count(*) FROM {rows}"), false);
+        assert_eq!(f.rows(&format!("{lateral} ORDER BY id")), wanted, "{rows}");
+        let there = wanted.iter().filter(|row| !row.ends_with("|0"));
+        let there: Vec<&str> = there.map(|row| row.split('|').next().unwrap()).collect();
+        let exists = format!("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM {rows}) ORDER BY id");
+        assert_eq!(f.rows(&exists), there, "{rows}");
+        f.run("CREATE OR REPLACE TABLE left_over AS SELECT * FROM t");
+        let gone = exists.replace("SELECT id FROM t", "DELETE FROM left_over AS t");
+        f.run(gone.trim_end_matches(" ORDER BY id"));
+        let left = 24 - there.len();
+        assert_eq!(f.value("SELECT count(*) FROM left_over"), left.to_string(), "{rows}");
+    }
+}
+
 #[test]
 fn values() {
     let f = tables();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::common::fixture;
@@ -13,11 +13,43 @@ fn batch(values: &[i64], names: &[&str]) -> RecordBatch {
         Field::new("Id", DataType::Int64, false),
         Field::new("name", DataType::Utf8, true),
     ]));
-    let columns: Vec<arrow::array::ArrayRef> = vec![
+    let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from(values.to_vec())),
         Arc::new(StringArray::from(names.to_vec())),
     ];
     RecordBatch::try_new(schema, columns).unwrap()
+}
+
+#[test]
+fn rows_of_registered_batches_come_in_their_order() {
+    let f = fixture();
+    let mut next = 0;
+    // More batches than processors, of many sizes, some of none.
+    let sizes = [3, 1, 0, 700, 2, 40, 0, 1, 1, 9000, 5, 1, 3, 20_000, 2, 1, 1, 0];
+    let batches = sizes.map(|rows| {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(next..next + rows));
+        next += rows;
+        RecordBatch::try_from_iter([("n", values)]).unwrap()
+    });
+    f.con.register("frame", batches[0].schema(), batches.to_vec()).unwrap();
+    let wanted: Vec<_> = (0..next).map(|n| n.to_string()).collect();
+    for threads in [1, 2, 3, 8, 40] {
+        f.run(&format!("SET threads = {threads}"));
+        assert!(f.rows("SELECT n FROM frame") == wanted, "{threads} threads");
+        assert!(f.rows("SELECT unnest(list(n)) FROM frame") == wanted, "{threads} threads");
+        f.run("CREATE OR REPLACE TABLE kept AS SELECT n FROM frame WHERE n >= 0");
+        assert!(f.rows("SELECT n FROM kept") == wanted, "{threads} threads");
+        for (sql, answer) in [
+            ("SELECT n FROM frame LIMIT 4", "0 1 2 3"),
+            ("SELECT n FROM frame OFFSET 29759", "29759 29760"),
+            ("SELECT first(n), last(n), count(*) FROM frame", "0|29760|29761"),
+            ("SELECT DISTINCT row_number() OVER () - n AS d FROM frame", "1"),
+            ("SELECT n FROM frame WHERE n % 10000 = 1 LIMIT 2", "1 10001"),
+            ("(SELECT n FROM frame LIMIT 1) UNION ALL SELECT n FROM frame LIMIT 3", "0 0 1"),
+        ] {
+            assert_eq!(f.rows(sql).join(" "), answer, "{threads} threads: {sql}");
+        }
+    }
 }
 
 #[test]

@@ -34,6 +34,10 @@ fn intervals_have_all_units() {
         ("INTERVAL '2' mins", "00:02:00"),
         ("INTERVAL -5 days", "-5 days"),
         ("INTERVAL 1.5 days", "1 day 12:00:00"),
+        ("-INTERVAL 1 day", "-1 day"),
+        ("-INTERVAL 90 mins", "-01:30:00"),
+        ("-INTERVAL '1 year 2 days 3 hours'", "-1 year -2 days -03:00:00"),
+        ("- -INTERVAL '2 days' + -INTERVAL 1 month", "-1 month 2 days"),
         ("INTERVAL (1 + 2) quarters", "9 months"),
         ("INTERVAL (3) hrs", "03:00:00"),
         ("INTERVAL '1 millennium 2 quarters 3 mons'", "1000 years 9 months"),
@@ -54,6 +58,8 @@ fn intervals_have_all_units() {
         &[
             ("DATE '2024-01-01' + INTERVAL 2 decades", "2044-01-01"),
             ("DATE '2024-01-01' + INTERVAL 2 quarters", "2024-07-01"),
+            ("DATE '2024-01-05' + -INTERVAL 1 DAY", "2024-01-04"),
+            ("DATE '2024-01-05' - -INTERVAL 1 DAY", "2024-01-06"),
         ],
     );
     f.refuses(&[

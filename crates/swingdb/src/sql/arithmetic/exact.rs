@@ -264,9 +264,9 @@ mod tests {
             assert_eq!(&whole, &constant);
             for row in 0..3 {
                 let one = run(vec![scalar(&left, row), array(right.slice(0, 3))]);
-                assert_eq!(one.slice(0, 1), whole.slice(row, 1), "{op} {row}");
+                assert_eq!(&one.slice(0, 1), &whole.slice(row, 1), "{op} {row}");
                 let both = run(vec![scalar(&left, row), scalar(&right, row)]);
-                assert_eq!(both.slice(0, 1), whole.slice(row, 1), "{op} {row}");
+                assert_eq!(&both.slice(0, 1), &whole.slice(row, 1), "{op} {row}");
             }
             let expected = exact.compute(-5, -most);
             assert_eq!(whole.as_primitive::<Decimal128Type>().value(2), expected);

@@ -38,7 +38,7 @@ pub(crate) fn import(session: &Arc<Session>, folder: &str) -> Result<QueryResult
             Err(Error::NotFound { .. }) if !is_needed => continue,
             other => other?,
         };
-        let memory = memory::for_text(&text, &session.engine()?)?;
+        let memory = memory::for_text(&text, session)?;
         let statements = Script::parse(path, &text)?;
         scripts.push((statements, memory));
     }

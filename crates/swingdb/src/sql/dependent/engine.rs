@@ -11,7 +11,8 @@ use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::logical_plan::{FetchType, SkipType, check_subquery_expr};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, Limit, LogicalPlan, Operator, SortExpr, Subquery, lit,
+    Aggregate, Distinct, Expr, ExprSchemable, JoinType, Limit, LogicalPlan, Operator, SortExpr,
+    Subquery, lit,
 };
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 
@@ -134,7 +135,7 @@ fn holds_not_in(condition: &Expr) -> bool {
 pub(super) fn pulls_up(subquery: &Subquery, mut pull: PullUpCorrelatedExpr) -> Result<bool> {
     let plan = subquery.subquery.as_ref();
     let is_membership = !pull.need_handle_count_bug;
-    if plan.exists(|node| Ok(holds_back(node)))?
+    if plan.exists(holds_back)?
         || splits_groups(plan, is_membership)?
         || materialize::is_volatile(plan)?
     {
@@ -178,14 +179,34 @@ fn are_mistaken(
 
 /// Whether other rows come out of this when a condition is asked above it instead of below, which
 /// the engine does not mind.
-fn holds_back(node: &LogicalPlan) -> bool {
-    match node {
+fn holds_back(node: &LogicalPlan) -> Result<bool> {
+    Ok(match node {
         LogicalPlan::Window(_) | LogicalPlan::Distinct(Distinct::On(_)) => true,
         LogicalPlan::Limit(limit) => limit.skip.is_some(),
         LogicalPlan::Aggregate(groups) => {
             groups.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_)))
         }
+        // Rows of the other side that find no partner come out of an outer join all the same.
+        LogicalPlan::Join(join) => {
+            let (left, right) = keeps_conditions(join.join_type);
+            (left && !references(&join.left)?.is_empty())
+                || (right && !references(&join.right)?.is_empty())
+        }
         _ => false,
+    })
+}
+
+/// The sides of a join, left and right, whose conditions mean something else above it.
+fn keeps_conditions(join: JoinType) -> (bool, bool) {
+    match join {
+        JoinType::Inner => (false, false),
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
+            (false, true)
+        }
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            (true, false)
+        }
+        JoinType::Full => (true, true),
     }
 }
 

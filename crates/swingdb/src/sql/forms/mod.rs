@@ -215,8 +215,15 @@ impl VisitorMut for Rewriter<'_> {
         self.keep(Err(Error::unsupported(refused)))
     }
 
-    /// `-2 ^ 2` is 4: the sign belongs to the 2, though the parser reads the power first.
+    /// `-2 ^ 2` is 4: the sign belongs to the 2, though the parser reads the power first. The sign
+    /// of an interval goes for all its parts: the engine would put it before the first one.
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: operand } = expr
+            && matches!(operand.as_ref(), Expr::Interval(_))
+        {
+            let interval = std::mem::replace(operand.as_mut(), Expr::value(Value::Null));
+            **operand = Expr::Nested(Box::new(interval));
+        }
         if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: operand } = expr
             && let Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } = operand.as_ref()
         {

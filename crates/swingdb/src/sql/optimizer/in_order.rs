@@ -19,6 +19,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -200,6 +201,10 @@ fn ordered(plan: &Plan) -> Result<Option<Plan>> {
 fn in_parts(source: &Arc<dyn DataSource>) -> Result<Option<Arc<dyn DataSource>>> {
     if let Some(table) = source.downcast_ref::<SwingSource>() {
         return Ok(Some(Arc::new(table.in_order())));
+    }
+    // Batches in memory are those of a `GivenTable`, which cuts them in their order.
+    if source.is::<MemorySourceConfig>() {
+        return Ok(Some(Arc::clone(source)));
     }
     let Some(files) = source.downcast_ref::<FileScanConfig>() else { return Ok(None) };
     let sizes = files.file_groups.iter().flat_map(|group| group.iter());
