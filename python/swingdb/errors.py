@@ -189,7 +189,7 @@ class OutOfMemoryError(OperationalError, MemoryError):
 
 class BusyError(OperationalError):
     """Another process (``pid``, ``command``) is the writer of the database ``name``: take a
-    snapshot instead.
+    snapshot instead. Or that refuses snapshots at the moment (``pid`` is None): try again later.
     """
 
 

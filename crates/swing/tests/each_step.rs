@@ -3,8 +3,9 @@
 //! Each case is run again and again: once killed before its first system call, once before the
 //! second, and so on until it comes to its end. After each death what was acknowledged is there,
 //! whole; what a snapshot showed has not changed; the area goes on; and when it is removed, nothing
-//! is left. No randomness: a failure names the case, the number of calls made, and the call that
-//! was next.
+//! is left. And failure of any one system call, for want of memory, space or descriptors: it is an
+//! error of the call, which can be made again, or of no consequence. No randomness: a failure names
+//! the case, the number of calls made, and the call that was next.
 //!
 //! A history of numbered states says what every extent must hold: state `k` writes some extents
 //! with `k`, its payload is `k`. After a death the test is the heir.
@@ -142,11 +143,25 @@ enum Who {
     Heir,
     /// Another one, while the owner lives.
     Guest,
+    /// As `Owner`, of an area that is tracked and hooked live.
+    LiveOwner,
+    /// As `Guest`, of such an area.
+    LiveGuest,
 }
 
 fn prepared(ns: &Namespace, progress: &Progress) -> Area {
     let area = ns.create(&name("w"), &options()).unwrap();
     advance_to(&area, progress, PREPARED);
+    area
+}
+
+/// What `who` needs, made by the process that is the owner.
+fn prepared_for(who: Who, ns: &Namespace, progress: &Progress) -> Option<Area> {
+    let area = (who != Who::First).then(|| prepared(ns, progress));
+    if matches!(who, Who::LiveOwner | Who::LiveGuest) {
+        // The threads of the library begin here, and are not stepped through.
+        area.iter().for_each(|area| area.allow_live_hooks(true).unwrap());
+    }
     area
 }
 
@@ -169,19 +184,19 @@ fn at_each_step(who: Who, act: fn(&Namespace, Option<Area>, &Progress)) {
     let every = if backing() == Backing::Memfd { 8 } else { 1 };
     for calls in (0..MAX_CALLS).step_by(every) {
         let (h, progress) = (home(), Progress::new());
-        let prepare = || (who != Who::First).then(|| prepared(&h.ns, &progress));
+        let prepare = || prepared_for(who, &h.ns, &progress);
         let Some(owner) = Stepped::start(prepare, |area| act(&h.ns, area, &progress)) else {
             return;
         };
         let held = (who != Who::First).then(|| h.ns.hook(&name("w")).unwrap());
         let other = || Stepped::start(|| (), |()| act(&h.ns, None, &progress)).unwrap();
         let end = match who {
-            Who::First | Who::Owner => owner.kill_after(calls),
+            Who::First | Who::Owner | Who::LiveOwner => owner.kill_after(calls),
             Who::Heir => {
                 drop(owner);
                 other().kill_after(calls)
             }
-            Who::Guest => {
+            Who::Guest | Who::LiveGuest => {
                 let end = other().kill_after(calls);
                 drop(owner);
                 end
@@ -336,7 +351,139 @@ fn deriving() {
     });
 }
 
+/// Plain stores, each of which is trapped once.
+fn trapped_stores() {
+    at_each_step(Who::LiveOwner, |_, area, progress| {
+        let area = area.unwrap();
+        for k in PREPARED + 1..=PREPARED + 3 {
+            try_to_advance(&area, k).unwrap();
+            progress.reach(k);
+        }
+    });
+}
+
+fn hooking_live() {
+    at_each_step(Who::LiveGuest, |ns, _, _| {
+        assert_eq!(state_of(&ns.hook_live(&name("w")).unwrap()), PREPARED);
+        assert_eq!(state_of(&ns.hook_live(&name("w")).unwrap()), PREPARED);
+    });
+}
+
+/// As [`advance`], by plain stores where that works, and by calls that may fail.
+fn try_to_advance(area: &Area, k: u64) -> Result<(), Box<dyn std::error::Error>> {
+    for (start, len) in written(k).map(extent) {
+        if !area.is_tracked() {
+            area.make_writable(range(start, len), WriteIntent::Keep)?;
+        }
+        for at in [0, 4096, len - 8] {
+            // SAFETY: writable, or tracked; nobody else stores into it.
+            unsafe { area.base().add((start + at) as usize).cast::<u64>().write_volatile(k) };
+        }
+    }
+    if let Some((start, len)) = discarded(k).map(extent) {
+        area.discard(range(start, len))?;
+    }
+    Ok(area.publish(kind(k), &k.to_le_bytes()).map(drop)?)
+}
+
+/// Does what may fail until it does not: at most one call fails.
+fn again<T, E: std::fmt::Display>(mut act: impl FnMut() -> Result<T, E>) -> T {
+    let first = match act() {
+        Ok(done) => return done,
+        Err(e) => e.to_string(),
+    };
+    assert!(!first.is_empty());
+    act().unwrap_or_else(|e| panic!("{first}, and then {e}"))
+}
+
+/// Runs a case to its end, with one system call that fails: the first, the second, and so on.
+#[cfg(target_arch = "x86_64")]
+fn with_each_failure(who: Who, act: fn(&Namespace, Option<Area>, &Progress)) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // Each takes a process and, of memfds, a look at all of them.
+    let every = if backing() == Backing::Memfd { 17 } else { 3 };
+    for calls in (0..MAX_CALLS).step_by(every) {
+        let (h, progress) = (home(), Progress::new());
+        let prepare = || prepared_for(who, &h.ns, &progress);
+        let act = |area| {
+            // A store that finds no memory tries again.
+            swing::tracked::on_shortage(Some(|shortage| shortage.tries < 3));
+            act(&h.ns, area, &progress);
+        };
+        let guest = matches!(who, Who::Guest | Who::LiveGuest);
+        let started = match guest {
+            true => Stepped::start(prepare, drop),
+            false => Stepped::start_to_fail(prepare, act),
+        };
+        let Some(owner) = started else { return };
+        let held = (who != Who::First).then(|| h.ns.hook(&name("w")).unwrap());
+        let end = match guest {
+            true => {
+                let end = Stepped::start_to_fail(|| None, act).unwrap().fail_after(calls);
+                drop(owner);
+                end
+            }
+            false => owner.fail_after(calls),
+        };
+        println!("{calls} calls, then {end:?}");
+        check(&h, held, &progress);
+        if end == End::Done {
+            return;
+        }
+    }
+    panic!("the case does not end");
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn with_each_failure(_: Who, _: fn(&Namespace, Option<Area>, &Progress)) {}
+
+fn failing_publishes() {
+    with_each_failure(Who::Owner, |_, area, progress| {
+        let area = area.unwrap();
+        for k in PREPARED + 1..=PREPARED + 2 {
+            again(|| try_to_advance(&area, k));
+            progress.reach(k);
+        }
+        assert_eq!(state_of(&again(|| area.freeze_view())), PREPARED + 2);
+    });
+}
+
+fn failing_trapped_stores() {
+    with_each_failure(Who::LiveOwner, |_, area, progress| {
+        let area = area.unwrap();
+        for k in PREPARED + 1..=PREPARED + 2 {
+            again(|| try_to_advance(&area, k));
+            progress.reach(k);
+        }
+        assert_eq!(state_of(&again(|| area.freeze_view())), PREPARED + 2);
+    });
+}
+
+fn failing_live_hooks() {
+    with_each_failure(Who::LiveGuest, |ns, _, _| {
+        for _ in 0..2 {
+            let hooked = again(|| ns.hook_live(&name("w")));
+            assert!(hooked.is_fresh());
+            assert_eq!(state_of(&hooked), PREPARED);
+        }
+    });
+}
+
+fn failing_to_derive() {
+    with_each_failure(Who::Guest, |ns, _, _| {
+        let origin = again(|| ns.hook(&name("w")));
+        let area = again(|| origin.derive(Some(&name("d"))));
+        again(|| try_to_advance(&area, PREPARED + 1));
+    });
+}
+
 over_both_back_ends! {
+    trapped_stores,
+    hooking_live,
+    failing_publishes,
+    failing_trapped_stores,
+    failing_live_hooks,
+    failing_to_derive,
     the_first_publish,
     publishes,
     closing,

@@ -64,6 +64,14 @@ impl Home {
         })
     }
 
+    /// What is left of dropped databases because somebody still uses it.
+    pub fn removed(&self) -> Outcome<Vec<swingdb::AreaInfo>> {
+        Ok(match &self.directory {
+            Some(home) => swingdb::list_removed_in(home)?,
+            None => swingdb::list_removed()?,
+        })
+    }
+
     pub fn drop(&self, name: &str) -> Result<swingdb::RemoveReport, swingdb::Error> {
         match &self.directory {
             Some(home) => swingdb::drop_in(home, name),

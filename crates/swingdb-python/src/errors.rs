@@ -108,6 +108,12 @@ fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'stat
             details.set_item("command", command)?;
             "BusyError"
         }
+        Error::Refused { name, message: _ } => {
+            details.set_item("name", name)?;
+            details.set_item("pid", None::<u32>)?;
+            details.set_item("command", None::<String>)?;
+            "BusyError"
+        }
         Error::NotShared { name } => {
             details.set_item("name", name)?;
             "NotSharedError"

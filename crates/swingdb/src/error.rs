@@ -196,6 +196,14 @@ pub enum Error {
         /// Its command line, when readable.
         command: Option<String>,
     },
+    /// The owner of a database refuses snapshots at the moment, or none could be had of it in time.
+    #[error("{message}; try again later")]
+    Refused {
+        /// The database.
+        name: String,
+        /// Why.
+        message: String,
+    },
     /// The statement does not fit the state of the transaction.
     #[error("{message}")]
     Transaction {
@@ -324,6 +332,10 @@ fn place(file_system: &Option<PathBuf>) -> String {
 
 fn busy(name: &str, pid: Option<u32>, command: &Option<String>) -> String {
     match pid {
+        Some(0) => format!(
+            "database {name:?} is open for writing in a process that cannot be seen from here, as \
+             of another pid namespace; take a snapshot of it instead"
+        ),
         Some(pid) => {
             let command = command.as_ref().map(|c| format!(" ({c})")).unwrap_or_default();
             format!(

@@ -34,7 +34,7 @@ pub use datafusion::common::ScalarValue;
 
 pub use admin::{
     Finding, LineageNode, discard_snapshot, discard_snapshot_in, doctor, doctor_in, drop, drop_in,
-    gc, gc_in, lineage, lineage_in, list, list_in,
+    gc, gc_in, lineage, lineage_in, list, list_in, list_removed, list_removed_in,
 };
 pub use calendar::civil_from_days;
 pub use connection::Connection;

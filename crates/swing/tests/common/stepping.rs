@@ -1,7 +1,8 @@
 //! Killing a process between any two of its system calls that leave a trace.
 //!
 //! The child asks the kernel (seccomp) to stop it before each such call, and the test (ptrace)
-//! counts them. What is killed at such a stop has not made the call.
+//! counts them. What is killed at such a stop has not made the call. Instead of killing it the test
+//! can have that call fail, once.
 #![allow(dead_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +39,37 @@ const WITHOUT_A_TRACE: [libc::c_long; 26] = [
     libc::SYS_statx,
 ];
 
+/// Calls that no shortage makes fail, or that the standard library takes for granted. Besides these
+/// anonymous memory is left alone, which the allocator asks for.
+const WITHOUT_A_SHORTAGE: [libc::c_long; 26] = [
+    libc::SYS_brk,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_close,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_geteuid,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_gettid,
+    libc::SYS_lseek,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_sigaltstack,
+    libc::SYS_tgkill,
+    libc::SYS_clock_gettime,
+    libc::SYS_write,
+];
+
 /// A child that found `ptrace` or seccomp forbidden ends with this code.
 const FORBIDDEN: i32 = 77;
 
@@ -51,6 +83,8 @@ pub struct Stepped {
 pub enum End {
     /// Killed before the system call of this number was made.
     Killed(u64),
+    /// The call of this number has failed, and it has gone on to its end.
+    Failed(u64),
     /// By itself: it makes fewer calls.
     Done,
 }
@@ -61,13 +95,13 @@ fn request(what: libc::c_uint, pid: libc::pid_t, data: usize) -> libc::c_long {
 }
 
 /// From here on the calling thread is stopped before each call that leaves a trace.
-fn stop_before_calls() -> bool {
+fn stop_before_calls(but: &[libc::c_long; 26]) -> bool {
     let code = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     // The number of the call is the first word of what a filter sees.
     let mut program = vec![code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
-    for (i, call) in WITHOUT_A_TRACE.into_iter().enumerate() {
+    for (i, call) in but.iter().copied().enumerate() {
         let equal = code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32);
-        program.push(libc::sock_filter { jt: (WITHOUT_A_TRACE.len() - i) as u8, ..equal });
+        program.push(libc::sock_filter { jt: (but.len() - i) as u8, ..equal });
     }
     program.push(code(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRACE));
     program.push(code(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
@@ -83,6 +117,19 @@ impl Stepped {
     /// Forks a child, which prepares something and waits there, to be stepped through the rest of
     /// its life, `act`. `None` when tracing is forbidden here.
     pub fn start<T>(prepare: impl FnOnce() -> T, act: impl FnOnce(T)) -> Option<Self> {
+        Self::start_but(&WITHOUT_A_TRACE, prepare, act)
+    }
+
+    /// The same for [`Stepped::fail_after`].
+    pub fn start_to_fail<T>(prepare: impl FnOnce() -> T, act: impl FnOnce(T)) -> Option<Self> {
+        Self::start_but(&WITHOUT_A_SHORTAGE, prepare, act)
+    }
+
+    fn start_but<T>(
+        but: &[libc::c_long; 26],
+        prepare: impl FnOnce() -> T,
+        act: impl FnOnce(T),
+    ) -> Option<Self> {
         // SAFETY: the child runs test code that takes no lock another thread of this test could
         // hold, then leaves by _exit without running anything of the parent's.
         let pid = unsafe { libc::fork() };
@@ -95,7 +142,7 @@ impl Stepped {
                 }
                 // SAFETY: stops this process until the parent lets it go on.
                 unsafe { libc::raise(libc::SIGSTOP) };
-                if !stop_before_calls() {
+                if !stop_before_calls(but) {
                     return FORBIDDEN;
                 }
                 act(prepared);
@@ -126,25 +173,99 @@ impl Stepped {
     /// Lets it make `calls` system calls that leave a trace, and kills it before the next one takes
     /// effect.
     pub fn kill_after(self, calls: usize) -> End {
+        match self.go_on(calls, &mut 0, |_| true) {
+            Some(call) => End::Killed(call),
+            None => End::Done,
+        }
+    }
+
+    /// Lets it make `calls` system calls, has the next one fail for want of memory, space or
+    /// descriptors, and lets it go on to its end, which must be an orderly one.
+    #[cfg(target_arch = "x86_64")]
+    pub fn fail_after(self, calls: usize) -> End {
+        let (mut signal, fails) = (0, |child: &Self| child.shortage().is_some());
+        let Some(call) = self.go_on(calls, &mut signal, fails) else { return End::Done };
+        let errno = self.shortage().expect("it was asked for");
+        self.fail(errno);
+        assert_eq!(self.go_on(usize::MAX, &mut signal, |_| true), None);
+        End::Failed(call)
+    }
+
+    /// What the call that the child is stopped before fails with; `None`: it does not.
+    #[cfg(target_arch = "x86_64")]
+    fn shortage(&self) -> Option<i32> {
+        let registers = self.registers();
+        let anonymous = registers.r8 as i32 == -1;
+        match registers.orig_rax as libc::c_long {
+            libc::SYS_mmap if anonymous => None,
+            libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_socket
+            | libc::SYS_fcntl
+            | libc::SYS_dup
+            | libc::SYS_memfd_create
+            | libc::SYS_eventfd2 => Some(libc::EMFILE),
+            libc::SYS_ftruncate
+            | libc::SYS_fallocate
+            | libc::SYS_pwrite64
+            | libc::SYS_linkat
+            | libc::SYS_renameat
+            | libc::SYS_renameat2
+            | libc::SYS_mkdirat
+            | libc::SYS_symlinkat
+            | libc::SYS_copy_file_range => Some(libc::ENOSPC),
+            _ => Some(libc::ENOMEM),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn registers(&self) -> libc::user_regs_struct {
+        // SAFETY: plain numbers; the kernel stores the registers of the stopped child.
+        unsafe {
+            let mut registers: libc::user_regs_struct = std::mem::zeroed();
+            let none = null_mut::<u8>();
+            let got = libc::ptrace(libc::PTRACE_GETREGS, self.pid, none, &raw mut registers);
+            assert_eq!(got, 0);
+            registers
+        }
+    }
+
+    /// Instead of the call that the child is stopped before it gets an error.
+    #[cfg(target_arch = "x86_64")]
+    fn fail(&self, errno: i32) {
+        let mut registers = self.registers();
+        // No call has this number; then the result stays.
+        (registers.orig_rax, registers.rax) = (u64::MAX, -i64::from(errno) as u64);
+        let none = null_mut::<u8>();
+        // SAFETY: the kernel loads the registers of the stopped child.
+        let set =
+            unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.pid, none, &raw const registers) };
+        assert_eq!(set, 0);
+    }
+
+    /// Lets it make so many calls that count, and returns which is next; `None`: it has ended.
+    fn go_on(&self, calls: usize, signal: &mut i32, counts: impl Fn(&Self) -> bool) -> Option<u64> {
         let mut made = 0;
-        let mut signal = 0;
         loop {
-            assert_eq!(request(libc::PTRACE_CONT, self.pid, signal as usize), 0);
+            assert_eq!(request(libc::PTRACE_CONT, self.pid, *signal as usize), 0);
             let status = self.wait();
             if libc::WIFEXITED(status) {
                 let well = libc::WEXITSTATUS(status) == 0 || is_forbidden(status);
                 assert!(well, "the child failed by itself: {status:#x}");
-                return End::Done;
+                return None;
             }
             assert!(libc::WIFSTOPPED(status), "{status:#x}");
             if status >> 8 != libc::SIGTRAP | libc::PTRACE_EVENT_SECCOMP << 8 {
                 // Some other signal, which is passed on.
-                signal = libc::WSTOPSIG(status);
+                *signal = libc::WSTOPSIG(status);
                 continue;
             }
-            signal = 0;
+            *signal = 0;
+            if !counts(self) {
+                continue;
+            }
             if made == calls {
-                return End::Killed(self.call());
+                return Some(self.call());
             }
             made += 1;
         }

@@ -16,18 +16,20 @@ pub fn run(home: &Home, args: &ListArgs) -> Outcome {
 
 /// Prints the listing.
 pub fn print(home: &Home, as_json: bool) -> Outcome {
-    let nodes = home.lineage()?;
+    let (nodes, removed) = (home.lineage()?, home.removed()?);
     let mut sink = BufWriter::new(std::io::stdout());
     if as_json {
-        let values: Vec<_> = nodes.iter().map(json_of).collect();
+        let mut values: Vec<_> = nodes.iter().map(json_of).collect();
+        values.extend(removed.iter().map(|info| json_of_removed(info, &nodes)));
         serde_json::to_writer_pretty(&mut sink, &values).map_err(std::io::Error::from)?;
         writeln!(sink)?;
-    } else if nodes.is_empty() {
+    } else if nodes.is_empty() && removed.is_empty() {
         writeln!(sink, "no databases")?;
     } else {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let rows: Vec<_> = nodes.iter().map(|node| row(&node.info, now_ns)).collect();
+        let mut rows: Vec<_> = nodes.iter().map(|node| row(&node.info, now_ns)).collect();
+        rows.extend(removed.iter().map(|info| removed_row(info, &nodes)));
         let names =
             ["name", "own", "shared", "private", "epoch", "shared ago", "writer", "readers"];
         let right = [false, true, true, true, true, true, false, false];
@@ -47,16 +49,57 @@ fn row(info: &AreaInfo, now_ns: u64) -> Vec<String> {
         units::bytes(info.private.0),
         info.shared_epoch.map_or_else(dash, |epoch| epoch.0.to_string()),
         info.shared_ns.map_or_else(dash, |then| units::age(then, now_ns)),
-        info.owner.as_ref().map_or_else(dash, |owner| format!("{} {}", owner.pid, owner.command)),
+        match &info.owner {
+            Some(owner) => format!("{} {}", owner.pid, owner.command),
+            None if info.lost => "- (memory gone)".to_string(),
+            None => dash(),
+        },
         if readers.is_empty() { dash() } else { readers.join(" ") },
     ]
 }
 
-/// Its name, or its identity in parentheses.
+/// What is left of a dropped database, and who holds it.
+fn removed_row(info: &AreaInfo, nodes: &[LineageNode]) -> Vec<String> {
+    let dash = || "-".to_string();
+    let holders: Vec<_> = info.readers.iter().map(u32::to_string).collect();
+    let holders: Vec<_> = holders.into_iter().chain(dependants(info, nodes)).collect();
+    vec![
+        format!("(dropped {})", info.id),
+        units::bytes(info.own.0),
+        units::bytes(info.shared.0),
+        units::bytes(info.private.0),
+        dash(),
+        dash(),
+        dash(),
+        if holders.is_empty() { dash() } else { holders.join(" ") },
+    ]
+}
+
+/// The names of those that came from it.
+fn dependants(info: &AreaInfo, nodes: &[LineageNode]) -> Vec<String> {
+    let from_it = |node: &&LineageNode| node.info.parents.iter().any(|p| p.id == info.id);
+    nodes.iter().filter(from_it).map(|node| node.name.clone()).collect()
+}
+
+/// As [`json_of`], of what is left of a dropped database.
+fn json_of_removed(info: &AreaInfo, nodes: &[LineageNode]) -> Value {
+    json!({
+        "name": null,
+        "dropped": true,
+        "id": info.id.to_string(),
+        "own_bytes": info.own.0,
+        "created_ns": info.created_ns,
+        "reader_pids": info.readers,
+        "children": dependants(info, nodes),
+    })
+}
+
+/// Its name, with what its owner calls it, or its identity in parentheses.
 pub fn display_name(info: &AreaInfo) -> String {
-    match &info.name {
-        Some(name) => name.as_str().to_string(),
-        None => format!("({})", info.id),
+    match (&info.name, &info.label) {
+        (Some(name), Some(label)) => format!("{label} ({})", name.as_str()),
+        (Some(name), None) => name.as_str().to_string(),
+        (None, _) => format!("({})", info.id),
     }
 }
 
@@ -65,6 +108,9 @@ pub fn json_of(node: &LineageNode) -> Value {
     let info = &node.info;
     json!({
         "name": info.name.as_ref().map(|name| name.as_str()),
+        "label": info.label,
+        "dropped": false,
+        "memory_gone": info.lost,
         "id": info.id.to_string(),
         "own_bytes": info.own.0,
         "shared_bytes": info.shared.0,

@@ -62,6 +62,16 @@ fn is_remainder(area: &AreaInfo) -> bool {
     area.owner.is_none() && !published && area.readers.is_empty()
 }
 
+/// What is left of dropped databases because somebody still uses it.
+pub fn list_removed() -> Result<Vec<AreaInfo>> {
+    Ok(Namespace::open_default()?.list_removed()?)
+}
+
+/// As [`list_removed`], in the namespace directory `home`.
+pub fn list_removed_in(home: &Path) -> Result<Vec<AreaInfo>> {
+    Ok(Namespace::open(home)?.list_removed()?)
+}
+
 /// All databases and named snapshots with their parents and children.
 pub fn lineage() -> Result<Vec<LineageNode>> {
     lineage_with(&Namespace::open_default()?)

@@ -90,6 +90,9 @@ pub(super) fn hook_error(error: HookError, name: &str) -> Error {
         HookError::Io(failure) => io(failure),
         HookError::MemoryGone { path, .. } => memory_gone(name, &path),
         HookError::NotShared { .. } => Error::NotShared { name: name.to_owned() },
+        HookError::NotHookable { .. } | HookError::Contended { .. } => {
+            Error::Refused { name: name.to_owned(), message: error.to_string() }
+        }
         other => Error::Execution { message: other.to_string() },
     }
 }
