@@ -243,7 +243,7 @@ impl Session {
         let mut engine = Arc::unwrap_or_clone(self.engine()?);
         change(&mut engine)?;
         let mut state = self.state.lock();
-        state.engine = Some(Arc::unwrap_or_clone(engine));
+        state.engine = Some(engine);
         state.tasks = None;
         Ok(())
     }
