@@ -26,7 +26,7 @@ mod journal;
 mod lease;
 mod manifest;
 mod options;
-mod queues;
+pub(crate) mod queues;
 mod read;
 mod recover;
 mod root;
