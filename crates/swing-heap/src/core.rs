@@ -24,8 +24,9 @@ impl Touches for Table {
 
     fn set(&self, id: u32, touches: u64) {
         let Some(entry) = self.get(id) else { return };
-        let change =
-            |state: u64| (state & STATE == RESIDENT).then_some(state & !TOUCHES | touches * TOUCH);
+        let change = |state: u64| {
+            (state & STATE == RESIDENT).then_some(state & !TOUCHES | (touches * TOUCH))
+        };
         // An entry that is busy has its touches set by whoever has it.
         let _ = entry.state.fetch_update(Relaxed, Relaxed, change);
     }
@@ -450,7 +451,7 @@ impl Core {
         self.totals.resident_bytes += len as u64;
         let address = self.chunks.address(cell);
         entry.place.store(resident_place(address, len), Relaxed);
-        let state = with_generation(handle.generation(), RESIDENT | first * TOUCH | users);
+        let state = with_generation(handle.generation(), RESIDENT | (first * TOUCH) | users);
         entry.state.store(state, Release);
     }
 
