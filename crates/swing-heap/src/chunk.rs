@@ -2,7 +2,7 @@
 //!
 //! A chunk is a header, 24 bytes of facts for each cell ([`Cell`]), then the cells, aligned to 64
 //! bytes. All facts are used under the lock of the heap only; the bytes of a cell belong to
-//! whoever holds the entry of its object (INV-HEAP-1).
+//! whoever holds the entry of its object (INV-OBJ-1).
 
 use std::ptr::NonNull;
 
@@ -112,7 +112,7 @@ impl Chunks {
     /// Gives an empty chunk's memory back.
     pub(crate) fn remove(&mut self, number: usize) {
         let Some(chunk) = self.table[number].take() else { unreachable!("the chunk exists") };
-        assert_eq!(chunk.used, 0, "INV-HEAP-2: a chunk with objects is given back");
+        assert_eq!(chunk.used, 0, "INV-OBJ-2: a chunk with objects is given back");
         self.count -= 1;
         chunk.unmap();
     }
@@ -134,7 +134,7 @@ impl Chunks {
     pub(crate) fn cell(&mut self, cell: CellRef) -> &mut Cell {
         let chunk = self.get((cell >> 16) as usize);
         let index = (cell & 0xffff) as usize;
-        assert!(index < chunk.cells as usize, "INV-HEAP-2: a cell outside of its chunk");
+        assert!(index < chunk.cells as usize, "INV-OBJ-2: a cell outside of its chunk");
         // SAFETY: the index is in range, facts are valid in any bytes that `link_free` has
         // written, and the exclusive borrow of the table is the only way to them.
         unsafe { &mut *chunk.base.as_ptr().add(HEADER_BYTES).cast::<Cell>().add(index) }
@@ -171,7 +171,7 @@ impl Chunks {
             spare: 0,
         };
         let index = (cell & 0xffff) as usize;
-        assert!(index < chunk.cells as usize, "INV-HEAP-2: a cell outside of its chunk");
+        assert!(index < chunk.cells as usize, "INV-OBJ-2: a cell outside of its chunk");
         // SAFETY: the index is in range; the write makes the facts valid.
         unsafe { chunk.base.as_ptr().add(HEADER_BYTES).cast::<Cell>().add(index).write(fresh) };
     }
@@ -183,7 +183,7 @@ impl Chunks {
             return None;
         }
         let facts = self.cell(cell);
-        assert_eq!(facts.list, Place::Free, "INV-HEAP-2: a used cell is handed out");
+        assert_eq!(facts.list, Place::Free, "INV-OBJ-2: a used cell is handed out");
         facts.list = Place::Detached;
         let next = facts.next;
         let chunk = self.get_mut(number);
@@ -194,7 +194,7 @@ impl Chunks {
 
     /// Gives a cell back that is in no list.
     pub(crate) fn give_back(&mut self, cell: CellRef) {
-        assert_eq!(self.cell(cell).list, Place::Detached, "INV-HEAP-2: a listed cell is freed");
+        assert_eq!(self.cell(cell).list, Place::Detached, "INV-OBJ-2: a listed cell is freed");
         self.link_free(cell);
         self.get_mut((cell >> 16) as usize).used -= 1;
     }

@@ -405,7 +405,7 @@ impl Core {
             if facts.block != NONE {
                 self.disk.forget(facts.block, len);
             }
-            // SAFETY: the entry is busy by our doing (INV-HEAP-1), so nobody else has the bytes.
+            // SAFETY: the entry is busy by our doing (INV-OBJ-1), so nobody else has the bytes.
             let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, len) };
             self.totals.evicted_bytes += len as u64;
             self.disk.append(handle, bytes)
@@ -565,7 +565,7 @@ impl Core {
         evicted(generation(state), sum)
     }
 
-    /// Checks INV-HEAP-2, 3 and 5 against the table: each object in one place, all counts right.
+    /// Checks INV-OBJ-2, 3 and 5 against the table: each object in one place, all counts right.
     pub(crate) fn check(&mut self, table: &Table) -> Result<(), String> {
         let mut live = 0;
         let (mut resident, mut objects) = (0, 0);

@@ -3,7 +3,7 @@
 //! A block is a header of 64 bytes, then for each object 8 bytes (id, length - 1, zeros) and its
 //! bytes, filled up to a multiple of 8. A block of which no object is needed is *empty*, and is
 //! written anew as a whole. What a block is to hold stands in the entries: place and checksum,
-//! seeded with the place, so an old, damaged or misplaced block is noticed (INV-HEAP-4).
+//! seeded with the place, so an old, damaged or misplaced block is noticed (INV-OBJ-4).
 //!
 //! The file has no name: the kernel frees it when the process ends, however that happens.
 
@@ -232,7 +232,7 @@ impl Disk {
     pub(crate) fn forget(&mut self, block: u32, len: usize) {
         let bytes = stored_bytes(len) as u32;
         let live = &mut self.live[block as usize];
-        assert!(*live >= bytes, "INV-HEAP-5: a copy is forgotten twice");
+        assert!(*live >= bytes, "INV-OBJ-5: a copy is forgotten twice");
         *live -= bytes;
         self.live_bytes -= u64::from(bytes);
         if *live == 0 && self.in_memory(block).is_none() {

@@ -18,7 +18,7 @@
 //! | evicted | block (0-27), offset / 8 (28-42), length - 1 (43-58), ghost era (59-63) |
 //! | free | the next free id |
 //!
-//! **INV-HEAP-1.** Whoever moves an entry to busy owns both words until it leaves busy. An entry
+//! **INV-OBJ-1.** Whoever moves an entry to busy owns both words until it leaves busy. An entry
 //! with readers, a writer or pins is resident and does not become busy.
 
 use std::fmt;

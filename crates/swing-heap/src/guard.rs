@@ -34,7 +34,7 @@ impl Deref for ReadGuard<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the entry counts this reader, so the cell stays and nobody writes (INV-HEAP-1).
+        // SAFETY: the entry counts this reader, so the cell stays and nobody writes (INV-OBJ-1).
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len) }
     }
 }

@@ -42,7 +42,7 @@ impl List {
 
     fn push(&mut self, chunks: &mut Chunks, cell: CellRef, place: Place) {
         let facts = chunks.cell(cell);
-        assert_eq!(facts.list, Place::Detached, "INV-HEAP-3: a cell is in two lists");
+        assert_eq!(facts.list, Place::Detached, "INV-OBJ-3: a cell is in two lists");
         (facts.prev, facts.next, facts.list) = (NONE, self.head, place);
         match self.head {
             NONE => self.tail = cell,
@@ -119,7 +119,7 @@ impl Policy {
         match chunks.cell(cell).list {
             Place::First => self.first.remove(chunks, cell),
             Place::Second => self.second.remove(chunks, cell),
-            other => unreachable!("INV-HEAP-3: a cell in no list is taken out ({other:?})"),
+            other => unreachable!("INV-OBJ-3: a cell in no list is taken out ({other:?})"),
         }
     }
 
