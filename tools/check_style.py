@@ -32,6 +32,7 @@ UNSAFE_ALLOWED = (
     "crates/swing-malloc/",
     "crates/swing-preload/",
     "crates/swing-tier/",
+    "crates/swing-heap/",
     "crates/swing-calls/",
     "crates/swing-capi/",
     "crates/libswing/",

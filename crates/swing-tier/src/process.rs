@@ -13,11 +13,11 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 /// Identifies a process among those that forked from each other. What was opened under another
 /// value belongs to the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ProcessMark(u32);
+pub struct ProcessMark(u32);
 
 impl ProcessMark {
     /// The mark of the running process. One load, unless the process has just forked.
-    pub(crate) fn current() -> Self {
+    pub fn current() -> Self {
         let Some(address) = *PAGE.get_or_init(map_wiped_page) else {
             return Self::by_pid();
         };
@@ -36,7 +36,7 @@ impl ProcessMark {
     }
 
     /// Whether the process has forked since this mark was taken.
-    pub(crate) fn is_stale(self) -> bool {
+    pub fn is_stale(self) -> bool {
         self != Self::current()
     }
 
@@ -66,7 +66,7 @@ fn map_wiped_page() -> Option<usize> {
 }
 
 /// 64 random bits from the kernel.
-pub(crate) fn random_u64() -> u64 {
+pub fn random_u64() -> u64 {
     let mut bytes = [0_u8; 8];
     // SAFETY: the buffer is valid for its length.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };

@@ -28,7 +28,7 @@ mod journal;
 mod lease;
 mod manifest;
 mod options;
-mod queues;
+pub(crate) mod queues;
 pub(crate) mod read;
 mod recover;
 mod root;

@@ -16,7 +16,7 @@ use crate::storage::{IoResult, Queue, QueueOptions, Storage};
 const MAX_KEPT_QUEUES: usize = 4;
 
 /// Names a log among those of the process; its queues are given up when it is closed.
-pub(crate) type QueueOwner = Arc<()>;
+pub type QueueOwner = Arc<()>;
 
 struct Kept {
     owner: Weak<()>,
@@ -30,14 +30,17 @@ thread_local! {
 
 /// A queue in use by the current thread; goes back to the thread's list when dropped.
 #[derive(Debug)]
-pub(crate) struct QueueGuard {
+pub struct QueueGuard {
     queue: ManuallyDrop<Box<dyn Queue>>,
     owner: Weak<()>,
     mark: ProcessMark,
 }
 
-/// A queue of this thread on the storage of `owner`.
-pub(crate) fn queue(
+/// A queue of this thread on the storage of `owner`. All calls for one owner pass equal options.
+///
+/// # Errors
+/// The storage's, if a new queue cannot be made.
+pub fn queue(
     storage: &dyn Storage,
     options: &QueueOptions,
     owner: &QueueOwner,

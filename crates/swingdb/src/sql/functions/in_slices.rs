@@ -52,7 +52,7 @@ pub(super) fn in_slices(
     args: &ScalarFunctionArgs,
 ) -> Result<Option<ColumnarValue>> {
     let Some(cost) = cost(function.name()) else { return Ok(None) };
-    let mut slices = vec![0..args.number_rows];
+    let mut slices = Vec::from([Range { start: 0, end: args.number_rows }]);
     if let Some(ColumnarValue::Array(patterns)) = args.args.get(1)
         && takes_pattern(function.name())
     {

@@ -1,0 +1,83 @@
+//! What can go wrong with an object heap.
+
+use swing_tier::IoError;
+use thiserror::Error;
+
+use crate::entry::Handle;
+
+/// An operation of an object heap failed. The heap and all other objects stay usable.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeapError {
+    /// No object has this handle: it was freed, or the handle is of another heap.
+    #[error("{handle} names no object of this heap; it was freed, or belongs to another heap")]
+    NoObject {
+        /// The handle.
+        handle: Handle,
+    },
+    /// An object of this length is not possible.
+    #[error("an object has 1 to 65536 bytes, not {len}; use the ordinary allocator for others")]
+    Size {
+        /// The length that was asked for, in bytes.
+        len: usize,
+    },
+    /// A typed handle does not fit the object's length or alignment.
+    #[error("{handle} has {len} bytes; the type has {expected} bytes, aligned to at most 16")]
+    Type {
+        /// The handle.
+        handle: Handle,
+        /// The object's length in bytes.
+        len: usize,
+        /// The type's size in bytes.
+        expected: usize,
+    },
+    /// The object stayed in use for longer than `max_wait`.
+    #[error("{handle} stayed in use for {waited_ms} ms; drop its guards first")]
+    InUse {
+        /// The handle.
+        handle: Handle,
+        /// How long the call waited, in milliseconds.
+        waited_ms: u64,
+    },
+    /// The budget has no room: what is in memory is in use, or the metadata takes all of it.
+    #[error(
+        "the budget of {budget} bytes has no room for {len} bytes more; raise it with \
+             set_budget, drop guards, or free objects"
+    )]
+    NoMemory {
+        /// The budget in bytes.
+        budget: u64,
+        /// The length of the object that found no room, in bytes.
+        len: usize,
+    },
+    /// Objects have to move to the disk, and it is full.
+    #[error("the heap's file has no room for evicted objects ({0}); free objects or disk space")]
+    DiskFull(String),
+    /// The operating system refused.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The bytes on the disk are not those that were written. They have not been handed out.
+    #[error("{handle} is damaged on the disk (block {block}, offset {offset}, {len} bytes)")]
+    Damaged {
+        /// The handle.
+        handle: Handle,
+        /// The number of the block of 256 KiB in the heap's file.
+        block: u32,
+        /// Where in the block, in bytes.
+        offset: u32,
+        /// The object's length in bytes.
+        len: usize,
+    },
+    /// The process has forked since the heap was opened; the heap belongs to the parent.
+    #[error("the process has forked; open a heap of its own in the child")]
+    Forked,
+    /// The heap is closed.
+    #[error("the heap is closed")]
+    Closed,
+    /// Options that make no sense; the text says which.
+    #[error("{0}")]
+    Options(&'static str),
+    /// There would be more than 2^32 - 1 objects.
+    #[error("a heap has at most 4294967295 objects")]
+    TooManyObjects,
+}

@@ -1,0 +1,123 @@
+//! The heap's thread: writes full buffers, and collects garbage.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use swing_tier::BufferClass;
+use swing_tier::storage::{Direction, IoResult, Queue, QueueOptions, Request};
+
+use crate::disk::{BLOCK_BYTES, BufferState};
+use crate::heap::Shared;
+
+/// Bytes of the keeper's queue and its copies.
+pub(crate) const KEEPER_BYTES: u64 = 3 * BLOCK_BYTES as u64;
+const RETRY: Duration = Duration::from_millis(100);
+/// The most blocks that are left alone because they could not be emptied.
+const MAX_SKIPPED: usize = 1024;
+
+/// Runs until the heap is closed.
+pub(crate) fn run(shared: &Arc<Shared>, ready: &SyncSender<IoResult<()>>) {
+    let class = BufferClass { len: BLOCK_BYTES as u32, count: 2 };
+    let options = QueueOptions { depth: 2, buffers: vec![class] };
+    let mut queue = match shared.storage.queue(&options) {
+        Ok(queue) => queue,
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    let _ = ready.send(Ok(()));
+    loop {
+        let mut core = shared.lock();
+        if core.closed {
+            return;
+        }
+        if let Some(index) = core.disk.next_full() {
+            drop(core);
+            write(shared, &mut *queue, index);
+            continue;
+        }
+        let idle = core.disk.buffers.iter().filter(|b| b.state == BufferState::Idle).count();
+        let wanted = core.disk.wants_collection(shared.dead_fraction) && idle >= 2;
+        let skip = core.skip.clone();
+        if let Some(block) = wanted.then(|| core.disk.emptiest(&skip)).flatten() {
+            drop(core);
+            collect(shared, &mut *queue, block);
+            continue;
+        }
+        core = shared.wait_for_work(core, Duration::from_secs(1));
+        drop(core);
+    }
+}
+
+/// Moves one block between the file and the queue's buffer.
+fn transfer(
+    shared: &Shared,
+    queue: &mut dyn Queue,
+    direction: Direction,
+    block: u32,
+    bytes: &mut dyn FnMut(&mut [u8]),
+) -> IoResult<()> {
+    let Some(mut buffer) = queue.take_buffer(BLOCK_BYTES) else {
+        unreachable!("the keeper has one request at a time")
+    };
+    if direction == Direction::Write {
+        bytes(&mut buffer[..BLOCK_BYTES]);
+    }
+    let offset = u64::from(block) * BLOCK_BYTES as u64;
+    let file = shared.file.clone();
+    let len = BLOCK_BYTES as u32;
+    queue.submit(Request { file, direction, offset, len, buffer, tag: 0 });
+    let Some(mut completion) = queue.wait() else { unreachable!("a request is in flight") };
+    completion.result?;
+    if direction == Direction::Read {
+        bytes(&mut completion.buffer[..BLOCK_BYTES]);
+    }
+    Ok(())
+}
+
+fn write(shared: &Shared, queue: &mut dyn Queue, index: usize) {
+    let block = {
+        let mut core = shared.lock();
+        core.disk.buffers[index].state = BufferState::Writing;
+        core.disk.buffers[index].block
+    };
+    let mut copy = |to: &mut [u8]| to.copy_from_slice(&shared.lock().disk.buffers[index].bytes);
+    let result = transfer(shared, queue, Direction::Write, block, &mut copy);
+    let mut core = shared.lock();
+    match result {
+        Ok(()) => {
+            core.disk.written(index);
+            core.totals.written_bytes += BLOCK_BYTES as u64;
+            shared.changed.notify_all();
+        }
+        Err(error) => {
+            // The bytes stay in memory, where they can be read; the write is tried again.
+            core.disk.buffers[index].state = BufferState::Full;
+            core.disk.failed = Some(error);
+            shared.changed.notify_all();
+            if !core.closed {
+                drop(shared.wait_for_work(core, RETRY));
+            }
+        }
+    }
+}
+
+fn collect(shared: &Shared, queue: &mut dyn Queue, block: u32) {
+    let mut finished = true;
+    let mut move_on = |bytes: &mut [u8]| {
+        let mut core = shared.lock();
+        finished = core.collect(&shared.table, block, bytes);
+    };
+    let result = transfer(shared, queue, Direction::Read, block, &mut move_on);
+    let mut core = shared.lock();
+    if (finished || result.is_err()) && core.disk.is_needed(block) {
+        // Something in it is in use or damaged: not soon again.
+        core.skip.push(block);
+        if core.skip.len() > MAX_SKIPPED {
+            core.skip.remove(0);
+        }
+    }
+    shared.changed.notify_all();
+}
