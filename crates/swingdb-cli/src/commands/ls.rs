@@ -19,7 +19,14 @@ pub fn print(home: &Home, as_json: bool) -> Outcome {
     let nodes = home.lineage()?;
     let mut sink = BufWriter::new(std::io::stdout());
     if as_json {
-        let values: Vec<_> = nodes.iter().map(json_of).collect();
+        let values = nodes.iter().map(|node| {
+            let mut value = json_of(node);
+            let store = home.store_of(&node.name);
+            value["store"] = json!(store.as_ref().map(|(path, _)| path.to_string_lossy()));
+            value["durability"] = json!(store.as_ref().map(|(_, when)| when.to_string()));
+            value
+        });
+        let values: Vec<_> = values.collect();
         serde_json::to_writer_pretty(&mut sink, &values).map_err(std::io::Error::from)?;
         writeln!(sink)?;
     } else if nodes.is_empty() {
@@ -27,19 +34,30 @@ pub fn print(home: &Home, as_json: bool) -> Outcome {
     } else {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let rows: Vec<_> = nodes.iter().map(|node| row(&node.info, now_ns)).collect();
-        let names =
-            ["name", "own", "shared", "private", "epoch", "shared ago", "writer", "readers"];
-        let right = [false, true, true, true, true, true, false, false];
+        let rows: Vec<_> = nodes.iter().map(|node| row(home, &node.info, now_ns)).collect();
+        let names = [
+            "name",
+            "own",
+            "shared",
+            "private",
+            "epoch",
+            "shared ago",
+            "writer",
+            "readers",
+            "store",
+        ];
+        let right = [false, true, true, true, true, true, false, false, false];
         fixed_table(&mut sink, &names, &rows, &right)?;
     }
     sink.flush()?;
     Ok(())
 }
 
-fn row(info: &AreaInfo, now_ns: u64) -> Vec<String> {
+fn row(home: &Home, info: &AreaInfo, now_ns: u64) -> Vec<String> {
     let dash = || "-".to_string();
     let readers: Vec<_> = info.readers.iter().map(u32::to_string).collect();
+    let store = info.name.as_ref().and_then(|name| home.store_of(name.as_str()));
+    let store = store.map(|(path, when)| format!("{} ({when})", path.display()));
     vec![
         display_name(info),
         units::bytes(info.own.0),
@@ -49,6 +67,7 @@ fn row(info: &AreaInfo, now_ns: u64) -> Vec<String> {
         info.shared_ns.map_or_else(dash, |then| units::age(then, now_ns)),
         info.owner.as_ref().map_or_else(dash, |owner| format!("{} {}", owner.pid, owner.command)),
         if readers.is_empty() { dash() } else { readers.join(" ") },
+        store.unwrap_or_else(dash),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod checkpoint;
 pub mod doctor;
 pub mod drop;
 pub mod export;
@@ -7,6 +8,7 @@ pub mod gc;
 pub mod generate;
 pub mod import;
 pub mod ls;
+pub mod restore;
 pub mod share;
 pub mod sql;
 pub mod tree;

@@ -5,11 +5,12 @@
 
 mod doctor;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use swing::{AreaInfo, AreaName, GcReport, Namespace, RemoveReport};
 
 use crate::error::{Error, ObjectKind, Result};
+use crate::store::{Durability, Store};
 
 pub use doctor::{Finding, doctor, doctor_in};
 
@@ -60,6 +61,17 @@ fn list_with(space: &Namespace) -> Result<Vec<AreaInfo>> {
 fn is_remainder(area: &AreaInfo) -> bool {
     let published = area.shared_epoch.or(area.committed_epoch).is_some();
     area.owner.is_none() && !published && area.readers.is_empty()
+}
+
+/// The store on a disk that a database had when it was shared last, and when its changes get there;
+/// `None`: there is none, or nothing was shared yet.
+pub fn store_of(name: &str) -> Option<(PathBuf, Durability)> {
+    Store::hook(&Namespace::open_default().ok()?, name).ok()?.linked_store()
+}
+
+/// As [`store_of`], in the namespace directory `home`.
+pub fn store_of_in(home: &Path, name: &str) -> Option<(PathBuf, Durability)> {
+    Store::hook(&Namespace::open(home).ok()?, name).ok()?.linked_store()
 }
 
 /// All databases and named snapshots with their parents and children.
