@@ -8,6 +8,8 @@ import resource
 import shutil
 import signal
 import subprocess
+import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -237,6 +239,41 @@ def test_room_of_what_was_dropped_comes_back(tmp_path: Path) -> None:
         assert con.store.live_bytes < 1_000_000, con.store
 
 
+FIXTURE = Path(__file__).parent / "fixtures" / "store-version-1.tar.xz"
+
+
+def make_fixture() -> None:
+    """Makes the fixture. It is not made again: stores of old versions open."""
+    with tempfile.TemporaryDirectory() as place:
+        store = Path(place) / "store"
+        with swingdb.connect("old", store=store) as con:
+            con.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR DEFAULT 'x', CHECK (a >= 0))")
+            con.execute("INSERT INTO t SELECT i, 'text ' || i FROM range(5000) r(i)")
+            con.execute("DELETE FROM t WHERE a % 5 = 0")
+            con.execute("UPDATE t SET b = NULL WHERE a = 7")
+            con.execute("CREATE TABLE nested AS SELECT [1, 2] AS l, "
+                        "{'x': 1.5, 'y': DATE '2026-11-27'} AS s")
+            con.execute("CREATE VIEW v AS SELECT count(*) AS n FROM t")
+            con.execute("CREATE SEQUENCE numbers START 7")
+            con.execute("CREATE MACRO twice(x) AS 2 * x")
+        with tarfile.open(FIXTURE, "w:xz") as archive:
+            archive.add(store, "store", filter=lambda e: None if e.name.endswith("lock") else e)
+
+
+def test_a_store_of_the_first_version_opens(tmp_path: Path) -> None:
+    with tarfile.open(FIXTURE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    with swingdb.connect("old", store=tmp_path / "store") as con:
+        assert con.sql("SELECT n FROM v").fetchone() == (4000,)
+        assert con.sql("SELECT sum(a), count(b), max(b) FROM t").fetchone() == (
+            10000000, 3999, "text 999")
+        assert con.sql("SELECT l[2], s['x'], CAST(s['y'] AS VARCHAR) FROM nested").fetchone() == (
+            2, 1.5, "2026-11-27")
+        assert con.sql("SELECT nextval('numbers'), twice(4)").fetchone() == (7, 8)
+        with pytest.raises(swingdb.ConstraintError):
+            con.execute("INSERT INTO t VALUES (1, 'there')")
+
+
 def damaged(store: Path, rng: random.Random) -> str:
     """Breaks one file; says how."""
     files = [p for p in store.iterdir() if p.name != "lock" and p.stat().st_size > 0]
@@ -445,7 +482,7 @@ def test_a_full_disk_rolls_the_commit_back(small_disk: Path, reboot) -> None:
         assert con.store.stored_version == con.store.memory_version
         # Room comes back with what is dropped.
         for table in con.sql("SELECT table_name FROM information_schema.tables "
-                             "WHERE table_name LIKE 'r%'").fetchall():
+                             "WHERE table_schema = 'main' AND table_name LIKE 'r%'").fetchall():
             con.execute(f"DROP TABLE {table[0]}")
         con.checkpoint()
         con.execute("INSERT INTO t VALUES (-1)")
