@@ -194,6 +194,21 @@ def test_a_store_has_one_writer(tmp_path: Path) -> None:
     assert caught.value.problem == "mismatch"
 
 
+def test_a_forked_child_does_not_hold_the_store(tmp_path: Path) -> None:
+    con = swingdb.connect("taxi", store=tmp_path / "taxi")
+    con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        con.close()
+        assert rows("taxi", tmp_path / "taxi") == [(1,)]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
 def test_a_directory_of_other_files_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("dear")
     with pytest.raises(swingdb.StoreError, match=r"letters.txt") as caught:
