@@ -33,12 +33,20 @@ from ._databases import (
     gc,
     get_snapshot,
     lineage,
+    restore,
     snapshot,
 )
 from ._databases import list_databases as list  # noqa: A004 - the name users know it by
 from ._default import sql
 from ._internal import __version__
-from .connection import Connection, ExportReport, ImportReport, ShareInfo
+from .connection import (
+    CheckpointInfo,
+    Connection,
+    ExportReport,
+    ImportReport,
+    ShareInfo,
+    StoreInfo,
+)
 from .cursor import Cursor
 from .errors import *  # noqa: F403 - exactly errors.__all__
 from .relation import Relation
@@ -73,6 +81,7 @@ __all__ = [
     "ROWID",
     "STRING",
     "Binary",
+    "CheckpointInfo",
     "Connection",
     "Cursor",
     "DatabaseInfo",
@@ -89,6 +98,7 @@ __all__ = [
     "Relation",
     "ShareInfo",
     "SqlType",
+    "StoreInfo",
     "Time",
     "TimeFromTicks",
     "Timestamp",
@@ -105,6 +115,7 @@ __all__ = [
     "lineage",
     "list",
     "paramstyle",
+    "restore",
     "snapshot",
     "sql",
     "threadsafety",

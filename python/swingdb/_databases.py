@@ -92,6 +92,8 @@ def connect(
     *,
     home: str | os.PathLike[str] | None = None,
     config: Mapping[str, Setting] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    durability: str | float | None = None,
 ) -> Connection:
     """Opens the database ``name`` as its one writer, making it if need be.
 
@@ -100,6 +102,12 @@ def connect(
     the directory of the namespace: else ``$SWINGDB_HOME``, else ``/dev/shm/swingdb-<uid>``.
     ``config`` has settings of the session, as SET takes them; ``lock_configuration`` comes last
     wherever it stands.
+
+    ``store`` is a directory on a disk where the database outlives the machine's memory; it is made
+    when it is missing, and remembered. The newer of what is there and what is in memory is taken;
+    :class:`StoreError` if they do not belong together. ``durability`` says when changes get there:
+    ``"commit"``, with each commit (the default); a number of seconds, in the background; or
+    ``"manual"``, with :meth:`Connection.checkpoint` alone. ``store=""`` goes on in memory alone.
 
     >>> import swingdb
     >>> with swingdb.connect("doc_connect", config={"memory_limit": "1GB"}) as con:
@@ -110,7 +118,27 @@ def connect(
     [(42,)]
     >>> _ = swingdb.drop("doc_connect")
     """
-    return _configured(Connection(_opened.open_writer(name, _path(home))), config)
+    if durability is not None and store is None:
+        raise ProgrammingError("durability goes with store=")
+    if store is not None and (name is None or name == ":memory:"):
+        raise ProgrammingError("a private database has no store; give the database a name")
+    directory = None if store is None else os.fspath(store)
+    opened = _opened.open_writer(name, _path(home), directory, durability)
+    return _configured(Connection(opened), config)
+
+
+def restore(
+    directory: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    home: str | os.PathLike[str] | None = None,
+) -> Connection:
+    """Reads a store on a disk into memory, as the new database ``name``.
+
+    Without ``name`` it is that of the database in the store. The store stays as it is, and the
+    database has none. :class:`AlreadyExistsError` if there is a database of the name.
+    """
+    return Connection(_opened.restore(os.fspath(directory), name, _path(home)))
 
 
 def snapshot(

@@ -15,6 +15,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from . import _internal
+from .errors import ProgrammingError
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -53,7 +54,12 @@ _lock = threading.RLock()
 _named: dict[tuple[str, str], Opened] = {}
 
 
-def open_writer(name: str | None, home: str | None) -> Opened:
+def open_writer(
+    name: str | None,
+    home: str | None,
+    store: str | None = None,
+    durability: str | float | None = None,
+) -> Opened:
     """The database ``name`` for writing, or a private one."""
     if name is None or name == ":memory:":
         return Opened(_internal.Database.open(name, home), home, None)
@@ -61,8 +67,31 @@ def open_writer(name: str | None, home: str | None) -> Opened:
     with _lock:
         opened = _named.get(key)
         if opened is None or not opened.connections:
-            opened = _named[key] = Opened(_internal.Database.open(name, home), home, key)
+            database = _internal.Database.open(name, home, store, durability)
+            opened = _named[key] = Opened(database, home, key)
+        elif store is not None:
+            _same_store(opened.database, store)
         return opened
+
+
+def restore(directory: str, name: str | None, home: str | None) -> Opened:
+    """A store on a disk, read into memory as a new database."""
+    with _lock:
+        database = _internal.Database.restore(directory, name, home)
+        key = (_namespace(home), str(database.name))
+        opened = _named[key] = Opened(database, home, key)
+        return opened
+
+
+def _same_store(database: _internal.Database, store: str) -> None:
+    """That a database which is open in this process has the store that is asked for."""
+    present = database.store()
+    path = None if present is None else present["path"]
+    if path != (os.path.realpath(store) if store else None):
+        where = "without a store" if path is None else f"with the store {path}"
+        raise ProgrammingError(
+            f"the database is open in this process {where}; close its connections first"
+        )
 
 
 def hook(name: str, target: str | None, home: str | None) -> Opened:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -32,6 +33,36 @@ class ShareInfo(NamedTuple):
     epoch: int
     #: How long it took, in seconds.
     seconds: float
+
+
+class CheckpointInfo(NamedTuple):
+    """What :meth:`Connection.checkpoint` did."""
+
+    #: The version of the state that is on the disk.
+    version: int
+    #: Bytes of column data that were written; 0 if nothing had changed.
+    written_bytes: int
+    #: How long it took, in seconds.
+    seconds: float
+
+
+class StoreInfo(NamedTuple):
+    """The store of a database on a disk, as :attr:`Connection.store` has it."""
+
+    #: Its directory.
+    path: str
+    #: When changes get there.
+    durability: str
+    #: The version of the last committed state in memory.
+    memory_version: int
+    #: The version of the state on the disk; the store is up to date if both are equal.
+    stored_version: int | None
+    #: Bytes of the store's files.
+    used_bytes: int
+    #: Bytes of them that are needed.
+    live_bytes: int
+    #: Why the last checkpoint in the background failed.
+    failure: str | None
 
 
 class ImportReport(NamedTuple):
@@ -261,6 +292,21 @@ class Connection:
     def share(self) -> ShareInfo:
         """Makes the last committed state the one that new snapshots see."""
         return ShareInfo(*self._check().database.share())
+
+    def checkpoint(self, directory: str | os.PathLike[str] | None = None) -> CheckpointInfo:
+        """Brings the store on the disk to the last committed state, and waits until it is there.
+
+        With ``directory``, which has to be missing or empty, a copy is made there instead: of a
+        snapshot too. :func:`swingdb.restore` reads it.
+        """
+        directory = None if directory is None else os.fspath(directory)
+        return CheckpointInfo(*self._check().database.checkpoint(directory))
+
+    @property
+    def store(self) -> StoreInfo | None:
+        """The store on a disk and how far it is behind; None if the database has none."""
+        store = self._check().database.store()
+        return None if store is None else StoreInfo(**store)
 
     def refresh(self) -> bool:
         """Moves a snapshot to the newest shared state; False if there is none newer.

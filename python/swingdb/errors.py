@@ -46,6 +46,7 @@ __all__ = [
     "FileError",
     "CorruptError",
     "MemoryGoneError",
+    "StoreError",
     "QueryInterruptedError",
     "StatementTimeoutError",
     "LimitReachedError",
@@ -196,6 +197,16 @@ class BusyError(OperationalError):
 class NotSharedError(OperationalError):
     """A snapshot of the database ``name``, which exists but of which nothing was shared yet: wait
     until its writer calls :meth:`Connection.share`.
+    """
+
+
+class StoreError(OperationalError):
+    """The store of a database on a disk (``path``) could not be opened, read or written; memory,
+    and what was on the disk before, is as it was.
+
+    ``problem`` is one of "in use", "full", "read-only", "missing", "damaged", "version", "not a
+    store", "mismatch", "unknown" and "io". After "unknown" a commit may be on the disk or not:
+    close the database and open it again.
     """
 
 

@@ -49,11 +49,11 @@ pub use io::arena::{Arena, BufferClass, IoBuffer, MAX_ARENA_BYTES};
 pub use io::{Choice, Engine};
 #[doc(hidden)]
 pub use log::fuzz::decode_anything;
+pub use log::queues::{QueueGuard, QueueOwner, queue as thread_queue};
 pub use log::{
     Batch, CHUNK_ALIGN, Collected, Lease, Log, LogOptions, LogStats, MAX_BATCH_RECORDS,
     MAX_CHECKPOINTS, MAX_FILE_BYTES, MAX_JOURNAL_BYTES, MAX_NAME_BYTES, MAX_READ_RECORDS,
     MAX_ROOT_BYTES, MAX_STRIPE_BYTES, Piece, ReadCost, SMALL_BYTES,
 };
-pub use log::queues::{QueueGuard, QueueOwner, queue as thread_queue};
 pub use process::{ProcessMark, random_u64};
 pub use units::{Epoch, FileId, Generation, MAX_BLOCK_BYTES, RecordId, UNIT_BYTES};

@@ -99,8 +99,9 @@ fn a_failed_sync_is_never_tried_again_on_the_same_file() {
     let mut first = log.batch().unwrap();
     let kept = first.put(b"kept").unwrap();
     first.commit().unwrap();
-    // The next operations of a small commit: write, sync. The sync fails once.
-    recorder.fail(Failure { after: 1, times: 1, errno: libc::EIO });
+    // The next operations of the first commit of a journal: write, zeros behind it, sync. The sync
+    // fails once.
+    recorder.fail(Failure { after: 2, times: 1, errno: libc::EIO });
     let mut second = log.batch().unwrap();
     let lost = second.put(b"lost").unwrap();
     let error = second.commit().unwrap_err();

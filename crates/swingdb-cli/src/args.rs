@@ -3,6 +3,8 @@
 use crate::output::Mode;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use std::time::Duration;
+use swingdb::Durability;
 
 /// An in-memory analytical database whose state any process can take as its own snapshot.
 ///
@@ -17,8 +19,28 @@ pub struct Cli {
     /// Directory of the databases (default: $SWINGDB_HOME, else /dev/shm/swingdb-<uid>)
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
+    /// Store on a disk of the database that is written: a directory of its own, made when missing.
+    /// It is remembered; an empty text detaches the database from it
+    #[arg(long, global = true, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// When changes get to the store: `commit` (with each), seconds, or `manual` (CHECKPOINT)
+    #[arg(long, global = true, value_name = "WHEN", value_parser = durability, requires = "store")]
+    pub durability: Option<Durability>,
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+fn durability(text: &str) -> Result<Durability, String> {
+    let wrong = || format!("{text:?} is none of `commit`, `manual` and a number of seconds");
+    match text {
+        "commit" => Ok(Durability::Commit),
+        "manual" => Ok(Durability::Manual),
+        seconds => {
+            let seconds: f64 = seconds.parse().map_err(|_| wrong())?;
+            let every = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+            Ok(Durability::Interval(every))
+        }
+    }
 }
 
 const EXAMPLES: &str = "Examples:
@@ -26,6 +48,7 @@ const EXAMPLES: &str = "Examples:
   swingdb taxi                            a shell on the database `taxi`, as its writer
   swingdb --snapshot taxi                 a shell on a snapshot of it, while somebody writes it
   swingdb taxi -c 'CREATE TABLE t (x INT)' -c 'SHARE'
+  swingdb --store /data/taxi taxi         the same with a store on a disk: it outlives a reboot
   swingdb sql taxi 'SELECT count(*) FROM trips'
   swingdb sql \"SELECT * FROM 'trips.parquet' LIMIT 5\"
   swingdb import *.parquet --into taxi.trips --share";
@@ -78,6 +101,12 @@ pub enum Command {
     /// Make the last committed state the one that new snapshots see
     #[command(after_help = "Example:\n  swingdb share taxi")]
     Share(ShareArgs),
+    /// Bring the store on a disk to the last committed state, or copy it into a directory
+    #[command(after_help = CHECKPOINT_EXAMPLES)]
+    Checkpoint(CheckpointArgs),
+    /// Read a store or a copy from a disk into memory, as a new database without a store
+    #[command(after_help = "Example:\n  swingdb restore /backup/taxi --as taxi_monday")]
+    Restore(RestoreArgs),
     /// List databases and snapshots: sizes, writer, readers
     #[command(after_help = "Examples:\n  swingdb ls\n  swingdb ls --json | jq '.[].name'")]
     Ls(ListArgs),
@@ -237,6 +266,29 @@ pub enum Generated {
 pub struct ShareArgs {
     /// Database to share; nobody else may be writing it
     pub database: String,
+}
+
+const CHECKPOINT_EXAMPLES: &str = "Examples:
+  swingdb checkpoint taxi                 taxi's own store gets what it lacks
+  swingdb checkpoint taxi /backup/taxi    a copy of what taxi has shared, while somebody writes it";
+
+#[derive(Debug, Args)]
+pub struct CheckpointArgs {
+    /// Database
+    pub database: String,
+    /// Copy the newest shared state into this directory, which has to be missing or empty
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// The store
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Name of the database in memory (default: the one it has in the store)
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -1,18 +1,56 @@
 //! Where the databases are, and opening them there.
 
 use crate::failure::{Failure, Outcome};
-use std::path::PathBuf;
-use swingdb::{BACKING_VARIABLE, Database};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use swingdb::{BACKING_VARIABLE, Database, Durability, OpenOptions, Progress, StoreOptions};
 
 /// The directory of the databases: the user's choice, or the library's default.
 #[derive(Clone, Debug)]
 pub struct Home {
     directory: Option<PathBuf>,
+    /// The store on a disk of the database that is opened for writing.
+    store: Option<(PathBuf, Option<Durability>)>,
 }
 
 impl Home {
-    pub fn new(directory: Option<PathBuf>) -> Self {
-        Home { directory }
+    pub fn new(directory: Option<PathBuf>, store: Option<(PathBuf, Option<Durability>)>) -> Self {
+        Home { directory, store }
+    }
+
+    /// Whether the user has named a store.
+    pub fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
+    fn options(&self) -> OpenOptions {
+        let options = OpenOptions::default().lasting();
+        match &self.directory {
+            Some(home) => options.home(home),
+            None => options,
+        }
+    }
+
+    /// A new database from a store on a disk.
+    pub fn restore(
+        &self,
+        directory: &Path,
+        name: Option<&str>,
+        progress: Option<Arc<dyn Progress>>,
+    ) -> Outcome<Database> {
+        let options = match progress {
+            Some(progress) => self.options().progress(progress),
+            None => self.options(),
+        };
+        Ok(Database::restore(directory, name, &options)?)
+    }
+
+    /// The store that a database has, and when its changes get there.
+    pub fn store_of(&self, name: &str) -> Option<(PathBuf, Durability)> {
+        match &self.directory {
+            Some(home) => swingdb::store_of_in(home, name),
+            None => swingdb::store_of(name),
+        }
     }
 
     /// As the one writer; created when missing, with its first commit. The database outlives the
@@ -25,9 +63,20 @@ impl Home {
             );
             return Err(Failure::message(text));
         }
-        Ok(match &self.directory {
-            Some(home) => Database::open_lasting_in(home, name)?,
-            None => Database::open_lasting(name)?,
+        let options = match &self.store {
+            Some((directory, durability)) => {
+                let mut store = StoreOptions::new(directory);
+                store.durability = *durability;
+                self.options().store(store)
+            }
+            None => self.options(),
+        };
+        crate::progress::during("store", |progress| {
+            let options = match progress {
+                Some(progress) => options.progress(progress),
+                None => options,
+            };
+            Ok(Database::open_with_options(name, &options)?)
         })
     }
 

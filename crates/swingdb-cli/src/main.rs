@@ -51,7 +51,8 @@ fn main() {
 }
 
 fn run(cli: Cli) -> Outcome {
-    let home = Home::new(cli.home);
+    let store = cli.store.map(|directory| (directory, cli.durability));
+    let home = Home::new(cli.home, store);
     let Some(command) = cli.command else {
         return shell::start(&home, &cli.shell);
     };
@@ -64,6 +65,8 @@ fn run(cli: Cli) -> Outcome {
         Command::Import(args) => commands::import::run(&home, &args),
         Command::Export(args) => commands::export::run(&home, &args),
         Command::Generate(args) => commands::generate::run(&home, &args),
+        Command::Checkpoint(args) => commands::checkpoint::run(&home, &args),
+        Command::Restore(args) => commands::restore::run(&home, &args),
         Command::Share(args) => commands::share::run(&home, &args),
         Command::Ls(args) => commands::ls::run(&home, &args),
         Command::Tree(args) => commands::tree::run(&home, &args),

@@ -30,6 +30,21 @@ impl<'a> Bar<'a> {
     }
 }
 
+/// Calls `work` with what shows how far it is, if the standard error is a terminal.
+pub fn during<T>(label: &str, work: impl FnOnce(Option<Arc<dyn Progress>>) -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work(None);
+    }
+    // Nothing is drawn before the first report: most calls have nothing long to do.
+    let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
+    let bar = ProgressBar::with_draw_target(None, target);
+    bar.set_style(style(false, "bytes"));
+    bar.set_prefix(label.to_string());
+    let result = work(Some(Arc::new(Report { bar: bar.clone() })));
+    bar.finish_and_clear();
+    result
+}
+
 impl Drop for Bar<'_> {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {

@@ -6,13 +6,37 @@
 use std::path::Path;
 use std::time::Duration;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use swingdb::{OpenOptions, StoreOptions};
 
 use crate::blocking::wait_in_slices;
 use crate::errors;
 use crate::fork::Owned;
 use crate::session::Session;
+
+/// When changes get to a store: "commit", "manual", or seconds.
+struct Durability(swingdb::Durability);
+
+impl<'py> FromPyObject<'_, 'py> for Durability {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let wrong = "durability is \"commit\", \"manual\", or a number of seconds";
+        let wrong = || PyValueError::new_err(wrong);
+        if let Ok(text) = value.extract::<String>() {
+            return match text.as_str() {
+                "commit" => Ok(Self(swingdb::Durability::Commit)),
+                "manual" => Ok(Self(swingdb::Durability::Manual)),
+                _ => Err(wrong()),
+            };
+        }
+        let seconds: f64 = value.extract().map_err(|_| wrong())?;
+        let every = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+        Ok(Self(swingdb::Durability::Interval(every)))
+    }
+}
 
 /// A handle on one open database or snapshot.
 #[pyclass(frozen, module = "swingdb._internal")]
@@ -53,7 +77,23 @@ impl Database {
 impl Database {
     /// Opens a database as its writer; a private one without a name.
     #[staticmethod]
-    fn open(py: Python<'_>, name: Option<String>, home: Option<String>) -> PyResult<Self> {
+    #[pyo3(signature = (name, home, store=None, durability=None))]
+    fn open(
+        py: Python<'_>,
+        name: Option<String>,
+        home: Option<String>,
+        store: Option<String>,
+        durability: Option<Durability>,
+    ) -> PyResult<Self> {
+        if let (Some(name), Some(directory)) = (&name, store) {
+            let mut store = StoreOptions::new(directory);
+            store.durability = durability.map(|durability| durability.0);
+            let mut options = OpenOptions::default().store(store);
+            if let Some(home) = home {
+                options = options.home(home);
+            }
+            return Self::wrap(py.detach(|| swingdb::Database::open_with_options(name, &options)));
+        }
         Self::wrap(py.detach(|| match (&name, &home) {
             (Some(name), Some(home)) => swingdb::Database::open_in(Path::new(home), name),
             (Some(name), None) => swingdb::Database::open(name),
@@ -95,6 +135,49 @@ impl Database {
     fn share(&self, py: Python<'_>) -> PyResult<(u64, f64)> {
         let info = self.call(py, |database| database.share())?;
         Ok((info.epoch, info.duration.as_secs_f64()))
+    }
+
+    /// Brings the store to the last committed state, or copies it into a directory: (version, bytes
+    /// written, seconds).
+    #[pyo3(signature = (directory=None))]
+    fn checkpoint(&self, py: Python<'_>, directory: Option<String>) -> PyResult<(u64, u64, f64)> {
+        let info = self.call(py, |database| match directory {
+            None => database.checkpoint(),
+            Some(directory) => database.checkpoint_to(Path::new(&directory)),
+        })?;
+        Ok((info.version, info.written_bytes, info.duration.as_secs_f64()))
+    }
+
+    /// The store on a disk; None if there is none.
+    fn store<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(info) = self.call(py, |database| Ok(database.durable_info()))? else {
+            return Ok(None);
+        };
+        let dict = PyDict::new(py);
+        dict.set_item("path", info.path.to_string_lossy())?;
+        dict.set_item("durability", info.durability.to_string())?;
+        dict.set_item("memory_version", info.memory_version)?;
+        dict.set_item("stored_version", info.stored_version)?;
+        dict.set_item("used_bytes", info.used_bytes)?;
+        dict.set_item("live_bytes", info.live_bytes)?;
+        dict.set_item("failure", info.failure)?;
+        Ok(Some(dict))
+    }
+
+    /// Reads a store into memory as a new database.
+    #[staticmethod]
+    fn restore(
+        py: Python<'_>,
+        directory: String,
+        name: Option<String>,
+        home: Option<String>,
+    ) -> PyResult<Self> {
+        let mut options = OpenOptions::default();
+        if let Some(home) = home {
+            options = options.home(home);
+        }
+        let path = Path::new(&directory);
+        Self::wrap(py.detach(|| swingdb::Database::restore(path, name.as_deref(), &options)))
     }
 
     fn refresh(&self, py: Python<'_>) -> PyResult<bool> {

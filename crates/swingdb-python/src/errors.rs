@@ -114,6 +114,12 @@ fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'stat
             details.set_item("command", None::<String>)?;
             "BusyError"
         }
+        Error::Store { path, problem, message } => {
+            details.set_item("path", path.to_string_lossy())?;
+            details.set_item("problem", problem.to_string())?;
+            details.set_item("detail", message)?;
+            "StoreError"
+        }
         Error::NotShared { name } => {
             details.set_item("name", name)?;
             "NotSharedError"

@@ -30,7 +30,8 @@ use swing::{Backing, Namespace};
 
 use crate::connection::Connection;
 use crate::error::Result;
-use crate::store::{ShareInfo, Store};
+use crate::progress::Progress;
+use crate::store::{CheckpointInfo, DurableInfo, ShareInfo, Store, StoreOptions};
 
 /// What SQLite and DuckDB call a database without a name.
 pub(crate) const MEMORY: &str = ":memory:";
@@ -65,6 +66,37 @@ pub struct DatabaseInfo {
     pub rows: u64,
 }
 
+/// How [`Database::open_with_options`] opens a database.
+#[derive(Clone, Default)]
+pub struct OpenOptions {
+    home: Option<PathBuf>,
+    lasting: bool,
+    store: Option<StoreOptions>,
+    progress: Option<Arc<dyn Progress>>,
+}
+
+impl OpenOptions {
+    /// The namespace's directory.
+    pub fn home(self, home: impl Into<PathBuf>) -> Self {
+        Self { home: Some(home.into()), ..self }
+    }
+
+    /// In memory that outlives this process; see [`Database::open_lasting`].
+    pub fn lasting(self) -> Self {
+        Self { lasting: true, ..self }
+    }
+
+    /// With this store. Without one the database has the store that it had when it was last open.
+    pub fn store(self, store: StoreOptions) -> Self {
+        Self { store: Some(store), ..self }
+    }
+
+    /// Tells how much of a store has been read into memory.
+    pub fn progress(self, progress: Arc<dyn Progress>) -> Self {
+        Self { progress: Some(progress), ..self }
+    }
+}
+
 impl Database {
     /// Opens the database `name` for writing, creating it when it does not exist.
     ///
@@ -97,6 +129,85 @@ impl Database {
     /// As [`open_lasting`](Self::open_lasting), in the namespace directory `home`.
     pub fn open_lasting_in(home: &Path, name: &str) -> Result<Self> {
         Self::open_lasting_with(Some(home), name)
+    }
+
+    /// Opens the database `name` for writing, as `options` say: with a store on a disk, for one.
+    ///
+    /// ```
+    /// # let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    /// # let disk = tempfile::tempdir().unwrap();
+    /// use swingdb::{Database, OpenOptions, StoreOptions};
+    ///
+    /// let options = OpenOptions::default()
+    ///     .home(home.path())
+    ///     .store(StoreOptions::new(disk.path().join("taxi")));
+    /// let taxi = Database::open_with_options("taxi", &options)?;
+    /// taxi.connect().query("CREATE TABLE trips AS SELECT 1 AS id, 2.5 AS km")?;
+    /// taxi.close()?;
+    ///
+    /// // The machine has been restarted: the memory is gone, the store is there.
+    /// swingdb::drop_in(home.path(), "taxi")?;
+    /// let taxi = Database::open_with_options("taxi", &options)?;
+    /// let rows = taxi.connect().query("SELECT km FROM trips")?.collect()?;
+    /// assert_eq!(rows[0].num_rows(), 1);
+    /// # Ok::<(), swingdb::Error>(())
+    /// ```
+    pub fn open_with_options(name: &str, options: &OpenOptions) -> Result<Self> {
+        let home = options.home.as_deref();
+        let Some(stored) = &options.store else {
+            return match options.lasting {
+                true => Self::open_lasting_with(home, name),
+                false => Self::open_with(home, name),
+            };
+        };
+        if name == MEMORY {
+            let message = "a private database has no store; give the database a name";
+            return Err(crate::Error::unsupported(message));
+        }
+        let mut space = namespace(home)?;
+        if options.lasting {
+            space = space.with_backing(Backing::File);
+        }
+        let progress = options.progress.as_deref();
+        let store = Store::open_stored(&space, name, stored, progress)?;
+        Ok(Self::wrap(store, home, Some(name), false))
+    }
+
+    /// Brings the store on the disk to the last committed state; returns when it is there.
+    ///
+    /// An error when the database has no store. Readers, snapshots and other transactions go on.
+    pub fn checkpoint(&self) -> Result<CheckpointInfo> {
+        self.inner.store.checkpoint()
+    }
+
+    /// Writes the last committed state into a directory of its own, which has to be missing or
+    /// empty: a copy that [`restore`](Self::restore) reads, and that a database can be opened with.
+    /// Of a snapshot too.
+    pub fn checkpoint_to(&self, directory: &Path) -> Result<CheckpointInfo> {
+        let store = &self.inner.store;
+        let name = store.name().or(store.origin_name()).unwrap_or("restored");
+        store.copy_to(directory, name)
+    }
+
+    /// Reads the state in a store on a disk into memory as the new database `name`, or under the
+    /// name that it has there. The store stays as it is, and the database has none.
+    ///
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) when there is a database of the name.
+    pub fn restore(directory: &Path, name: Option<&str>, options: &OpenOptions) -> Result<Self> {
+        let home = options.home.as_deref();
+        let mut space = namespace(home)?;
+        if options.lasting {
+            space = space.with_backing(Backing::File);
+        }
+        let progress = options.progress.as_deref();
+        let store = Store::restore(&space, directory, name, progress)?;
+        let name = store.name().map(str::to_owned);
+        Ok(Self::wrap(store, home, name.as_deref(), false))
+    }
+
+    /// The store on the disk and how far it is behind; `None`: there is none.
+    pub fn durable_info(&self) -> Option<DurableInfo> {
+        self.inner.store.durable_info()
     }
 
     /// An unnamed, empty database that ends with this process.

@@ -99,6 +99,50 @@ impl fmt::Display for ConstraintKind {
     }
 }
 
+/// What is wrong with the store of a database on a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreProblem {
+    /// Another process, or another handle of this one, has it open.
+    InUse,
+    /// The disk is full, or a limit of the user's is reached.
+    Full,
+    /// The file system is read-only, or the directory is not this user's.
+    ReadOnly,
+    /// A file of the store is missing.
+    Missing,
+    /// Bytes of the store are not what was written.
+    Damaged,
+    /// Another version of this program wrote it.
+    Version,
+    /// The directory holds something else.
+    NotAStore,
+    /// The database in memory and the one in the store do not belong together.
+    Mismatch,
+    /// A commit failed half way: it may be on the disk or not. The store takes no more until it is
+    /// opened again, and then says which.
+    Unknown,
+    /// Another failure of the device or the operating system.
+    Io,
+}
+
+impl fmt::Display for StoreProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InUse => "in use",
+            Self::Full => "full",
+            Self::ReadOnly => "read-only",
+            Self::Missing => "missing",
+            Self::Damaged => "damaged",
+            Self::Version => "version",
+            Self::NotAStore => "not a store",
+            Self::Mismatch => "mismatch",
+            Self::Unknown => "unknown",
+            Self::Io => "io",
+        })
+    }
+}
+
 /// Why an operation of the database failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -217,6 +261,18 @@ pub enum Error {
         path: Option<PathBuf>,
         /// The operating system's error.
         source: Arc<std::io::Error>,
+    },
+    /// The store of a database on a disk could not be opened, read or written. What is in memory,
+    /// and what was on the disk before, is as it was, unless the problem is
+    /// [`StoreProblem::Unknown`].
+    #[error("store {}: {message}", .path.display())]
+    Store {
+        /// Its directory.
+        path: PathBuf,
+        /// What kind of problem.
+        problem: StoreProblem,
+        /// What failed where, and what to do.
+        message: String,
     },
     /// Bytes of a database that are not what this program writes: damaged, or made by somebody
     /// else.

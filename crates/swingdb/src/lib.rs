@@ -34,12 +34,13 @@ pub use datafusion::common::ScalarValue;
 
 pub use admin::{
     Finding, LineageNode, discard_snapshot, discard_snapshot_in, doctor, doctor_in, drop, drop_in,
-    gc, gc_in, lineage, lineage_in, list, list_in, list_removed, list_removed_in,
+    gc, gc_in, lineage, lineage_in, list, list_in, list_removed, list_removed_in, store_of,
+    store_of_in,
 };
 pub use calendar::civil_from_days;
 pub use connection::Connection;
-pub use database::{Database, DatabaseInfo};
-pub use error::{ConstraintKind, Error, ObjectKind, Result};
+pub use database::{Database, DatabaseInfo, OpenOptions};
+pub use error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};
 pub use interval_text::interval_texts;
 pub use io::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 pub use progress::Progress;
@@ -48,7 +49,7 @@ pub use sql::interrupt::InterruptHandle;
 pub use sql::result::QueryResult;
 pub use sql::table_scan::TableScan;
 pub use sql::type_names::sql_name;
-pub use store::ShareInfo;
+pub use store::{CheckpointInfo, Durability, DurableInfo, ShareInfo, StoreOptions};
 pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use swing_tier::probe;
 pub use time_text::moment_texts;

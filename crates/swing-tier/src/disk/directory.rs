@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::FlockOperation;
 
 use crate::disk::file::DiskFile;
+use crate::disk::held::HeldLock;
 use crate::error::{Cause, IoError};
 use crate::io::arena::Arena;
 use crate::io::{Choice, Engine, Pool, PoolQueue, RingQueue, choose};
@@ -245,6 +246,8 @@ impl Storage for Directory {
             // Only a message for others: a full disk does not matter.
             let _ = file.set_len(0);
             let _ = file.rewind().and_then(|()| write!(file, "{}", std::process::id()));
+            let again = || OpenOptions::new().read(true).open(&path).ok();
+            return Ok(Locked::Held(Box::new(HeldLock::of(file, again))));
         }
         Ok(Locked::Held(Box::new(file)))
     }

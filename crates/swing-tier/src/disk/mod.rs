@@ -2,6 +2,7 @@
 
 mod directory;
 mod file;
+mod held;
 
 pub use directory::{Directory, DirectoryOptions};
 pub(crate) use file::DiskFile;

@@ -15,6 +15,7 @@
 //! [`CommitError::Unknown`], and the handle takes no more commits (INV-TIER-6).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::error::{CommitError, Fault, IoError};
 use crate::log::batch::{Changes, Target, limit};
@@ -127,8 +128,10 @@ impl Shared {
             let (block, next) = journal.tail.encode(epoch, small, &encoded);
             let fits = small.len() + encoded.len() <= MAX_COMMIT_BYTES && next.next <= journal.end;
             if fits {
-                return match self.append(journal, &block) {
+                let zeros = journal.zeros_behind(next.next);
+                return match self.append(journal, &block, &zeros) {
                     Ok(()) => {
+                        journal.zeroed = journal.zeroed.max(zeros.end);
                         journal.tail = next;
                         self.files.add_used(id, block.len() as u64);
                         self.adopt(&delta);
@@ -141,10 +144,21 @@ impl Shared {
         self.commit_as_manifest(committer, merged, delta)
     }
 
-    /// Appends a block to the journal and makes it durable.
-    fn append(&self, journal: &Journal, block: &[u8]) -> Result<(), AppendError> {
+    /// Appends a block to the journal, and zeros behind it, and makes it durable.
+    fn append(
+        &self,
+        journal: &Journal,
+        block: &[u8],
+        zeros: &Range<u64>,
+    ) -> Result<(), AppendError> {
         let mut queue = self.queue().map_err(AppendError::Nothing)?;
-        if let Err(error) = write_at(&mut *queue, &journal.file.file, journal.tail.next, block) {
+        let file = &journal.file.file;
+        let mut written = write_at(&mut *queue, file, journal.tail.next, block);
+        if written.is_ok() && !zeros.is_empty() {
+            let zero = vec![0; (zeros.end - zeros.start) as usize];
+            written = write_at(&mut *queue, file, zeros.start, &zero);
+        }
+        if let Err(error) = written {
             // Also where there was no room: the part that was written may be the whole commit.
             journal.file.fail();
             return Err(AppendError::Unclear(error));

@@ -26,6 +26,8 @@ use crate::units::{Epoch, FileId, Generation, UNIT_BYTES};
 
 /// Bytes of a commit's payload before the small records.
 const PREFACE_BYTES: u64 = 24;
+/// How far ahead of the commits a journal is filled with zeros.
+const ZERO_BYTES: u64 = 256 << 10;
 /// Small records begin so many bytes into the block.
 pub(crate) const SMALL_AT: u64 = HEADER_BYTES + PREFACE_BYTES;
 /// The most bytes of small records and changes in one commit of a journal; larger ones are written
@@ -50,6 +52,21 @@ pub(crate) struct Journal {
     pub(crate) tail: Tail,
     /// Length of the file, in bytes.
     pub(crate) end: u64,
+    /// So many bytes from the begin were written already, with commits or with zeros. A sync of a
+    /// write that goes beyond has to bring the file's extents to the disk as well, which takes
+    /// several times as long.
+    pub(crate) zeroed: u64,
+}
+
+impl Journal {
+    /// Where zeros go when a commit has been written up to `end`: enough for some dozens of small
+    /// commits. Empty as long as the commit lies in room that was written before.
+    pub(crate) fn zeros_behind(&self, end: u64) -> std::ops::Range<u64> {
+        match end > self.zeroed {
+            true => end..(end + ZERO_BYTES).min(self.end),
+            false => end..end,
+        }
+    }
 }
 
 impl Tail {

@@ -51,7 +51,7 @@ impl Shared {
         committer.root = root;
         let tail = Tail::start(file.id, file.generation());
         let end = self.options.journal_bytes;
-        committer.journal = Some(Journal { file: file.clone(), tail, end });
+        committer.journal = Some(Journal { file: file.clone(), tail, end, zeroed: 0 });
         let mut live = lock(&self.live);
         let old = std::mem::replace(&mut live.manifest, pieces);
         self.files.add_live(&live.manifest);

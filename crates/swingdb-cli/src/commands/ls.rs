@@ -19,7 +19,14 @@ pub fn print(home: &Home, as_json: bool) -> Outcome {
     let (nodes, removed) = (home.lineage()?, home.removed()?);
     let mut sink = BufWriter::new(std::io::stdout());
     if as_json {
-        let mut values: Vec<_> = nodes.iter().map(json_of).collect();
+        let values = nodes.iter().map(|node| {
+            let mut value = json_of(node);
+            let store = home.store_of(&node.name);
+            value["store"] = json!(store.as_ref().map(|(path, _)| path.to_string_lossy()));
+            value["durability"] = json!(store.as_ref().map(|(_, when)| when.to_string()));
+            value
+        });
+        let mut values: Vec<_> = values.collect();
         values.extend(removed.iter().map(|info| json_of_removed(info, &nodes)));
         serde_json::to_writer_pretty(&mut sink, &values).map_err(std::io::Error::from)?;
         writeln!(sink)?;
@@ -28,20 +35,31 @@ pub fn print(home: &Home, as_json: bool) -> Outcome {
     } else {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let mut rows: Vec<_> = nodes.iter().map(|node| row(&node.info, now_ns)).collect();
+        let mut rows: Vec<_> = nodes.iter().map(|node| row(home, &node.info, now_ns)).collect();
         rows.extend(removed.iter().map(|info| removed_row(info, &nodes)));
-        let names =
-            ["name", "own", "shared", "private", "epoch", "shared ago", "writer", "readers"];
-        let right = [false, true, true, true, true, true, false, false];
+        let names = [
+            "name",
+            "own",
+            "shared",
+            "private",
+            "epoch",
+            "shared ago",
+            "writer",
+            "readers",
+            "store",
+        ];
+        let right = [false, true, true, true, true, true, false, false, false];
         fixed_table(&mut sink, &names, &rows, &right)?;
     }
     sink.flush()?;
     Ok(())
 }
 
-fn row(info: &AreaInfo, now_ns: u64) -> Vec<String> {
+fn row(home: &Home, info: &AreaInfo, now_ns: u64) -> Vec<String> {
     let dash = || "-".to_string();
     let readers: Vec<_> = info.readers.iter().map(u32::to_string).collect();
+    let store = info.name.as_ref().and_then(|name| home.store_of(name.as_str()));
+    let store = store.map(|(path, when)| format!("{} ({when})", path.display()));
     vec![
         display_name(info),
         units::bytes(info.own.0),
@@ -55,6 +73,7 @@ fn row(info: &AreaInfo, now_ns: u64) -> Vec<String> {
             None => dash(),
         },
         if readers.is_empty() { dash() } else { readers.join(" ") },
+        store.unwrap_or_else(dash),
     ]
 }
 
@@ -72,6 +91,7 @@ fn removed_row(info: &AreaInfo, nodes: &[LineageNode]) -> Vec<String> {
         dash(),
         dash(),
         if holders.is_empty() { dash() } else { holders.join(" ") },
+        dash(),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod checkpoint;
 pub mod doctor;
 pub mod drop;
 pub mod export;
@@ -9,6 +10,7 @@ pub mod import;
 pub mod ls;
 pub mod probe;
 mod probe_plot;
+pub mod restore;
 pub mod share;
 pub mod sql;
 pub mod tree;

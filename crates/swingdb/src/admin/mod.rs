@@ -5,11 +5,12 @@
 
 mod doctor;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use swing::{AreaInfo, AreaName, GcReport, Namespace, RemoveReport};
 
 use crate::error::{Error, ObjectKind, Result};
+use crate::store::{Durability, Store};
 
 pub use doctor::{Finding, doctor, doctor_in};
 
@@ -70,6 +71,17 @@ pub fn list_removed() -> Result<Vec<AreaInfo>> {
 /// As [`list_removed`], in the namespace directory `home`.
 pub fn list_removed_in(home: &Path) -> Result<Vec<AreaInfo>> {
     Ok(Namespace::open(home)?.list_removed()?)
+}
+
+/// The store on a disk that a database had when it was shared last, and when its changes get there;
+/// `None`: there is none, or nothing was shared yet.
+pub fn store_of(name: &str) -> Option<(PathBuf, Durability)> {
+    Store::hook(&Namespace::open_default().ok()?, name).ok()?.linked_store()
+}
+
+/// As [`store_of`], in the namespace directory `home`.
+pub fn store_of_in(home: &Path, name: &str) -> Option<(PathBuf, Durability)> {
+    Store::hook(&Namespace::open(home).ok()?, name).ok()?.linked_store()
 }
 
 /// All databases and named snapshots with their parents and children.

@@ -66,6 +66,9 @@ pub(crate) enum Parsed {
 pub(crate) enum Own {
     /// `SHARE`: new snapshots see the last committed state.
     Share,
+    /// `CHECKPOINT`: the store on the disk gets the last committed state; `CHECKPOINT TO 'dir'`: a
+    /// copy of it is made there.
+    Checkpoint { directory: Option<String> },
     /// `REFRESH`: a snapshot moves to the newest shared state.
     Refresh,
     /// `ATTACH 'name' [AS alias]`: takes a snapshot and attaches it.
@@ -327,6 +330,16 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
         skip(parser, 1);
         return Ok(Some(Own::Share));
     }
+    if next_word(parser, 0, "checkpoint") {
+        if ends(parser, 1) {
+            skip(parser, 1);
+            return Ok(Some(Own::Checkpoint { directory: None }));
+        }
+        if next_word(parser, 1, "to") {
+            skip(parser, 2);
+            return Ok(Some(Own::Checkpoint { directory: Some(parse_name(parser)?) }));
+        }
+    }
     if next_word(parser, 0, "refresh") && ends(parser, 1) {
         skip(parser, 1);
         return Ok(Some(Own::Refresh));
@@ -534,6 +547,20 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
             }
             session.database().share()?;
             Ok(QueryResult::changed(None, "SHARE"))
+        }
+        Own::Checkpoint { directory } => {
+            if session.in_transaction() {
+                let message = "CHECKPOINT inside a transaction: COMMIT it first";
+                return Err(Error::transaction(message));
+            }
+            match directory {
+                None => session.database().checkpoint()?,
+                Some(directory) => {
+                    session.limits().external("CHECKPOINT TO")?;
+                    session.database().checkpoint_to(std::path::Path::new(&directory))?
+                }
+            };
+            Ok(QueryResult::changed(None, "CHECKPOINT"))
         }
         Own::Refresh => {
             if session.in_transaction() {

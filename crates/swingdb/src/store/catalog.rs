@@ -9,7 +9,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+use swing_tier::RecordId;
+
 use super::codec::{Kind, Reader, Writer};
+use super::durable::Link;
 use super::macros::{Macro, MacroKind};
 use super::raw::Loc;
 use super::read::{read_loc, write_loc};
@@ -41,6 +45,8 @@ pub(super) struct TableEntry {
     pub segments: u64,
     pub record: OnceLock<Arc<Blocks>>,
     table: OnceLock<Arc<Table>>,
+    /// The record in the store on a disk.
+    stored: Mutex<Option<RecordId>>,
 }
 
 impl TableEntry {
@@ -53,10 +59,26 @@ impl TableEntry {
             segments: table.segment_count() as u64,
             record: OnceLock::new(),
             table: OnceLock::from(table),
+            stored: Mutex::default(),
         })
     }
 
-    fn get(&self, space: &Arc<Space>, schema: &Arc<str>, name: &Arc<str>) -> Result<&Arc<Table>> {
+    /// Its record in the store on a disk, when it is there.
+    pub fn stored(&self) -> Option<RecordId> {
+        *self.stored.lock()
+    }
+
+    /// Notes its record in the store.
+    pub fn set_stored(&self, record: Option<RecordId>) {
+        *self.stored.lock() = record;
+    }
+
+    pub fn get(
+        &self,
+        space: &Arc<Space>,
+        schema: &Arc<str>,
+        name: &Arc<str>,
+    ) -> Result<&Arc<Table>> {
         if let Some(table) = self.table.get() {
             return Ok(table);
         }
@@ -81,6 +103,49 @@ pub(super) struct SchemaNode {
     pub sequences: BTreeMap<Arc<str>, Arc<Sequence>>,
 }
 
+impl SchemaNode {
+    /// Writes all but the tables.
+    pub fn write_rest(&self, w: &mut Writer) {
+        w.len(self.views.len());
+        for (name, view) in &self.views {
+            w.text(name);
+            w.text(&view.sql);
+            w.option(view.columns.as_ref(), |w, columns| {
+                w.len(columns.len());
+                columns.iter().for_each(|c| w.text(c));
+            });
+        }
+        w.len(self.macros.len());
+        self.macros.values().for_each(|one| one.write(w));
+        w.len(self.sequences.len());
+        self.sequences.values().for_each(|one| one.write(w));
+    }
+
+    /// A schema without tables.
+    pub fn read_rest(r: &mut Reader<'_>) -> Result<Self> {
+        let views = r.list(|r| {
+            let name: Arc<str> = Arc::from(r.text()?);
+            let sql = r.text()?.to_owned();
+            let columns = r.option(|r| r.list(|r| Ok(r.text()?.to_owned())))?;
+            Ok((name.clone(), Arc::new(View { name: name.to_string(), sql, columns })))
+        })?;
+        let macros = r.list(|r| {
+            let one = Macro::read(r)?;
+            Ok((one.key(), Arc::new(one)))
+        })?;
+        let sequences = r.list(|r| {
+            let one = Sequence::read(r)?;
+            Ok((Arc::from(one.name.as_str()), Arc::new(one)))
+        })?;
+        Ok(Self {
+            tables: BTreeMap::new(),
+            views: views.into_iter().collect(),
+            macros: macros.into_iter().collect(),
+            sequences: sequences.into_iter().collect(),
+        })
+    }
+}
+
 /// A foreign range and how many column chunks and records lie in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ForeignUse {
@@ -98,6 +163,8 @@ pub struct Catalog {
     pub(super) sharing: bool,
     pub(super) schemas: BTreeMap<Arc<str>, Arc<SchemaNode>>,
     pub(super) foreign: Arc<BTreeMap<u64, ForeignUse>>,
+    /// The store on a disk that the database has.
+    pub(super) link: Option<Arc<Link>>,
 }
 
 impl Catalog {
@@ -105,7 +172,7 @@ impl Catalog {
     pub(super) fn empty(space: Arc<Space>) -> Self {
         let schemas = BTreeMap::from([(Arc::from(MAIN), Arc::default())]);
         let foreign = Arc::default();
-        Self { space, version: 0, next_table: 1, sharing: false, schemas, foreign }
+        Self { space, version: 0, next_table: 1, sharing: false, schemas, foreign, link: None }
     }
 
     /// Whether both are one state of one database. Versions alone do not tell: every commit, also
@@ -210,20 +277,9 @@ impl Catalog {
                 w.u64(entry.bytes);
                 w.u64(entry.segments);
             }
-            w.len(node.views.len());
-            for (name, view) in &node.views {
-                w.text(name);
-                w.text(&view.sql);
-                w.option(view.columns.as_ref(), |w, columns| {
-                    w.len(columns.len());
-                    columns.iter().for_each(|c| w.text(c));
-                });
-            }
-            w.len(node.macros.len());
-            node.macros.values().for_each(|one| one.write(&mut w));
-            w.len(node.sequences.len());
-            node.sequences.values().for_each(|one| one.write(&mut w));
+            node.write_rest(&mut w);
         }
+        w.option(self.link.as_ref(), |w, link| link.write(w));
         w.len(limbo.len());
         limbo.iter().for_each(|loc| write_loc(&mut w, *loc));
         Ok(w.finish(Kind::Root))
@@ -248,6 +304,7 @@ impl Catalog {
         catalog.foreign = Arc::new(foreign.into_iter().collect());
         let schemas = r.list(|r| Ok((Arc::from(r.text()?), Arc::new(read_schema(r, space)?))))?;
         catalog.schemas.extend(schemas);
+        catalog.link = r.option(Link::read)?.map(Arc::new);
         let limbo = r.list(|r| {
             let loc = read_loc(r)?;
             space.check_range(loc).map(|()| loc)
@@ -269,27 +326,9 @@ fn read_schema(r: &mut Reader<'_>, space: &Arc<Space>) -> Result<SchemaNode> {
             segments: r.u64()?,
             record: OnceLock::from(record),
             table: OnceLock::new(),
+            stored: Mutex::default(),
         };
         Ok((name, Arc::new(entry)))
     })?;
-    let views = r.list(|r| {
-        let name: Arc<str> = Arc::from(r.text()?);
-        let sql = r.text()?.to_owned();
-        let columns = r.option(|r| r.list(|r| Ok(r.text()?.to_owned())))?;
-        Ok((name.clone(), Arc::new(View { name: name.to_string(), sql, columns })))
-    })?;
-    let macros = r.list(|r| {
-        let one = Macro::read(r)?;
-        Ok((one.key(), Arc::new(one)))
-    })?;
-    let sequences = r.list(|r| {
-        let one = Sequence::read(r)?;
-        Ok((Arc::from(one.name.as_str()), Arc::new(one)))
-    })?;
-    Ok(SchemaNode {
-        tables: tables.into_iter().collect(),
-        views: views.into_iter().collect(),
-        macros: macros.into_iter().collect(),
-        sequences: sequences.into_iter().collect(),
-    })
+    Ok(SchemaNode { tables: tables.into_iter().collect(), ..SchemaNode::read_rest(r)? })
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// First bytes of every record.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"SwDB");
 /// Version of the format.
-pub(super) const VERSION: u16 = 6;
+pub(super) const VERSION: u16 = 7;
 /// Bytes before the payload of a record.
 pub(super) const FRAME_BYTES: usize = 24;
 /// Deepest nesting of a type or a column.
@@ -58,6 +58,11 @@ impl Writer {
         self.bytes[6..8].copy_from_slice(&(kind as u16).to_le_bytes());
         self.bytes[8..16].copy_from_slice(&(len as u64).to_le_bytes());
         self.bytes[16..24].copy_from_slice(&sum.to_le_bytes());
+        self.bytes
+    }
+
+    /// What was written, without a frame: for records that others frame.
+    pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 

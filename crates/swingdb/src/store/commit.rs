@@ -12,6 +12,7 @@ use swing::{Area, ByteLen, Publish, PublishError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::catalog::{Catalog, ForeignUse};
+use super::durable::Disk;
 use super::raw::Loc;
 use super::space::{Blocks, Foreign, Ground, Space, corrupt};
 use super::txn::Effects;
@@ -56,6 +57,8 @@ pub(super) struct Writer {
     pub changed: bool,
     /// Epoch of the last publish.
     pub epoch: Option<u64>,
+    /// The store on a disk.
+    pub disk: Option<Arc<Disk>>,
     /// Hash indexes of keys.
     pub unique: Indexes,
     /// How many tables use a shared chunk; `None`: not counted yet.
@@ -88,6 +91,7 @@ impl Writer {
             published: false,
             changed: false,
             epoch: None,
+            disk: None,
             unique: Indexes::default(),
             shared: None,
             pending: Vec::new(),
@@ -201,14 +205,14 @@ impl Writer {
         let current = self.root.is_some()
             && self.root_version == catalog.version
             && self.root_changes == ground.changes();
-        let result = match current {
-            true => self.publish_root(ground, kind),
+        let written = match current {
+            true => Ok(()),
             false => {
                 let most = if kind == Publish::Shared { MAX_FREED_BY_SHARE } else { u64::MAX };
-                let written = self.write_root(ground, catalog, most);
-                written.and_then(|()| self.publish_root(ground, kind))
+                self.write_root(ground, catalog, most)
             }
         };
+        let result = written.and_then(|()| self.publish_stored(ground, catalog, kind));
         match result {
             Ok(epoch) => {
                 self.pending.clear();
@@ -218,6 +222,29 @@ impl Writer {
             }
             Err(error) => {
                 self.take_back(current);
+                Err(error)
+            }
+        }
+    }
+
+    /// Publishes the root; where each commit goes to a store on a disk, the state is there before.
+    fn publish_stored(
+        &mut self,
+        ground: &Arc<Ground>,
+        catalog: &Catalog,
+        kind: Publish,
+    ) -> Result<u64> {
+        let Some(disk) = self.disk.clone().filter(|disk| disk.with_each_commit()) else {
+            return self.publish_root(ground, kind);
+        };
+        disk.bring_to(catalog, true)?;
+        match self.publish_root(ground, kind) {
+            Ok(epoch) => {
+                disk.keep();
+                Ok(epoch)
+            }
+            Err(error) => {
+                disk.take_back()?;
                 Err(error)
             }
         }

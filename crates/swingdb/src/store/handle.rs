@@ -19,6 +19,7 @@ use swing_malloc::{BlockTable, Heap, HeapOptions};
 use super::catalog::Catalog;
 pub(super) use super::commit::Writer;
 use super::commit::{MAX_LEFT_BY_COMMITS, read_state};
+use super::durable::Disk;
 use super::info::{StoreInfo, TableInfo};
 use super::space::{Ground, Space, corrupt};
 use super::translate::{create_error, derive_error, hook_error, open_error, suggest};
@@ -51,22 +52,32 @@ pub struct ShareInfo {
 /// One open database. Clones are handles to the same one.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(super) struct Inner {
     namespace: Namespace,
     kind: StoreKind,
     name: Option<AreaName>,
     /// What it is a snapshot of.
     origin: Option<AreaName>,
-    latest: RwLock<Arc<Catalog>>,
+    pub(super) latest: RwLock<Arc<Catalog>>,
+    /// The store on a disk.
+    pub(super) disk: Mutex<Option<Arc<Disk>>>,
     /// The snapshot, for cloning from it and as the place where an area is derived.
     snapshot: Mutex<Option<Snapshot>>,
     slot: Mutex<Slot>,
     free: Condvar,
     /// The process that opened it: in a forked child only reading goes on.
-    pid: u32,
+    pub(super) pid: u32,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.finish_disk() {
+            log::warn!("the last changes of a database are not in its store: {error}");
+        }
+    }
 }
 
 struct Slot {
@@ -77,7 +88,16 @@ struct Slot {
 impl Store {
     /// Opens a named database as its one writer; it is created when missing, and stays from its
     /// first commit on.
+    ///
+    /// A store on a disk that it had when it was last open is opened again.
     pub fn open(namespace: &Namespace, name: &str) -> Result<Self> {
+        let store = Self::open_alone(namespace, name)?;
+        store.attach_again()?;
+        Ok(store)
+    }
+
+    /// Opens the database in memory, whether or not it has a store.
+    pub(super) fn open_alone(namespace: &Namespace, name: &str) -> Result<Self> {
         let area_name = area_name(name)?;
         for _ in 0..MAX_OPEN_TRIES {
             match namespace.open_area(&area_name) {
@@ -146,6 +166,7 @@ impl Store {
             snapshot: Mutex::new(snapshot),
             slot: Mutex::new(Slot { writer: Some(writer), closed: false }),
             free: Condvar::new(),
+            disk: Mutex::new(None),
             pid: std::process::id(),
         };
         Self { inner: Arc::new(inner) }
@@ -394,6 +415,18 @@ impl Store {
         self.inner.name.as_ref().map(|n| n.as_str())
     }
 
+    /// Name of the database that it is a snapshot of.
+    pub fn origin_name(&self) -> Option<&str> {
+        self.inner.origin.as_ref().map(|n| n.as_str())
+    }
+
+    /// The store that the database had when the state of this snapshot was committed.
+    pub fn linked_store(&self) -> Option<(std::path::PathBuf, super::durable::Durability)> {
+        let area = self.snapshot_state()?.area.0;
+        let link = self.latest().link.clone().filter(|link| link.area == area)?;
+        Some((link.path.clone(), link.durability))
+    }
+
     /// What kind of handle.
     pub fn kind(&self) -> StoreKind {
         self.inner.kind
@@ -451,8 +484,9 @@ impl Store {
         let writer = slot.writer.take();
         drop(slot);
         self.inner.free.notify_all();
+        let finished = self.inner.finish_disk();
         drop(writer);
-        Ok(())
+        finished
     }
 }
 

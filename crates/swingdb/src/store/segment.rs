@@ -172,7 +172,7 @@ impl Deletion {
 
     /// A bitmap with `count` bits set. The count is believed, as values are: reading every bitmap
     /// to count them would make opening a table as slow as reading it.
-    fn over(blocks: Arc<Blocks>, rows: usize, count: usize) -> Result<Arc<Self>> {
+    pub fn over(blocks: Arc<Blocks>, rows: usize, count: usize) -> Result<Arc<Self>> {
         if count == 0 || count > rows {
             return Err(corrupt(format!("{count} of {rows} rows deleted")));
         }

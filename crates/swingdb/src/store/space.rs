@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use swing::{Area, AreaOffset, ByteLen, Mapping, Presence, Snapshot, WriteError};
 use swing_malloc::{AllocError, FreeError, Heap};
 
+use super::durable::BlockRef;
 use super::raw::{self, Fresh, Loc, Memory};
 use crate::error::{Error, Result};
 
@@ -31,6 +32,8 @@ pub(super) struct Blocks {
     /// Parts of other areas mapped into this one that the data lies in.
     foreign: Box<[Arc<Foreign>]>,
     state: AtomicU8,
+    /// The records in the store on a disk, one a block.
+    stored: Mutex<Option<Arc<[BlockRef]>>>,
 }
 
 /// Made by a transaction that has not committed.
@@ -119,6 +122,7 @@ impl Blocks {
             own: own.into(),
             foreign: foreign.into(),
             state: AtomicU8::new(state),
+            stored: Mutex::default(),
         })
     }
 
@@ -150,6 +154,16 @@ impl Blocks {
     /// Identifies it in the area: the offset of its first block; `None` when it has none.
     pub fn key(&self) -> Option<u64> {
         self.listed.first().map(|loc| loc.offset)
+    }
+
+    /// Their records in the store on a disk, when they are there.
+    pub fn stored(&self) -> Option<Arc<[BlockRef]>> {
+        self.stored.lock().clone()
+    }
+
+    /// Notes their records in the store.
+    pub fn set_stored(&self, records: Option<Arc<[BlockRef]>>) {
+        *self.stored.lock() = records;
     }
 
     /// Whether `loc` lies in one of the blocks.

@@ -11,6 +11,8 @@ use arrow::array::RecordBatch;
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parking_lot::Mutex;
+use swing_tier::RecordId;
 
 use super::checks::Check;
 use super::codec::{Kind, Reader, Writer};
@@ -24,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::uuid;
 
 /// Most segments of a page.
-const MAX_PAGE_SEGMENTS: usize = 64;
+pub(super) const MAX_PAGE_SEGMENTS: usize = 64;
 /// A page should stay below this, so that it lies in the zone of small extents.
 const PAGE_TARGET_BYTES: usize = 24 << 10;
 /// About what one column of one segment takes in a page.
@@ -88,7 +90,7 @@ pub struct TableDef {
 }
 
 /// Columns, keys and checks, shared by all versions of a table that have the same.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Definition {
     pub schema: SchemaRef,
     pub columns: Vec<ColumnDef>,
@@ -103,7 +105,7 @@ impl Definition {
         Self { schema, columns, constraints, checks }
     }
 
-    fn write(&self, w: &mut Writer) {
+    pub fn write(&self, w: &mut Writer) {
         w.len(self.columns.len());
         for column in &self.columns {
             w.field(&column.field());
@@ -124,7 +126,7 @@ impl Definition {
         }
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self> {
+    pub fn read(r: &mut Reader<'_>) -> Result<Self> {
         let columns = r.list(|r| {
             let field = r.field(0)?;
             let default_sql = r.option(|r| Ok(r.text()?.to_owned()))?;
@@ -162,6 +164,8 @@ pub(crate) struct Page {
     schema: SchemaRef,
     record: OnceLock<Arc<Blocks>>,
     decoded: OnceLock<Arc<[Arc<Segment>]>>,
+    /// The record in the store on a disk.
+    stored: Mutex<Option<RecordId>>,
     /// Statistics of each column over the page.
     stats: Box<[OnceLock<Merged>]>,
 }
@@ -187,6 +191,7 @@ impl Page {
             schema: schema.clone(),
             record: OnceLock::new(),
             decoded: OnceLock::from(Arc::from(segments)),
+            stored: Mutex::default(),
             stats: no_stats(schema),
         })
     }
@@ -237,6 +242,16 @@ impl Page {
     /// Its record in the area, when it has one.
     pub(super) fn record(&self) -> Option<&Arc<Blocks>> {
         self.record.get()
+    }
+
+    /// Its record in the store on a disk, when it is there.
+    pub(super) fn stored(&self) -> Option<RecordId> {
+        *self.stored.lock()
+    }
+
+    /// Notes its record in the store.
+    pub(super) fn set_stored(&self, record: Option<RecordId>) {
+        *self.stored.lock() = record;
     }
 
     /// Writes its record when it has none.
@@ -348,6 +363,7 @@ impl Table {
                 schema: definition.schema.clone(),
                 record: OnceLock::from(record),
                 decoded: OnceLock::new(),
+                stored: Mutex::default(),
                 stats: no_stats(&definition.schema),
             }))
         })?;

@@ -229,6 +229,44 @@ impl WriteTxn {
         }
     }
 
+    /// Replaces the whole state by another one, made of the blocks `created`; `shared` has those
+    /// that one more table uses, once for each.
+    pub(super) fn replace_all(
+        &mut self,
+        catalog: Catalog,
+        created: Vec<Arc<Blocks>>,
+        shared: Vec<Arc<Blocks>>,
+    ) -> Result<()> {
+        let mut dropped = Vec::new();
+        for (_, _, entry) in self.current.entries() {
+            dropped.extend(entry.record.get().cloned());
+        }
+        for table in self.current.all_tables()? {
+            dropped.extend(super::edit::all_blocks(&table)?);
+        }
+        self.effects.dropped.extend(dropped);
+        self.effects.created.extend(created);
+        self.effects.shared.extend(shared);
+        self.current = Arc::new(catalog);
+        Ok(())
+    }
+
+    /// Forgets which records of a store the state's tables are in.
+    pub(super) fn forget_stored(&self) -> Result<()> {
+        for (_, _, entry) in self.current.entries() {
+            entry.set_stored(None);
+        }
+        for table in self.current.all_tables()? {
+            for page in &table.pages {
+                page.set_stored(None);
+                for segment in page.segments()?.iter() {
+                    segment.blocks()?.iter().for_each(|blocks| blocks.set_stored(None));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Removes segments without live rows, and rewrites those with few.
     fn tidy(&mut self) -> Result<()> {
         let thinned = std::mem::take(&mut self.thinned);

@@ -1,0 +1,505 @@
+"""Databases with a store on a disk: what is there after memory is lost, and after a kill."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Program
+
+import swingdb
+
+
+@pytest.fixture
+def reboot(home: Path) -> Iterator[object]:
+    """Takes the memory of all databases away, as a restart of the machine does."""
+
+    def lose() -> None:
+        for entry in home.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+    yield lose
+
+
+def rows(name: str, store: object, sql: str = "SELECT * FROM t ORDER BY 1") -> list:
+    with swingdb.connect(name, store=store) as con:
+        return con.sql(sql).fetchall()
+
+
+def test_a_committed_database_outlives_its_memory(tmp_path: Path, reboot) -> None:
+    store = tmp_path / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE SCHEMA s; CREATE SEQUENCE numbers START 5")
+        con.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR DEFAULT 'x', CHECK (a > 0))")
+        con.execute("INSERT INTO t VALUES (1, 'one'), (2, NULL), (3, 'three')")
+        con.execute("DELETE FROM t WHERE a = 2; UPDATE t SET b = 'drei' WHERE a = 3")
+        con.execute("CREATE VIEW v AS SELECT count(*) AS n FROM t")
+        con.execute("CREATE MACRO twice(x) AS 2 * x")
+        con.execute("CREATE TABLE s.big AS SELECT i, 'text number ' || i AS text, [i, i + 1] AS l "
+                    "FROM range(300000) r(i)")
+        assert con.sql("SELECT nextval('numbers')").fetchone() == (5,)
+        con.execute("CREATE TABLE u AS SELECT nextval('numbers') AS n")
+        big = con.sql("SELECT sum(i), min(text), max(text), sum(l[2]) FROM s.big").fetchall()
+        assert con.store.stored_version == con.store.memory_version
+    reboot()
+    with swingdb.connect("taxi", store=store) as con:
+        assert con.sql("SELECT * FROM t ORDER BY a").fetchall() == [(1, "one"), (3, "drei")]
+        assert con.sql("SELECT n FROM v").fetchone() == (2,)
+        assert con.sql("SELECT twice(21)").fetchone() == (42,)
+        found = con.sql("SELECT sum(i), min(text), max(text), sum(l[2]) FROM s.big").fetchall()
+        assert found == big
+        assert con.sql("SELECT n FROM u").fetchone() == (6,)
+        assert con.sql("SELECT nextval('numbers')").fetchone() == (7,)
+        with pytest.raises(swingdb.ConstraintError):
+            con.execute("INSERT INTO t VALUES (1, 'again')")
+        with pytest.raises(swingdb.ConstraintError):
+            con.execute("INSERT INTO t VALUES (-1, 'negative')")
+        con.execute("INSERT INTO t (a) VALUES (9)")
+    reboot()
+    assert rows("taxi", store) == [(1, "one"), (3, "drei"), (9, "x")]
+
+
+def test_the_store_is_opened_again_without_being_named(tmp_path: Path, reboot) -> None:
+    store = tmp_path / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with swingdb.connect("taxi") as con:
+        assert con.store.path == os.path.realpath(store)
+        con.execute("INSERT INTO t VALUES (2)")
+    reboot()
+    assert rows("taxi", store) == [(1,), (2,)]
+
+
+def test_a_database_can_be_detached(tmp_path: Path, reboot) -> None:
+    store = tmp_path / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with swingdb.connect("taxi", store="") as con:
+        assert con.store is None
+        con.execute("INSERT INTO t VALUES (2)")
+        with pytest.raises(swingdb.NotSupportedError, match="no store"):
+            con.execute("CHECKPOINT")
+    with swingdb.connect("taxi") as con:
+        assert con.store is None
+        assert con.sql("SELECT count(*) FROM t").fetchone() == (2,)
+    with pytest.raises(swingdb.StoreError, match="does not come from this store") as caught:
+        swingdb.connect("taxi", store=store)
+    assert caught.value.problem == "mismatch"
+    swingdb.drop("taxi")
+    assert rows("taxi", store) == [(1,)]
+
+
+def test_a_database_that_is_in_memory_already_gets_a_store(tmp_path: Path, reboot) -> None:
+    with swingdb.connect("taxi") as con:
+        con.execute("CREATE TABLE t AS SELECT * FROM range(5) r(a)")
+    assert len(rows("taxi", tmp_path / "taxi")) == 5
+    reboot()
+    assert len(rows("taxi", tmp_path / "taxi")) == 5
+
+
+def test_manual_writes_when_told_and_memory_is_the_newer_state(tmp_path: Path, reboot) -> None:
+    store = tmp_path / "taxi"
+    with swingdb.connect("taxi", store=store, durability="manual") as con:
+        con.execute("CREATE TABLE t AS SELECT * FROM range(200000) r(a)")
+        con.execute("CHECKPOINT")
+        con.execute("INSERT INTO t VALUES (-1)")
+        behind = con.store
+        assert behind.stored_version < behind.memory_version
+    with swingdb.connect("taxi", store=store) as con:
+        assert con.sql("SELECT count(*) FROM t").fetchone() == (200001,)
+        assert con.store.durability == "manual"
+        done = con.checkpoint()
+        assert done.written_bytes < 100_000, "only what has changed"
+        assert con.checkpoint().written_bytes == 0
+        con.execute("DELETE FROM t WHERE a < 100")
+    reboot()
+    assert rows("taxi", store, "SELECT count(*), min(a) FROM t") == [(200001, -1)]
+
+
+def test_an_interval_writes_in_the_background(tmp_path: Path, reboot) -> None:
+    store = tmp_path / "taxi"
+    con = swingdb.connect("taxi", store=store, durability=0.05)
+    con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    deadline = time.monotonic() + 30
+    while con.store.stored_version != con.store.memory_version:
+        assert time.monotonic() < deadline, con.store
+        time.sleep(0.01)
+    con.execute("INSERT INTO t VALUES (2)")
+    con.close()
+    reboot()
+    assert rows("taxi", store) == [(1,), (2,)]
+
+
+def test_states_that_diverged_are_refused(tmp_path: Path, reboot) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    with swingdb.connect("taxi", store=one) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    shutil.copytree(one, two)
+    reboot()
+    with swingdb.connect("taxi", store=two) as con:
+        con.execute("INSERT INTO t VALUES (2)")
+    reboot()
+    with swingdb.connect("taxi", store=one) as con:
+        con.execute("INSERT INTO t VALUES (3)")
+    with pytest.raises(swingdb.StoreError, match="each has changes") as caught:
+        swingdb.connect("taxi", store=two)
+    assert caught.value.problem == "mismatch"
+    assert "swingdb drop taxi" in str(caught.value)
+    # Refusing changed neither.
+    assert rows("taxi", one) == [(1,), (3,)]
+    swingdb.drop("taxi")
+    assert rows("taxi", two) == [(1,), (2,)]
+
+
+def test_an_older_memory_gives_way_to_the_store(tmp_path: Path, home: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    other = home.with_name(home.name + "-other")
+    other.mkdir(mode=0o700)
+    with swingdb.connect("taxi", store=one) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+        con.execute("CREATE TABLE gone AS SELECT 1 AS a")
+    shutil.copytree(one, two)
+    # Another machine goes on from a copy.
+    with swingdb.connect("taxi", store=two, home=other) as con:
+        con.execute("INSERT INTO t VALUES (2)")
+        con.execute("DROP TABLE gone")
+    shutil.rmtree(other)
+    with swingdb.connect("taxi", store=two) as con:
+        assert con.sql("SELECT * FROM t ORDER BY 1").fetchall() == [(1,), (2,)]
+        con.execute("INSERT INTO t VALUES (3)")
+        with pytest.raises(swingdb.NotFoundError):
+            con.execute("SELECT * FROM gone")
+    assert rows("taxi", two) == [(1,), (2,), (3,)]
+
+
+def test_a_store_has_one_writer(tmp_path: Path) -> None:
+    store = tmp_path / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+        with pytest.raises(swingdb.StoreError, match="in use") as caught:
+            swingdb.connect("other", store=store)
+        assert caught.value.problem == "in use"
+    with pytest.raises(swingdb.StoreError, match="database \"taxi\", not \"other\"") as caught:
+        swingdb.connect("other", store=store)
+    assert caught.value.problem == "mismatch"
+
+
+def test_a_forked_child_does_not_hold_the_store(tmp_path: Path) -> None:
+    con = swingdb.connect("taxi", store=tmp_path / "taxi")
+    con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        con.close()
+        assert rows("taxi", tmp_path / "taxi") == [(1,)]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_directory_of_other_files_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("dear")
+    with pytest.raises(swingdb.StoreError, match=r"letters.txt") as caught:
+        swingdb.connect("taxi", store=tmp_path)
+    assert caught.value.problem == "not a store"
+    assert [p.name for p in tmp_path.iterdir() if p.name != "lock"] == ["letters.txt"]
+
+
+def test_a_copy_of_any_state_can_be_restored(tmp_path: Path, reboot) -> None:
+    with swingdb.connect("taxi") as con:
+        con.execute("CREATE TABLE t AS SELECT * FROM range(200000) r(a)")
+        con.execute("CREATE TABLE twin CLONE t")
+        con.execute("DELETE FROM t WHERE a % 2 = 0")
+        con.share()
+        snap = swingdb.snapshot("taxi")
+        con.execute("DROP TABLE t")
+        snap.execute("UPDATE t SET a = -1 WHERE a = 1")
+        assert snap.checkpoint(tmp_path / "copy").written_bytes > 0
+        with pytest.raises(swingdb.StoreError, match="already"):
+            snap.checkpoint(tmp_path / "copy")
+        snap.execute(f"CHECKPOINT TO '{tmp_path / 'second'}'")
+        snap.close()
+    reboot()
+    for directory in ["copy", "second"]:
+        with swingdb.restore(tmp_path / directory, f"as_{directory}") as con:
+            counted = con.sql("SELECT count(*), min(a) FROM t").fetchone()
+            assert counted == (100000, -1)
+            assert con.sql("SELECT count(*) FROM twin").fetchone() == (200000,)
+            assert con.store is None
+            con.execute("DELETE FROM twin WHERE a < 5")
+            assert con.sql("SELECT count(*), min(a) FROM t").fetchone() == (100000, -1)
+        with pytest.raises(swingdb.AlreadyExistsError):
+            swingdb.restore(tmp_path / directory, f"as_{directory}")
+
+
+def test_room_of_what_was_dropped_comes_back(tmp_path: Path) -> None:
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        for _ in range(3):
+            con.execute("CREATE OR REPLACE TABLE t AS SELECT random() AS a FROM range(500000)")
+        con.execute("DROP TABLE t")
+        con.checkpoint()
+        con.checkpoint()
+        assert con.store.live_bytes < 1_000_000, con.store
+
+
+FIXTURE = Path(__file__).parent / "fixtures" / "store-version-1.tar.xz"
+
+
+def make_fixture() -> None:
+    """Makes the fixture. It is not made again: stores of old versions open."""
+    with tempfile.TemporaryDirectory() as place:
+        store = Path(place) / "store"
+        with swingdb.connect("old", store=store) as con:
+            con.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR DEFAULT 'x', CHECK (a >= 0))")
+            con.execute("INSERT INTO t SELECT i, 'text ' || i FROM range(5000) r(i)")
+            con.execute("DELETE FROM t WHERE a % 5 = 0")
+            con.execute("UPDATE t SET b = NULL WHERE a = 7")
+            con.execute("CREATE TABLE nested AS SELECT [1, 2] AS l, "
+                        "{'x': 1.5, 'y': DATE '2026-11-27'} AS s")
+            con.execute("CREATE VIEW v AS SELECT count(*) AS n FROM t")
+            con.execute("CREATE SEQUENCE numbers START 7")
+            con.execute("CREATE MACRO twice(x) AS 2 * x")
+        with tarfile.open(FIXTURE, "w:xz") as archive:
+            archive.add(store, "store", filter=lambda e: None if e.name.endswith("lock") else e)
+
+
+def test_a_store_of_the_first_version_opens(tmp_path: Path) -> None:
+    with tarfile.open(FIXTURE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    with swingdb.connect("old", store=tmp_path / "store") as con:
+        assert con.sql("SELECT n FROM v").fetchone() == (4000,)
+        assert con.sql("SELECT sum(a), count(b), max(b) FROM t").fetchone() == (
+            10000000, 3999, "text 999")
+        assert con.sql("SELECT l[2], s['x'], CAST(s['y'] AS VARCHAR) FROM nested").fetchone() == (
+            2, 1.5, "2026-11-27")
+        assert con.sql("SELECT nextval('numbers'), twice(4)").fetchone() == (7, 8)
+        with pytest.raises(swingdb.ConstraintError):
+            con.execute("INSERT INTO t VALUES (1, 'there')")
+
+
+def damaged(store: Path, rng: random.Random) -> str:
+    """Breaks one file; says how."""
+    files = [p for p in store.iterdir() if p.name != "lock" and p.stat().st_size > 0]
+    victim = rng.choice(sorted(files))
+    how = rng.choice(["remove", "truncate", "flip", "flip", "zero"])
+    size = victim.stat().st_size
+    if how == "remove":
+        victim.unlink()
+    elif how == "truncate":
+        os.truncate(victim, rng.randrange(size) // 4096 * 4096)
+    else:
+        with victim.open("r+b") as file:
+            at = rng.randrange(size)
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 1 << rng.randrange(8) if how == "flip" else 0]))
+    return f"{how} {victim.name}"
+
+
+def test_a_damaged_store_is_an_error_or_right(tmp_path: Path, rng: random.Random, reboot) -> None:
+    whole = tmp_path / "whole"
+    query = "SELECT count(*), sum(a), min(b), max(b), sum(length(b)) FROM t"
+    with swingdb.connect("taxi", store=whole) as con:
+        con.execute("CREATE TABLE t AS SELECT a, 'row ' || a AS b FROM range(150000) r(a)")
+        con.execute("DELETE FROM t WHERE a % 7 = 0")
+        con.execute("UPDATE t SET b = 'changed' WHERE a = 5")
+        expected = con.sql(query).fetchall()
+    refused = 0
+    for _ in range(25):
+        reboot()
+        store = tmp_path / "broken"
+        shutil.copytree(whole, store)
+        how = damaged(store, rng)
+        try:
+            found = rows("taxi", store, query)
+        except swingdb.StoreError as error:
+            assert error.problem in {"damaged", "missing", "not a store", "version", "io"}, how
+            refused += 1
+        else:
+            # A flip may lie in bytes that nobody needs.
+            assert found == expected, how
+        shutil.rmtree(store)
+    assert refused > 0
+
+
+WRITER = """
+import sys, swingdb
+con = swingdb.connect("taxi", store=sys.argv[1], durability=eval(sys.argv[2]))
+con.execute("CREATE TABLE IF NOT EXISTS t (a BIGINT, b VARCHAR)")
+(last,) = con.sql("SELECT coalesce(max(a), 0) FROM t").fetchone()
+(count, total) = con.sql("SELECT count(*), coalesce(sum(a), 0) FROM t").fetchone()
+assert count == last and total == last * (last + 1) // 2, (count, last, total)
+print(last)
+while True:
+    last += 1
+    con.execute("INSERT INTO t VALUES (?, ?)", (last, "x" * (last % 50)))
+    if last % 10 == 0:
+        con.execute("UPDATE t SET b = 'y' WHERE a = ?", (last - 5,))
+    print(last)
+"""
+
+
+@pytest.mark.parametrize("durability", ["'commit'", "0.02"])
+def test_kills_lose_nothing_that_was_promised(
+    tmp_path: Path, rng: random.Random, reboot, durability: str
+) -> None:
+    store, acknowledged = tmp_path / "taxi", 0
+    for number in range(8):
+        program = Program(WRITER, store, durability)
+        first = int(program.line())
+        if durability == "'commit'":
+            assert first >= acknowledged, "an acknowledged commit is lost"
+            assert first <= acknowledged + 1, "a commit that nobody made"
+        acknowledged = first
+        until = time.monotonic() + rng.uniform(0.01, 0.5)
+        while time.monotonic() < until:
+            acknowledged = int(program.line())
+        program.process.send_signal(signal.SIGKILL)
+        rest, _ = program.process.communicate()
+        for line in rest.split("\n")[:-1]:
+            acknowledged = int(line)
+        # Now memory survives the kill, now it is lost as well.
+        if number % 2 == 0:
+            reboot()
+            if durability != "'commit'":
+                acknowledged = 0
+
+
+def test_random_statements_against_a_list(tmp_path: Path, rng: random.Random, reboot) -> None:
+    store = tmp_path / "taxi"
+    tables: dict[str, dict[int, str]] = {}
+    con = swingdb.connect("taxi", store=store)
+    for _ in range(150):
+        name = f"t{rng.randrange(4)}"
+        action = rng.choice(["make", "insert", "insert", "update", "delete", "clone", "reopen",
+                             "lose", "abort"])
+        if action == "make":
+            con.execute(f"CREATE OR REPLACE TABLE {name} (a INT, b VARCHAR)")
+            tables[name] = {}
+        elif action == "reopen":
+            con.close()
+            con = swingdb.connect("taxi", store=store)
+        elif action == "lose":
+            con.close()
+            reboot()
+            con = swingdb.connect("taxi", store=store)
+        elif name in tables:
+            table = tables[name]
+            if action == "insert":
+                start = max(table, default=0) + 1
+                count, tag = rng.choice([1, 3, 2000]), rng.randrange(1000)
+                con.execute(f"INSERT INTO {name} SELECT {start} + i, '{tag} ' || i "
+                            f"FROM range({count}) r(i)")
+                table.update({start + i: f"{tag} {i}" for i in range(count)})
+            elif action == "update" and table:
+                key = rng.choice(sorted(table))
+                con.execute(f"UPDATE {name} SET b = 'new' WHERE a = {key}")
+                table[key] = "new"
+            elif action == "delete":
+                con.execute(f"DELETE FROM {name} WHERE a % 3 = 0")
+                tables[name] = {a: b for a, b in table.items() if a % 3}
+            elif action == "clone":
+                other = f"t{rng.randrange(4)}"
+                if other != name:
+                    con.execute(f"DROP TABLE IF EXISTS {other}")
+                    con.execute(f"CREATE TABLE {other} CLONE {name}")
+                    tables[other] = dict(table)
+            elif action == "abort":
+                con.execute("BEGIN")
+                con.execute(f"DELETE FROM {name}")
+                con.execute("ROLLBACK")
+        for name, table in tables.items():
+            found = dict(con.sql(f"SELECT a, b FROM {name}").fetchall())
+            assert found == table, (action, name)
+    con.close()
+
+
+def test_a_publish_that_fails_is_taken_back_on_the_disk(tmp_path: Path, reboot) -> None:
+    store = tmp_path / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+        con.execute("INSERT INTO t VALUES (2)")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # A commit in memory makes a file, one in the store does not. No number is free below this.
+        first_free = os.dup(0)
+        os.close(first_free)
+        failed = None
+        resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, hard))
+        try:
+            con.execute("INSERT INTO t VALUES (3)")
+        except swingdb.Error as error:
+            failed = error
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if failed is None:
+            pytest.skip("the publish needed no descriptor")
+        count = con.sql("SELECT count(*) FROM t").fetchone()[0]
+        assert con.store.stored_version == con.store.memory_version
+        con.execute("INSERT INTO t VALUES (4)")
+    reboot()
+    assert rows("taxi", store, "SELECT count(*), max(a) FROM t") == [(count + 1, 4)]
+
+
+def mounted(directory: Path) -> Iterator[Path]:
+    """A file system of 24 MiB; the test is skipped where none can be mounted."""
+    image, place = directory / "image", directory / "disk"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(24 << 20)
+    made = subprocess.run(["mkfs.ext4", "-q", "-F", image], check=False, capture_output=True)
+    if os.geteuid() != 0 or made.returncode != 0:
+        pytest.skip("a small file system takes root and mkfs.ext4")
+    done = subprocess.run(["mount", "-o", "loop", image, place], check=False, capture_output=True)
+    if done.returncode != 0:
+        pytest.skip(f"no loop file system here: {done.stderr.decode()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system."""
+    yield from mounted(tmp_path)
+
+
+def test_a_full_disk_rolls_the_commit_back(small_disk: Path, reboot) -> None:
+    store = small_disk / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT 0 AS a")
+        good = 1
+        for number in range(1, 100):
+            try:
+                con.execute(f"INSERT INTO t SELECT {number} FROM range(200000)")
+                con.execute(f"CREATE TABLE r{number} AS SELECT random() AS x FROM range(150000)")
+                good += 200000
+            except swingdb.StoreError as error:
+                assert error.problem == "full"
+                break
+        else:
+            pytest.fail("24 MiB were never full")
+        (count,) = con.sql("SELECT count(*) FROM t").fetchone()
+        assert count in {good, good + 200000}
+        assert con.store.stored_version == con.store.memory_version
+        # Room comes back with what is dropped.
+        for table in con.sql("SELECT table_name FROM information_schema.tables "
+                             "WHERE table_schema = 'main' AND table_name LIKE 'r%'").fetchall():
+            con.execute(f"DROP TABLE {table[0]}")
+        con.checkpoint()
+        con.execute("INSERT INTO t VALUES (-1)")
+    reboot()
+    assert rows("taxi", store, "SELECT count(*), min(a) FROM t") == [(count + 1, -1)]
