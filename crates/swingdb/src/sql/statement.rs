@@ -357,27 +357,8 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     if let Some(own) = backup::parse(parser)? {
         return Ok(Some(own));
     }
-    if next_word(parser, 0, "attach") {
-        skip(parser, 1);
-        if next_word(parser, 0, "database") && !ends(parser, 1) && !next_word(parser, 1, "as") {
-            skip(parser, 1);
-        }
-        let name = parse_name(parser)?;
-        let alias = match next_word(parser, 0, "as") {
-            true => {
-                skip(parser, 1);
-                Some(parse_name(parser)?)
-            }
-            false => None,
-        };
-        return Ok(Some(Own::Attach { name, alias }));
-    }
-    if next_word(parser, 0, "detach") {
-        skip(parser, 1);
-        if next_word(parser, 0, "database") && !ends(parser, 1) {
-            skip(parser, 1);
-        }
-        return Ok(Some(Own::Detach { alias: parse_name(parser)? }));
+    if let Some(own) = parse_attached(parser)? {
+        return Ok(Some(own));
     }
     if next_word(parser, 0, "summarize") {
         skip(parser, 1);
@@ -389,6 +370,33 @@ fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
         }
         let name = parser.parser.parse_object_name(true).map_err(parser_error)?;
         return Ok(Some(Own::Summarize { name }));
+    }
+    Ok(None)
+}
+
+/// ATTACH and DETACH.
+fn parse_attached(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
+    if next_word(parser, 0, "attach") {
+        parser.parser.next_token();
+        if next_word(parser, 0, "database") && !ends(parser, 1) && !next_word(parser, 1, "as") {
+            parser.parser.next_token();
+        }
+        let name = parse_name(parser)?;
+        let alias = match next_word(parser, 0, "as") {
+            true => {
+                parser.parser.next_token();
+                Some(parse_name(parser)?)
+            }
+            false => None,
+        };
+        return Ok(Some(Own::Attach { name, alias }));
+    }
+    if next_word(parser, 0, "detach") {
+        parser.parser.next_token();
+        if next_word(parser, 0, "database") && !ends(parser, 1) {
+            parser.parser.next_token();
+        }
+        return Ok(Some(Own::Detach { alias: parse_name(parser)? }));
     }
     Ok(None)
 }

@@ -307,11 +307,7 @@ impl Loader<'_> {
     }
 
     /// The blocks of each array, and which of them were made here.
-    fn blocks(
-        &self,
-        table: u64,
-        arrays: &[&[BlockRef]],
-    ) -> Result<(Made, Made)> {
+    fn blocks(&self, table: u64, arrays: &[&[BlockRef]]) -> Result<(Made, Made)> {
         let mut found: Vec<Option<Arc<Blocks>>> = vec![None; arrays.len()];
         if self.sharing {
             let shared = self.shared.lock();
