@@ -56,7 +56,7 @@ lint: ## Clippy for every crate, warnings are errors
 
 .PHONY: lint-memory
 lint-memory: ## Clippy for the memory layers alone, in seconds
-	cargo clippy --release --locked -p swing -p swing-malloc -p swing-tier -p swing-calls -p swing-capi -p libswing -p swing-preload --all-targets -- -D warnings
+	cargo clippy --release --locked -p swing -p swing-malloc -p swing-tier -p swing-heap -p swing-calls -p swing-capi -p libswing -p swing-preload --all-targets -- -D warnings
 
 .PHONY: test
 test: build ## All tests: Rust, documentation, Python, across processes
@@ -67,7 +67,7 @@ test: build ## All tests: Rust, documentation, Python, across processes
 .PHONY: test-assertions
 test-assertions: tools ## The memory layers with debug assertions, which also compare all their tables
 	RUSTFLAGS="-C debug-assertions=on" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assertions \
-		cargo test --release --locked -p swing -p swing-malloc -p swing-tier -p swing-calls -p swing-capi
+		cargo test --release --locked -p swing -p swing-malloc -p swing-tier -p swing-heap -p swing-calls -p swing-capi
 
 .PHONY: test-kill
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000
