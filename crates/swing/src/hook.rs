@@ -10,6 +10,7 @@ use crate::area::{Area, MEMORY};
 use crate::error::{Context, Fault, HookError, PublishError, Result};
 use crate::lease::{self, Attempt, Lease};
 use crate::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
+use crate::memory;
 use crate::name::AreaName;
 use crate::namespace::Namespace;
 use crate::publish::{SHARED, manifest_name};
@@ -88,6 +89,9 @@ impl Namespace {
                     if folder.identity() != self.identity_now(name) =>
                 {
                     lease::pause(tries);
+                }
+                Err(gone @ Fault::MemoryGone { .. }) => {
+                    return Err(memory::why_gone(&folder, gone));
                 }
                 Err(Fault::NotFound) => {
                     return Err(Fault::corrupt(folder.path(), "a file of the area is missing"));

@@ -22,6 +22,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::area::{MEMORY, PARENTS, State};
 use crate::error::{Fault, Result};
@@ -122,18 +123,31 @@ fn open_held(
     }
     // A process that is there but may not be asked is another matter than one that is gone.
     place.map_or(Ok(None), |place| place.open(area, writable))?;
-    if name == MEMORY && is_owned_out_of_sight(folder) {
-        let why = "its owner lives, but is in another pid namespace, or may not be looked at";
-        return Err(Fault::io("find the memory of", folder.path(), std::io::Error::other(why)));
-    }
     Err(Fault::MemoryGone { path: folder.join(&held_name(name)) })
+}
+
+/// How often an owner's lock is tried that a collector may hold for a moment, a millisecond apart.
+const MAX_LOCK_TRIES: u32 = 8;
+
+/// Why a reader does not find an area's memory: nobody has it, or a process that it cannot see.
+pub(crate) fn why_gone(folder: &Folder, gone: Fault) -> Fault {
+    if !is_owned_out_of_sight(folder) {
+        return gone;
+    }
+    let why = "its owner lives, but is in another pid namespace, or may not be looked at";
+    Fault::io("find the memory of", folder.path(), std::io::Error::other(why))
 }
 
 /// Whether a process that cannot be seen from here has the owner's lock.
 fn is_owned_out_of_sight(folder: &Folder) -> bool {
     let Ok(lock) = folder.open_read(OWNER_LOCK) else { return false };
-    let is_free = file::try_lock(&lock, false, &folder.join(OWNER_LOCK));
-    matches!(is_free, Ok(false)) && read_owner(&lock).is_none()
+    (0..MAX_LOCK_TRIES).all(|tries| {
+        if tries > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let is_free = file::try_lock(&lock, false, &folder.join(OWNER_LOCK));
+        matches!(is_free, Ok(false)) && read_owner(&lock).is_none()
+    })
 }
 
 /// Keeps memory that [`open`] has opened. One with a name is opened again by that when the program

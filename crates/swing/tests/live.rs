@@ -115,7 +115,7 @@ fn an_owner_that_cannot_publish_says_so() {
         area.allow_live_hooks(true).unwrap();
         // The file is long enough then for all versions that there will be.
         let mut hooked = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..16 {
             store(&area, data_at(0), 1);
             hooked.push(ns.hook_live(&name("a")).unwrap());
         }
