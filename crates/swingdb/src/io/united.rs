@@ -112,6 +112,10 @@ fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (T::Null, other) | (other, T::Null) => Some(other.clone()),
         _ if (is_text(a) && is_plain(b)) || (is_text(b) && is_plain(a)) => Some(T::Utf8View),
         (T::Boolean, number) | (number, T::Boolean) if number.is_integer() => Some(number.clone()),
+        // Of the timestamp's unit: the engine's nanoseconds end in the year 2262.
+        (T::Date32, at @ T::Timestamp(_, None)) | (at @ T::Timestamp(_, None), T::Date32) => {
+            Some(at.clone())
+        }
         _ if a.is_numeric() && b.is_numeric() || is_day(a) && is_day(b) => {
             type_union_coercion(a, b)
         }

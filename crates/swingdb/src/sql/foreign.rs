@@ -13,7 +13,10 @@ use crate::error::Error;
 const HINTS: &[(&str, &str)] = &[
     ("analyze", "statistics are always exact: there is nothing to do"),
     ("call", "write SELECT * FROM function(...)"),
-    ("checkpoint", "a database lives in memory, and each commit is complete: nothing to do"),
+    (
+        "checkpoint",
+        "write CHECKPOINT alone, for the session's own database, or CHECKPOINT TO 'directory'",
+    ),
     ("comment", "there are no comments on tables"),
     ("create trigger", "there are no triggers"),
     ("create type", "use the type it stands for; for an ENUM, VARCHAR with CHECK (x IN (...))"),

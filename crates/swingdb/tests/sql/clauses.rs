@@ -123,6 +123,11 @@ const REFUSED: &[(&str, &str)] = &[
       SELECT * FROM c",
         "ORDER BY",
     ),
+    (
+        "WITH RECURSIVE c (x) AS ((SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 9) LIMIT 2) \
+      SELECT * FROM c",
+        "LIMIT",
+    ),
     ("SELECT 1 INTERSECT BY NAME SELECT 1", "BY NAME"),
     ("SELECT count(DISTINCT *) FROM t", "count(DISTINCT *)"),
     ("SELECT count(t.*) FROM t", "count(t.*)"),
