@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
 import doctest
 import gc
@@ -111,17 +112,35 @@ sys.stdin.read()
 """
 
 
-def test_what_a_stopped_owner_shared_last_is_no_answer_and_says_what_it_is():
+@contextlib.contextmanager
+def owner_to_stop():
+    """A process with an area that can be hooked live; it ends with the block, also when stopped."""
     with subprocess.Popen(
         [sys.executable, "-c", STOPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as owner:
-        assert owner.stdout.readline() == b"ready\n"
+        try:
+            assert owner.stdout.readline() == b"ready\n"
+            yield owner
+        finally:
+            owner.kill()
+
+
+def stop(process):
+    """Stops a process, and waits until it has stopped."""
+    process.send_signal(signal.SIGSTOP)
+    stat = Path(f"/proc/{process.pid}/stat")
+    while stat.read_text().rsplit(")", 1)[1].split()[0] != "T":
+        time.sleep(0.001)
+
+
+def test_what_a_stopped_owner_shared_last_is_no_answer_and_says_what_it_is():
+    with owner_to_stop() as owner:
         begin = time.time_ns()
         with memory.hook("stopped", live=True) as now:
             assert now.buffer[0] == 2 and now.is_fresh and now.published_ns >= begin
         with memory.hook("stopped") as shared:
             assert shared.buffer[0] == 2 and not shared.is_fresh
-        owner.send_signal(signal.SIGSTOP)
+        stop(owner)
         stopped = time.time_ns()
         with pytest.raises(memory.MemoryError, match="stale=True") as late:
             memory.hook("stopped", live=True)
@@ -133,7 +152,7 @@ def test_what_a_stopped_owner_shared_last_is_no_answer_and_says_what_it_is():
             memory.hook("stopped", stale=True)
         owner.send_signal(signal.SIGCONT)
         owner.stdin.close()
-    assert owner.returncode == 0
+        assert owner.wait() == 0
 
 
 def test_what_is_pinned_is_neither_published_nor_hooked():
