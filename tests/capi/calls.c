@@ -54,7 +54,7 @@ static void arguments(void) {
     CHECK(swing_create(((size_t)16 << 40) + 1, &other) == SWING_E_ARGUMENT);
     CHECK(swing_create(1, NULL) == SWING_E_ARGUMENT);
     CHECK(swing_hook(area.token, 0, NULL) == SWING_E_ARGUMENT);
-    CHECK(swing_hook(area.token, 4, &other) == SWING_E_ARGUMENT);
+    CHECK(swing_hook(area.token, 8, &other) == SWING_E_ARGUMENT);
     CHECK(swing_get_stats(area.token, NULL) == SWING_E_ARGUMENT);
     CHECK(swing_alloc(area.token, 1, NULL) == SWING_E_ARGUMENT);
     CHECK(swing_realloc(area.address, 1, NULL) == SWING_E_ARGUMENT);
@@ -146,7 +146,8 @@ static void refused_and_taken(void) {
     CHECK(strstr(swing_last_error(), "SWING_PUBLISHED") != NULL);
     other = hooked(area.token, SWING_PUBLISHED);
     CHECK(!other.at_origin && other.published_ns != 0 && swing_release(other.token) == 0);
-    CHECK(swing_hook(area.token, SWING_AT_ORIGIN, &other) == SWING_E_ADDRESS_TAKEN);
+    CHECK(swing_hook(area.token, SWING_AT_ORIGIN | SWING_PUBLISHED, &other) ==
+          SWING_E_ADDRESS_TAKEN);
     CHECK(swing_allow_hooks(area.token, 0) == 0);
     CHECK(swing_hook(area.token, SWING_PUBLISHED, &other) == SWING_E_REFUSED);
     CHECK(swing_hook(area.token, 0, &other) == SWING_E_REFUSED);
