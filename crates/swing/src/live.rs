@@ -56,6 +56,8 @@ use crate::tracked::keeper;
 
 /// The socket's name in the area's folder.
 pub(crate) const LIVE: &str = "live";
+/// Its name until somebody listens on it.
+const COMING: &str = "t.live";
 /// Clients that may be connected at a time; further ones wait in the queue of the socket.
 const MAX_CLIENTS: usize = 64;
 /// How often clients that have begun to ask are looked at.
@@ -224,10 +226,12 @@ impl Core {
     fn listen(&self) -> Result<Ends> {
         let path = self.folder.join(LIVE);
         let fault = |e| Fault::io("listen on", &path, e);
-        // One that an owner before has left.
-        self.folder.unlink(LIVE)?;
-        let bind = || UnixListener::bind(self.folder.proc_path(LIVE)?);
+        // A name comes before the listening: whoever connects in between would find nobody.
+        self.folder.unlink(COMING)?;
+        let bind = || UnixListener::bind(self.folder.proc_path(COMING)?);
         let listener = descriptors::open(bind).map(UnixListener::from).map_err(fault)?;
+        // In place of one that an owner before has left.
+        self.folder.rename(COMING, LIVE)?;
         listener.set_nonblocking(true).map_err(fault)?;
         let listener = KeptFile::new(listener, Access::Read).map_err(|e| fault(e.into()))?;
         Ok(Ends { listener, bell: Bell::new().map_err(fault)? })
