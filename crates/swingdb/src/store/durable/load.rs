@@ -160,10 +160,10 @@ pub(in crate::store) struct Loaded {
     pub shared: Vec<Arc<Blocks>>,
 }
 
-/// Blocks that tables share, by the record of the first: the table that read them first, and they.
-/// Blocks of arrays.
+/// Blocks of arrays: those found, or of these the ones that were made here.
 type Made = Vec<Arc<Blocks>>;
 
+/// Blocks that tables share, by the record of the first: the table that read them first, and they.
 type Shared = Mutex<HashMap<RecordId, (u64, Arc<Blocks>)>>;
 
 /// Reads blocks into memory.
