@@ -127,11 +127,17 @@ fn direct(len: usize) -> Option<(File, Vec<u8>)> {
     opened.map_err(|e| println!("skipped: O_DIRECT: {e}")).ok().map(|file| (file, bytes))
 }
 
-/// Hooks while `work` runs, and looks that no snapshot changes in the range meanwhile.
-fn while_hooking(h: &Home, from: u64, len: u64, work: impl FnOnce(&AtomicU32)) {
+/// Two pinned extents of the area get `bytes` by `arrive`, again and again, while another thread
+/// hooks, and looks that no snapshot changes meanwhile.
+fn arrive_while_hooking(h: &Home, area: &Area, at: *mut u8, bytes: &[u8], arrive: impl Fn()) {
+    let (from, len) = (data_at(1), bytes.len());
+    // SAFETY: two extents of the area, which only this thread stores to.
+    let fill = |byte: u8| unsafe { at.write_bytes(byte, len) };
+    // Every snapshot has both.
+    fill(0);
     let (stop, hooks) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let hooker = scope.spawn(|| {
             while !stop.load(Ordering::SeqCst) {
                 let hooked = match h.ns.hook_live(&name("a")) {
                     Ok(hooked) => hooked,
@@ -140,13 +146,23 @@ fn while_hooking(h: &Home, from: u64, len: u64, work: impl FnOnce(&AtomicU32)) {
                     }
                     Err(e) => panic!("{e}"),
                 };
-                let before = read_snapshot(&hooked, from, len);
+                let before = read_snapshot(&hooked, from, len as u64);
                 std::thread::sleep(Duration::from_millis(1));
-                assert!(read_snapshot(&hooked, from, len) == before, "it has changed");
+                assert!(read_snapshot(&hooked, from, len as u64) == before, "it has changed");
                 hooks.fetch_add(1, Ordering::SeqCst);
             }
         });
-        work(&hooks);
+        for round in 0.. {
+            if round >= 50 && hooks.load(Ordering::SeqCst) > 20 {
+                break;
+            }
+            assert!(!hooker.is_finished(), "the thread that hooks has failed");
+            fill(round as u8);
+            let pin = tracked::pin(at, len).unwrap();
+            arrive();
+            drop(pin);
+            assert!(read(area, from, len as u64) == bytes, "round {round}");
+        }
         stop.store(true, Ordering::SeqCst);
     });
     assert!(hooks.load(Ordering::SeqCst) > 0);
@@ -158,20 +174,10 @@ fn direct_reads_arrive_while_hooks_come() {
     let Some((file, bytes)) = direct(len) else { return };
     let h = home();
     let (area, at) = live(&h);
-    while_hooking(&h, data_at(1), len as u64, |hooks| {
-        for round in 0.. {
-            if round >= 50 && hooks.load(Ordering::SeqCst) > 20 {
-                break;
-            }
-            // SAFETY: two extents of the area, which only this thread stores to.
-            unsafe { at.write_bytes(round as u8, len) };
-            let pin = tracked::pin(at, len).unwrap();
-            // SAFETY: as above.
-            let got = unsafe { libc::pread(file.as_raw_fd(), at.cast(), len, 0) };
-            drop(pin);
-            assert_eq!(got, len as isize, "{}", std::io::Error::last_os_error());
-            assert!(read(&area, data_at(1), len as u64) == bytes, "round {round}");
-        }
+    arrive_while_hooking(&h, &area, at, &bytes, || {
+        // SAFETY: two extents of the area, which only this thread stores to.
+        let got = unsafe { libc::pread(file.as_raw_fd(), at.cast(), len, 0) };
+        assert_eq!(got, len as isize, "{}", std::io::Error::last_os_error());
     });
 }
 
@@ -253,20 +259,10 @@ fn asynchronous_reads_arrive_while_hooks_come() {
     let (Some((file, bytes)), Some(aio)) = (direct(len), Aio::new()) else { return };
     let h = home();
     let (area, at) = live(&h);
-    while_hooking(&h, data_at(1), len as u64, |hooks| {
-        for round in 0.. {
-            if round >= 50 && hooks.load(Ordering::SeqCst) > 20 {
-                break;
-            }
-            // SAFETY: two extents of the area, which only this thread stores to.
-            unsafe { at.write_bytes(round as u8, len) };
-            let pin = tracked::pin(at, len).unwrap();
-            aio.begin(&file, at, len, PIECES);
-            std::thread::yield_now();
-            aio.end(PIECES, len / PIECES);
-            drop(pin);
-            assert!(read(&area, data_at(1), len as u64) == bytes, "round {round}");
-        }
+    arrive_while_hooking(&h, &area, at, &bytes, || {
+        aio.begin(&file, at, len, PIECES);
+        std::thread::yield_now();
+        aio.end(PIECES, len / PIECES);
     });
 }
 
