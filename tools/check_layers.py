@@ -24,7 +24,9 @@ ALLOWED: dict[str, set[str]] = {
     "swing-preload": {"swing", "swing-calls", "swing-malloc"},
     "swing-capi": {"swing", "swing-malloc", "swing-tier"},
     "libswing": {"swing-calls", "swing-capi"},
-    "swingdb": {"swing", "swing-malloc", "swing-tier"},
+    "swingdb-common": {"swing", "swing-tier"},
+    "swingdb-store": {"swingdb-common", "swing", "swing-malloc", "swing-tier"},
+    "swingdb": {"swingdb-common", "swingdb-store", "swing", "swing-malloc", "swing-tier"},
     "swingdb-cli": {"swingdb"},
     "swingdb-python": {"swingdb", "swing-capi"},
     # Programs that use the system as anybody else would: through the database's door.

@@ -35,18 +35,18 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
+use swingdb_common::error::Result;
+use swingdb_common::progress::Progress;
+use swingdb_common::runtime::cancel::InterruptHandle;
+use swingdb_common::value::Value;
 
 use crate::database::Database;
-use crate::error::Result;
 use crate::io::{ExportOptions, ExportReport, ImportOptions, ImportReport};
-use crate::progress::Progress;
 use crate::sql::appender::Appender;
-use crate::sql::interrupt::InterruptHandle;
 use crate::sql::params::Params;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::table_scan::TableScan;
-use crate::value::Value;
 
 /// A session on a [`Database`]; see the [module documentation](self).
 #[derive(Clone)]

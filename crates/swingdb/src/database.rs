@@ -27,14 +27,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use swing::{Backing, Namespace};
+use swingdb_common::error::Result;
+use swingdb_common::progress::Progress;
+use swingdb_store::{CheckpointInfo, DurableInfo, MEMORY, ShareInfo, Store, StoreOptions};
 
 use crate::connection::Connection;
-use crate::error::Result;
-use crate::progress::Progress;
-use crate::store::{CheckpointInfo, DurableInfo, ShareInfo, Store, StoreOptions};
-
-/// What SQLite and DuckDB call a database without a name.
-pub(crate) const MEMORY: &str = ":memory:";
 
 /// A handle on one open database; see the [module documentation](self).
 #[derive(Clone)]

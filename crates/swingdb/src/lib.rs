@@ -13,21 +13,11 @@
 #![deny(unsafe_code)]
 
 mod admin;
-mod area_errors;
-mod calendar;
 mod connection;
 mod database;
-pub mod error;
 pub mod generate;
-mod interval_text;
 pub mod io;
-mod progress;
 mod sql;
-pub mod store;
-mod time_text;
-mod uuid;
-mod value;
-mod zone;
 
 pub use arrow;
 pub use datafusion::common::ScalarValue;
@@ -37,20 +27,20 @@ pub use admin::{
     gc, gc_in, lineage, lineage_in, list, list_in, list_removed, list_removed_in, store_of,
     store_of_in,
 };
-pub use calendar::civil_from_days;
 pub use connection::Connection;
 pub use database::{Database, DatabaseInfo, OpenOptions};
-pub use error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};
-pub use interval_text::interval_texts;
 pub use io::{ExportOptions, ExportReport, ImportOptions, ImportReport};
-pub use progress::Progress;
 pub use sql::appender::Appender;
-pub use sql::interrupt::InterruptHandle;
 pub use sql::result::QueryResult;
 pub use sql::table_scan::TableScan;
-pub use sql::type_names::sql_name;
-pub use store::{CheckpointInfo, Durability, DurableInfo, ShareInfo, StoreOptions};
 pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use swing_tier::probe;
-pub use time_text::moment_texts;
-pub use value::Value;
+pub use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};
+pub use swingdb_common::progress::Progress;
+pub use swingdb_common::runtime::cancel::InterruptHandle;
+pub use swingdb_common::time::calendar::civil_from_days;
+pub use swingdb_common::time::intervals::interval_texts;
+pub use swingdb_common::time::texts::moment_texts;
+pub use swingdb_common::types::sql_names::sql_name;
+pub use swingdb_common::value::Value;
+pub use swingdb_store::{CheckpointInfo, Durability, DurableInfo, ShareInfo, StoreOptions};

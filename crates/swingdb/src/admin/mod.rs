@@ -8,9 +8,8 @@ mod doctor;
 use std::path::{Path, PathBuf};
 
 use swing::{AreaInfo, AreaName, GcReport, Namespace, RemoveReport};
-
-use crate::error::{Error, ObjectKind, Result};
-use crate::store::{Durability, Store};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{Durability, Store};
 
 pub use doctor::{Finding, doctor, doctor_in};
 

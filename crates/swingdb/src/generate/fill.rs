@@ -5,18 +5,18 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
+use swingdb_common::error::Result;
+use swingdb_common::runtime::threads;
+use swingdb_store::{ColumnDef, Constraint, IfExists, PartWriter, TableDef};
 
 use super::taxi::{BATCH_ROWS, TaxiGenerator, TaxiOptions, TaxiPlans};
 use super::tpch::TpchTable;
 use super::weather::{WeatherOptions, weather, zones};
 use crate::connection::Connection;
-use crate::error::Result;
 use crate::io::{Meter, in_parallel, parse_name};
-use crate::sql::runtime;
 use crate::sql::session::Session;
 use crate::sql::write::target;
 use crate::sql::write::with_txn;
-use crate::store::{ColumnDef, Constraint, IfExists, PartWriter, TableDef};
 
 /// Appends the taxis' reports to `table`, creating it when it does not exist; the number of rows.
 ///
@@ -126,7 +126,7 @@ impl Fill<'_> {
                 make(piece, &mut part)?;
                 part.writer.finish()
             };
-            in_parallel(runtime::cores(), next, work)?;
+            in_parallel(threads::cores(), next, work)?;
             txn.adopt(writer)
         })?;
         meter.finish();

@@ -19,12 +19,12 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use swingdb_common::error::{Error, Result};
 
 use super::export::{Reporting, Rows, table_rows, write};
 use super::external::file_table_with;
 use super::import::import;
 use super::options::{ExportOptions, ImportOptions, OptionValue};
-use crate::error::{Error, Result};
 use crate::sql::params::Params;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
@@ -284,7 +284,7 @@ pub(crate) fn create_external_table(
         options.set(name, &option_value(value)?)?;
     }
     for column in &create.columns {
-        let data_type = crate::sql::write::types::arrow_type(&column.data_type)?;
+        let data_type = swingdb_common::types::arrow_types::arrow_type(&column.data_type)?;
         options.types.push((column.name.value.clone(), data_type));
     }
     let [.., ObjectNamePart::Identifier(name)] = &create.name.0[..] else {
@@ -295,7 +295,7 @@ pub(crate) fn create_external_table(
         return Ok(QueryResult::changed(None, "CREATE EXTERNAL TABLE"));
     }
     if taken && !create.or_replace {
-        let kind = crate::error::ObjectKind::Table;
+        let kind = swingdb_common::error::ObjectKind::Table;
         return Err(Error::AlreadyExists { kind, name: name.value.clone() });
     }
     let [location] = &create.locations[..] else {

@@ -17,6 +17,10 @@ use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::cancel::CancelToken;
+use swingdb_common::runtime::threads;
+use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
 
 use super::csv::write::Format;
 use super::meter::Meter;
@@ -24,13 +28,9 @@ use super::options::{ExportOptions, ExportReport, FileFormat};
 use super::output::OutputFile;
 use super::scan::{Turnstile, caught, in_parallel};
 use super::source::format_by_name;
-use crate::error::{Error, ObjectKind, Result};
-use crate::sql::interrupt::CancelToken;
 use crate::sql::params::Params;
-use crate::sql::runtime;
 use crate::sql::session::Session;
 use crate::sql::table_scan::TableScan;
-use crate::zone::{Zone, rezoned, schema_in_zone};
 
 /// Rows of text that one thread formats at a time.
 const TEXT_ROWS: usize = 32_768;
@@ -174,7 +174,7 @@ impl Job<'_> {
         write: impl FnMut(T) -> Result<()> + Send,
     ) -> Result<()> {
         let Job { rows, options, meter, token } = self;
-        let threads = options.threads.unwrap_or_else(runtime::cores).max(1);
+        let threads = options.threads.unwrap_or_else(threads::cores).max(1);
         let turnstile = Turnstile::default();
         let write = Mutex::new(write);
         let mut order = 0u64;

@@ -19,6 +19,9 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::threads;
+use swingdb_common::time::zones::Zone;
 
 use super::meter::Meter;
 use super::options::{FileFormat, ImportOptions, OptionValue};
@@ -26,9 +29,6 @@ use super::parquet_table::ParquetTable;
 use super::scan::{FileScan, Run, Turnstile, caught};
 use super::source::{InputFile, MAX_FILES, find_files};
 use super::united::united;
-use crate::error::{Error, Result};
-use crate::sql::runtime;
-use crate::zone::Zone;
 
 /// Text that is parsed into one batch of a query: small, so that the first rows come soon.
 const QUERY_BATCH_ROWS: usize = 8_192;
@@ -156,7 +156,7 @@ impl PartitionStream for FilePartition {
         let failed = sender.clone();
         let zone = Zone::of(context.session_config().options());
         let thread = std::thread::Builder::new().name("swingdb-file".into());
-        let spawned = thread.stack_size(runtime::WORKER_STACK_BYTES).spawn(move || {
+        let spawned = thread.stack_size(threads::WORKER_STACK_BYTES).spawn(move || {
             let end = caught(|| read(&scan, &projection, zone, &sender));
             // Nobody listens any more when the query has ended.
             let _ = sender.blocking_send(end.map(|()| Message::End).map_err(Into::into));
@@ -192,7 +192,7 @@ type Sender = tokio::sync::mpsc::Sender<datafusion::error::Result<Message>>;
 fn read(scan: &FileScan, projection: &[usize], zone: Zone, sender: &Sender) -> Result<()> {
     let turnstile = Turnstile::default();
     let run = Run {
-        threads: runtime::cores(),
+        threads: threads::cores(),
         batch_rows: QUERY_BATCH_ROWS,
         projection: Some(projection),
         token: None,

@@ -14,12 +14,12 @@ use arrow::array::RecordBatch;
 use arrow::array::RecordBatchOptions;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
+use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::csv::values::{self, DateStyle};
 use super::csv::{Column, Reading};
 use super::options::ImportOptions;
 use super::source::InputFile;
-use crate::error::{Error, ObjectKind, Result};
 use crate::io::types::described;
 
 /// What a folder is called whose rows have NULL for the key.

@@ -12,20 +12,20 @@ use arrow::datatypes::{Field, SchemaRef};
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use swingdb_common::cast::convert::{Origin, convert_array, relabel};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::threads;
+use swingdb_common::uuid;
+use swingdb_store::{ColumnDef, IfExists, SEGMENT_ROWS, Table, TableDef, TableWriter, WriteTxn};
 
 use super::meter::Meter;
 use super::options::{ImportOptions, ImportReport};
 use super::scan::{FileScan, Run, Target};
-use crate::error::{Error, ObjectKind, Result};
-use crate::sql::runtime;
 use crate::sql::session::Session;
 use crate::sql::temporary;
-use crate::sql::write::convert::{Origin, convert_array, relabel};
 use crate::sql::write::defaults::DefaultValue;
 use crate::sql::write::target::{self, Place};
 use crate::sql::write::with_txn;
-use crate::store::{ColumnDef, IfExists, SEGMENT_ROWS, Table, TableDef, TableWriter, WriteTxn};
-use crate::uuid;
 
 /// Appends files to a table; see [`Connection::import_file`](crate::Connection::import_file).
 pub(crate) fn import_file(
@@ -86,7 +86,7 @@ pub(crate) fn import(
     let bytes = plan.scan.bytes();
     let meter = Meter::new(session.progress(), Some(bytes), "bytes");
     let run = Run {
-        threads: options.threads.unwrap_or_else(runtime::cores).max(1),
+        threads: options.threads.unwrap_or_else(threads::cores).max(1),
         batch_rows: SEGMENT_ROWS,
         projection: None,
         token: Some(&token),

@@ -13,12 +13,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
+use swingdb_common::error::{Error, Result};
 
 use super::ipc_lengths::{CheckedStream, check_file};
 use super::parquet::with_views;
 use super::scan::{FileSink, Run};
 use super::source::InputFile;
-use crate::error::{Error, Result};
 
 const FILE_MAGIC: &[u8] = b"ARROW1";
 /// Batches of one piece of work have at least this many rows together, if there are as many.

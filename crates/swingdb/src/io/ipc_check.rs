@@ -196,10 +196,10 @@ fn is_unit(unit: TimeUnit) -> bool {
 
 /// Refuses columns of types that can be written and are none, such as a DECIMAL with more digits
 /// than there are, or a time zone that does not exist.
-pub fn check_columns(schema: &Schema) -> crate::error::Result<()> {
+pub fn check_columns(schema: &Schema) -> swingdb_common::error::Result<()> {
     let check = |field: &std::sync::Arc<Field>| check_type(field.name(), field.data_type());
     schema.fields().iter().try_for_each(check).map_err(|error| match error {
-        ArrowError::ParseError(message) => crate::error::Error::plan(message),
+        ArrowError::ParseError(message) => swingdb_common::error::Error::plan(message),
         other => other.into(),
     })
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::Field;
+use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::scan::Target;
-use crate::error::{Error, ObjectKind, Result};
 
 /// For each column of the file its place in the table.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::progress::Progress;
+use swingdb_common::progress::Progress;
 
 /// Time between two reports, milliseconds.
 const REPORT_EVERY_MS: u64 = 100;

@@ -38,7 +38,6 @@ pub use options::{
     DateStyle, ExportOptions, ExportReport, FileFormat, ImportOptions, ImportReport, OptionValue,
 };
 
-pub(crate) use self::csv::{blob_of_text, blob_text};
 pub(crate) use copy::{
     CopyStatement, What as CopyWhat, create_external_table, execute as execute_copy,
     parse as parse_copy, parse_options,

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use arrow::datatypes::DataType;
-
-use crate::error::{Error, Result};
+use swingdb_common::error::{Error, Result};
 
 pub use super::csv::values::DateStyle;
 
@@ -373,7 +372,7 @@ const EXPORT_OPTIONS: &[&str] =
     &["format", "header", "delimiter", "compression", "quote", "null", "row_group_size", "threads"];
 
 fn unknown(name: &str, known: &[&str]) -> Error {
-    let missing = Error::not_found(crate::error::ObjectKind::Setting, name, known);
+    let missing = Error::not_found(swingdb_common::error::ObjectKind::Setting, name, known);
     let similar = match missing {
         Error::NotFound { suggestion: Some(similar), .. } => format!("did you mean {similar:?}? "),
         _ => String::new(),

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::sql::interrupt::checkpoint;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::checkpoint;
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// Tries to find a name that is free.

@@ -14,9 +14,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::CancelToken;
+
 use super::output::writer_of;
-use crate::error::{Error, Result};
-use crate::sql::interrupt::CancelToken;
 
 /// Tries to find a name that is free.
 const MAX_NAME_TRIES: u64 = 1_000;
@@ -188,7 +189,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::sql::interrupt::Running;
+    use swingdb_common::runtime::cancel::Running;
 
     fn names(path: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(path).unwrap().flatten();

@@ -19,12 +19,12 @@ use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, TypePtr};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::uuid;
 
 use super::scan::{FileSink, Run};
 use super::source::InputFile;
 use super::{parquet_chunks, parquet_footer, parquet_intervals, parquet_widths};
-use crate::error::{Error, Result};
-use crate::uuid;
 
 /// Adjacent row groups are read together until they have this many rows, so that files with very
 /// small ones do not make very small segments.

@@ -16,8 +16,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::ConvertedType;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
-
-use crate::error::{Error, Result};
+use swingdb_common::error::{Error, Result};
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
 

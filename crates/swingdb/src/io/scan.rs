@@ -11,6 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
 use parking_lot::{Condvar, Mutex};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::cancel::CancelToken;
+use swingdb_common::runtime::threads::{WORKER_STACK_BYTES, panic_text};
+use swingdb_common::time::zones::Zone;
 
 use super::csv::CsvScan;
 use super::file_columns::{Combined, FileColumns};
@@ -21,10 +25,6 @@ use super::meter::Meter;
 use super::options::{FileFormat, ImportOptions};
 use super::parquet::ParquetScan;
 use super::source::{InputFile, find_files};
-use crate::error::{Error, ObjectKind, Result};
-use crate::sql::interrupt::CancelToken;
-use crate::sql::runtime::{WORKER_STACK_BYTES, panic_text};
-use crate::zone::Zone;
 
 /// Takes a batch that is number so-and-so.
 pub(crate) type Sink<'a> = dyn Fn(u64, RecordBatch) -> Result<()> + Sync + 'a;
@@ -51,7 +51,7 @@ pub(crate) struct Run<'a> {
 /// Runs `make`; a panic becomes an error.
 pub(crate) fn caught<T>(make: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(make))
-        .unwrap_or_else(|payload| Err(crate::error::panicked(panic_text(payload))))
+        .unwrap_or_else(|payload| Err(swingdb_common::error::panicked(panic_text(payload))))
 }
 
 impl Run<'_> {

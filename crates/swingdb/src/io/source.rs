@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
+use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::meter::Meter;
 use super::options::{FileFormat, ImportOptions};
-use crate::error::{Error, ObjectKind, Result};
 
 /// A pattern may match this many files.
 pub const MAX_FILES: usize = 100_000;

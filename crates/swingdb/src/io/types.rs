@@ -3,10 +3,9 @@
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-
-use crate::error::{Error, Result};
-use crate::sql::type_names::sql_name;
-use crate::sql::write::types::arrow_type;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::types::arrow_types::arrow_type;
+use swingdb_common::types::sql_names::sql_name;
 
 /// The SQL name of `data_type`, with the form in which a field has to write it where that is
 /// special.

@@ -13,13 +13,13 @@ use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union, cast, lit};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::types::sql_names::sql_name;
 
 use super::external::one_table;
 use super::file_columns::FileColumns;
 use super::options::ImportOptions;
 use super::source::InputFile;
-use crate::error::{Error, Result};
-use crate::sql::type_names::sql_name;
 
 /// The files as one table.
 pub(super) fn united(

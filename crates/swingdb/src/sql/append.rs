@@ -5,15 +5,15 @@ use std::sync::Arc;
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::ObjectName;
+use swingdb_common::cast::convert::{Origin, check_assignable};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::Table;
 
-use super::write::convert::{Origin, check_assignable};
 use super::write::insert::{Mapping, append_stream};
 use super::write::target::{Target, column, find_name, target};
 use super::write::{ast, with_txn};
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::session::{Session, parse_table_name};
 use crate::sql::temporary;
-use crate::store::Table;
 
 /// Appends all batches of `reader` to a table; the number of rows. All or nothing.
 ///
@@ -49,7 +49,7 @@ pub(crate) fn append_batches(
 /// The table that a call of the API names.
 pub(crate) fn append_target(
     session: &Session,
-    catalog: &crate::store::Catalog,
+    catalog: &swingdb_store::Catalog,
     table: &str,
 ) -> Result<Target> {
     target(session, catalog, &append_name(table))

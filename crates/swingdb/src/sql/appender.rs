@@ -29,15 +29,15 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
+use swingdb_common::cast::convert::{Origin, relabel};
+use swingdb_common::error::{ConstraintKind, Error, Result};
+use swingdb_common::value::Value;
+use swingdb_store::{SEGMENT_ROWS, Table};
 
 use super::append::append_target;
-use super::write::convert::{Origin, relabel};
 use super::write::values::column_of;
 use super::write::with_txn;
-use crate::error::{ConstraintKind, Error, Result};
 use crate::sql::session::Session;
-use crate::store::{SEGMENT_ROWS, Table};
-use crate::value::Value;
 
 /// Appends rows to a table through a buffer; see the [module documentation](self).
 ///

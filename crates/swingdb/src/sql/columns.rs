@@ -22,8 +22,8 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, Visit, Visitor,
     VisitorMut, WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
 };
+use swingdb_common::error::{Error, ObjectKind, Result};
 
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::stars::{self, Shown};

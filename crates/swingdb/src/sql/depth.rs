@@ -24,8 +24,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::io::CopyWhat;
 use crate::sql::macros::Body;
 use crate::sql::statement::{Own, Parsed};

@@ -11,8 +11,8 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use swingdb_common::time::intervals::{Length, unit};
 
-use crate::interval_text::{Length, unit};
 use crate::sql::forms::call;
 
 /// The dialect of all statements.

@@ -15,8 +15,11 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel;
+use swingdb_common::time::zones::Zone;
+use swingdb_common::types::sql_names;
 
-use crate::error::{Error, Result};
 use crate::sql::aggregates::Aggregates;
 use crate::sql::arithmetic::{checked_sum, exact_average};
 use crate::sql::asof::{AsofFilters, AsofJoins};
@@ -34,8 +37,7 @@ use crate::sql::physical::OwnOperators;
 use crate::sql::settled::Settled;
 use crate::sql::slices::InSlices;
 use crate::sql::steps::in_steps;
-use crate::sql::{asof, interrupt, machine, type_names};
-use crate::zone::Zone;
+use crate::sql::{asof, machine};
 
 /// The name of the database's own catalog in fully qualified names.
 pub(crate) const CATALOG: &str = "swingdb";
@@ -84,7 +86,7 @@ pub(crate) fn base_state() -> Result<&'static SessionState> {
 }
 
 fn build_state() -> Result<SessionState> {
-    interrupt::reach_tasks();
+    cancel::reach_tasks();
     let environment = runtime_env(default_memory_limit())?;
     let mut config = default_config();
     functions_ask(&mut config, &environment);
@@ -180,7 +182,7 @@ fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut all = SessionStateDefaults::default_scalar_functions();
     all.push(Arc::new(asof::mark()));
     all.push(Arc::new(only_element()));
-    all.push(Arc::new(type_names::type_of()));
+    all.push(Arc::new(sql_names::type_of()));
     all.extend(functions::of_rows(&aggregate_functions()).map(Arc::new));
     all
 }
@@ -202,7 +204,7 @@ fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
 fn default_config() -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_batch_size(BATCH_ROWS)
-        .with_target_partitions(crate::sql::runtime::cores())
+        .with_target_partitions(swingdb_common::runtime::threads::cores())
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(true);

@@ -11,8 +11,8 @@ use datafusion::logical_expr::{ExplainFormat, ExplainOption, LogicalPlanBuilder}
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::Statement;
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;

@@ -6,8 +6,7 @@
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement};
 use datafusion::sql::sqlparser::tokenizer::Token;
-
-use crate::error::Error;
+use swingdb_common::error::Error;
 
 /// First word of a statement, and what to do instead.
 const HINTS: &[(&str, &str)] = &[

@@ -21,8 +21,8 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
     WildcardAdditionalOptions,
 };
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::sql::aliases::{self, Names};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;

@@ -13,11 +13,11 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionState;
+use swingdb_common::error::Result;
+use swingdb_common::types::sql_names::sql_name;
 
-use crate::error::Result;
 use crate::sql::engine::SCHEMA;
 use crate::sql::planner::Planner;
-use crate::sql::type_names::sql_name;
 use crate::sql::view::{Found, View};
 
 #[derive(Default)]

@@ -19,8 +19,7 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use datafusion::prelude::SessionConfig;
-
-use crate::error::{Error, Result};
+use swingdb_common::error::{Error, Result};
 
 /// The limits of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-
-use crate::error::{Error, Result};
-use crate::value::Value;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::value::Value;
 
 /// The values of a statement's parameters.
 #[derive(Clone, Debug, Default)]

@@ -27,24 +27,25 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 use parking_lot::Mutex;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::checkpoint;
+use swingdb_common::runtime::{cancel, threads};
+use swingdb_common::time::zones::Zone;
+use swingdb_common::types::arrow_types::SqlTypes;
 
-use crate::error::{Error, Result};
 use crate::sql::arithmetic::checked_expr;
 use crate::sql::columns::Columns;
-use crate::sql::interrupt::checkpoint;
 use crate::sql::limits::Limits;
 use crate::sql::optimizer::dependencies;
 use crate::sql::params::Params;
 use crate::sql::provider::SwingTable;
 use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
-use crate::sql::write::types::SqlTypes;
 use crate::sql::zones::zoned_expr;
 use crate::sql::{
-    clauses, columns, depth, forms, functions, idents, information, interrupt, macros, materialize,
-    rewrites, runtime, scopes, sequences, size, statement, visit,
+    clauses, columns, depth, forms, functions, idents, information, macros, materialize, rewrites,
+    scopes, sequences, size, statement, visit,
 };
-use crate::zone::Zone;
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -72,7 +73,7 @@ pub(crate) struct Planner<'a> {
 struct PlannedView {
     provider: Arc<dyn TableProvider>,
     #[expect(dead_code, reason = "held for its place")]
-    view: Arc<crate::store::View>,
+    view: Arc<swingdb_store::View>,
 }
 
 /// Parts of a statement up to which it is planned on the thread that waits for it.
@@ -206,11 +207,11 @@ impl<'a> Planner<'a> {
         mut statement: ast::Statement,
         params: &Params,
     ) -> Result<LogicalPlan> {
-        let token = interrupt::planning().filter(|_| visit::has_more_parts(&mut statement, MANY));
+        let token = cancel::planning().filter(|_| visit::has_more_parts(&mut statement, MANY));
         let Some(token) = token else { return self.plan_here(statement, params) };
         let (view, state, params) = (self.view.clone(), self.state.clone(), params.clone());
         let (views, depth) = (Arc::clone(&self.views), self.depth);
-        runtime::aside(&token, move || {
+        threads::aside(&token, move || {
             let planner = Planner { depth, views, ..Planner::new(&view, &state) };
             planner.plan_here(statement, &params)
         })
@@ -302,7 +303,7 @@ impl<'a> Planner<'a> {
 
     fn planned_view(
         &self,
-        view: Arc<crate::store::View>,
+        view: Arc<swingdb_store::View>,
         source: &Source,
     ) -> Result<Arc<dyn TableProvider>> {
         let key = (source.name.clone(), Arc::as_ptr(&view).addr());
@@ -317,7 +318,7 @@ impl<'a> Planner<'a> {
 
     fn view_table(
         &self,
-        stored: &crate::store::View,
+        stored: &swingdb_store::View,
         source: &Source,
     ) -> Result<Arc<dyn TableProvider>> {
         if self.depth >= MAX_VIEW_DEPTH {
@@ -348,7 +349,7 @@ impl<'a> Planner<'a> {
         }
         let catalogs = Arc::new(Catalogs { view: self.view.clone(), state: self.state.clone() });
         let provider = InformationSchemaProvider::new(catalogs);
-        let found = crate::sql::runtime::block_on(provider.table(table))?;
+        let found = swingdb_common::runtime::threads::block_on(provider.table(table))?;
         if table == "columns"
             && let Some(engines) = &found
         {
@@ -358,7 +359,7 @@ impl<'a> Planner<'a> {
             let name = format!("{INFORMATION_SCHEMA}.{table}");
             let known = provider.table_names().into_iter();
             let known = known.map(|n| format!("{INFORMATION_SCHEMA}.{n}"));
-            Error::not_found(crate::error::ObjectKind::Table, name, known)
+            Error::not_found(swingdb_common::error::ObjectKind::Table, name, known)
         })
     }
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Statement, Value};
+use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::write::ast;
 use super::write::target::parts;
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::idents;
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;

@@ -17,12 +17,12 @@ use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use swingdb_store::{Constraint, Segment, Table};
 
 use crate::sql::optimizer::sample;
 use crate::sql::pruning;
 use crate::sql::scan::SwingSource;
 use crate::sql::statistics;
-use crate::store::{Constraint, Segment, Table};
 
 /// Put behind a table's name, this names the same table with its row ids as one more, last column.
 /// The control character keeps it apart from every name a user writes.

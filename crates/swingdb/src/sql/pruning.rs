@@ -17,10 +17,10 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+use swingdb_common::error::Result;
+use swingdb_store::{ColumnStats, Page, Segment, Table};
 
-use crate::error::Result;
 use crate::sql::arithmetic::decimal_nearest_to;
-use crate::store::{ColumnStats, Page, Segment, Table};
 
 /// A part of a table that knows bounds of its columns.
 pub(crate) trait Bounded {

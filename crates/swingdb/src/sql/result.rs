@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
 
-use crate::error::{Error, Result};
 use crate::sql::limits::Meter;
 use crate::sql::stream::BatchStream;
-use crate::zone::{Zone, rezoned, schema_in_zone};
 
 /// The rows a statement returns, or the number of rows it changed.
 ///

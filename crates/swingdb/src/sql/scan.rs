@@ -37,10 +37,10 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::projection::{all_alias_free_columns, new_projections_for_columns};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
+use swingdb_store::{SEGMENT_ROWS, Segment, Table};
 
 use crate::sql::engine::BATCH_ROWS;
 use crate::sql::statistics;
-use crate::store::{SEGMENT_ROWS, Segment, Table};
 
 pub(crate) use filter::cannot_fail;
 use stream::{ScanStream, Shared};

@@ -31,8 +31,8 @@ use datafusion::sql::sqlparser::ast::{
     Subscript, TableAlias, TableFactor, TableObject, TableWithJoins, UpdateTableFromKind, Value,
     VisitorMut,
 };
+use swingdb_common::error::{Error, ObjectKind, Result};
 
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::columns::{Withs, names_of};
 use crate::sql::engine::{CATALOG, SCHEMA};
 use crate::sql::planner::Planner;

@@ -19,29 +19,31 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast;
 use parking_lot::{Mutex, MutexGuard};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::progress::Progress;
+use swingdb_common::runtime::cancel::{
+    CancelToken, InterruptHandle, Running, Stoppable, stoppable,
+};
+use swingdb_common::runtime::memory::Kept;
+use swingdb_common::runtime::threads;
+use swingdb_common::time::zones::Zone;
+use swingdb_store::{Store, Table};
 
 use crate::database::Database;
-use crate::error::{Error, ObjectKind, Result};
-use crate::progress::Progress;
 use crate::sql::depth;
 use crate::sql::engine::{self, CATALOG};
 use crate::sql::given::GivenTable;
-use crate::sql::interrupt::{CancelToken, InterruptHandle, Running, Stoppable, stoppable};
 use crate::sql::limits::Limits;
-use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
 use crate::sql::result::QueryResult;
-use crate::sql::runtime;
 use crate::sql::sequences::{self, Numbers};
 use crate::sql::statement::{self, Parsed};
 use crate::sql::stream::BatchStream;
 use crate::sql::temporary::{TEMP, Temporary};
 use crate::sql::view::{Found, Source, View, match_name};
 use crate::sql::write::TxnState;
-use crate::store::{Store, Table};
-use crate::zone::Zone;
 
 /// See the [module documentation](self).
 pub(crate) struct Session {
@@ -325,7 +327,7 @@ impl Session {
         let engine = Arc::clone(engine);
         let token = self.cancel_token();
         let work = async move { engine.create_physical_plan(&plan).await };
-        let mut planning = runtime::spawn(Stoppable::new(token.clone(), work))?;
+        let mut planning = threads::spawn(Stoppable::new(token.clone(), work))?;
         token.wait(async {
             tokio::select! {
                 biased;

@@ -17,13 +17,13 @@ use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Set, UnaryOperator, Value};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::time::zones::Zone;
 
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::engine;
 use crate::sql::limits::{Limits, parse_timeout, show_timeout};
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
-use crate::zone::Zone;
 
 const TIME_ZONE: &str = "datafusion.execution.time_zone";
 const OWN: [&str; 8] = [

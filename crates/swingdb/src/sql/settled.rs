@@ -8,11 +8,11 @@ use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
+use swingdb_common::time::zones::Zone;
 
 use crate::sql::arithmetic::checked;
 use crate::sql::functions::with_bounded;
 use crate::sql::zones::zoned;
-use crate::zone::Zone;
 
 /// See the [module documentation](self).
 #[derive(Debug)]

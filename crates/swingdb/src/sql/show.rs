@@ -16,16 +16,16 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use swing::AreaInfo;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::types::sql_names::field_type;
+use swingdb_store::Constraint;
 
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
-use crate::sql::type_names::field_type;
 use crate::sql::view::{Found, Source, View, match_name};
 use crate::sql::{forms, macros, settings, show_create, statement};
-use crate::store::Constraint;
 
 /// Runs `statement` when it is one of those that tell what is there.
 pub(crate) fn execute(

@@ -3,12 +3,12 @@
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::types::sql_names::exact_type;
+use swingdb_store::{Constraint, Table, View as StoredView};
 
-use crate::error::{Error, Result};
 use crate::sql::engine::SCHEMA;
-use crate::sql::type_names::exact_type;
 use crate::sql::view::{Found, View};
-use crate::store::{Constraint, Table, View as StoredView};
 
 /// The statement that makes what `name` stands for.
 pub(crate) fn text(view: &View, name: &TableReference) -> Result<String> {

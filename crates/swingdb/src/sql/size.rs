@@ -17,10 +17,10 @@ use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Query, VisitMut, VisitorMut};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::checkpoint;
 
-use crate::error::{Error, Result};
 use crate::sql::depth::with_enough_stack;
-use crate::sql::interrupt::checkpoint;
 use crate::sql::visit::walk_mut;
 
 /// Nodes of a plan and expressions in them that may be inside one another.

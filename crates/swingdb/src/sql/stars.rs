@@ -12,8 +12,8 @@ use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Ident, IdentWithAlias, ObjectName, RenameSelectItem, SelectItem,
     WildcardAdditionalOptions,
 };
+use swingdb_common::error::{Error, ObjectKind, Result};
 
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::columns::reference;
 use crate::sql::write::target::parts;
 

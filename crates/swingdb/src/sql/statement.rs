@@ -17,29 +17,31 @@ use datafusion::sql::parser::{
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Statement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::CancelToken;
+use swingdb_common::runtime::memory::Kept;
+use swingdb_common::runtime::{memory, threads};
+use swingdb_common::time::zones::Zone;
 
 use crate::database::Database;
-use crate::error::{Error, Result};
 use crate::sql::backup::{self, ExportDatabase};
 use crate::sql::depth::{self, with_stack};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::RECURSION_LIMIT;
 use crate::sql::given::GivenTable;
-use crate::sql::interrupt::CancelToken;
 use crate::sql::macros::{CreateMacro, DropMacro};
-use crate::sql::memory::Kept;
 use crate::sql::params::{Params, number_tokens};
 use crate::sql::planner::Planner;
 use crate::sql::result::QueryResult;
 use crate::sql::sequences::{AlterSequence, CreateSequence, DropSequence};
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
+use crate::sql::text_memory;
 use crate::sql::view::View;
 use crate::sql::{
-    clauses, explain, foreign, forms, idents, macros, memory, prepared, runtime, sequences,
-    settings, show, temporary, write,
+    clauses, explain, foreign, forms, idents, macros, prepared, sequences, settings, show,
+    temporary, write,
 };
-use crate::zone::Zone;
 
 /// Longest text, in bytes, that is parsed while its caller waits without looking for an interrupt.
 const LONG_TEXT: usize = 64 << 10;
@@ -112,7 +114,7 @@ pub(crate) fn execute_all(
     params: Params,
 ) -> Result<QueryResult> {
     // Held until the statements have run: their trees and plans live as long.
-    let _text = memory::for_text(sql, session)?;
+    let _text = text_memory::for_text(sql, session)?;
     let mut statements = match session.take_parsed(sql) {
         Some(statements) => statements,
         None => parse_aside(&session.cancel_token(), sql)?,
@@ -136,7 +138,7 @@ fn parse_aside(token: &CancelToken, sql: &str) -> Result<VecDeque<Parsed>> {
         return parse(sql);
     }
     let text = sql.to_string();
-    runtime::aside(token, move || parse(&text))
+    threads::aside(token, move || parse(&text))
 }
 
 /// Parses a text into statements.
@@ -611,7 +613,7 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
 /// expressions, and those that a statement makes or removes, left out. Nothing for a text that
 /// cannot be parsed.
 pub(crate) fn table_references(session: &Session, sql: &str) -> Result<Vec<TableReference>> {
-    let _text = memory::for_text(sql, session)?;
+    let _text = text_memory::for_text(sql, session)?;
     let statements = match parse_aside(&session.token_beside(), sql) {
         Ok(statements) => statements,
         Err(error @ (Error::Interrupted | Error::TimedOut { .. })) => return Err(error),

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use swingdb_common::error::Result;
+use swingdb_store::{ColumnStats, Segment, Table};
 
-use crate::error::Result;
 use crate::sql::optimizer::remembered_distinct;
-use crate::store::{ColumnStats, Segment, Table};
 
 /// Statistics of the columns `projection` of a whole table. A column number beyond the table's
 /// columns stands for the row id.

@@ -6,8 +6,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-
-use crate::sql::interrupt::checkpoint;
+use swingdb_common::runtime::cancel::checkpoint;
 
 /// A rule that looks at each step whether the statement is to end.
 #[derive(Debug)]

@@ -13,12 +13,12 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::progress::Progress;
+use swingdb_common::runtime::cancel::{CancelToken, Stoppable};
+use swingdb_common::runtime::threads;
+use swingdb_common::runtime::threads::{OwnThreads, Task};
 use tokio::sync::mpsc::{Receiver, channel};
-
-use crate::error::{Error, Result};
-use crate::progress::Progress;
-use crate::sql::interrupt::{CancelToken, Stoppable};
-use crate::sql::runtime::{self, OwnThreads, Task};
 
 /// Batches computed ahead of the caller.
 const QUEUE_BATCHES: usize = 4;
@@ -83,7 +83,7 @@ impl BatchStream {
                 let driver = threads.spawn(work)?;
                 (Some(threads), driver)
             }
-            false => (None, runtime::spawn(work)?),
+            false => (None, threads::spawn(work)?),
         };
         let rename = schema.is_some();
         let schema = schema.unwrap_or_else(|| plan.schema());
@@ -112,7 +112,7 @@ impl BatchStream {
             None => token.wait(received),
             Some((report, plan)) => {
                 let total = crate::sql::scan::rows_to_scan(plan.as_ref());
-                runtime::block_on_ticking(received, PROGRESS_PERIOD, || {
+                threads::block_on_ticking(received, PROGRESS_PERIOD, || {
                     token.look_at_clock();
                     let done = crate::sql::scan::rows_scanned(plan.as_ref());
                     // A plan may read a table several times.

@@ -6,10 +6,10 @@ use arrow::array::{BooleanArray, RecordBatch, RecordBatchReader};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use swingdb_common::error::Result;
+use swingdb_store::{Segment, Table};
 
-use crate::error::Result;
 use crate::sql::session::Session;
-use crate::store::{Segment, Table};
 
 /// The segments of a table as Arrow batches over the database's own memory.
 ///

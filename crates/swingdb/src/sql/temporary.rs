@@ -12,15 +12,15 @@ use datafusion::sql::sqlparser::ast::{
     FromTable, ObjectName, ObjectNamePart, ObjectType, SetExpr, Statement, TableFactor, TableObject,
 };
 use parking_lot::Mutex;
+use swingdb_common::error::{Error, Result};
+use swingdb_store::{Catalog, MacroKind};
 
 use crate::database::Database;
-use crate::error::{Error, Result};
 use crate::sql::params::Params;
 use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::sql::view::{Source, View, match_name};
 use crate::sql::write::{self, Begin, Outcome};
-use crate::store::{Catalog, MacroKind};
 
 /// What the database is called.
 pub(crate) const TEMP: &str = "temp";

@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{Catalog, Macro, MacroKind, Store, Table, View as StoredView};
 
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::engine::{CATALOG, SCHEMA};
 use crate::sql::forms::told;
 use crate::sql::provider::ROWID_SUFFIX;
-use crate::store::{Catalog, Macro, MacroKind, Store, Table, View as StoredView};
 
 /// The schema of the tables that describe all others.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";

@@ -10,8 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, VisitMut,
     VisitorMut,
 };
-
-use crate::sql::interrupt::checkpoint;
+use swingdb_common::runtime::cancel::checkpoint;
 
 /// Walks `tree` with `visitor`; a [`checkpoint`] for each part. Call this instead of
 /// [`VisitMut::visit`].

@@ -18,10 +18,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use swingdb_common::time::zones::{Zone, in_zone};
 
 use crate::sql::functions::later;
 use crate::sql::plans::rewrite_parts;
-use crate::zone::{Zone, in_zone};
 
 /// Functions of what the clock shows.
 const OF_CLOCKS: &[&str] = &[

@@ -12,15 +12,16 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{CastOptions, cast, cast_with_options, not, nullif};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, TimeUnit, i256};
 use arrow::error::ArrowError;
+use swingdb_common::cast::blobs::blob_of_text;
+use swingdb_common::cast::normalize::read_text;
+use swingdb_common::json;
+use swingdb_common::time::intervals::readable;
+use swingdb_common::time::texts::instant_of;
+use swingdb_common::time::zones::Zone;
 
 use super::dialect::Dialect;
 use super::fields::{Field, Fields, unescape};
 use super::values::{self, DateStyle};
-use crate::interval_text::readable;
-use crate::sql::functions::json;
-use crate::sql::write::prepare::read_text;
-use crate::time_text::instant_of;
-use crate::zone::Zone;
 
 /// The fields of a batch of records, with what is needed to understand them.
 pub(super) struct Batch<'a> {
@@ -203,7 +204,7 @@ impl Column {
                     return Ok(());
                 };
                 let mut bytes = Vec::new();
-                values::blob(text.as_bytes(), &mut bytes).ok_or(NotOfType)?;
+                blob_of_text(text.as_bytes(), &mut bytes).ok_or(NotOfType)?;
                 out.try_append_value(&bytes).map_err(|_| NotOfType)
             }
             _ => self.fill(text),
@@ -426,7 +427,7 @@ fn append_blob(
             return true;
         };
         bytes.clear();
-        values::blob(text, &mut bytes).is_some() && out.try_append_value(&bytes).is_ok()
+        blob_of_text(text, &mut bytes).is_some() && out.try_append_value(&bytes).is_ok()
     })
 }
 

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use parking_lot::Mutex;
+use swingdb_common::error::{Error, Result};
 
 use self::dialect::Dialect;
 use self::parse::{Layout, Parser};
@@ -30,14 +31,11 @@ use super::matching::{Matched, match_columns};
 use super::options::ImportOptions;
 use super::scan::{FileSink, Run, Target};
 use super::source::{InputFile, Packing};
-use crate::error::{Error, Result};
 
 pub(crate) use self::columns::{Column, Reading};
 pub(crate) use self::parse::shown;
 pub(crate) use self::sniff::header_names;
 pub(crate) use self::split::{Block, MAX_RECORD_BYTES};
-pub(crate) use self::values::blob as blob_of_text;
-pub(crate) use self::write::blob_text;
 
 /// Rows of a sample when the caller does not say.
 const SAMPLE_ROWS: u64 = 20_480;
@@ -446,7 +444,7 @@ fn layout_alone(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) ->
                 guessed[at] = false;
             }
             None => {
-                let kind = crate::error::ObjectKind::Column;
+                let kind = swingdb_common::error::ObjectKind::Column;
                 let missing = Error::not_found(kind, name.clone(), &names);
                 return Err(file.broken(&missing.to_string()));
             }

@@ -7,14 +7,14 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::error::ArrowError;
+use swingdb_common::error::Error;
+use swingdb_common::time::zones::{Zone, in_zone};
 
 use super::columns::{BadField, Batch, Column, Reading, is_settled_late};
 use super::dialect::Dialect;
 use super::fields::{Fields, RecordFault, RecordReader, unescape};
 use super::split::Block;
-use crate::error::Error;
 use crate::io::types::described;
-use crate::zone::{Zone, in_zone};
 
 /// Records whose positions are collected before they are parsed: their text and positions together
 /// fit the second-level cache.

@@ -6,9 +6,8 @@
 //! they do not cover goes to the standard library's parser, so every answer is exact.
 
 use arrow::datatypes::i256;
-
-use crate::calendar::days_from_civil;
-use crate::time_text::{Kind, Where, read_stamp, read_zone};
+use swingdb_common::time::calendar::days_from_civil;
+use swingdb_common::time::texts::{Kind, Where, read_stamp, read_zone};
 
 /// Order and separator of the parts of a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -518,20 +517,6 @@ fn seconds_offset(text: &[u8]) -> Option<(&[u8], Option<i32>)> {
         Where::Offset(offset) => Some((&text[..at], Some(i32::try_from(offset).ok()?))),
         Where::In(_) => None,
     }
-}
-
-/// A byte string: printable characters stand for themselves, `\xHH` for any byte.
-pub(crate) fn blob(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let mut rest = text;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..at]);
-        let [b'\\', b'x' | b'X', high, low, tail @ ..] = &rest[at..] else { return None };
-        let digit = |byte: u8| (byte as char).to_digit(16);
-        out.push((digit(*high)? * 16 + digit(*low)?) as u8);
-        rest = tail;
-    }
-    out.extend_from_slice(rest);
-    Some(())
 }
 
 #[cfg(test)]

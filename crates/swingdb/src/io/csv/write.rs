@@ -14,11 +14,11 @@ use arrow::json::LineDelimitedWriter;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-
-use crate::error::Result;
-use crate::interval_text::interval_texts;
-use crate::time_text::{is_moment, moment_text};
-use crate::zone::Zone;
+use swingdb_common::cast::blobs::blob_text;
+use swingdb_common::error::Result;
+use swingdb_common::time::intervals::interval_texts;
+use swingdb_common::time::texts::{is_moment, moment_text};
+use swingdb_common::time::zones::Zone;
 
 /// How CSV is written.
 #[derive(Clone, Debug)]
@@ -149,22 +149,6 @@ impl Format {
     }
 }
 
-/// Bytes as [`values::blob`](super::values::blob) reads them: `\xHH` for those that are no
-/// printable ASCII characters, quotes or backslashes.
-pub(crate) fn blob_text(bytes: &[u8], text: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in bytes {
-        match byte {
-            b'\\' | b'"' | b'\'' | 0..=0x1F | 0x7F..=0xFF => {
-                let hex = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-                text.extend_from_slice(br"\x");
-                text.extend_from_slice(&hex);
-            }
-            _ => text.push(*byte),
-        }
-    }
-}
-
 /// A column ready to be written row by row.
 struct Column {
     array: ArrayRef,
@@ -243,7 +227,7 @@ fn decimal(value: i128, scale: usize, out: &mut Vec<u8>) {
 mod tests {
     use super::super::values::{self, DateStyle};
     use super::*;
-    use crate::time_text::{date_text, stamp_text};
+    use swingdb_common::time::texts::{date_text, stamp_text};
 
     #[test]
     fn dates_and_times_read_back() {

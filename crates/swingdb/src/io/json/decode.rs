@@ -16,12 +16,12 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, SchemaRef};
 use arrow::error::ArrowError;
+use swingdb_common::time::zones::{Zone, schema_in_zone};
 
 use super::scanner::{Fault, Scanned, Scanner, Token};
 use crate::io::csv::values::{self, DateStyle};
 use crate::io::csv::{Column as Leaf, Reading, shown};
 use crate::io::types::described;
-use crate::zone::{Zone, schema_in_zone};
 
 /// Members of an object up to which they are looked through one by one.
 const FEW_MEMBERS: usize = 8;

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use parking_lot::Mutex;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::time::zones::rezoned;
 
 use self::decode::{Failure, Kind, Plan, SAMPLED};
 use self::scanner::{Fault, Scanner, Token};
@@ -26,8 +28,6 @@ use super::options::ImportOptions;
 use super::scan::{FileSink, Run, Target};
 use super::source::InputFile;
 use super::{csv, matching};
-use crate::error::{Error, ObjectKind, Result};
-use crate::zone::rezoned;
 
 pub(crate) use self::decode::Values;
 pub(crate) use self::write::lines;

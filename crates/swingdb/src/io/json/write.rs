@@ -9,8 +9,7 @@ use arrow::json::WriterBuilder;
 use arrow::json::writer::{
     Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder,
 };
-
-use crate::error::Result;
+use swingdb_common::error::Result;
 
 /// Appends a line for each row.
 pub(crate) fn lines(batches: &[RecordBatch], out: &mut Vec<u8>) -> Result<()> {

@@ -19,12 +19,12 @@ use datafusion::logical_expr::{
     Signature, TryCast, Volatility,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use swingdb_common::cast::normalize::{is_nested, prepared, prepared_type, read_json};
+use swingdb_common::time::zones::{Zone, in_zone, shown_in};
+use swingdb_common::types::sql_names::sql_name;
 
 use super::kept;
 use crate::sql::functions::is_marked;
-use crate::sql::type_names::sql_name;
-use crate::sql::write::prepare::{is_nested, prepared, prepared_type, read_json};
-use crate::zone::{Zone, in_zone, shown_in};
 
 /// Whether an expression is a cast, which may need preparation.
 pub(super) fn is_cast(expr: &Expr) -> bool {

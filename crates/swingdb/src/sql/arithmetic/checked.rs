@@ -19,9 +19,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
     Volatility,
 };
+use swingdb_common::types::sql_names::sql_name;
 
 use super::integers::{Integer, Side, compute};
-use crate::sql::type_names::sql_name;
 
 /// An operator on whole numbers of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

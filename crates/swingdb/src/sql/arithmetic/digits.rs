@@ -18,8 +18,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
-
-use crate::sql::type_names::sql_name;
+use swingdb_common::types::sql_names::sql_name;
 
 /// Places that a quotient has beyond those of the dividend.
 const QUOTIENT_PLACES: i16 = 4;

@@ -9,12 +9,12 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
+use swingdb_common::time::zones::Zone;
 
 use super::casts;
 use super::checked::{Checked, Operation};
 use super::{digits, exact, zeros};
 use crate::sql::plans::rewrite_parts;
-use crate::zone::Zone;
 
 /// The node with checked arithmetic. For when types are settled, so that both operands have the
 /// same, and before anything is simplified.

@@ -19,11 +19,11 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
     Signature, StatisticsArgs,
 };
+use swingdb_common::types::sql_names::sql_name;
 
 use super::sum_groups::SumGroups;
 use super::wide_sum::WideSum;
 use crate::sql::functions::moving_sum;
-use crate::sql::type_names::sql_name;
 
 /// The function.
 pub(crate) fn checked_sum() -> AggregateUDF {

@@ -23,11 +23,11 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, PlanProperties, SendableRecordBatchStream,
 };
 use futures::{StreamExt, TryFutureExt, TryStreamExt};
+use swingdb_common::runtime::held::Held;
 use tokio::sync::OnceCell;
 
 use super::condition::Condition;
 use super::index::{Index, Search, values};
-use crate::sql::held::Held;
 
 /// Collects the right side once, in order, and streams the left side by it.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 use hashbrown::HashMap;
+use swingdb_common::runtime::held::Held;
 
 use super::condition::{Condition, Nearest};
-use crate::sql::held::Held;
 
 /// See the [module documentation](self).
 pub(super) struct Index {

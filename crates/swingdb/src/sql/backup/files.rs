@@ -11,9 +11,9 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit,
 };
+use swingdb_common::error::{Error, Result};
+use swingdb_common::time::intervals::interval_texts;
 
-use crate::error::{Error, Result};
-use crate::interval_text::interval_texts;
 use crate::sql::engine::SCHEMA as MAIN;
 
 /// Most bytes of a name before its number and its end.

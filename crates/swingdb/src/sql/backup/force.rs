@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::Statement;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{IfExists, View};
 
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::macros;
 use crate::sql::result::QueryResult;
 use crate::sql::sequences;
@@ -15,7 +16,6 @@ use crate::sql::session::Session;
 use crate::sql::write::create::if_exists;
 use crate::sql::write::target::{Place, find_name, place};
 use crate::sql::write::with_txn;
-use crate::store::{IfExists, View};
 
 /// Runs a CREATE FORCE VIEW.
 pub(crate) fn create_view(session: &Arc<Session>, statement: &Statement) -> Result<QueryResult> {

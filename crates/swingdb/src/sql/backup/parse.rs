@@ -5,8 +5,8 @@ use datafusion::sql::sqlparser::ast::Statement;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use swingdb_common::error::Result;
 
-use crate::error::Result;
 use crate::io::{OptionValue, parse_options};
 use crate::sql::statement::{Own, forced, next_word, parser_error};
 

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::Statement;
+use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::{LOAD, OWN, SCHEMA};
-use crate::error::{Error, ObjectKind, Result};
 use crate::io::{CopyStatement, CopyWhat};
-use crate::sql::memory;
 use crate::sql::params::Params;
 use crate::sql::result::QueryResult;
 use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::sql::statement::{self, Own, Parsed};
+use crate::sql::text_memory;
 use crate::sql::write::{Begin, TxnState};
 
 /// Most bytes of a script.
@@ -38,7 +38,7 @@ pub(crate) fn import(session: &Arc<Session>, folder: &str) -> Result<QueryResult
             Err(Error::NotFound { .. }) if !is_needed => continue,
             other => other?,
         };
-        let memory = memory::for_text(&text, session)?;
+        let memory = text_memory::for_text(&text, session)?;
         let statements = Script::parse(path, &text)?;
         scripts.push((statements, memory));
     }

@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::types::sql_names::exact_type;
+use swingdb_store::{Catalog, MacroKind, Sequence, Table};
 
 use super::{OWN, SCHEMA};
 use crate::database::Database;
-use crate::error::{Error, Result};
 use crate::sql::dialect::DIALECT;
 use crate::sql::engine::SCHEMA as MAIN;
 use crate::sql::limits::Limits;
@@ -23,8 +25,6 @@ use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::sql::show_create::{create_table, create_view, qualified, quoted};
 use crate::sql::statement;
-use crate::sql::type_names::exact_type;
-use crate::store::{Catalog, MacroKind, Sequence, Table};
 
 /// The texts of `schema.sql` and `swingdb.sql`.
 pub(super) struct Scripts {

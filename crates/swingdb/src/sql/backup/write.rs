@@ -3,18 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::Catalog;
+
 use super::files::{Names, Storable};
 use super::parse::ExportDatabase;
 use super::script::{scripts, tables};
 use super::{LOAD, OWN, SCHEMA};
-use crate::error::{Error, ObjectKind, Result};
 use crate::io::{ExportOptions, FileFormat, OutputFolder, Reporting, write_rows};
 use crate::sql::engine::SCHEMA as MAIN;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::show_create::qualified;
 use crate::sql::table_scan::TableScan;
-use crate::store::Catalog;
 
 /// Runs an EXPORT DATABASE.
 pub(crate) fn export(session: &Arc<Session>, export: &ExportDatabase) -> Result<QueryResult> {

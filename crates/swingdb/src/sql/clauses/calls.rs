@@ -12,8 +12,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     Statement, TableFactor, VisitorMut,
 };
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::sql::functions;
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;

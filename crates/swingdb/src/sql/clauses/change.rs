@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast::{
     TableAliasWithoutColumns, TableObject, Truncate, TruncateIdentityOption, TruncateTableTarget,
     Update, UpdateTableFromKind, Values,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::{all_fields, none_of, query};
-use crate::error::{Error, Result};
 
 pub(super) fn insert(node: &Insert) -> Result<()> {
     all_fields!("INSERT", Insert {

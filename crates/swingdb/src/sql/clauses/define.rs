@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
     IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint,
     RenameTableNameKind, SchemaName, Statement, TableConstraint, UniqueConstraint, ViewColumnDef,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::{all_fields, none_of, query};
-use crate::error::{Error, Result};
 
 pub(super) fn create_table(node: &CreateTable) -> Result<()> {
     all_fields!("CREATE TABLE", CreateTable {

@@ -6,9 +6,9 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Interval, LambdaFunction, LambdaFunctionParameter, Map, MapEntry,
     OneOrManyWithParens, StructField, Subscript, TypedString, WindowFrame, WindowSpec, WindowType,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::{none_of, query};
-use crate::error::{Error, Result};
 
 pub(super) fn expression(node: &Expr) -> Result<()> {
     match node {

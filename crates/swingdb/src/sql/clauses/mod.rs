@@ -37,8 +37,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     Expr, Query, Select, Statement, TableFactor, VisitMut, VisitorMut,
 };
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::sql::foreign;
 use crate::sql::visit::walk_mut;
 

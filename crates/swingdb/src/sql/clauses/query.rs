@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, TableWithJoins, Values,
     WildcardAdditionalOptions, With,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::{expression, none_of, relation};
-use crate::error::{Error, Result};
 use crate::sql::visit::reads;
 
 pub(super) fn query(node: &Query) -> Result<()> {

@@ -4,9 +4,9 @@ use datafusion::sql::sqlparser::ast::{
     ExprWithAlias, FunctionArg, NullInclusion, PivotValueSource, TableAlias, TableAliasColumnDef,
     TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableSampleQuantity,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::{expression, none_of, query};
-use crate::error::{Error, Result};
 
 pub(super) fn relation(node: &TableFactor) -> Result<()> {
     match node {

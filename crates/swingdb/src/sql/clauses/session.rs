@@ -5,9 +5,9 @@ use datafusion::sql::sqlparser::ast::{
     ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn, ShowStatementInParentType,
     ShowStatementOptions, Statement, TransactionAccessMode, TransactionMode, TransactionModifier,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::none_of;
-use crate::error::{Error, Result};
 use crate::sql::foreign;
 
 pub(super) fn transaction(node: &Statement) -> Result<()> {

@@ -13,8 +13,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-
-use crate::store::canonical;
+use swingdb_common::floats::canonical;
 
 const NAME: &str = "same_bits";
 

@@ -17,9 +17,9 @@ use datafusion::logical_expr::{
     Accumulator, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
+use swingdb_common::floats::canonical;
 
 use super::function::{call, call_of, of_key, row_bytes};
-use crate::store::canonical;
 
 /// Whether the engine's order of values of a type is not SQL's.
 pub(crate) fn is_ordered_otherwise(data_type: &DataType) -> bool {

@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
     Subquery,
 };
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
+use swingdb_common::floats::has_floats;
 
 use super::function::{is_same_bits, same_bits};
 use super::intervals::{interval_length, is_interval};
@@ -23,7 +24,6 @@ use super::order::{self, is_ordered_otherwise, order_bytes};
 use super::signs::{Reads, is_extreme};
 use super::{groups, nested};
 use crate::sql::plans::rewrite_parts;
-use crate::store::has_floats;
 
 /// Elements up to which a list is looked through for a NaN.
 const MAX_LOOKED_AT: usize = 10_000;

@@ -10,10 +10,10 @@ use datafusion::sql::sqlparser::ast::{
     OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement,
     TableAliasColumnDef, TableFactor, Value, VisitorMut,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::pivot::{column, derived};
 use super::{call, is_named};
-use crate::error::{Error, Result};
 use crate::sql::planner::Planner;
 use crate::sql::visit::{rewrite_own_exprs, walk_mut};
 use crate::sql::write::ast;

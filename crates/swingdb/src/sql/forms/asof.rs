@@ -13,9 +13,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
+use swingdb_common::error::{Error, Result};
 
 use super::{call, only_argument};
-use crate::error::{Error, Result};
 use crate::sql::asof::MARK;
 use crate::sql::dialect::DIALECT;
 use crate::sql::idents::constraint_mut;

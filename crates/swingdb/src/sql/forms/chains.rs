@@ -9,11 +9,11 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     VisitMut, VisitorMut,
 };
+use swingdb_store::MacroKind;
 
 use crate::sql::view::View;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast::null;
-use crate::store::MacroKind;
 
 /// Puts values into the brackets of the functions behind them.
 pub(crate) fn unchain<T: VisitMut>(view: &View, tree: &mut T) {

@@ -4,8 +4,7 @@
 //! The engine reads numbers with few units only: the text becomes months, days and nanoseconds.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Interval, Value, ValueWithSpan};
-
-use crate::interval_text::in_units;
+use swingdb_common::time::intervals::in_units;
 
 /// Rewrites the text of an interval, or that is cast to one.
 pub(super) fn rewrite(expr: &mut Expr) {

@@ -12,9 +12,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
+use swingdb_common::error::{Error, Result};
 
 use super::is_named;
-use crate::error::{Error, Result};
 use crate::sql::write::tokens::Pass;
 
 /// Stands for GROUPING SETS inside of others.

@@ -17,9 +17,9 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitMut, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, OrderBy};
+use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::{asof, call};
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::idents::constraint_mut;
 use crate::sql::stars;
 use crate::sql::visit::replace_names;

@@ -81,8 +81,8 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::sql::columns::{Withs, names_of};
 use crate::sql::functions::{
     AS_JSON, AS_PARTS, AS_UUID, TRY_AS_JSON, TRY_AS_PARTS, TRY_AS_UUID, places,

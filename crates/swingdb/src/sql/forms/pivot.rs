@@ -13,11 +13,11 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
     Query, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
 };
+use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::pivot_tokens::{AS_MARK, GROUP_MARK, IN_MARK, ON_MARK, PIVOT_MARK, USING_MARK};
 use super::turned::Turner;
 use super::{call, cast, text};
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::columns::all_of;
 use crate::sql::visit::rewrite_own_exprs;
 use crate::sql::write::ast;

@@ -10,9 +10,9 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator as Op, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem,
     SetExpr, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::call;
-use crate::error::{Error, Result};
 use crate::sql::write::ast;
 
 /// The comparison in another form; `None` when it is one with all of a list, or membership of a

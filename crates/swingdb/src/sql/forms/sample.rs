@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, TableFactor, TableSample, TableSampleKind, TableSampleUnit, Value,
     WildcardAdditionalOptions,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::call;
-use crate::error::{Error, Result};
 use crate::sql::write::ast;
 
 enum Amount {

@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
     TableFactor, TableWithJoins, Visit, Visitor, WildcardAdditionalOptions,
 };
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::sql::columns::{Columns, Withs, all_of, each_select, reference};
 use crate::sql::planner::Planner;
 use crate::sql::rewrites::name_of;

@@ -7,9 +7,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Query, Statement, TableFactor, VisitorMut};
+use swingdb_common::error::{Error, Result};
 
 use super::{pivot, unpivot};
-use crate::error::{Error, Result};
 use crate::sql::columns::Withs;
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;

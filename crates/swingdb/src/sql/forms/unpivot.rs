@@ -10,11 +10,11 @@ use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
     Array, Expr, ExprWithAlias, Ident, NullInclusion, SelectItem, SetExpr, Statement, TableFactor,
 };
+use swingdb_common::error::{Error, Result};
 
 use super::pivot::{column, derived, find, names_in};
 use super::turned::Turner;
 use super::{call, text};
-use crate::error::{Error, Result};
 use crate::sql::columns::{self, Columns, all_of};
 use crate::sql::write::ast;
 

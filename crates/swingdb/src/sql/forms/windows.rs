@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query, Select, SetExpr,
     WindowSpec, WindowType,
 };
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::sql::visit::rewrite_own_exprs;
 
 /// Puts what their names mean in the windows of a query.

@@ -28,11 +28,11 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, lit,
 };
+use swingdb_common::runtime::memory::reserve;
 
 use super::in_slices::in_slices;
 use super::operator::{CONCAT_OPERATOR, concat_operator};
 use super::size::{Growth, Size};
-use crate::sql::memory::reserve;
 use crate::sql::plans::rewrite_parts;
 
 /// Results up to this size are not asked for: the buffers of the engine itself are larger.

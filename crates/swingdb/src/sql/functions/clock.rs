@@ -2,9 +2,9 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
+use swingdb_common::time::zones::Zone;
 
 use super::points::beyond;
-use crate::zone::Zone;
 
 /// The clock by which the days of timestamps begin.
 #[derive(Clone, Copy)]

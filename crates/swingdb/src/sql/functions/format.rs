@@ -14,8 +14,7 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-
-use crate::sql::write::prepare::as_text;
+use swingdb_common::cast::normalize::as_text;
 
 /// Widths and numbers of digits, at most.
 const MAX_WIDTH: usize = 10_000;

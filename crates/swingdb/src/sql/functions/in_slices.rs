@@ -16,8 +16,7 @@ use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
-
-use crate::sql::interrupt;
+use swingdb_common::runtime::cancel;
 
 /// Patterns that are compiled at one time.
 const PATTERNS: usize = 16;
@@ -70,7 +69,7 @@ pub(super) fn in_slices(
     }
     let mut parts = Vec::with_capacity(slices.len());
     for rows in slices {
-        interrupt::check()?;
+        cancel::check()?;
         let of_rows = args.args.iter().map(|arg| match arg {
             ColumnarValue::Array(array) => {
                 ColumnarValue::Array(array.slice(rows.start, rows.len()))
@@ -169,8 +168,8 @@ mod tests {
         use arrow::datatypes::Field;
         use datafusion::config::ConfigOptions;
 
-        use crate::error::Error;
-        use crate::sql::interrupt::{Running, stoppable};
+        use swingdb_common::error::Error;
+        use swingdb_common::runtime::cancel::{Running, stoppable};
 
         let function = datafusion::functions::string::levenshtein();
         let text = "x".repeat(4_000);

@@ -14,9 +14,10 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+use swingdb_common::error::Error;
+use swingdb_common::json::{as_text, check, compact, elements, is_deep, members, type_name};
 
-use super::json::{as_text, check, compact, elements, is_deep, members, too_deep, type_name};
-use crate::error::Error;
+use super::json::too_deep;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {

@@ -14,8 +14,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
     Volatility,
 };
-
-use crate::sql::write::maps::of_parts;
+use swingdb_common::cast::maps::of_parts;
 
 static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];

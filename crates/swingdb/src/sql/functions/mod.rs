@@ -87,7 +87,8 @@ pub(crate) use uuids::{AS_UUID, TRY_AS_UUID, as_uuid};
 pub(crate) use whole_quotient::{has_whole_quotient, whole_quotient};
 pub(crate) use zones::later;
 
-use crate::error::{Error, Result};
+use swingdb_common::error::{Error, Result};
+
 use crate::sql::forms::call;
 use crate::sql::visit::walk_mut;
 use template::instantiate;

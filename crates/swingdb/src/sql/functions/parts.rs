@@ -18,10 +18,10 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType};
+use swingdb_common::cast::maps;
+use swingdb_common::uuid;
 
 use super::to_json::checked_json;
-use crate::sql::write::maps;
-use crate::uuid;
 
 /// What a cast to a type with JSON or UUIDs in it is written in.
 pub(crate) const AS_PARTS: &str = "as_parts";

@@ -8,8 +8,7 @@ use arrow::datatypes::{
 };
 use chrono::{DateTime, Datelike, NaiveDateTime};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
-
-use crate::sql::write::prepare::prepared;
+use swingdb_common::cast::normalize::prepared;
 
 pub(super) const SECOND: i64 = 1_000_000;
 pub(super) const DAY: i64 = 86_400 * SECOND;

@@ -10,8 +10,7 @@ use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-
-use crate::error::Error;
+use swingdb_common::error::Error;
 
 /// Characters of a bar where nobody says how many.
 const DEFAULT_WIDTH: f64 = 80.0;

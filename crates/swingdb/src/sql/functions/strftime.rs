@@ -14,11 +14,11 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use swingdb_common::time::texts::{offset_text, per_second};
+use swingdb_common::time::zones::Zone;
 
 use super::formats::to_write;
 use super::points::{beyond, is_moment};
-use crate::time_text::{offset_text, per_second};
-use crate::zone::Zone;
 
 /// The function.
 pub(crate) fn function() -> ScalarUDF {

@@ -12,11 +12,11 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+use swingdb_common::time::calendar::days_from_civil;
+use swingdb_common::time::texts::{Stamp, Where, read_zone};
+use swingdb_common::time::zones::Zone;
 
 use super::formats::{Item, MONTHS, WEEKDAYS, items};
-use crate::calendar::days_from_civil;
-use crate::time_text::{Stamp, Where, read_zone};
-use crate::zone::Zone;
 
 /// Both functions.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
@@ -365,7 +365,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time_text::{date_text, time_text};
+    use swingdb_common::time::texts::{date_text, time_text};
 
     fn written(text: &str, format: &str) -> String {
         let mut known = Formats::default();

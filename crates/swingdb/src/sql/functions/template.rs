@@ -7,10 +7,10 @@ use datafusion::sql::sqlparser::ast::{
     Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
+use swingdb_common::error::{Error, Result};
 
 use super::Known;
 use super::once::marked;
-use crate::error::{Error, Result};
 use crate::sql::dialect::DIALECT;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;

@@ -16,8 +16,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use regex::Regex;
-
-use crate::sql::interrupt;
+use swingdb_common::runtime::cancel;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -128,7 +127,7 @@ macro_rules! each {
             match pair {
                 (Some(a), Some(b)) => {
                     if a.len().saturating_mul(b.len()) > LONG {
-                        interrupt::check()?;
+                        cancel::check()?;
                     }
                     made.append_value($one(a, b)?);
                 }

@@ -18,9 +18,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
-
-use crate::error::Error;
-use crate::time_text::{is_moment, moment_texts};
+use swingdb_common::error::Error;
+use swingdb_common::time::texts::{is_moment, moment_texts};
 
 /// In the metadata of a field: its texts are JSON.
 const IS_JSON: &str = "swingdb.json";

@@ -5,12 +5,12 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::ColumnarValue;
-
-use super::points::SECOND;
-pub(super) use crate::interval_text::{CENTURIES, DECADES, MILLENNIA};
-use crate::interval_text::{
+use swingdb_common::time::intervals::{
     DAYS, HOURS, MICROSECONDS, MILLISECONDS, MINUTES, MONTHS, QUARTERS, SECONDS, WEEKS, YEARS,
 };
+
+use super::points::SECOND;
+pub(super) use swingdb_common::time::intervals::{CENTURIES, DECADES, MILLENNIA};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {

@@ -8,9 +8,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-
-use crate::sql::type_names::sql_name;
-use crate::uuid::{canonical, marked};
+use swingdb_common::types::sql_names::sql_name;
+use swingdb_common::uuid::{canonical, marked};
 
 /// What `CAST(x AS UUID)` is written as.
 pub(crate) const AS_UUID: &str = "as_uuid";

@@ -22,10 +22,10 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use swingdb_common::time::texts::{Kind, instant_of, per_second, read_stamp, shown_of};
+use swingdb_common::time::zones::Zone;
 
 use super::points::{DAY, SECOND, beyond, moment};
-use crate::time_text::{Kind, instant_of, per_second, read_stamp, shown_of};
-use crate::zone::Zone;
 
 const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
@@ -425,7 +425,7 @@ fn by_seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time_text::zoned_text;
+    use swingdb_common::time::texts::zoned_text;
 
     fn after(text: &str, months: i32, days: i32, hours: i64) -> String {
         let zone = Zone::named("Europe/Berlin").unwrap();

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr};
-
-use crate::error::{Error, Result};
-use crate::store::{Macro, MacroVariant};
+use swingdb_common::error::{Error, Result};
+use swingdb_store::{Macro, MacroVariant};
 
 /// What is put for the parameters, by their names in lower case.
 pub(super) type Values = BTreeMap<String, Expr>;

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{
     Expr, ObjectName, Query, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
+use swingdb_common::error::{Error, Result};
+use swingdb_store::{Catalog, IfExists, Macro, MacroKind, MacroParameter, MacroVariant};
 
 use super::expand::body;
 use super::parse::{Body, CreateMacro, DropMacro, Parameter, Variant};
-use crate::error::{Error, Result};
 use crate::sql::forms::{turn_tables, written};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
@@ -27,7 +28,6 @@ use crate::sql::visit::walk_mut;
 use crate::sql::write::create::if_exists;
 use crate::sql::write::target::{Place, find_name, place};
 use crate::sql::write::{ast, with_txn};
-use crate::store::{Catalog, IfExists, Macro, MacroKind, MacroParameter, MacroVariant};
 
 /// Runs a CREATE MACRO.
 pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<QueryResult> {

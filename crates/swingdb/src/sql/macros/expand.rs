@@ -8,12 +8,13 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
     Select, SelectItem, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
+use swingdb_common::error::{Error, Result};
+use swingdb_store::{MacroKind, MacroVariant};
 
 use super::call::{Given, Values, signature};
 use super::define::parts;
 use super::parse::Body;
 use super::substitute::{never_a_place, operand, substitute};
-use crate::error::{Error, Result};
 use crate::sql::columns::is_columns;
 use crate::sql::forms::unchain;
 use crate::sql::planner::Planner;
@@ -21,7 +22,6 @@ use crate::sql::statement::{parse_expression, parse_query};
 use crate::sql::view::{FoundMacro, View};
 use crate::sql::visit::{rewrite_own_exprs, walk_mut};
 use crate::sql::write::ast;
-use crate::store::{MacroKind, MacroVariant};
 
 /// Macros whose bodies may lie in one another.
 const MAX_DEPTH: usize = 64;

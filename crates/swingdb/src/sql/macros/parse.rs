@@ -5,10 +5,10 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Query};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use swingdb_common::error::Result;
+use swingdb_store::MacroKind;
 
-use crate::error::Result;
 use crate::sql::statement::{Creation, Own, creation, forced, next_word, parser_error};
-use crate::store::MacroKind;
 
 /// `CREATE [OR REPLACE] [TEMP] [FORCE] MACRO [IF NOT EXISTS] name(...) AS ...`.
 #[derive(Clone, Debug, PartialEq, Eq)]

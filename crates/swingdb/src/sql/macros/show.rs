@@ -1,17 +1,17 @@
 //! SHOW MACROS and SHOW CREATE MACRO.
 
 use datafusion::sql::sqlparser::ast::ObjectName;
+use swingdb_common::error::{Error, Result};
+use swingdb_store::{Macro, MacroKind, MacroVariant};
 
 use super::call::parameters;
 use super::define::parts;
-use crate::error::{Error, Result};
 use crate::sql::engine::SCHEMA;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::show::{result, strings};
 use crate::sql::show_create::{qualified, quoted};
 use crate::sql::view::View;
-use crate::store::{Macro, MacroKind, MacroVariant};
 
 const KINDS: [MacroKind; 2] = [MacroKind::Scalar, MacroKind::Table];
 

@@ -25,9 +25,9 @@ use datafusion::physical_plan::{
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
+use swingdb_common::runtime::held::Held;
 
 use super::node::PartId;
-use crate::sql::held::Held;
 use crate::sql::one_input::{one_input, rows_of_input};
 
 /// One of the operators that give the rows of a part.

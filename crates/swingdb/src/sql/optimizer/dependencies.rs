@@ -23,8 +23,8 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::sql::sqlparser::ast::{
     self, GroupByExpr, Select, SelectItem, Statement, VisitorMut,
 };
+use swingdb_common::error::Error;
 
-use crate::error::Error;
 use crate::sql::plans::any_node;
 use crate::sql::visit::{rewrite_own_exprs, walk_mut};
 

@@ -16,11 +16,11 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator, TableScan};
+use swingdb_store::Table;
 
 use super::sample;
 use crate::sql::materialize::materialized;
 use crate::sql::provider::SwingTable;
-use crate::store::Table;
 
 /// Rows of a table nothing is known about.
 const UNKNOWN_ROWS: f64 = 1_000_000.0;

@@ -10,10 +10,10 @@ use datafusion::common::Result;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion::logical_expr::{Aggregate, Cast, Expr, ExprSchemable, LogicalPlan, lit};
+use swingdb_common::time::zones::Zone;
 
 use super::of_aggregates::{OfAggregates, as_one};
 use crate::sql::arithmetic::{checked_expr, plus_constant};
-use crate::zone::Zone;
 
 /// The largest constant: added to a whole number of 32 bits it is far from what 64 bits hold.
 const LARGEST: u64 = 1 << 32;

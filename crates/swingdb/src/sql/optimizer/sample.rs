@@ -21,10 +21,10 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use swingdb_store::Table;
 
 use super::estimate::{Key, Seen, key};
 use crate::sql::scan::cannot_fail;
-use crate::store::Table;
 
 /// Rows of a sample.
 const SAMPLE_ROWS: usize = 4096;

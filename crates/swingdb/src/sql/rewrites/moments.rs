@@ -8,8 +8,7 @@
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
-
-use crate::time_text::per_second;
+use swingdb_common::time::texts::per_second;
 
 /// Operands beyond which a list is left to the engine when the first ones are no timestamps.
 const MAX_LOOKED_AT: usize = 1_000;

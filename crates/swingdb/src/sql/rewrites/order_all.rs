@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, VisitorMut,
 };
+use swingdb_common::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
 

@@ -10,9 +10,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TryCast, Volatility,
 };
-
-use crate::sql::type_names::sql_name;
-use crate::sql::write::refused::{erased, erased_type, refused};
+use swingdb_common::cast::refused::{erased, erased_type, refused};
+use swingdb_common::types::sql_names::sql_name;
 
 /// Whether this is a cast.
 pub(super) fn is_concerned(expr: &Expr) -> bool {

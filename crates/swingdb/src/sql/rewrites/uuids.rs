@@ -11,9 +11,9 @@ use datafusion::logical_expr::expr::{Between, BinaryExpr, InList, InSubquery};
 use datafusion::logical_expr::{
     Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, TryCast,
 };
+use swingdb_common::uuid::{has_bytes, is_marked};
 
 use crate::sql::functions::{as_uuid, unmarked};
-use crate::uuid::{has_bytes, is_marked};
 
 /// Whether this compares.
 pub(super) fn is_concerned(expr: &Expr) -> bool {

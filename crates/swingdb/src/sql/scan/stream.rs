@@ -15,12 +15,12 @@ use datafusion::common::Result;
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder};
 use futures::Stream;
+use swingdb_store::{RowId, Segment};
 
 use super::filter::RowFilter;
 use super::{Morsel, SwingSource};
 use crate::sql::engine::BATCH_ROWS;
 use crate::sql::pruning::DynamicPruner;
-use crate::store::{RowId, Segment};
 
 /// What the partitions of one run share.
 pub(super) struct Shared {

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use arrow::array::{BooleanArray, Int64Array};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{Catalog, Sequence};
 
 use super::names::{Named, default_of};
 use super::parse::{AlterSequence, Change, CreateSequence, DropSequence, Options};
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::show::{result, strings};
 use crate::sql::write::create::if_exists;
 use crate::sql::write::target::{Place, find_name, place};
 use crate::sql::write::with_txn;
-use crate::store::{Catalog, Sequence};
 
 impl Options {
     /// The sequence that they describe: by default from 1 upwards, or from -1 downwards.

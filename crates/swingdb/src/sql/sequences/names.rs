@@ -10,9 +10,9 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, Value, VisitMut,
     VisitorMut,
 };
+use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::numbers::{CURRENT, NEXT};
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::engine::SCHEMA;
 use crate::sql::planner::Planner;
 use crate::sql::session::parse_table_name;

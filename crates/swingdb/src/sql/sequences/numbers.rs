@@ -11,10 +11,10 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use parking_lot::Mutex;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{Catalog, Sequence};
 
 use super::names::Named;
-use crate::error::{Error, ObjectKind, Result};
-use crate::store::{Catalog, Sequence};
 
 pub(super) const NEXT: &str = "nextval";
 pub(super) const CURRENT: &str = "currval";

@@ -5,8 +5,8 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use swingdb_common::error::Result;
 
-use crate::error::Result;
 use crate::sql::statement::{Creation, Own, creation, next_word, parser_error};
 
 /// `CREATE [OR REPLACE] SEQUENCE [IF NOT EXISTS] name ...`.

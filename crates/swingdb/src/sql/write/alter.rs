@@ -12,22 +12,22 @@ use datafusion::sql::sqlparser::ast::{
     self as sql, AlterColumnOperation, AlterTable, AlterTableOperation, Expr, Ident, ObjectName,
     OrderBy, OrderByExpr, OrderByKind, RenameTableNameKind, TableConstraint,
 };
+use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch, relabel};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
+use swingdb_store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
 
 use super::check::{self, Checks};
-use super::convert::{Origin, check_assignable, convert_batch, relabel};
 use super::create::{Keys, column_def, create_checked, find_columns, key_columns};
 use super::defaults::{self, DefaultValue};
 use super::insert::append_stream;
 use super::rowset::collect_ids;
 use super::target::{Place, Target, column, find_name, find_table, parts, place, quoted, target};
-use super::types::{column_type, is_uuid_type};
 use super::update::Named;
 use super::{Outcome, ast, with_txn};
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::session::Session;
-use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
 
 /// The name of a table that is being rewritten; no identifier a person writes contains a control
 /// character.

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, ObjectName, Query, SelectItem, SetExpr,
 };
+use swingdb_common::error::{Error, Result};
+use swingdb_store::{ColumnDef, Table};
 
 use super::ast;
 use super::target::{column, last_part, parts, twice};
-use crate::error::{Error, Result};
-use crate::store::{ColumnDef, Table};
 
 /// A column (its index in the table) and the expression it gets.
 #[derive(Clone, Debug)]

@@ -10,9 +10,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use swingdb_common::error::{Error, Result};
 
 use super::target::{find_name, quoted};
-use crate::error::{Error, Result};
 use crate::sql::visit::walk_mut;
 
 /// A query of one SELECT. The parser makes the empty form, so that every other clause is as it

@@ -16,19 +16,19 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, Volatility};
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, Statement, TableConstraint, VisitorMut};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::types::sql_names::sql_name;
+use swingdb_store::{Check, Checker, ColumnDef, Table, Test, WriteTxn, checked_schema};
 
 use super::ast;
 use super::target::find_name;
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::engine::{self, CATALOG};
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::session::Session;
 use crate::sql::statement;
-use crate::sql::type_names::sql_name;
 use crate::sql::view::{Source, View};
 use crate::sql::visit::walk_mut;
-use crate::store::{Check, Checker, ColumnDef, Table, Test, WriteTxn, checked_schema};
 
 /// Checks a table may have.
 const MAX_CHECKS: usize = 1_000;

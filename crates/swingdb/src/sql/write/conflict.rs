@@ -21,19 +21,20 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, Insert, JoinConstraint, OnConflict,
     OnConflictAction, OnInsert, Query, SqliteOnConflict,
 };
+use swingdb_common::cast::convert::show;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::floats::canonical;
+use swingdb_common::runtime::memory::Kept;
+use swingdb_store::{Constraint, RowId, Table, WriteTxn};
 
 use super::assign::{Set, sets};
 use super::ast;
-use super::convert::show;
 use super::returning::Changed;
 use super::rowset::collect;
 use super::target::{Target, column, last_part, quoted};
 use super::update::{Named, apply as apply_sets, convert_sets, set_schema};
-use crate::error::{Error, ObjectKind, Result};
-use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::session::Session;
-use crate::store::{Constraint, RowId, Table, WriteTxn, canonical};
 
 /// In-memory tables of one upsert: the existing rows, and the rows that could not be inserted.
 const OLD: &str = "\u{1}old";

@@ -9,14 +9,16 @@ use datafusion::sql::sqlparser::ast::{
     self as sql, ColumnOption, CreateTable, CreateTableLikeKind, CreateView, Expr, IndexColumn,
     ObjectName, SchemaName, Statement, TableConstraint,
 };
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
+use swingdb_common::uuid;
+use swingdb_store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
 
 use super::check::Checks;
 use super::create_as::create_as;
 use super::target::{DEFAULT_SCHEMA, Place, find_name, parts, place, target};
 use super::tokens::UNTYPED_MARK;
-use super::types::{column_type, is_uuid_type};
 use super::{Outcome, ast, defaults, with_txn};
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::forms::written;
 use crate::sql::macros;
 use crate::sql::params::Params;
@@ -24,8 +26,6 @@ use crate::sql::planner::Planner;
 use crate::sql::sequences;
 use crate::sql::session::Session;
 use crate::sql::view::Found;
-use crate::store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
-use crate::uuid;
 
 /// Columns a table may have.
 const MAX_COLUMNS: usize = 10_000;

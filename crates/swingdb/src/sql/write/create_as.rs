@@ -6,18 +6,18 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{self as sql, CreateTable, Query};
+use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::types::arrow_types::{TEXT, column_type, is_uuid_type};
+use swingdb_common::uuid;
+use swingdb_store::{ColumnDef, IfExists, TableDef, WriteTxn};
 
-use super::convert::{Origin, check_assignable, convert_batch};
 use super::create::{check_columns, is_untyped};
 use super::insert::append_stream;
 use super::target::Place;
-use super::types::{TEXT, column_type, is_uuid_type};
 use super::{Outcome, ast};
-use crate::error::{Error, Result};
 use crate::sql::params::Params;
 use crate::sql::session::Session;
-use crate::store::{ColumnDef, IfExists, TableDef, WriteTxn};
-use crate::uuid;
 
 /// Runs the statement. The query reads the state before the statement, so a table may be replaced
 /// by a query over itself.

@@ -11,15 +11,15 @@ use arrow::compute::concat;
 use arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Statement};
+use swingdb_common::cast::convert::{Origin, check_assignable, convert_array};
+use swingdb_common::error::{Error, Result};
+use swingdb_store::ColumnDef;
 
 use super::ast;
-use super::convert::{Origin, check_assignable, convert_array};
 use super::values::{column_of, literal};
-use crate::error::{Error, Result};
 use crate::sql::params::Params;
 use crate::sql::sequences;
 use crate::sql::session::Session;
-use crate::store::ColumnDef;
 
 /// How the default of a column is found.
 #[derive(Clone, Debug)]

@@ -6,14 +6,14 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectType, Query, SetExpr, Statement, TransactionAccessMode, TransactionMode,
     TransactionModifier, With,
 };
+use swingdb_common::error::{Error, Result};
+use swingdb_store::WriteTxn;
 
 use super::txn::Begin;
 use super::update::{delete_query, delete_target, update_query, update_target};
 use super::{alter, assign, create, insert, merge, remove, txn, update};
-use crate::error::{Error, Result};
 use crate::sql::params::Params;
 use crate::sql::session::Session;
-use crate::store::WriteTxn;
 
 /// What a statement did.
 #[derive(Debug)]

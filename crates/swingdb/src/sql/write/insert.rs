@@ -12,9 +12,12 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Insert, ObjectName, ObjectNamePart, Query, SetExpr, TableObject, Values, With,
 };
+use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::time::zones::Zone;
+use swingdb_store::{Table, WriteTxn};
 
 use super::conflict::{self, Rule};
-use super::convert::{Origin, check_assignable, convert_array, relabel};
 use super::defaults::DefaultValue;
 use super::returning::Returning;
 use super::target::{Target, column_list, quoted, target};
@@ -22,12 +25,9 @@ use super::tokens::{ALIAS_MARK, BY_NAME_MARK};
 use super::update::Named;
 use super::values::{column_of, literal};
 use super::{Outcome, ast, with_txn};
-use crate::error::{Error, Result};
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
-use crate::store::{Table, WriteTxn};
-use crate::zone::Zone;
 
 /// Results of fewer rows are appended in one piece; larger ones go through the parallel writer.
 const SMALL_INSERT_ROWS: usize = 65_536;

@@ -19,9 +19,13 @@ use datafusion::sql::sqlparser::ast::{
     MergeClause, MergeClauseKind, MergeInsertKind, OutputClause, Query, SelectItem, TableFactor,
     With,
 };
+use swingdb_common::cast::convert::Origin;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::memory::Kept;
+use swingdb_common::time::zones::Zone;
+use swingdb_store::{Catalog, RowId, RowIds, Table, WriteTxn};
 
 use super::assign::{Set, sets};
-use super::convert::Origin;
 use super::insert::{Mapping, insert_columns};
 use super::returning::{Changed, Returning};
 use super::rowset::{RowSet, collect};
@@ -29,13 +33,9 @@ use super::target::{Target, column, quoted};
 use super::tokens::{ALL_MARK, NOTHING_MARK};
 use super::update::{Named, apply, convert_sets, set_schema};
 use super::{Outcome, ast, with_txn};
-use crate::error::{Error, Result};
-use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::session::Session;
-use crate::store::{Catalog, RowId, RowIds, Table, WriteTxn};
-use crate::zone::Zone;
 
 /// True in every row of the source; NULL where an outer join found none.
 const PRESENT: &str = "\u{1}present";

@@ -4,13 +4,13 @@
 //! it is used next, as in DuckDB. CASCADE matters for schemas only.
 
 use datafusion::sql::sqlparser::ast::ObjectName;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::Catalog;
 
 use super::create::{is_default_schema, schema_name};
 use super::target::{Place, find_name, place, unknown_table};
 use super::{Outcome, with_txn};
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::session::Session;
-use crate::store::Catalog;
 
 /// DROP TABLE.
 pub(crate) fn tables(session: &Session, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
@@ -74,7 +74,7 @@ fn each(
     names: &[ObjectName],
     if_exists: bool,
     tag: &'static str,
-    mut remove: impl FnMut(&mut crate::store::WriteTxn, &Place) -> Result<()>,
+    mut remove: impl FnMut(&mut swingdb_store::WriteTxn, &Place) -> Result<()>,
 ) -> Result<Outcome> {
     with_txn(session, |txn| {
         for name in names {

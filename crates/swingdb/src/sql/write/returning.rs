@@ -6,16 +6,16 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{SelectItem, With};
+use swingdb_common::cast::convert::nullable;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::memory::Kept;
+use swingdb_store::{Catalog, RowId};
 
 use super::ast;
-use super::convert::nullable;
 use super::target::{Place, Target, find_table, quoted};
 use super::update::Named;
-use crate::error::{Error, Result};
-use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::session::Session;
-use crate::store::{Catalog, RowId};
 
 /// The name of the in-memory table; no identifier a person writes contains a control character.
 const RETURNED: &str = "\u{1}returned";

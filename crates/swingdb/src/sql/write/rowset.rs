@@ -11,9 +11,8 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::UInt64Type;
-
-use crate::error::{Error, Result};
-use crate::store::{RowId, RowIds};
+use swingdb_common::error::{Error, Result};
+use swingdb_store::{RowId, RowIds};
 
 /// Segments whose rows may be in one batch before it counts as one in no order.
 const MAX_PIECES: usize = 256;

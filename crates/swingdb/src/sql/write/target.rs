@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{Catalog, Table};
 
-use crate::error::{Error, ObjectKind, Result};
 use crate::sql::session::Session;
-use crate::store::{Catalog, Table};
 
 /// The schema of names without one.
 pub(crate) const DEFAULT_SCHEMA: &str = "main";

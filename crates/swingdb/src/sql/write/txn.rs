@@ -24,10 +24,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, SubsecRound, Utc};
 use parking_lot::Mutex;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{Catalog, Savepoint, Store, WriteTxn};
 
 use super::check::SqlChecker;
-use crate::error::{Error, ObjectKind, Result};
-use crate::store::{Catalog, Savepoint, Store, WriteTxn};
 
 /// Savepoints a transaction may have at one time.
 const MAX_SAVEPOINTS: usize = 1_000;

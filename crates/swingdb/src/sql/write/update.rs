@@ -15,21 +15,21 @@ use datafusion::sql::sqlparser::ast::{
     Query, TableFactor, TableWithJoins, Update, UpdateTableFromKind, With,
 };
 use std::sync::Arc;
+use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::memory::Kept;
+use swingdb_common::time::zones::Zone;
+use swingdb_store::{Catalog, WriteTxn};
 
 use super::assign::{Set, sets};
-use super::convert::{Origin, check_assignable, convert_array, relabel};
 use super::returning::{Changed, Returning};
 use super::rowset::{RowSet, collect, collect_ids};
 use super::target::{Target, quoted, target};
 use super::{Outcome, ast, with_txn};
-use crate::error::{Error, Result};
-use crate::sql::memory::Kept;
 use crate::sql::params::Params;
 use crate::sql::provider::ROWID_COLUMN;
 use crate::sql::provider::ROWID_SUFFIX;
 use crate::sql::session::Session;
-use crate::store::{Catalog, WriteTxn};
-use crate::zone::Zone;
 
 /// A changed table as the statement names it.
 pub(crate) struct Named {

@@ -11,11 +11,11 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::DataType::Double;
 use datafusion::sql::sqlparser::ast::{CastKind, Expr, UnaryOperator, Value};
+use swingdb_common::cast::convert::{Origin, convert_array};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::time::zones::Zone;
 
-use super::convert::{Origin, convert_array};
-use crate::error::{Error, Result};
 use crate::sql::params::Params;
-use crate::zone::Zone;
 
 /// Most digits of an exact literal; longer ones are read as floating point.
 const MAX_DECIMAL_DIGITS: usize = 38;

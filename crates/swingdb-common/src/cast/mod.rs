@@ -1,0 +1,18 @@
+//! Values of one type as another, as SQL converts them.
+//!
+//! | module | |
+//! |---|---|
+//! | [`convert`] | what a statement computed, as the type of the column that stores it |
+//! | [`normalize`] | forms that the engine's cast does not read or writes otherwise: what comes before it |
+//! | [`nested`], [`nested_json`], [`maps`] | lists, structs and maps from text and from JSON |
+//! | [`narrow`], [`refused`] | values that do not fit, and conversions that nobody may ask for |
+//! | [`blobs`] | byte strings as text |
+
+pub mod blobs;
+pub mod convert;
+pub mod maps;
+mod narrow;
+pub mod nested;
+mod nested_json;
+pub mod normalize;
+pub mod refused;

@@ -1,0 +1,318 @@
+//! Ending a running statement from another thread.
+//!
+//! Every statement runs under a [`CancelToken`]; the session knows the tokens of its running
+//! statements and of results still being read. [`InterruptHandle::interrupt`] cancels them all:
+//! waiting consumers wake at once with [`Error::Interrupted`], and the tasks that compute are
+//! aborted at their next pause. An interrupt with nothing running does nothing.
+//!
+//! Planning has no pauses. So a thread that plans knows the token of its statement ([`stoppable`],
+//! [`Stoppable`]), and what plans asks for it at each step ([`checkpoint`]): walks over syntax
+//! trees, look-ups of names, rules of the optimizer. Where the statement is to end, the stack is
+//! unwound to where the token was given, so that no step has to hand an error on. A write
+//! transaction that is open meanwhile rolls the statement back, as for any other unwinding.
+//!
+//! The tasks that compute know the token too ([`reach_tasks`]), for functions that take long for
+//! one batch ([`check`]).
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use datafusion::common::Result as DfResult;
+use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::error::{Error, Result, panicked};
+use crate::runtime::threads;
+use crate::runtime::threads::panic_text;
+
+/// Ends the statements a session is running; see
+/// [`Connection::interrupt_handle`](crate::Connection::interrupt_handle).
+#[derive(Clone, Debug)]
+pub struct InterruptHandle {
+    running: Arc<Running>,
+}
+
+impl InterruptHandle {
+    /// Ends the running statement with [`Error::Interrupted`], within about 100 ms.
+    pub fn interrupt(&self) {
+        for token in self.running.tokens.lock().iter().filter_map(Weak::upgrade) {
+            token.cancel();
+        }
+    }
+}
+
+/// The statements of a session that an interrupt reaches.
+#[derive(Debug, Default)]
+pub struct Running {
+    tokens: Mutex<Vec<Weak<Cancel>>>,
+}
+
+impl Running {
+    /// A token for a statement that starts now; forgotten when its last clone is dropped.
+    pub fn start(self: &Arc<Self>, limit: Option<Duration>) -> CancelToken {
+        let deadline = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
+        let token = Arc::new(Cancel { deadline, ..Cancel::default() });
+        let mut tokens = self.tokens.lock();
+        tokens.retain(|t| t.strong_count() > 0);
+        tokens.push(Arc::downgrade(&token));
+        CancelToken(token)
+    }
+
+    pub fn handle(self: &Arc<Self>) -> InterruptHandle {
+        InterruptHandle { running: Arc::clone(self) }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Cancel {
+    cancelled: AtomicBool,
+    wake: Notify,
+    /// When the statement ends whether it has finished or not, and after how long that is.
+    deadline: Option<(Instant, Duration)>,
+}
+
+impl Cancel {
+    fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        self.wake.notify_waiters();
+    }
+}
+
+/// Tells a statement that it is to end.
+#[derive(Clone, Debug)]
+pub struct CancelToken(Arc<Cancel>);
+
+impl CancelToken {
+    /// Whether the statement is to end; long loops ask at least every 10 ms.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Acquire) || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        self.0.deadline.is_some_and(|(deadline, _)| Instant::now() >= deadline)
+    }
+
+    /// Why the statement ends before its end.
+    pub fn error(&self) -> Error {
+        match self.0.deadline {
+            Some((_, limit)) if !self.0.cancelled.load(Ordering::Acquire) => {
+                Error::TimedOut { limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
+            }
+            _ => Error::Interrupted,
+        }
+    }
+
+    /// How long the caller's thread may wait without looking at the clock.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.0.deadline {
+            None => Duration::MAX,
+            Some((deadline, _)) => {
+                // A thread that waits for nothing would spin.
+                deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+            }
+        }
+    }
+
+    /// Wakes whoever waits, once the deadline has passed. The thread that waits calls it: threads
+    /// that compute may not pause for long, and so no timer of theirs would fire.
+    pub fn look_at_clock(&self) {
+        if self.is_late() {
+            self.0.wake.notify_waiters();
+        }
+    }
+
+    /// Waits for `future` on the caller's thread, which looks at the clock meanwhile.
+    pub fn wait<F: Future>(&self, future: F) -> F::Output {
+        threads::block_on_ticking(future, self.patience(), || self.look_at_clock())
+    }
+
+    /// [`Error::Interrupted`] when the statement is to end.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(self.error()) } else { Ok(()) }
+    }
+
+    /// Ends when the statement is to end.
+    pub async fn cancelled(&self) {
+        let mut woken = std::pin::pin!(self.0.wake.notified());
+        // Registered before the flag is read, so that a cancel in between is not missed.
+        woken.as_mut().enable();
+        if !self.is_cancelled() {
+            woken.await;
+        }
+    }
+}
+
+thread_local! {
+    /// The token of the statement that this thread works on.
+    static PLANNING: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
+}
+
+/// What unwinds the stack of planning that is to end.
+struct Unwound;
+
+/// Leaves the planning of a statement that is to end; see the [module documentation](self).
+pub fn checkpoint() {
+    let ends = PLANNING.with_borrow(|token| token.as_ref().is_some_and(CancelToken::is_cancelled));
+    if ends {
+        resume_unwind(Box::new(Unwound));
+    }
+}
+
+/// The error of a statement that is to end; for functions that compute for long. The threads that
+/// compute know the token of their statement as those that plan do.
+pub fn check() -> DfResult<()> {
+    match PLANNING.with_borrow(|token| token.as_ref().map_or(Ok(()), CancelToken::check)) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives tasks that the query engine starts the token of the task that starts them.
+struct Inherited;
+
+impl JoinSetTracer for Inherited {
+    fn trace_future(&self, work: Erased) -> Erased {
+        match planning() {
+            Some(token) => Box::pin(Stoppable::new(token, work)),
+            None => work,
+        }
+    }
+
+    fn trace_block(
+        &self,
+        work: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
+    ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
+        match planning() {
+            Some(token) => Box::new(move || {
+                let _before = Before::of(&token);
+                work()
+            }),
+            None => work,
+        }
+    }
+}
+
+/// What the query engine's tasks are to who looks at them.
+type Erased = BoxFuture<'static, Box<dyn Any + Send>>;
+
+/// Has tasks of the query engine know the tokens of their statements.
+pub fn reach_tasks() {
+    // Set before by another state of this process, which is a forked child: it is the same one.
+    let _ = set_join_set_tracer(&Inherited);
+}
+
+/// The token of the statement that this thread plans.
+pub fn planning() -> Option<CancelToken> {
+    PLANNING.with_borrow(Option::clone)
+}
+
+/// The error for a panic; [`Error::Interrupted`] where a [`checkpoint`] has unwound the stack.
+pub(crate) fn unwound(payload: Box<dyn Any + Send>) -> Error {
+    if payload.is::<Unwound>() { Error::Interrupted } else { panicked(panic_text(payload)) }
+}
+
+/// Puts back the token that the thread had before.
+struct Before(Option<CancelToken>);
+
+impl Before {
+    fn of(token: &CancelToken) -> Self {
+        Self(PLANNING.replace(Some(token.clone())))
+    }
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        PLANNING.set(self.0.take());
+    }
+}
+
+/// Runs what plans statements on this thread; a panic in it is an error.
+pub fn stoppable<T>(token: &CancelToken, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _before = Before::of(token);
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| match payload.is::<Unwound>() {
+        true => Err(token.error()),
+        false => Err(unwound(payload)),
+    })
+}
+
+/// A future that plans a statement, on whatever thread it is polled.
+pub struct Stoppable<F> {
+    token: CancelToken,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Stoppable<F> {
+    pub fn new(token: CancelToken, work: F) -> Self {
+        Self { token, work: Box::pin(work) }
+    }
+}
+
+impl<F: Future> Future for Stoppable<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _before = Before::of(&self.token);
+        self.work.as_mut().poll(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_reaches_what_runs_and_nothing_that_starts_later() {
+        let running = Arc::new(Running::default());
+        let first = running.start(None);
+        running.handle().interrupt();
+        let second = running.start(None);
+        assert!(matches!(first.check(), Err(Error::Interrupted)));
+        assert!(second.check().is_ok());
+        let planned = stoppable(&second, || {
+            checkpoint();
+            second.0.cancel();
+            checkpoint();
+            Ok(())
+        });
+        assert!(matches!(planned, Err(Error::Interrupted)));
+        let panics = stoppable(&second, || -> Result<()> { panic!("no luck") });
+        assert!(matches!(panics, Err(Error::Internal { .. })));
+        checkpoint();
+        drop(first);
+        let late = running.start(Some(Duration::ZERO));
+        assert!(matches!(late.check(), Err(Error::TimedOut { limit_ms: 0 })));
+        late.wait(late.cancelled());
+        drop(late);
+        assert_eq!(running.tokens.lock().iter().filter(|t| t.strong_count() > 0).count(), 1);
+    }
+
+    #[test]
+    fn tasks_of_the_engine_know_the_statement_they_compute_for() {
+        use datafusion::common::runtime::SpawnedTask;
+
+        reach_tasks();
+        let token = Arc::new(Running::default()).start(None);
+        let both = |token: &CancelToken| {
+            let work = async {
+                let task = SpawnedTask::spawn(async { check().is_err() });
+                let block = SpawnedTask::spawn_blocking(|| check().is_err());
+                (task.await.unwrap(), block.await.unwrap())
+            };
+            let mut task = threads::spawn(Stoppable::new(token.clone(), work)).unwrap();
+            threads::block_on(task.join()).unwrap()
+        };
+        assert_eq!(both(&token), (false, false));
+        token.0.cancel();
+        assert_eq!(both(&token), (true, true));
+        assert!(check().is_ok());
+    }
+}

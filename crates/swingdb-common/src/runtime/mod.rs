@@ -1,0 +1,6 @@
+//! How statements run: on which threads, until when, and within what memory.
+
+pub mod cancel;
+pub mod held;
+pub mod memory;
+pub mod threads;

@@ -1,0 +1,339 @@
+//! The threads queries run on, and how a caller's thread waits for them.
+//!
+//! The library keeps one tokio runtime of its own, started with the first query. Callers never run
+//! query code on their own thread: they wait, and so can be interrupted at once even while a plan
+//! computes without pause. After a `fork` the child has none of these threads; it starts a runtime
+//! of its own (recognised by the process id) and never touches its parent's.
+//!
+//! Waiting uses thread parking only, so it works on any thread, also inside another async runtime.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::runtime::cancel::{CancelToken, stoppable, unwound};
+
+/// Stack of a worker thread: plans of the depth that is allowed are walked by recursion. Only what
+/// is used of it takes memory.
+pub const WORKER_STACK_BYTES: usize = 32 << 20;
+
+/// Stack of a thread that does nothing.
+const PROBE_STACK_BYTES: usize = 64 << 10;
+
+/// The runtimes of this process and of the processes it was forked from, oldest first. A chain of
+/// write-once cells instead of a lock: a lock held by another thread at the moment of a fork would
+/// stay locked for ever in the child.
+struct Node {
+    pid: u32,
+    runtime: Runtime,
+    /// Its threads hang in work nobody waits for any more; they end with it.
+    retired: AtomicBool,
+    next: OnceLock<Box<Node>>,
+}
+
+static FIRST: OnceLock<Box<Node>> = OnceLock::new();
+
+/// Work was given up before it ended, and may still hold threads: some operators compute for
+/// minutes without a pause, and only a pause ends them.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// How long threads may take to show that they are free.
+const PATIENCE: Duration = Duration::from_millis(30);
+
+/// Runtimes a process may retire; beyond that, new work waits for old.
+const MAX_RETIRED: usize = 64;
+
+impl Node {
+    /// Whether a thread takes up new work soon.
+    fn responds(&self) -> bool {
+        let (sender, answer) = std::sync::mpsc::channel();
+        self.runtime.spawn(async move {
+            // Nobody may be waiting any more.
+            let _ = sender.send(());
+        });
+        answer.recv_timeout(PATIENCE).is_ok()
+    }
+}
+
+/// How many threads compute by default: one a core this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// This process's runtime.
+fn runtime() -> Result<&'static Runtime> {
+    let pid = std::process::id();
+    let mut cell = &FIRST;
+    let mut retired = 0;
+    loop {
+        let node = match cell.get() {
+            Some(node) => node,
+            None => {
+                let (runtime, next) = (start()?, OnceLock::new());
+                let made = Box::new(Node { pid, runtime, retired: AtomicBool::new(false), next });
+                // Another thread may have been quicker; then ours is shut down without waiting.
+                match cell.set(made) {
+                    Ok(()) => {}
+                    Err(surplus) => surplus.runtime.shutdown_background(),
+                }
+                continue;
+            }
+        };
+        if node.pid == pid {
+            let may_hang = GIVEN_UP.swap(false, Ordering::AcqRel);
+            if may_hang && retired < MAX_RETIRED && !node.responds() {
+                node.retired.store(true, Ordering::Release);
+            }
+            if !node.retired.load(Ordering::Acquire) {
+                return Ok(&node.runtime);
+            }
+            retired += 1;
+        }
+        cell = &node.next;
+    }
+}
+
+fn start() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(startable(cores())?)
+        .thread_name("swingdb")
+        .thread_stack_size(WORKER_STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(Error::from)
+}
+
+/// How many threads can be started, up to `wanted`: a runtime that gets fewer than it asks for
+/// waits for ever.
+fn startable(wanted: usize) -> Result<usize> {
+    /// How long threads that have ended may still count.
+    const GONE: Duration = Duration::from_millis(10);
+    let (release, hold) = crossbeam_channel::bounded::<()>(0);
+    let (mut started, mut refused) = (Vec::with_capacity(wanted), None);
+    while started.len() < wanted {
+        let hold = hold.clone();
+        let thread = std::thread::Builder::new().stack_size(PROBE_STACK_BYTES);
+        // It ends when the sender is dropped.
+        match thread.spawn(move || hold.recv().is_ok()) {
+            Ok(thread) => started.push(thread),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    drop(release);
+    let count = started.len();
+    started.into_iter().for_each(|thread| drop(thread.join()));
+    match refused {
+        Some(error) if count == 0 => Err(error.into()),
+        Some(_) => {
+            std::thread::sleep(GONE);
+            Ok(count)
+        }
+        None => Ok(count),
+    }
+}
+
+/// Starts `future` on the library's threads.
+pub fn spawn<F>(future: F) -> Result<Task<F::Output>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Ok(Task(runtime()?.spawn(future)))
+}
+
+/// Threads of its own for work that may compute for long without a pause. Dropping it does not
+/// wait: the threads end when the work does.
+pub struct OwnThreads(Option<Runtime>);
+
+impl OwnThreads {
+    pub fn start() -> Result<Self> {
+        Ok(Self(Some(start()?)))
+    }
+
+    /// Starts `future` on them.
+    pub fn spawn<F>(&self, future: F) -> Result<Task<F::Output>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match &self.0 {
+            Some(runtime) => Ok(Task(runtime.spawn(future))),
+            None => Err(Error::internal("the threads have ended")),
+        }
+    }
+}
+
+impl Drop for OwnThreads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Runs `work` on a thread of its own, so that this one can stop waiting for it when the statement
+/// is to end: `work` then ends at its next [checkpoint](crate::sql::interrupt::checkpoint).
+pub fn aside<T: Send + 'static>(
+    token: &CancelToken,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (sender, done) = tokio::sync::oneshot::channel();
+    let planning = token.clone();
+    let thread = std::thread::Builder::new().name("swingdb-plan".to_string());
+    thread.stack_size(WORKER_STACK_BYTES).spawn(move || {
+        // Nobody may be waiting any more.
+        let _ = sender.send(stoppable(&planning, work));
+    })?;
+    block_on(async {
+        tokio::select! {
+            biased;
+            () = token.cancelled() => Err(Error::Interrupted),
+            done = done => match done {
+                Ok(result) => result,
+                Err(_) => Err(Error::internal("a thread ended without an answer")),
+            },
+        }
+    })
+}
+
+/// A started computation; dropping it aborts the computation at its next pause.
+#[derive(Debug)]
+pub struct Task<T>(JoinHandle<T>);
+
+impl<T> Task<T> {
+    /// Its result; a panic inside it comes out as [`Error::Internal`].
+    pub async fn join(&mut self) -> Result<T> {
+        match (&mut self.0).await {
+            Ok(value) => Ok(value),
+            Err(error) if error.is_cancelled() => Err(Error::Interrupted),
+            Err(error) => Err(unwound(error.into_panic())),
+        }
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if !self.0.is_finished() {
+            self.0.abort();
+            GIVEN_UP.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// What a panic said.
+pub fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|s| s.to_string())
+        .or_else(|| payload.downcast_ref::<String>().cloned());
+    format!("panic: {}", text.unwrap_or_else(|| "of unknown cause".to_string()))
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for `future` on the caller's thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_ticking(future, Duration::MAX, || {})
+}
+
+/// As [`block_on`], calling `tick` every `period` meanwhile.
+pub fn block_on_ticking<F: Future>(
+    future: F,
+    period: Duration,
+    mut tick: impl FnMut(),
+) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    let mut last = Instant::now();
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        if period == Duration::MAX {
+            std::thread::park();
+            continue;
+        }
+        let passed = last.elapsed();
+        if passed >= period {
+            tick();
+            last = Instant::now();
+            continue;
+        }
+        std::thread::park_timeout(period - passed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spawned_work_is_waited_for() {
+        let mut task = spawn(async { 6 * 7 }).unwrap();
+        assert_eq!(block_on(task.join()).unwrap(), 42);
+    }
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let mut task = spawn(async { panic!("no luck") }).unwrap();
+        let error = block_on(task.join()).unwrap_err();
+        assert!(matches!(&error, Error::Internal { message } if message.contains("no luck")));
+    }
+
+    #[test]
+    fn as_many_threads_as_there_may_be() {
+        assert_eq!(startable(3).unwrap(), 3);
+        assert_eq!(startable(1).unwrap(), 1);
+    }
+
+    #[test]
+    fn threads_that_hang_are_replaced() {
+        let hang = Arc::new(AtomicBool::new(true));
+        let tasks = (0..cores() * 2).map(|_| {
+            let hang = Arc::clone(&hang);
+            spawn(async move {
+                while hang.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })
+        });
+        drop(tasks.collect::<Vec<_>>());
+        let mut task = spawn(async { 1 }).unwrap();
+        assert_eq!(block_on(task.join()).unwrap(), 1);
+        hang.store(false, Ordering::Release);
+    }
+
+    #[test]
+    fn ticks_come_while_waiting() {
+        let (begun, ticks) = (Instant::now(), std::cell::Cell::new(0));
+        // Looked at again after each tick; nothing else wakes it.
+        let enough = std::future::poll_fn(|_| match ticks.get() {
+            5 => Poll::Ready(()),
+            _ => Poll::Pending,
+        });
+        block_on_ticking(enough, Duration::from_millis(10), || ticks.set(ticks.get() + 1));
+        assert!(begun.elapsed() >= Duration::from_millis(50), "{:?}", begun.elapsed());
+    }
+}

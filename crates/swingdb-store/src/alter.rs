@@ -1,0 +1,448 @@
+//! Statements of a transaction that change definitions: schemas, tables, columns, views.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::compute::take;
+use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result};
+
+use super::catalog::{Catalog, MAIN, TableEntry, View};
+use super::checks::Check;
+use super::codec::check_type;
+use super::columns;
+use super::edit;
+use super::parallel::in_parallel;
+use super::segment::{Chunk, Segment};
+use super::table::{ColumnDef, Constraint, Definition, MAX_COLUMNS, Table, TableDef};
+use super::txn::WriteTxn;
+
+/// Longest name of a schema, table, view, macro, sequence or column, in bytes.
+const MAX_NAME_BYTES: usize = 1024;
+
+/// What to do when the name to be created is taken. A name belongs to either a table or a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfExists {
+    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists).
+    Fail,
+    /// Leave the existing one; the call returns `false`.
+    Skip,
+    /// Drop the existing one of the same kind first.
+    Replace,
+}
+
+/// What a name is in a catalog.
+fn kind_of(catalog: &Catalog, schema: &str, name: &str) -> Option<ObjectKind> {
+    let node = catalog.schemas.get(schema)?;
+    if node.tables.contains_key(name) {
+        return Some(ObjectKind::Table);
+    }
+    node.views.contains_key(name).then_some(ObjectKind::View)
+}
+
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        let len = name.len();
+        return Err(Error::plan(format!(
+            "a name of {len} bytes; 1 to {MAX_NAME_BYTES} are possible"
+        )));
+    }
+    Ok(())
+}
+
+/// The definition of a table with other columns.
+fn redefined(table: &Table, columns: Vec<ColumnDef>) -> Definition {
+    Definition::new(columns, table.constraints().to_vec(), table.checks().to_vec())
+}
+
+fn check_definition(columns: &[ColumnDef], constraints: &[Constraint]) -> Result<()> {
+    if columns.is_empty() || columns.len() > MAX_COLUMNS {
+        let n = columns.len();
+        return Err(Error::plan(format!(
+            "a table of {n} columns; 1 to {MAX_COLUMNS} are possible"
+        )));
+    }
+    for (at, column) in columns.iter().enumerate() {
+        check_name(&column.name)?;
+        check_type(&column.data_type, 0)?;
+        if columns[..at].iter().any(|c| c.name == column.name) {
+            let (kind, name) = (ObjectKind::Column, column.name.clone());
+            return Err(Error::AlreadyExists { kind, name });
+        }
+    }
+    for constraint in constraints {
+        let all = constraint.columns();
+        if all.is_empty() || all.iter().any(|c| *c >= columns.len()) {
+            return Err(Error::plan("a key over columns that do not exist"));
+        }
+    }
+    if constraints.iter().filter(|c| matches!(c, Constraint::Primary(_))).count() > 1 {
+        return Err(Error::plan("a table has at most one primary key"));
+    }
+    Ok(())
+}
+
+impl WriteTxn {
+    /// Creates a schema; `false`: it existed and `if_exists` is `Skip`.
+    pub fn create_schema(&mut self, name: &str, if_exists: IfExists) -> Result<bool> {
+        check_name(name)?;
+        if self.current.has_schema(name) {
+            return match if_exists {
+                IfExists::Skip => Ok(false),
+                _ => {
+                    let (kind, name) = (ObjectKind::Schema, name.to_owned());
+                    Err(Error::AlreadyExists { kind, name })
+                }
+            };
+        }
+        self.change_catalog(|next| {
+            next.schemas.insert(Arc::from(name), Arc::default());
+        });
+        Ok(true)
+    }
+
+    /// Drops a schema; with `cascade` also what is in it. `main` cannot be dropped.
+    pub fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<()> {
+        let Some(node) = self.current.schemas.get(name).cloned() else {
+            let names = self.current.schema_names();
+            return Err(Error::not_found(ObjectKind::Schema, name, names));
+        };
+        if name == MAIN {
+            return Err(Error::plan("the schema \"main\" cannot be dropped"));
+        }
+        let empty = node.tables.is_empty()
+            && node.views.is_empty()
+            && node.macros.is_empty()
+            && node.sequences.is_empty();
+        if !cascade && !empty {
+            let message =
+                format!("schema {name:?} is not empty; use CASCADE to drop what is in it");
+            return Err(Error::plan(message));
+        }
+        let mut dropped = Vec::new();
+        let mut ids = Vec::new();
+        for table in node.tables.keys() {
+            let table = self.table_of(name, table)?;
+            dropped.extend(edit::all_blocks(&table)?);
+            ids.push(table.id());
+        }
+        dropped.extend(node.tables.values().filter_map(|e| e.record.get().cloned()));
+        for id in ids {
+            self.writer_mut()?.unique.forget(id);
+        }
+        self.change_catalog(|next| {
+            next.schemas.remove(name);
+        });
+        self.effects.dropped.extend(dropped);
+        Ok(())
+    }
+
+    /// Makes room for a new table or view; `false`: the name is taken and that is fine.
+    fn make_room(
+        &mut self,
+        schema: &str,
+        name: &str,
+        kind: ObjectKind,
+        if_exists: IfExists,
+    ) -> Result<bool> {
+        check_name(name)?;
+        self.check_schema(schema)?;
+        let Some(found) = kind_of(&self.current, schema, name) else { return Ok(true) };
+        match if_exists {
+            IfExists::Skip => Ok(false),
+            IfExists::Replace if found == kind && kind == ObjectKind::Table => {
+                self.drop_table(schema, name).map(|()| true)
+            }
+            IfExists::Replace if found == kind => self.drop_view(schema, name).map(|()| true),
+            _ => Err(Error::AlreadyExists { kind: found, name: name.to_owned() }),
+        }
+    }
+
+    /// Creates an empty table; `false`: it existed and `if_exists` is `Skip`.
+    pub fn create_table(&mut self, def: TableDef, if_exists: IfExists) -> Result<bool> {
+        let TableDef { schema, name, mut columns, constraints } = def;
+        check_definition(&columns, &constraints)?;
+        for constraint in &constraints {
+            if let Constraint::Primary(key) = constraint {
+                key.iter().for_each(|c| columns[*c].nullable = false);
+            }
+        }
+        if !self.make_room(&schema, &name, ObjectKind::Table, if_exists)? {
+            return Ok(false);
+        }
+        let definition = Arc::new(Definition::new(columns, constraints, Vec::new()));
+        self.add_table(&schema, &name, definition, Vec::new());
+        Ok(true)
+    }
+
+    /// Puts a table of a new name into the catalog.
+    pub(super) fn add_table(
+        &mut self,
+        schema: &str,
+        name: &str,
+        definition: Arc<Definition>,
+        segments: Vec<Arc<Segment>>,
+    ) {
+        let id = self.current.next_table;
+        let names = (Arc::from(schema), Arc::from(name));
+        let space = self.current.space.clone();
+        let empty = Table::new(id, names, definition.clone(), space.clone(), Vec::new());
+        let capacity = super::table::page_segments(definition.columns.len());
+        let pages = segments.chunks(capacity);
+        let page =
+            |g: &[Arc<Segment>]| super::table::Page::new(&space, &definition.schema, g.to_vec());
+        let table = empty.with_pages(pages.map(page).collect());
+        self.change_catalog(|next| next.next_table += 1);
+        self.put_table(table, Vec::new());
+    }
+
+    /// Replaces, where allowed, what has the name of a clone.
+    pub(super) fn room_for_table(
+        &mut self,
+        schema: &str,
+        name: &str,
+        if_exists: IfExists,
+    ) -> Result<bool> {
+        self.make_room(schema, name, ObjectKind::Table, if_exists)
+    }
+
+    /// Drops a table.
+    pub fn drop_table(&mut self, schema: &str, name: &str) -> Result<()> {
+        let table = self.table_of(schema, name)?;
+        let dropped = edit::all_blocks(&table)?;
+        self.writer_mut()?.unique.forget(table.id());
+        let mut entry = None;
+        self.change_schema(schema, |node| entry = node.tables.remove(name));
+        self.effects.dropped.extend(entry.and_then(|e| e.record.get().cloned()));
+        self.effects.dropped.extend(dropped);
+        Ok(())
+    }
+
+    /// Renames a table inside its schema.
+    pub fn rename_table(&mut self, schema: &str, name: &str, new_name: &str) -> Result<()> {
+        let table = self.table_of(schema, name)?;
+        self.make_room(schema, new_name, ObjectKind::Table, IfExists::Fail)?;
+        let names = (table.schema_name.clone(), Arc::from(new_name));
+        let (id, definition) = (table.id(), table.definition.clone());
+        let renamed = Table::new(id, names, definition, table.space.clone(), table.pages.clone());
+        let entry = TableEntry::new(renamed);
+        let mut old = None;
+        self.change_schema(schema, |node| {
+            old = node.tables.remove(name);
+            node.tables.insert(Arc::from(new_name), entry);
+        });
+        self.effects.dropped.extend(old.and_then(|e| e.record.get().cloned()));
+        Ok(())
+    }
+
+    /// Adds a column; existing rows get `value` (an array of one row; `None`: NULL).
+    pub fn add_column(
+        &mut self,
+        schema: &str,
+        table: &str,
+        column: ColumnDef,
+        value: Option<ArrayRef>,
+    ) -> Result<()> {
+        let table = self.table_of(schema, table)?;
+        let mut all = table.columns().to_vec();
+        all.push(column.clone());
+        check_definition(&all, table.constraints())?;
+        let value = value.unwrap_or_else(|| new_null_array(&column.data_type, 1));
+        if value.len() != 1 || value.data_type() != &column.data_type {
+            return Err(Error::internal("a column's value must be one row of its type"));
+        }
+        let mut table = table;
+        if !column.nullable && value.logical_null_count() > 0 {
+            if table.row_count() > 0 {
+                return Err(not_null(&table, &column.name, "existing rows would be NULL"));
+            }
+            // Deleted rows may be left, which would be NULL too.
+            self.truncate(schema, table.name())?;
+            table = self.table_of(schema, table.name())?;
+        }
+        let segments = table.segments()?;
+        let longest = segments.iter().map(|s| s.rows()).max().unwrap_or(0);
+        let values = repeated(&value, longest)?;
+        let ground = &self.ground;
+        let chunks = in_parallel(&segments, |segment| {
+            let piece = values.slice(0, segment.rows());
+            columns::write(ground, &column.data_type, &[piece]).map(Arc::new)
+        })?;
+        let created: Vec<_> = chunks.iter().map(|c| c.blocks.clone()).collect();
+        let definition = redefined(&table, all);
+        let mut next = chunks.into_iter();
+        self.redefine_with(&table, definition, |segment| {
+            let mut all = segment.chunks()?;
+            all.extend(next.next());
+            Ok(all)
+        })?;
+        self.effects.created.extend(created);
+        Ok(())
+    }
+
+    /// Gives a table another definition of the same columns.
+    pub(super) fn redefine(&mut self, table: &Table, definition: Definition) -> Result<()> {
+        self.redefine_with(table, definition, Segment::chunks)
+    }
+
+    /// Gives a table another definition and its segments the chunks that `chunks` picks or adds.
+    fn redefine_with(
+        &mut self,
+        table: &Table,
+        definition: Definition,
+        mut chunks: impl FnMut(&Segment) -> Result<Vec<Arc<Chunk>>>,
+    ) -> Result<()> {
+        let definition = Arc::new(definition);
+        let change = edit::redefine(table, definition.clone(), |segment| {
+            let deletion = segment.deletion().cloned();
+            Ok(segment.with(definition.schema.clone(), chunks(segment)?, deletion))
+        })?;
+        self.writer_mut()?.unique.forget(table.id());
+        self.put_table(change.table, change.dropped);
+        Ok(())
+    }
+
+    fn column_of(&self, table: &Table, column: &str) -> Result<usize> {
+        let names = || table.columns().iter().map(|c| c.name.as_str());
+        let missing = || Error::not_found(ObjectKind::Column, column, names());
+        table.column_index(column).ok_or_else(missing)
+    }
+
+    /// Drops a column that no constraint uses.
+    pub fn drop_column(&mut self, schema: &str, table: &str, column: &str) -> Result<()> {
+        let table = self.table_of(schema, table)?;
+        let at = self.column_of(&table, column)?;
+        let mut all = table.columns().to_vec();
+        all.remove(at);
+        if table.constraints().iter().any(|c| c.columns().contains(&at)) {
+            let message = format!("column {column:?} is part of a key and cannot be dropped");
+            return Err(Error::plan(message));
+        }
+        if let Some(check) = table.checks().iter().find(|check| check.columns.contains(&at)) {
+            let sql = &check.sql;
+            let message = format!("column {column:?} is part of CHECK ({sql}), cannot be dropped");
+            return Err(Error::plan(message));
+        }
+        if all.is_empty() {
+            return Err(Error::plan("the only column of a table cannot be dropped"));
+        }
+        let moved = |c: &usize| if *c > at { c - 1 } else { *c };
+        let constraints = table.constraints().iter().map(|constraint| match constraint {
+            Constraint::Primary(c) => Constraint::Primary(c.iter().map(moved).collect()),
+            Constraint::Unique(c) => Constraint::Unique(c.iter().map(moved).collect()),
+        });
+        let checks = table.checks().iter().map(|check| {
+            let columns = check.columns.iter().map(moved).collect();
+            Check { columns, ..check.clone() }
+        });
+        let definition = Definition::new(all, constraints.collect(), checks.collect());
+        self.redefine_with(&table, definition, |segment| {
+            let mut chunks = segment.chunks()?;
+            chunks.remove(at);
+            Ok(chunks)
+        })
+    }
+
+    /// Renames a column.
+    pub fn rename_column(
+        &mut self,
+        schema: &str,
+        table: &str,
+        column: &str,
+        new_name: &str,
+    ) -> Result<()> {
+        let table = self.table_of(schema, table)?;
+        let at = self.column_of(&table, column)?;
+        let mut all = table.columns().to_vec();
+        all[at].name = new_name.to_owned();
+        check_definition(&all, table.constraints())?;
+        let definition = redefined(&table, all);
+        self.redefine(&table, definition)
+    }
+
+    /// Changes default or nullability of a column (`None`: as it was; `Some(None)`: no default).
+    /// Existing rows are checked.
+    pub fn alter_column(
+        &mut self,
+        schema: &str,
+        table: &str,
+        column: &str,
+        default_sql: Option<Option<String>>,
+        nullable: Option<bool>,
+    ) -> Result<()> {
+        let mut table = self.table_of(schema, table)?;
+        let at = self.column_of(&table, column)?;
+        let mut all = table.columns().to_vec();
+        if let Some(default_sql) = default_sql {
+            all[at].default_sql = default_sql;
+        }
+        if let Some(nullable) = nullable {
+            let primary = |c: &Constraint| matches!(c, Constraint::Primary(k) if k.contains(&at));
+            if nullable && table.constraints().iter().any(primary) {
+                return Err(Error::plan(format!("column {column:?} is part of the primary key")));
+            }
+            if !nullable && has_live_null(&table, at)? {
+                return Err(not_null(&table, column, "existing rows are NULL"));
+            }
+            if !nullable {
+                // Deleted rows that are NULL there have to go: arrays of the column may have none.
+                let has_null = |s: &Segment| Ok(s.chunk_stats(at)?.nulls > 0);
+                self.compact(&table, has_null)?;
+                table = self.table_of(schema, table.name())?;
+            }
+            all[at].nullable = nullable;
+        }
+        let definition = redefined(&table, all);
+        self.redefine(&table, definition)
+    }
+
+    /// Creates a view; `false`: it existed and `if_exists` is `Skip`.
+    pub fn create_view(&mut self, schema: &str, view: View, if_exists: IfExists) -> Result<bool> {
+        if !self.make_room(schema, &view.name, ObjectKind::View, if_exists)? {
+            return Ok(false);
+        }
+        self.change_schema(schema, |node| {
+            node.views.insert(Arc::from(view.name.as_str()), Arc::new(view));
+        });
+        Ok(true)
+    }
+
+    /// Drops a view.
+    pub fn drop_view(&mut self, schema: &str, name: &str) -> Result<()> {
+        if self.current.view(schema, name)?.is_none() {
+            let names = self.current.view_names(schema);
+            return Err(Error::not_found(ObjectKind::View, name, names));
+        }
+        self.change_schema(schema, |node| {
+            node.views.remove(name);
+        });
+        Ok(())
+    }
+}
+
+fn not_null(table: &Table, column: &str, detail: &str) -> Error {
+    Error::Constraint {
+        table: table.name().to_owned(),
+        kind: ConstraintKind::NotNull,
+        columns: vec![column.to_owned()],
+        detail: detail.to_owned(),
+    }
+}
+
+fn has_live_null(table: &Table, column: usize) -> Result<bool> {
+    for segment in table.segments()?.iter() {
+        if segment.chunk_stats(column)?.nulls == 0 {
+            continue;
+        }
+        let Some(nulls) = segment.array(column)?.logical_nulls() else { continue };
+        let live = |row: &usize| segment.deleted().is_none_or(|d| !d.value(*row));
+        if (0..segment.rows()).filter(live).any(|row| nulls.is_null(row)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// `rows` copies of the one value in `value`.
+fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
+    Ok(take(value.as_ref(), &UInt32Array::from(vec![0; rows]), None)?)
+}

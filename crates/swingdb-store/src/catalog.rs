@@ -1,0 +1,334 @@
+//! The catalog: one immutable state of a database.
+//!
+//! In the area a state is a tree of records: root -> tables -> pages -> column data. The root lists
+//! schemas, tables, views, macros and sequences; a table's own record is read with its first use.
+//! In the process the same tree is made of `Arc`s that versions share. A record exists only for
+//! what was published: states in between (private databases, statements of a transaction) are never
+//! written.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use swing_tier::RecordId;
+use swingdb_common::error::{Error, Result};
+
+use super::codec::{Kind, Reader, Writer};
+use super::durable::Link;
+use super::macros::{Macro, MacroKind};
+use super::raw::Loc;
+use super::read::{read_loc, write_loc};
+use super::sequences::Sequence;
+use super::space::{Blocks, Ground, Space, corrupt};
+use super::table::{Table, record_bytes, record_loc};
+
+/// The schema that always exists.
+pub(super) const MAIN: &str = "main";
+
+/// A view: a name for a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// Name.
+    pub name: String,
+    /// The query.
+    pub sql: String,
+    /// Names of the result columns, when given.
+    pub columns: Option<Vec<String>>,
+}
+
+/// A table in a catalog: what the root knows, and the table once it was used.
+#[derive(Debug)]
+pub(super) struct TableEntry {
+    pub id: u64,
+    pub rows: u64,
+    pub bytes: u64,
+    pub segments: u64,
+    pub record: OnceLock<Arc<Blocks>>,
+    table: OnceLock<Arc<Table>>,
+    /// The record in the store on a disk.
+    stored: Mutex<Option<RecordId>>,
+}
+
+impl TableEntry {
+    /// A table that is not in the area yet.
+    pub fn new(table: Arc<Table>) -> Arc<Self> {
+        Arc::new(Self {
+            id: table.id(),
+            rows: table.row_count(),
+            bytes: table.bytes(),
+            segments: table.segment_count() as u64,
+            record: OnceLock::new(),
+            table: OnceLock::from(table),
+            stored: Mutex::default(),
+        })
+    }
+
+    /// Its record in the store on a disk, when it is there.
+    pub fn stored(&self) -> Option<RecordId> {
+        *self.stored.lock()
+    }
+
+    /// Notes its record in the store.
+    pub fn set_stored(&self, record: Option<RecordId>) {
+        *self.stored.lock() = record;
+    }
+
+    pub fn get(
+        &self,
+        space: &Arc<Space>,
+        schema: &Arc<str>,
+        name: &Arc<str>,
+    ) -> Result<&Arc<Table>> {
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        let record = self.record.get();
+        let record = record.ok_or_else(|| Error::internal("a table that is nowhere"))?;
+        let names = (schema.clone(), name.clone());
+        let table = Table::read(self.id, names, space, record)?;
+        let found = (table.row_count(), table.segment_count() as u64);
+        if found != (self.rows, self.segments) {
+            return Err(corrupt(format!("table {name:?}: other rows than the root says")));
+        }
+        Ok(self.table.get_or_init(|| table))
+    }
+}
+
+/// The tables, views, macros and sequences of a schema.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SchemaNode {
+    pub tables: BTreeMap<Arc<str>, Arc<TableEntry>>,
+    pub views: BTreeMap<Arc<str>, Arc<View>>,
+    pub macros: BTreeMap<(MacroKind, Arc<str>), Arc<Macro>>,
+    pub sequences: BTreeMap<Arc<str>, Arc<Sequence>>,
+}
+
+impl SchemaNode {
+    /// Writes all but the tables.
+    pub fn write_rest(&self, w: &mut Writer) {
+        w.len(self.views.len());
+        for (name, view) in &self.views {
+            w.text(name);
+            w.text(&view.sql);
+            w.option(view.columns.as_ref(), |w, columns| {
+                w.len(columns.len());
+                columns.iter().for_each(|c| w.text(c));
+            });
+        }
+        w.len(self.macros.len());
+        self.macros.values().for_each(|one| one.write(w));
+        w.len(self.sequences.len());
+        self.sequences.values().for_each(|one| one.write(w));
+    }
+
+    /// A schema without tables.
+    pub fn read_rest(r: &mut Reader<'_>) -> Result<Self> {
+        let views = r.list(|r| {
+            let name: Arc<str> = Arc::from(r.text()?);
+            let sql = r.text()?.to_owned();
+            let columns = r.option(|r| r.list(|r| Ok(r.text()?.to_owned())))?;
+            Ok((name.clone(), Arc::new(View { name: name.to_string(), sql, columns })))
+        })?;
+        let macros = r.list(|r| {
+            let one = Macro::read(r)?;
+            Ok((one.key(), Arc::new(one)))
+        })?;
+        let sequences = r.list(|r| {
+            let one = Sequence::read(r)?;
+            Ok((Arc::from(one.name.as_str()), Arc::new(one)))
+        })?;
+        Ok(Self {
+            tables: BTreeMap::new(),
+            views: views.into_iter().collect(),
+            macros: macros.into_iter().collect(),
+            sequences: sequences.into_iter().collect(),
+        })
+    }
+}
+
+/// A foreign range and how many column chunks and records lie in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ForeignUse {
+    pub len: u64,
+    pub chunks: u64,
+}
+
+/// One immutable state of a database.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    pub(super) space: Arc<Space>,
+    pub(super) version: u64,
+    pub(super) next_table: u64,
+    /// Some column chunks belong to several tables.
+    pub(super) sharing: bool,
+    pub(super) schemas: BTreeMap<Arc<str>, Arc<SchemaNode>>,
+    pub(super) foreign: Arc<BTreeMap<u64, ForeignUse>>,
+    /// The store on a disk that the database has.
+    pub(super) link: Option<Arc<Link>>,
+}
+
+impl Catalog {
+    /// The state of a new database.
+    pub(super) fn empty(space: Arc<Space>) -> Self {
+        let schemas = BTreeMap::from([(Arc::from(MAIN), Arc::default())]);
+        let foreign = Arc::default();
+        Self { space, version: 0, next_table: 1, sharing: false, schemas, foreign, link: None }
+    }
+
+    /// Whether both are one state of one database. Versions alone do not tell: every commit, also
+    /// inside a transaction every change, makes a larger one, but a snapshot that is refreshed may
+    /// have come to another database of the name, which counts anew.
+    pub fn is_same_state(&self, other: &Catalog) -> bool {
+        Arc::ptr_eq(&self.space, &other.space) && self.version == other.version
+    }
+
+    /// Schemas in alphabetical order; `main` always exists.
+    pub fn schema_names(&self) -> Vec<String> {
+        self.schemas.keys().map(|n| n.to_string()).collect()
+    }
+
+    /// Whether there is such a schema.
+    pub fn has_schema(&self, schema: &str) -> bool {
+        self.schemas.contains_key(schema)
+    }
+
+    /// Tables of a schema in alphabetical order (none when there is no such schema).
+    pub fn table_names(&self, schema: &str) -> Vec<String> {
+        let tables = self.schemas.get(schema).map(|s| s.tables.keys());
+        tables.into_iter().flatten().map(|n| n.to_string()).collect()
+    }
+
+    /// Views of a schema in alphabetical order.
+    pub fn view_names(&self, schema: &str) -> Vec<String> {
+        let views = self.schemas.get(schema).map(|s| s.views.keys());
+        views.into_iter().flatten().map(|n| n.to_string()).collect()
+    }
+
+    /// A table; its directory is read with the first use.
+    pub fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<Table>>> {
+        let Some((schema, node)) = self.schemas.get_key_value(schema) else { return Ok(None) };
+        let Some((name, entry)) = node.tables.get_key_value(name) else { return Ok(None) };
+        let table = entry.get(&self.space, schema, name);
+        table.map(|t| Some(t.clone())).map_err(|e| self.space.named(e))
+    }
+
+    /// A view.
+    pub fn view(&self, schema: &str, name: &str) -> Result<Option<Arc<View>>> {
+        Ok(self.schemas.get(schema).and_then(|s| s.views.get(name)).cloned())
+    }
+
+    /// Every table.
+    pub(super) fn all_tables(&self) -> Result<Vec<Arc<Table>>> {
+        let mut all = Vec::new();
+        for (schema, node) in &self.schemas {
+            for (name, entry) in &node.tables {
+                all.push(entry.get(&self.space, schema, name)?.clone());
+            }
+        }
+        Ok(all)
+    }
+
+    /// Every table as the root knows it.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Arc<TableEntry>)> {
+        self.schemas
+            .iter()
+            .flat_map(|(schema, node)| node.tables.iter().map(move |(n, e)| (schema, n, e)))
+    }
+
+    /// Writes the records of tables that have none.
+    pub(super) fn persist_tables(
+        &self,
+        ground: &Ground,
+        written: &mut Vec<Arc<Blocks>>,
+    ) -> Result<()> {
+        for (_, _, entry) in self.entries() {
+            if entry.record.get().is_none() {
+                let table = entry.table.get();
+                let table = table.ok_or_else(|| Error::internal("a table that is nowhere"))?;
+                let record = table.persist(ground, written)?;
+                // Only the holder of the writer's slot persists: nobody else can have set it.
+                let _ = entry.record.set(record);
+            }
+        }
+        Ok(())
+    }
+
+    /// The root record of this state; `limbo` are the blocks that are allocated but not reached by
+    /// it.
+    pub(super) fn root(&self, limbo: &[Loc]) -> Result<Vec<u8>> {
+        let mut w = Writer::record();
+        w.u64(self.version);
+        w.u64(self.next_table);
+        w.bool(self.sharing);
+        w.len(self.foreign.len());
+        for (&offset, used) in self.foreign.iter() {
+            write_loc(&mut w, Loc { offset, len: used.len });
+            w.u64(used.chunks);
+        }
+        w.len(self.schemas.len());
+        for (name, node) in &self.schemas {
+            w.text(name);
+            w.len(node.tables.len());
+            for (name, entry) in &node.tables {
+                w.text(name);
+                w.u64(entry.id);
+                write_loc(&mut w, record_loc(entry.record.get())?);
+                w.u64(entry.rows);
+                w.u64(entry.bytes);
+                w.u64(entry.segments);
+            }
+            node.write_rest(&mut w);
+        }
+        w.option(self.link.as_ref(), |w, link| link.write(w));
+        w.len(limbo.len());
+        limbo.iter().for_each(|loc| write_loc(&mut w, *loc));
+        Ok(w.finish(Kind::Root))
+    }
+
+    /// Reads a root record. Returns the state and the blocks its writer left in limbo.
+    pub(super) fn read(space: &Arc<Space>, record: &Arc<Blocks>) -> Result<(Self, Vec<Loc>)> {
+        let mut r = Reader::record(record_bytes(record)?, Kind::Root)?;
+        let mut catalog = Self::empty(space.clone());
+        catalog.version = r.u64()?;
+        catalog.next_table = r.u64()?;
+        catalog.sharing = r.bool()?;
+        space.set_sharing(catalog.sharing);
+        let foreign = r.list(|r| {
+            let loc = read_loc(r)?;
+            space.check_range(loc)?;
+            Ok((loc.offset, ForeignUse { len: loc.len, chunks: r.u64()? }))
+        })?;
+        for (offset, used) in &foreign {
+            space.add_foreign(Loc { offset: *offset, len: used.len }, true);
+        }
+        catalog.foreign = Arc::new(foreign.into_iter().collect());
+        let schemas = r.list(|r| Ok((Arc::from(r.text()?), Arc::new(read_schema(r, space)?))))?;
+        catalog.schemas.extend(schemas);
+        catalog.link = r.option(Link::read)?.map(Arc::new);
+        let limbo = r.list(|r| {
+            let loc = read_loc(r)?;
+            space.check_range(loc).map(|()| loc)
+        })?;
+        r.finish()?;
+        Ok((catalog, limbo))
+    }
+}
+
+fn read_schema(r: &mut Reader<'_>, space: &Arc<Space>) -> Result<SchemaNode> {
+    let tables = r.list(|r| {
+        let name = Arc::from(r.text()?);
+        let id = r.u64()?;
+        let record = Blocks::committed(space, vec![read_loc(r)?])?;
+        let entry = TableEntry {
+            id,
+            rows: r.u64()?,
+            bytes: r.u64()?,
+            segments: r.u64()?,
+            record: OnceLock::from(record),
+            table: OnceLock::new(),
+            stored: Mutex::default(),
+        };
+        Ok((name, Arc::new(entry)))
+    })?;
+    Ok(SchemaNode { tables: tables.into_iter().collect(), ..SchemaNode::read_rest(r)? })
+}

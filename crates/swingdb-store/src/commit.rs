@@ -1,0 +1,431 @@
+//! Committing and publishing: which blocks become live, which die, and the records others read.
+//!
+//! Order of a commit that is published (INV-DB-4): blocks change their state in the process;
+//! records and then the root are written to fresh blocks; the area publishes with the root's place
+//! as its payload. Up to the publish nothing that an earlier published state reaches has changed,
+//! so a crash or an error anywhere leaves that state as it was.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use swing::{Area, ByteLen, Publish, PublishError};
+use swingdb_common::error::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::catalog::{Catalog, ForeignUse};
+use super::durable::Disk;
+use super::raw::Loc;
+use super::space::{Blocks, Foreign, Ground, Space, corrupt};
+use super::txn::Effects;
+use super::unique::Indexes;
+
+/// First bytes of a payload.
+const PAYLOAD_MAGIC: [u8; 8] = *b"SwingDB1";
+/// Magic, offset and length of the root, checksum.
+const PAYLOAD_BYTES: usize = 32;
+/// After more changed bytes than these a commit prepares the first share: with pages of 4 KiB it
+/// takes a tenth of a millisecond to protect as many.
+const PREPARED_FROM: ByteLen = ByteLen::mib(4);
+/// What a share frees of what was dropped before it: giving back 1 MiB in pages of 4 KiB takes a
+/// quarter of a millisecond. The rest is freed by the next change.
+const MAX_FREED_BY_SHARE: u64 = 1 << 20;
+
+/// When commits have left more than this to be freed, a state without it is published. Less is left
+/// to the next change.
+pub(super) const MAX_LEFT_BY_COMMITS: u64 = 4 << 20;
+
+/// How many tables use each chunk that more than one uses, by its key.
+type SharedCounts = HashMap<u64, u32>;
+
+/// What only the holder of a store's writer slot has.
+pub(super) struct Writer {
+    /// The area, before its heap was needed (a named snapshot without changes).
+    pub area: Option<Arc<Area>>,
+    /// The area and heap, once something is written.
+    pub ground: Option<Arc<Ground>>,
+    /// Blocks that the state this store was opened with has in limbo.
+    pub inherited: Vec<Loc>,
+    /// The root record in the area.
+    pub root: Option<Arc<Blocks>>,
+    /// [`Ground::changes`] when the root was written.
+    root_changes: u64,
+    /// Version of the catalog that the root describes.
+    root_version: u64,
+    /// Every commit is published.
+    pub published: bool,
+    /// There are commits that were not published.
+    pub changed: bool,
+    /// Epoch of the last publish.
+    pub epoch: Option<u64>,
+    /// The store on a disk.
+    pub disk: Option<Arc<Disk>>,
+    /// Hash indexes of keys.
+    pub unique: Indexes,
+    /// How many tables use a shared chunk; `None`: not counted yet.
+    shared: Option<SharedCounts>,
+    /// Records that were written but not published yet.
+    pending: Vec<Weak<Blocks>>,
+}
+
+/// What a commit does to blocks.
+#[derive(Default)]
+struct Verdict {
+    gone: Vec<Arc<Blocks>>,
+    /// Changed counts of shared chunks, with the count before.
+    counts: Vec<(u64, Option<u32>)>,
+    /// Foreign ranges that are listed from now on, and that are not any more.
+    listed: Vec<Arc<Foreign>>,
+    unlisted: Vec<Arc<Foreign>>,
+}
+
+impl Writer {
+    /// A writer of a store that was opened with this root.
+    pub fn new(root: Option<Arc<Blocks>>, version: u64, inherited: Vec<Loc>) -> Box<Self> {
+        Box::new(Self {
+            area: None,
+            ground: None,
+            inherited,
+            root,
+            root_changes: 0,
+            root_version: version,
+            published: false,
+            changed: false,
+            epoch: None,
+            disk: None,
+            unique: Indexes::default(),
+            shared: None,
+            pending: Vec::new(),
+        })
+    }
+
+    /// Whether nothing was ever published by it or before it.
+    pub fn is_fresh(&self) -> bool {
+        self.root.is_none() && self.root_version == 0 && self.epoch.is_none()
+    }
+
+    /// Makes the changes of a transaction the committed state.
+    pub fn commit(
+        &mut self,
+        ground: &Arc<Ground>,
+        base: &Catalog,
+        catalog: Arc<Catalog>,
+        effects: &Effects,
+    ) -> Result<(Arc<Catalog>, Option<u64>)> {
+        let mut catalog = Arc::unwrap_or_clone(catalog);
+        let verdict = self.judge(base, &mut catalog, effects)?;
+        let space = &ground.space;
+        effects.created.iter().for_each(|b| b.promote());
+        verdict.gone.iter().for_each(|b| b.retire());
+        verdict.listed.iter().for_each(|r| space.set_foreign(r, true));
+        verdict.unlisted.iter().for_each(|r| space.set_foreign(r, false));
+        let mut epoch = None;
+        if self.published {
+            match self.publish(ground, &catalog, Publish::Committed) {
+                Ok(published) => epoch = Some(published),
+                Err(error) => {
+                    verdict.gone.iter().for_each(|b| b.revive());
+                    effects.created.iter().for_each(|b| b.demote());
+                    verdict.listed.iter().for_each(|r| space.set_foreign(r, false));
+                    // Those that were never listed are the transaction's to forget.
+                    let known = |r: &&Arc<Foreign>| base.foreign.contains_key(&r.loc.offset);
+                    let unlisted = verdict.unlisted.iter().filter(known);
+                    unlisted.for_each(|r| space.set_foreign(r, true));
+                    self.restore_counts(verdict.counts);
+                    return Err(error);
+                }
+            }
+        } else {
+            self.changed = true;
+        }
+        verdict.unlisted.iter().for_each(|r| space.forget_foreign(r.loc.offset));
+        Ok((Arc::new(catalog), epoch))
+    }
+
+    /// Finds out which dropped blocks no table uses any more, and counts the uses of foreign
+    /// ranges.
+    fn judge(
+        &mut self,
+        base: &Catalog,
+        catalog: &mut Catalog,
+        effects: &Effects,
+    ) -> Result<Verdict> {
+        let mut verdict = Verdict::default();
+        if base.sharing || !effects.shared.is_empty() {
+            if self.shared.is_none() {
+                self.shared = Some(if base.sharing { count(base)? } else { HashMap::new() });
+            }
+            let counts = self.shared.get_or_insert_default();
+            for blocks in &effects.shared {
+                let Some(key) = blocks.key() else { continue };
+                let before = counts.insert(key, counts.get(&key).copied().unwrap_or(1) + 1);
+                verdict.counts.push((key, before));
+            }
+            for blocks in &effects.dropped {
+                let before = blocks.key().and_then(|key| Some((key, *counts.get(&key)?)));
+                let Some((key, users)) = before else {
+                    verdict.gone.push(blocks.clone());
+                    continue;
+                };
+                verdict.counts.push((key, Some(users)));
+                if users > 2 {
+                    counts.insert(key, users - 1);
+                } else {
+                    counts.remove(&key);
+                }
+            }
+            catalog.sharing = !counts.is_empty();
+        } else {
+            verdict.gone = effects.dropped.clone();
+        }
+        let fresh_ranges = !effects.ranges.is_empty();
+        if fresh_ranges || verdict.gone.iter().any(|b| !b.foreign().is_empty()) {
+            count_foreign(catalog, effects, &mut verdict);
+        }
+        Ok(verdict)
+    }
+
+    fn restore_counts(&mut self, changes: Vec<(u64, Option<u32>)>) {
+        let Some(counts) = &mut self.shared else { return };
+        for (key, before) in changes.into_iter().rev() {
+            match before {
+                Some(users) => counts.insert(key, users),
+                None => counts.remove(&key),
+            };
+        }
+    }
+
+    /// Publishes a committed state.
+    pub fn publish(
+        &mut self,
+        ground: &Arc<Ground>,
+        catalog: &Catalog,
+        kind: Publish,
+    ) -> Result<u64> {
+        let _session = ground.area().write_session();
+        let current = self.root.is_some()
+            && self.root_version == catalog.version
+            && self.root_changes == ground.changes();
+        let written = match current {
+            true => Ok(()),
+            false => {
+                let most = if kind == Publish::Shared { MAX_FREED_BY_SHARE } else { u64::MAX };
+                self.write_root(ground, catalog, most)
+            }
+        };
+        let result = written.and_then(|()| self.publish_stored(ground, catalog, kind));
+        match result {
+            Ok(epoch) => {
+                self.pending.clear();
+                self.changed = false;
+                self.epoch = Some(epoch);
+                Ok(epoch)
+            }
+            Err(error) => {
+                self.take_back(current);
+                Err(error)
+            }
+        }
+    }
+
+    /// Publishes the root; where each commit goes to a store on a disk, the state is there before.
+    fn publish_stored(
+        &mut self,
+        ground: &Arc<Ground>,
+        catalog: &Catalog,
+        kind: Publish,
+    ) -> Result<u64> {
+        let Some(disk) = self.disk.clone().filter(|disk| disk.with_each_commit()) else {
+            return self.publish_root(ground, kind);
+        };
+        disk.bring_to(catalog, true)?;
+        match self.publish_root(ground, kind) {
+            Ok(epoch) => {
+                disk.keep();
+                Ok(epoch)
+            }
+            Err(error) => {
+                disk.take_back()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A publish has failed: a root that was written for it, and its records, are not live. Records
+    /// of tables that the next state still has are found again through `pending`. A root that was
+    /// `current` before stays for the next publish, and so do the records that it leads to.
+    fn take_back(&mut self, current: bool) {
+        if current {
+            return;
+        }
+        for record in self.pending.iter().filter_map(Weak::upgrade) {
+            record.demote();
+        }
+        if let Some(root) = self.root.take() {
+            root.demote();
+        }
+    }
+
+    /// Writes the records that are missing, and a new root in place of the old one; frees up to
+    /// about `most` bytes of what was dropped.
+    fn write_root(&mut self, ground: &Arc<Ground>, catalog: &Catalog, most: u64) -> Result<()> {
+        let mut written = Vec::new();
+        let persisted = catalog.persist_tables(ground, &mut written);
+        self.pending.extend(written.iter().map(Arc::downgrade));
+        persisted?;
+        for record in self.pending.iter().filter_map(Weak::upgrade) {
+            record.promote();
+        }
+        // Nobody in this process reads a root after it was decoded.
+        if let Some(old) = self.root.take() {
+            old.retire();
+        }
+        ground.drain_some(most)?;
+        let root = ground.store(&catalog.root(&ground.space.limbo())?)?;
+        root.promote();
+        self.root = Some(root);
+        self.root_version = catalog.version;
+        self.root_changes = ground.changes();
+        Ok(())
+    }
+
+    /// What a large commit that is not published leaves to the first `share()`, done now: freeing
+    /// what was dropped, writing the records, protecting the memory. A user who shares then does
+    /// not wait for it. Whatever fails here is done, and may fail, then.
+    pub fn prepare_share(&mut self, ground: &Arc<Ground>, catalog: &Catalog) {
+        if self.published || ground.area().name().is_none() {
+            return;
+        }
+        let _session = ground.area().write_session();
+        let freed = ground.drain();
+        debug_assert!(freed.is_ok(), "{freed:?}");
+        if ground.area().stats().private <= PREPARED_FROM {
+            return;
+        }
+        if self.write_root(ground, catalog, u64::MAX).is_err() {
+            self.take_back(false);
+        }
+        let _pause = ground.heap.pause();
+        let protected = ground.area().protect_ahead(ByteLen(0));
+        debug_assert!(protected.is_ok(), "{protected:?}");
+    }
+
+    /// Frees what published commits have dropped, if that is much, and publishes the committed
+    /// state once more, without it.
+    ///
+    /// The state of the commit itself still has the dropped blocks in limbo, and so their memory:
+    /// only the publish after the next change would give it back, and that change may need it.
+    /// Whatever fails here has changed nothing that is committed, and is done by the next change.
+    pub fn give_back_dropped(&mut self, catalog: &Catalog) {
+        let Some(ground) = self.ground.clone() else { return };
+        if !self.published || ground.space.queued_bytes() <= MAX_LEFT_BY_COMMITS {
+            return;
+        }
+        // A database in which nothing was committed yet does not begin to exist here.
+        if ground.drain().is_ok() && !self.is_fresh() {
+            // Without memory for the records of a state, the committed one stays.
+            let _ = self.publish(&ground, catalog, Publish::Committed);
+        }
+    }
+
+    fn publish_root(&mut self, ground: &Arc<Ground>, kind: Publish) -> Result<u64> {
+        let root = self.root.as_ref().ok_or_else(|| Error::internal("no root to publish"))?;
+        let payload = payload(root)?;
+        let _pause = ground.heap.pause();
+        let epoch = ground.area().publish(kind, &payload).map_err(publish_error)?;
+        Ok(epoch.0)
+    }
+}
+
+/// How many chunks use each foreign range after the commit.
+fn count_foreign(catalog: &mut Catalog, effects: &Effects, verdict: &mut Verdict) {
+    let mut used: BTreeMap<u64, ForeignUse> = BTreeMap::clone(&catalog.foreign);
+    let mut known: BTreeMap<u64, Arc<Foreign>> = BTreeMap::new();
+    for range in effects.created.iter().flat_map(|b| b.foreign()) {
+        let new = ForeignUse { len: range.loc.len, chunks: 0 };
+        used.entry(range.loc.offset).or_insert(new).chunks += 1;
+        known.insert(range.loc.offset, range.clone());
+    }
+    for range in verdict.gone.iter().flat_map(|b| b.foreign()) {
+        if let Some(used) = used.get_mut(&range.loc.offset) {
+            used.chunks = used.chunks.saturating_sub(1);
+        }
+        known.insert(range.loc.offset, range.clone());
+    }
+    for range in &effects.ranges {
+        known.insert(range.loc.offset, range.clone());
+    }
+    used.retain(|_, used| used.chunks > 0);
+    for (offset, range) in known {
+        match (catalog.foreign.contains_key(&offset), used.contains_key(&offset)) {
+            (false, true) => verdict.listed.push(range),
+            (_, false) => verdict.unlisted.push(range),
+            (true, true) => {}
+        }
+    }
+    catalog.foreign = Arc::new(used);
+}
+
+/// How many tables use each chunk that more than one uses.
+fn count(catalog: &Catalog) -> Result<SharedCounts> {
+    let mut counts = SharedCounts::new();
+    for table in catalog.all_tables()? {
+        for segment in table.segments()?.iter() {
+            for key in segment.blocks()?.iter().filter_map(|b| b.key()) {
+                *counts.entry(key).or_insert(0) += 1;
+            }
+        }
+    }
+    counts.retain(|_, users| *users > 1);
+    Ok(counts)
+}
+
+/// The payload that leads to a root.
+fn payload(root: &Arc<Blocks>) -> Result<Vec<u8>> {
+    let loc = super::table::record_loc(Some(root))?;
+    let mut payload = Vec::with_capacity(PAYLOAD_BYTES);
+    payload.extend_from_slice(&PAYLOAD_MAGIC);
+    payload.extend_from_slice(&loc.offset.to_le_bytes());
+    payload.extend_from_slice(&loc.len.to_le_bytes());
+    payload.extend_from_slice(&xxh3_64(&payload).to_le_bytes());
+    Ok(payload)
+}
+
+/// The state a payload leads to, its root record, and the blocks in limbo.
+pub(super) fn read_state(
+    space: &Arc<Space>,
+    payload: &[u8],
+) -> Result<(Catalog, Arc<Blocks>, Vec<Loc>)> {
+    let word = |at: usize| -> Option<u64> {
+        let bytes: [u8; 8] = payload.get(at..at + 8)?.try_into().ok()?;
+        Some(u64::from_le_bytes(bytes))
+    };
+    let (true, Some(offset), Some(len), Some(sum)) = (
+        payload.len() == PAYLOAD_BYTES && payload.starts_with(&PAYLOAD_MAGIC),
+        word(8),
+        word(16),
+        word(24),
+    ) else {
+        return Err(space.named(corrupt("it holds no database of this version")));
+    };
+    if xxh3_64(&payload[..24]) != sum {
+        return Err(space.named(corrupt("the root's place does not match its checksum")));
+    }
+    let read = || {
+        let root = Blocks::committed(space, vec![Loc { offset, len }])?;
+        let (catalog, limbo) = Catalog::read(space, &root)?;
+        Ok((catalog, root, limbo))
+    };
+    read().map_err(|e| space.named(e))
+}
+
+pub(super) fn publish_error(error: PublishError) -> Error {
+    match error {
+        PublishError::OutOfMemory { needed, file_system, free } => {
+            Error::OutOfMemory { needed: needed.0, free: free.0, file_system: Some(file_system) }
+        }
+        PublishError::DescriptorLost { path } => swingdb_common::area_errors::descriptor_lost(path),
+        PublishError::Forked => Error::Forked,
+        PublishError::Closed => Error::Closed { what: "database" },
+        other => Error::Execution { message: other.to_string() },
+    }
+}

@@ -1,0 +1,89 @@
+//! Copies of a state in a directory of their own, and reading one back under a name.
+//!
+//! Any open database can be copied, a snapshot too. A copy is a store like others, with a history
+//! that begins with it: it is nobody's store until a database is opened with it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Instant;
+
+use swing::Namespace;
+use swing_tier::{Directory, DirectoryOptions, Log, LogOptions, OpenError as LogError};
+use swingdb_common::error::{Error, ObjectKind, Result, StoreProblem};
+use swingdb_common::progress::Progress;
+
+use super::super::handle::Store;
+use super::attach::open_log;
+use super::disk::CheckpointInfo;
+use super::format::Head;
+use super::history::History;
+use super::ledger::{Known, Ledger};
+use super::load::{StoredCatalog, load};
+use super::tier::{absolute, commit_error, open_error, problem};
+use super::write::{Checkpoint, Written, root_of};
+
+impl Store {
+    /// Writes the last committed state into a directory of its own, missing or empty, as database
+    /// `name`.
+    pub fn copy_to(&self, directory: &Path, name: &str) -> Result<CheckpointInfo> {
+        let start = Instant::now();
+        let path = absolute(directory)?;
+        let log = open_log(&path)?;
+        if !log.lease().root().is_empty() {
+            let message = "it holds a database already; choose an empty directory";
+            return Err(problem(&path, StoreProblem::NotAStore, message));
+        }
+        let catalog = self.latest();
+        let failed = |error| commit_error(&path, error);
+        let mut batch = log.batch().map_err(failed)?;
+        let mut written = Written::default();
+        let mut checkpoint = Checkpoint {
+            batch: &mut batch,
+            ledger: &Ledger::default(),
+            known: &mut Known::default(),
+            written: &mut written,
+            path: &path,
+            notes: false,
+            copied: HashMap::new(),
+        };
+        let root = checkpoint.write(&catalog, &root_of(&catalog, name, &History::new()))?;
+        let head = Head { version: catalog.version, root };
+        batch.set_root(&head.encode()).and_then(|()| batch.commit()).map_err(failed)?;
+        let (version, written_bytes) = (catalog.version, written.bytes);
+        Ok(CheckpointInfo { version, written_bytes, duration: start.elapsed() })
+    }
+
+    /// Reads the state in a store into memory, as the new database `name`, else under the name that
+    /// it has in the store. The database has no store then; the one that was read stays as it is.
+    pub fn restore(
+        namespace: &Namespace,
+        directory: &Path,
+        name: Option<&str>,
+        progress: Option<&dyn Progress>,
+    ) -> Result<Self> {
+        let path = absolute(directory)?;
+        let options = DirectoryOptions { create: false, ..DirectoryOptions::default() };
+        let storage = Directory::open(&path, options);
+        let storage = storage.map_err(|e| open_error(&path, LogError::Io(e)))?;
+        let log = Log::open_read_only(std::sync::Arc::new(storage), LogOptions::default());
+        let log = log.map_err(|e| open_error(&path, e))?;
+        let lease = log.lease();
+        let Some(stored) = StoredCatalog::read(&lease, &path)? else {
+            let message = "no state of a database was stored in it yet";
+            return Err(problem(&path, StoreProblem::NotAStore, message));
+        };
+        let name = name.unwrap_or(&stored.root.name);
+        let store = Self::open_alone(namespace, name)?;
+        if !store.is_new() {
+            let kind = ObjectKind::Database;
+            return Err(Error::AlreadyExists { kind, name: name.to_owned() });
+        }
+        let mut txn = store.begin()?;
+        let loaded = load(&stored, &lease, &path, &txn.ground, progress)?;
+        txn.replace_all(loaded.catalog, loaded.created, loaded.shared)?;
+        // The records are those of another database's store.
+        txn.forget_stored()?;
+        txn.commit()?;
+        Ok(store)
+    }
+}

@@ -1,0 +1,385 @@
+//! What a store holds: the catalog and the blocks of one state, as records of a log.
+//!
+//! The root payload of the log names the root record. Root, tables and pages form the tree that the
+//! catalog in memory is, with one difference: where that one has places in an area, these have
+//! [`BlockRef`]s, the numbers of records. A position inside a column counts from its first block
+//! on, as if its blocks lay one behind the other. So nothing here depends on an area.
+//!
+//! | record | contents |
+//! |---|---|
+//! | root payload | `SwDBdisk`, format version (4 bytes), state's version (8), root record (8) |
+//! | root | name, history, version, next table id, flag: sharing, schemas |
+//! | schema | name; tables: name, id, record, rows, bytes, segments; views, macros, sequences |
+//! | table | definition; pages: record, segments, rows, live rows, bytes |
+//! | page | segments: rows, deleted rows, option of the bitmap's block, columns |
+//! | column | statistics, blocks, node; option of the patch: blocks, node |
+//! | block | bytes of the block |
+//!
+//! Definitions, views, macros, sequences and statistics are encoded as in memory (`codec.rs`): a
+//! change there is a new version here.
+
+use swing_tier::RecordId;
+use swingdb_common::error::{Error, Result};
+
+use super::super::catalog::SchemaNode;
+use super::super::codec::{Reader, Writer};
+use super::super::raw::Loc;
+use super::super::read::Node;
+use super::super::segment::SEGMENT_ROWS;
+use super::super::space::corrupt;
+use super::super::stats::ChunkStats;
+use super::super::table::{Definition, MAX_PAGE_SEGMENTS};
+use super::history::History;
+
+/// First bytes of a store's root payload.
+const MAGIC: [u8; 8] = *b"SwDBdisk";
+/// Version of the format.
+pub(super) const FORMAT: u32 = 1;
+/// Bytes of the root payload.
+const PAYLOAD_BYTES: usize = 28;
+/// Most blocks of a column.
+const MAX_BLOCKS: usize = 1 << 20;
+
+/// Where the state of a store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub version: u64,
+    pub root: RecordId,
+}
+
+impl Head {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&self.version.to_le_bytes());
+        bytes.extend_from_slice(&self.root.0.to_le_bytes());
+        bytes
+    }
+
+    /// `None`: nothing was stored yet.
+    pub fn decode(bytes: &[u8]) -> Result<Option<Self>> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let word = |at: usize| bytes.get(at..).and_then(|b| b.first_chunk::<8>());
+        let format = bytes.get(8..).and_then(|b| b.first_chunk::<4>());
+        let (true, Some(format)) = (bytes.starts_with(&MAGIC), format) else {
+            return Err(corrupt("the log holds something else than a database"));
+        };
+        let format = u32::from_le_bytes(*format);
+        if format != FORMAT {
+            return Err(corrupt(format!(
+                "the store has format version {format}; this program reads version {FORMAT}"
+            )));
+        }
+        match (bytes.len() == PAYLOAD_BYTES, word(12), word(20)) {
+            (true, Some(version), Some(root)) => Ok(Some(Self {
+                version: u64::from_le_bytes(*version),
+                root: RecordId(u64::from_le_bytes(*root)),
+            })),
+            _ => Err(corrupt("the root payload has another length")),
+        }
+    }
+}
+
+/// A block of memory in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockRef {
+    pub record: RecordId,
+    pub len: u64,
+    /// XXH3 of its bytes: finds the record of a block after the database was opened anew.
+    pub check: u128,
+}
+
+impl BlockRef {
+    fn write(&self, w: &mut Writer) {
+        w.u64(self.record.0);
+        w.u64(self.len);
+        w.i128(self.check as i128);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self> {
+        let (record, len, check) = (RecordId(r.u64()?), r.u64()?, r.i128()? as u128);
+        if len == 0 || len > u64::from(u32::MAX) << 8 {
+            return Err(corrupt(format!("a block of {len} bytes")));
+        }
+        Ok(Self { record, len, check })
+    }
+}
+
+/// A table of a stored catalog.
+#[derive(Debug)]
+pub(super) struct StoredEntry {
+    pub name: String,
+    pub id: u64,
+    pub record: RecordId,
+    pub rows: u64,
+    pub bytes: u64,
+    pub segments: u64,
+}
+
+/// A schema of a stored catalog; `rest` has all but the tables.
+#[derive(Debug)]
+pub(super) struct StoredSchema {
+    pub name: String,
+    pub tables: Vec<StoredEntry>,
+    pub rest: SchemaNode,
+}
+
+/// A stored catalog.
+#[derive(Debug)]
+pub(super) struct StoredRoot {
+    /// The database's name when it was stored.
+    pub name: String,
+    pub history: History,
+    pub version: u64,
+    pub next_table: u64,
+    pub sharing: bool,
+    pub schemas: Vec<StoredSchema>,
+}
+
+impl StoredRoot {
+    /// The root record with these schemas, which the caller has written already.
+    pub fn begin(&self, schemas: usize) -> Writer {
+        let mut w = Writer::default();
+        w.text(&self.name);
+        self.history.write(&mut w);
+        w.u64(self.version);
+        w.u64(self.next_table);
+        w.bool(self.sharing);
+        w.len(schemas);
+        w
+    }
+
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let mut r = Reader::part(bytes);
+        let root = Self {
+            name: r.text()?.to_owned(),
+            history: History::read(&mut r)?,
+            version: r.u64()?,
+            next_table: r.u64()?,
+            sharing: r.bool()?,
+            schemas: r.list(|r| {
+                Ok(StoredSchema {
+                    name: r.text()?.to_owned(),
+                    tables: r.list(read_entry)?,
+                    rest: SchemaNode::read_rest(r)?,
+                })
+            })?,
+        };
+        r.finish()?;
+        Ok(root)
+    }
+}
+
+/// Writes what the root record says of a table.
+pub(super) fn write_entry(w: &mut Writer, entry: &StoredEntry) {
+    w.text(&entry.name);
+    let numbers = [entry.id, entry.record.0, entry.rows, entry.bytes, entry.segments];
+    numbers.iter().for_each(|n| w.u64(*n));
+}
+
+fn read_entry(r: &mut Reader<'_>) -> Result<StoredEntry> {
+    Ok(StoredEntry {
+        name: r.text()?.to_owned(),
+        id: r.u64()?,
+        record: RecordId(r.u64()?),
+        rows: r.u64()?,
+        bytes: r.u64()?,
+        segments: r.u64()?,
+    })
+}
+
+/// A page as its table's record knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoredPage {
+    pub record: RecordId,
+    pub segments: usize,
+    pub rows: u64,
+    pub live: u64,
+    pub bytes: u64,
+}
+
+/// A table's record.
+pub(super) fn write_table(definition: &Definition, pages: &[StoredPage]) -> Vec<u8> {
+    let mut w = Writer::default();
+    definition.write(&mut w);
+    w.len(pages.len());
+    for page in pages {
+        let numbers = [page.record.0, page.segments as u64, page.rows, page.live, page.bytes];
+        numbers.iter().for_each(|n| w.u64(*n));
+    }
+    w.into_bytes()
+}
+
+/// A table's definition and pages.
+pub(super) fn read_table(bytes: &[u8]) -> Result<(Definition, Vec<StoredPage>)> {
+    let mut r = Reader::part(bytes);
+    let definition = Definition::read(&mut r)?;
+    let pages = r.list(|r| {
+        let record = RecordId(r.u64()?);
+        let segments = r.bounded(MAX_PAGE_SEGMENTS as u64, "segments of a page")?;
+        let rows = r.bounded((segments * SEGMENT_ROWS) as u64, "rows of a page")? as u64;
+        let live = r.bounded(rows, "live rows of a page")? as u64;
+        Ok(StoredPage { record, segments, rows, live, bytes: r.u64()? })
+    })?;
+    r.finish()?;
+    Ok((definition, pages))
+}
+
+/// The blocks of an array, and where its buffers are in them.
+#[derive(Debug)]
+pub(super) struct StoredArray {
+    pub blocks: Vec<BlockRef>,
+    /// Places count from the first block on.
+    pub node: Node,
+}
+
+impl StoredArray {
+    pub fn write(&self, w: &mut Writer) {
+        w.len(self.blocks.len());
+        self.blocks.iter().for_each(|block| block.write(w));
+        self.node.write(w);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self> {
+        let blocks = r.list(BlockRef::read)?;
+        if blocks.len() > MAX_BLOCKS {
+            return Err(corrupt(format!("a column of {} blocks", blocks.len())));
+        }
+        Ok(Self { blocks, node: Node::read(r, 0)? })
+    }
+}
+
+/// A column of a segment.
+#[derive(Debug)]
+pub(super) struct StoredChunk {
+    pub stats: ChunkStats,
+    pub array: StoredArray,
+    pub patch: Option<StoredArray>,
+}
+
+/// A segment.
+#[derive(Debug)]
+pub(super) struct StoredSegment {
+    pub rows: usize,
+    pub deleted: usize,
+    pub bitmap: Option<BlockRef>,
+    pub chunks: Vec<StoredChunk>,
+}
+
+impl StoredSegment {
+    pub fn write(&self, w: &mut Writer) {
+        w.len(self.rows);
+        w.len(self.deleted);
+        w.option(self.bitmap.as_ref(), |w, block| block.write(w));
+        w.len(self.chunks.len());
+        for chunk in &self.chunks {
+            chunk.stats.write(w);
+            chunk.array.write(w);
+            w.option(chunk.patch.as_ref(), |w, patch| patch.write(w));
+        }
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self> {
+        let rows = r.bounded(SEGMENT_ROWS as u64, "rows of a segment")?;
+        let deleted = r.bounded(rows as u64, "deleted rows of a segment")?;
+        let bitmap = r.option(BlockRef::read)?;
+        if rows == 0 || (deleted > 0) != bitmap.is_some() {
+            return Err(corrupt(format!("a segment of {rows} rows, {deleted} of them deleted")));
+        }
+        if bitmap.is_some_and(|block| block.len != rows.div_ceil(8) as u64) {
+            return Err(corrupt("a bitmap of another length"));
+        }
+        let chunks = r.list(|r| {
+            let stats = ChunkStats::read(r, rows as u64)?;
+            let array = StoredArray::read(r)?;
+            let patch = r.option(StoredArray::read)?;
+            if array.node.len != rows {
+                return Err(corrupt("a column of another length than its segment"));
+            }
+            Ok(StoredChunk { stats, array, patch })
+        })?;
+        Ok(Self { rows, deleted, bitmap, chunks })
+    }
+
+    /// Every block that it names; one that it names twice comes twice.
+    pub fn blocks(&self) -> impl Iterator<Item = &BlockRef> {
+        let arrays = self.chunks.iter().flat_map(|c| std::iter::once(&c.array).chain(&c.patch));
+        arrays.flat_map(|array| &array.blocks).chain(&self.bitmap)
+    }
+}
+
+/// The segments of a page's record.
+pub(super) fn read_page(bytes: &[u8]) -> Result<Vec<StoredSegment>> {
+    let mut r = Reader::part(bytes);
+    let segments = r.list(StoredSegment::read)?;
+    r.finish()?;
+    Ok(segments)
+}
+
+/// The record of a page with these segments.
+pub(super) fn write_page(segments: &[StoredSegment]) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.len(segments.len());
+    segments.iter().for_each(|segment| segment.write(&mut w));
+    w.into_bytes()
+}
+
+/// Where a place of the area is when the blocks lie one behind the other.
+pub(super) fn to_position(blocks: &[Loc], place: Loc) -> Result<Loc> {
+    let mut start = 0;
+    for block in blocks {
+        if block.contains(place) {
+            return Ok(Loc { offset: start + (place.offset - block.offset), len: place.len });
+        }
+        start += block.len;
+    }
+    Err(Error::internal("a buffer in no block of its column"))
+}
+
+/// The inverse of [`to_position`].
+pub(super) fn to_place(blocks: &[Loc], position: Loc) -> Result<Loc> {
+    let mut start = 0;
+    for block in blocks {
+        let end = start + block.len;
+        if position.offset >= start && position.end() <= end {
+            let offset = block.offset + (position.offset - start);
+            return Ok(Loc { offset, len: position.len });
+        }
+        start = end;
+    }
+    Err(corrupt("a buffer in no block of its column"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_payload_reads_as_written_and_other_versions_are_refused() {
+        let head = Head { version: 7, root: RecordId(1 << 40) };
+        let bytes = head.encode();
+        assert_eq!(Head::decode(&bytes).unwrap(), Some(head));
+        assert_eq!(Head::decode(&[]).unwrap(), None);
+        let mut newer = bytes.clone();
+        newer[8] += 1;
+        let text = Head::decode(&newer).unwrap_err().to_string();
+        assert!(text.contains("format version 2; this program reads version 1"), "{text}");
+        assert!(Head::decode(&bytes[..27]).is_err());
+        assert!(Head::decode(b"somebody else's payload of bytes").is_err());
+    }
+
+    #[test]
+    fn positions_and_places_are_inverse() {
+        let blocks = [Loc { offset: 640, len: 100 }, Loc { offset: 64, len: 64 }];
+        for (place, position) in [((650, 90), 10), ((64, 64), 100), ((100, 1), 136)] {
+            let place = Loc { offset: place.0, len: place.1 };
+            let position = Loc { offset: position, len: place.len };
+            assert_eq!(to_position(&blocks, place).unwrap(), position);
+            assert_eq!(to_place(&blocks, position).unwrap(), place);
+        }
+        assert!(to_place(&blocks, Loc { offset: 90, len: 20 }).is_err(), "in two blocks");
+        assert!(to_place(&blocks, Loc { offset: 164, len: 1 }).is_err());
+    }
+}

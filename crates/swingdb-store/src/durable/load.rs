@@ -1,0 +1,402 @@
+//! Reading a stored state: its catalog, and its blocks into the memory of a database.
+//!
+//! The log checks each record against its checksum. What a record says is looked at all the same
+//! before it is used: a store can come from anywhere.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::buffer::BooleanBuffer;
+use parking_lot::Mutex;
+use swing_tier::{Lease, RecordId};
+use swingdb_common::error::Result;
+use swingdb_common::progress::Progress;
+
+use super::super::catalog::{Catalog, TableEntry};
+use super::super::parallel::in_parallel;
+use super::super::patch::{MAX_PATCH_ROWS, Patch, patch_type};
+use super::super::raw::{Fresh, Loc};
+use super::super::segment::{Chunk, Deletion, Segment};
+use super::super::space::{Blocks, Ground, corrupt};
+use super::super::stats::ChunkStats;
+use super::super::table::{Definition, Page, Table};
+use super::format::{
+    self, BlockRef, Head, StoredArray, StoredEntry, StoredPage, StoredRoot, StoredSegment, to_place,
+};
+use super::ledger::{Known, Ledger, TableRecords};
+use super::tier::{in_store, read_error};
+
+/// How many records are read by one request for many.
+const READ_TOGETHER: usize = 256;
+
+/// The catalog of a stored state.
+pub(crate) struct StoredCatalog {
+    pub(super) root: StoredRoot,
+    pub(super) tables: Vec<StoredTable>,
+    pub(super) ledger: Ledger,
+    pub(super) known: Known,
+}
+
+/// A table of a stored state.
+pub(super) struct StoredTable {
+    pub schema: usize,
+    pub table: usize,
+    pub definition: Definition,
+    pub pages: Vec<(StoredPage, Vec<StoredSegment>)>,
+}
+
+/// Reads records whose lengths are not known, in order.
+fn records(lease: &Lease, path: &Path, ids: &[RecordId]) -> Result<Vec<Vec<u8>>> {
+    let mut all = Vec::with_capacity(ids.len());
+    for some in ids.chunks(READ_TOGETHER) {
+        all.extend(lease.read_many(some).map_err(|e| read_error(path, e))?);
+    }
+    Ok(all)
+}
+
+impl StoredCatalog {
+    /// Reads the catalog of the state that `lease` holds; `None`: nothing was stored yet.
+    pub fn read(lease: &Lease, path: &Path) -> Result<Option<Self>> {
+        Self::read_whole(lease, path).map_err(|error| in_store(path, error))
+    }
+
+    fn read_whole(lease: &Lease, path: &Path) -> Result<Option<Self>> {
+        let Some(head) = Head::decode(lease.root())? else { return Ok(None) };
+        let bytes = lease.read(head.root).map_err(|e| read_error(path, e))?;
+        let root = StoredRoot::read(&bytes)?;
+        if root.version != head.version {
+            return Err(corrupt("the root record is one of another state"));
+        }
+        let (mut tables, mut ledger) = (Vec::new(), Ledger::default());
+        ledger.root = Some(head.root);
+        let mut known = Known::default();
+        let entries: Vec<(usize, usize, &StoredEntry)> = root
+            .schemas
+            .iter()
+            .enumerate()
+            .flat_map(|(s, schema)| schema.tables.iter().enumerate().map(move |(t, e)| (s, t, e)))
+            .collect();
+        let ids: Vec<RecordId> = entries.iter().map(|(_, _, entry)| entry.record).collect();
+        for ((schema, table, entry), bytes) in entries.iter().zip(records(lease, path, &ids)?) {
+            let (definition, pages) = format::read_table(&bytes)?;
+            let page_ids: Vec<RecordId> = pages.iter().map(|page| page.record).collect();
+            let bytes = records(lease, path, &page_ids)?;
+            let mut whole = Vec::with_capacity(pages.len());
+            for (page, bytes) in pages.into_iter().zip(bytes) {
+                let segments = format::read_page(&bytes)?;
+                check_page(&page, &segments, definition.columns.len())?;
+                let blocks = || segments.iter().flat_map(StoredSegment::blocks);
+                blocks().for_each(|block| known.add(block));
+                ledger.add_page(page.record, blocks().map(|block| block.record).collect());
+                whole.push((page, segments));
+            }
+            let records = TableRecords { record: entry.record, pages: page_ids };
+            if ledger.tables.insert(entry.id, records).is_some() {
+                return Err(corrupt(format!("two tables have the id {}", entry.id)));
+            }
+            tables.push(StoredTable { schema: *schema, table: *table, definition, pages: whole });
+        }
+        Ok(Some(Self { root, tables, ledger, known }))
+    }
+
+    /// Bytes of all blocks.
+    pub fn bytes(&self) -> u64 {
+        let pages = self.tables.iter().flat_map(|table| &table.pages);
+        let segments = pages.flat_map(|(_, segments)| segments);
+        segments.flat_map(StoredSegment::blocks).map(|block| block.len).sum()
+    }
+
+    /// Notes in the tables of `catalog`, which is this state, the records that they are in.
+    pub fn note(&self, catalog: &Catalog) -> Result<()> {
+        for stored in &self.tables {
+            let schema = &self.root.schemas[stored.schema];
+            let entry = &schema.tables[stored.table];
+            let Some((schema, node)) = catalog.schemas.get_key_value(schema.name.as_str()) else {
+                continue;
+            };
+            let Some((name, here)) = node.tables.get_key_value(entry.name.as_str()) else {
+                continue;
+            };
+            let table = here.get(&catalog.space, schema, name)?;
+            let same = |(page, (stored, _)): (&Arc<Page>, &(StoredPage, _))| {
+                (page.segments, page.rows, page.live) == (stored.segments, stored.rows, stored.live)
+            };
+            let fits = here.id == entry.id
+                && table.pages.len() == stored.pages.len()
+                && *table.definition == stored.definition
+                && table.pages.iter().zip(&stored.pages).all(same);
+            if !fits {
+                // It is written anew; blocks are found by their contents.
+                continue;
+            }
+            here.set_stored(Some(entry.record));
+            for (page, (stored, _)) in table.pages.iter().zip(&stored.pages) {
+                page.set_stored(Some(stored.record));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_page(page: &StoredPage, segments: &[StoredSegment], columns: usize) -> Result<()> {
+    let sum = |f: fn(&StoredSegment) -> usize| segments.iter().map(|s| f(s) as u64).sum::<u64>();
+    let (rows, live) = (sum(|s| s.rows), sum(|s| s.rows - s.deleted));
+    if (page.segments, page.rows, page.live) != (segments.len(), rows, live) {
+        return Err(corrupt("a page with other rows than its table says"));
+    }
+    if segments.iter().any(|segment| segment.chunks.len() != columns) {
+        return Err(corrupt("a page with other columns than its table says"));
+    }
+    Ok(())
+}
+
+/// A state that was read into memory, and the blocks that it is made of.
+pub(crate) struct Loaded {
+    pub catalog: Catalog,
+    pub created: Vec<Arc<Blocks>>,
+    /// Blocks that one more table uses, once for each.
+    pub shared: Vec<Arc<Blocks>>,
+}
+
+/// Blocks of arrays: those found, or of these the ones that were made here.
+type Made = Vec<Arc<Blocks>>;
+
+/// Blocks that tables share, by the record of the first: the table that read them first, and they.
+type Shared = Mutex<HashMap<RecordId, (u64, Arc<Blocks>)>>;
+
+/// Reads blocks into memory.
+struct Loader<'a> {
+    lease: &'a Lease,
+    path: &'a Path,
+    ground: &'a Ground,
+    sharing: bool,
+    shared: Shared,
+    reused: Mutex<Vec<Arc<Blocks>>>,
+    done: AtomicU64,
+    total: u64,
+    progress: Option<&'a dyn Progress>,
+}
+
+/// Reads all of a stored state into the area of `ground`.
+pub(crate) fn load(
+    stored: &StoredCatalog,
+    lease: &Lease,
+    path: &Path,
+    ground: &Ground,
+    progress: Option<&dyn Progress>,
+) -> Result<Loaded> {
+    let loader = Loader {
+        lease,
+        path,
+        ground,
+        sharing: stored.root.sharing,
+        shared: Mutex::default(),
+        reused: Mutex::default(),
+        done: AtomicU64::new(0),
+        total: stored.bytes(),
+        progress,
+    };
+    loader.load(stored).map_err(|error| in_store(path, error))
+}
+
+impl Loader<'_> {
+    fn load(&self, stored: &StoredCatalog) -> Result<Loaded> {
+        let definitions: Vec<Arc<Definition>> =
+            stored.tables.iter().map(|table| Arc::new(table.definition.clone())).collect();
+        let pages: Vec<_> = stored
+            .tables
+            .iter()
+            .zip(&definitions)
+            .enumerate()
+            .flat_map(|(at, (table, definition))| {
+                table.pages.iter().map(move |page| (at, definition, page))
+            })
+            .collect();
+        let loaded = in_parallel(&pages, |(at, definition, (page, segments))| {
+            let read = self.page(*at as u64, definition, segments)?;
+            Ok((*at, page.record, read))
+        })?;
+        let mut of_table: BTreeMap<usize, Vec<Arc<Page>>> = BTreeMap::new();
+        let mut created = Vec::new();
+        for (at, record, (segments, blocks)) in loaded {
+            created.extend(blocks);
+            let page = Page::new(&self.ground.space, &definitions[at].schema, segments);
+            page.set_stored(Some(record));
+            of_table.entry(at).or_default().push(page);
+        }
+        let mut catalog = Catalog::empty(self.ground.space.clone());
+        catalog.version = stored.root.version;
+        catalog.next_table = stored.root.next_table;
+        for schema in &stored.root.schemas {
+            catalog.schemas.insert(Arc::from(schema.name.as_str()), Arc::new(schema.rest.clone()));
+        }
+        for (at, table) in stored.tables.iter().enumerate() {
+            let schema = &stored.root.schemas[table.schema];
+            let entry = &schema.tables[table.table];
+            let names: (Arc<str>, Arc<str>) =
+                (Arc::from(schema.name.as_str()), Arc::from(entry.name.as_str()));
+            let pages = of_table.remove(&at).unwrap_or_default();
+            let space = self.ground.space.clone();
+            let made = Table::new(entry.id, names.clone(), definitions[at].clone(), space, pages);
+            if (made.row_count(), made.segment_count() as u64) != (entry.rows, entry.segments) {
+                return Err(corrupt(format!("table {:?}: other rows than the root says", names.1)));
+            }
+            let made = TableEntry::new(made);
+            made.set_stored(Some(entry.record));
+            if let Some(node) = catalog.schemas.get_mut(&names.0) {
+                Arc::make_mut(node).tables.insert(names.1, made);
+            }
+        }
+        let shared = std::mem::take(&mut *self.reused.lock());
+        Ok(Loaded { catalog, created, shared })
+    }
+
+    /// Reads the segments of a page, all blocks together.
+    fn page(
+        &self,
+        table: u64,
+        definition: &Definition,
+        segments: &[StoredSegment],
+    ) -> Result<(Vec<Arc<Segment>>, Made)> {
+        let mut arrays: Vec<&[BlockRef]> = Vec::new();
+        for segment in segments {
+            for chunk in &segment.chunks {
+                arrays.push(&chunk.array.blocks);
+                arrays.extend(chunk.patch.as_ref().map(|patch| patch.blocks.as_slice()));
+            }
+            arrays.extend(segment.bitmap.as_ref().map(std::slice::from_ref));
+        }
+        let (blocks, created) = self.blocks(table, &arrays)?;
+        let mut next = blocks.into_iter();
+        let mut take = || {
+            next.next().ok_or_else(|| swingdb_common::error::Error::internal("a block is missing"))
+        };
+        let mut all = Vec::with_capacity(segments.len());
+        for segment in segments {
+            let mut chunks = Vec::with_capacity(segment.chunks.len());
+            for (stored, field) in segment.chunks.iter().zip(definition.schema.fields()) {
+                let array = (take()?, field.data_type().clone(), &stored.array);
+                let chunk = chunk(array, stored.stats.clone())?;
+                let chunk = match &stored.patch {
+                    None => chunk,
+                    Some(patch) => {
+                        let rows = patch.node.len;
+                        if rows == 0 || rows > MAX_PATCH_ROWS.min(segment.rows) {
+                            return Err(corrupt(format!("a patch of {rows} rows")));
+                        }
+                        let none =
+                            ChunkStats { nulls: 0, bounds: None, exact: false, sorted: false };
+                        let array = (take()?, patch_type(field.data_type()), patch);
+                        chunk.with_patch(Patch::of_chunk(self::chunk(array, none)?, segment.rows))
+                    }
+                };
+                chunks.push(Arc::new(chunk));
+            }
+            let deletion = match segment.bitmap {
+                None => None,
+                Some(_) => Some(Deletion::over(take()?, segment.rows, segment.deleted)?),
+            };
+            if let Some(deletion) = &deletion
+                && count(&deletion.bits) != segment.deleted
+            {
+                return Err(corrupt("a bitmap of another number of rows"));
+            }
+            all.push(Segment::new(definition.schema.clone(), segment.rows, deletion, chunks));
+        }
+        Ok((all, created))
+    }
+
+    /// The blocks of each array, and which of them were made here.
+    fn blocks(&self, table: u64, arrays: &[&[BlockRef]]) -> Result<(Made, Made)> {
+        let mut found: Vec<Option<Arc<Blocks>>> = vec![None; arrays.len()];
+        if self.sharing {
+            let shared = self.shared.lock();
+            for (at, array) in arrays.iter().enumerate() {
+                let known = array.first().and_then(|first| shared.get(&first.record));
+                // Twice in one table are two blocks: sharing is counted between tables.
+                let known = known.filter(|(of, blocks)| *of != table && is_of(blocks, array));
+                found[at] = known.map(|(_, blocks)| blocks.clone());
+            }
+            self.reused.lock().extend(found.iter().flatten().cloned());
+        }
+        let mut created = Vec::new();
+        let missing: Vec<usize> = (0..arrays.len()).filter(|at| found[*at].is_none()).collect();
+        for some in missing.chunks(READ_TOGETHER) {
+            let mut fresh: Vec<Vec<Fresh>> = Vec::with_capacity(some.len());
+            let read = self.read_fresh(some.iter().map(|at| arrays[*at]), &mut fresh);
+            let locs = fresh.into_iter().map(|array| array.iter().map(Fresh::loc).collect());
+            // From here on they are freed with the last who holds them.
+            let made = locs.map(|locs: Vec<Loc>| Blocks::fresh(&self.ground.space, locs));
+            let made: Vec<Arc<Blocks>> = made.collect();
+            read?;
+            for (at, blocks) in some.iter().zip(made) {
+                blocks.set_stored(Some(arrays[*at].into()));
+                created.push(blocks.clone());
+                found[*at] = Some(blocks);
+            }
+        }
+        if self.sharing {
+            let mut shared = self.shared.lock();
+            for (array, blocks) in arrays.iter().zip(&found) {
+                if let (Some(first), Some(blocks)) = (array.first(), blocks) {
+                    shared.entry(first.record).or_insert_with(|| (table, blocks.clone()));
+                }
+            }
+        }
+        Ok((found.into_iter().flatten().collect(), created))
+    }
+
+    fn read_fresh<'r>(
+        &self,
+        arrays: impl Iterator<Item = &'r [BlockRef]>,
+        fresh: &mut Vec<Vec<Fresh>>,
+    ) -> Result<()> {
+        let mut wanted: Vec<RecordId> = Vec::new();
+        for array in arrays {
+            let mut made = Vec::with_capacity(array.len());
+            for block in array {
+                match self.ground.allocate(block.len) {
+                    Ok(one) => made.push(one),
+                    Err(error) => {
+                        fresh.push(made);
+                        return Err(error);
+                    }
+                }
+                wanted.push(block.record);
+            }
+            fresh.push(made);
+        }
+        let mut buffers = Vec::with_capacity(wanted.len());
+        let mut bytes = 0;
+        for (record, one) in wanted.into_iter().zip(fresh.iter_mut().flatten()) {
+            let buffer = one.bytes_mut()?;
+            bytes += buffer.len() as u64;
+            buffers.push((record, buffer));
+        }
+        self.lease.read_into(&mut buffers).map_err(|e| read_error(self.path, e))?;
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if let Some(progress) = self.progress {
+            progress.progress(done, Some(self.total), "bytes");
+        }
+        Ok(())
+    }
+}
+
+fn is_of(blocks: &Arc<Blocks>, array: &[BlockRef]) -> bool {
+    blocks.stored().is_some_and(|stored| *stored == *array)
+}
+
+fn count(bits: &BooleanBuffer) -> usize {
+    bits.count_set_bits()
+}
+
+fn chunk(
+    (blocks, data_type, stored): (Arc<Blocks>, arrow::datatypes::DataType, &StoredArray),
+    stats: ChunkStats,
+) -> Result<Chunk> {
+    let mut node = stored.node.clone();
+    node.relocate(&|position| to_place(blocks.listed(), position))?;
+    Ok(Chunk::new(blocks, data_type, node, stats))
+}

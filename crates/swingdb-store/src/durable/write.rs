@@ -1,0 +1,241 @@
+//! Writing a state of the database to the log: only what the log does not have yet.
+//!
+//! A catalog and all that it reaches never change, and whoever holds it keeps its blocks in memory.
+//! So a state is written from a catalog while the database goes on. Blocks, pages and tables note
+//! the records that they are in; what has one is not looked into again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use swing_tier::{Batch, RecordId};
+use swingdb_common::error::{Error, Result};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+use super::super::catalog::{Catalog, TableEntry};
+use super::super::raw;
+use super::super::segment::{Chunk, Segment};
+use super::super::space::Blocks;
+use super::super::table::{Page, Table};
+use super::format::{
+    self, BlockRef, StoredArray, StoredChunk, StoredEntry, StoredPage, StoredRoot, StoredSegment,
+};
+use super::ledger::{Change, Known, Ledger, PageBlocks, TableRecords};
+use super::tier::commit_error;
+
+/// Seed of the checks of blocks.
+const CHECK_SEED: u64 = u64::from_le_bytes(*b"SwDBblok");
+
+/// What notes the record that it is in.
+#[derive(Debug)]
+enum Noted {
+    Blocks(Arc<Blocks>),
+    Page(Arc<Page>),
+    Table(Arc<TableEntry>),
+}
+
+/// What a checkpoint has put into a batch.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub change: Change,
+    /// Records that were added.
+    pub records: Vec<RecordId>,
+    /// Bytes of blocks that were added.
+    pub bytes: u64,
+    noted: Vec<Noted>,
+}
+
+impl Written {
+    /// The batch was not committed, or was taken back: nothing is where it was noted.
+    pub fn forget(&mut self) {
+        for noted in self.noted.drain(..) {
+            match noted {
+                Noted::Blocks(blocks) => blocks.set_stored(None),
+                Noted::Page(page) => page.set_stored(None),
+                Noted::Table(entry) => entry.set_stored(None),
+            }
+        }
+    }
+}
+
+/// Writes a state into a batch.
+pub(super) struct Checkpoint<'a, 'log> {
+    pub batch: &'a mut Batch<'log>,
+    pub ledger: &'a Ledger,
+    pub known: &'a mut Known,
+    pub written: &'a mut Written,
+    pub path: &'a std::path::Path,
+    /// Whether the database's objects note their records. A copy elsewhere leaves no notes.
+    pub notes: bool,
+    /// Blocks that a copy has written, by their identity: tables can share them.
+    pub copied: HashMap<*const Blocks, Arc<[BlockRef]>>,
+}
+
+impl Checkpoint<'_, '_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<RecordId> {
+        let record = self.batch.put(bytes).map_err(|e| commit_error(self.path, e))?;
+        self.written.records.push(record);
+        Ok(record)
+    }
+
+    /// Writes the state `catalog`; `root` has everything but the schemas. Returns the root record.
+    pub fn write(&mut self, catalog: &Catalog, root: &StoredRoot) -> Result<RecordId> {
+        let mut w = root.begin(catalog.schemas.len());
+        let mut present = Vec::new();
+        for (name, node) in &catalog.schemas {
+            w.text(name);
+            w.len(node.tables.len());
+            for (table, entry) in &node.tables {
+                let record = self.table(catalog, (name, table), entry)?;
+                present.push(entry.id);
+                let stored = StoredEntry {
+                    name: table.to_string(),
+                    id: entry.id,
+                    record,
+                    rows: entry.rows,
+                    bytes: entry.bytes,
+                    segments: entry.segments,
+                };
+                format::write_entry(&mut w, &stored);
+            }
+            node.write_rest(&mut w);
+        }
+        present.sort_unstable();
+        let gone = self.ledger.tables.iter().filter(|(id, _)| present.binary_search(id).is_err());
+        let gone = gone.map(|(id, records)| (*id, Some(records.clone()), None));
+        self.written.change.tables.extend(gone);
+        let record = self.put(&w.into_bytes())?;
+        self.written.change.new_root = Some(record);
+        Ok(record)
+    }
+
+    fn table(
+        &mut self,
+        catalog: &Catalog,
+        (schema, name): (&Arc<str>, &Arc<str>),
+        entry: &Arc<TableEntry>,
+    ) -> Result<RecordId> {
+        if self.notes
+            && let Some(record) = entry.stored()
+        {
+            return Ok(record);
+        }
+        let table: Arc<Table> = entry.get(&catalog.space, schema, name)?.clone();
+        let mut pages = Vec::with_capacity(table.pages.len());
+        for page in &table.pages {
+            pages.push(StoredPage {
+                record: self.page(page)?,
+                segments: page.segments,
+                rows: page.rows,
+                live: page.live,
+                bytes: page.bytes,
+            });
+        }
+        let record = self.put(&format::write_table(&table.definition, &pages))?;
+        let pages = pages.iter().map(|page| page.record).collect();
+        let old = self.ledger.tables.get(&entry.id).cloned();
+        let new = Some(TableRecords { record, pages });
+        self.written.change.tables.push((entry.id, old, new));
+        if self.notes {
+            entry.set_stored(Some(record));
+            self.written.noted.push(Noted::Table(entry.clone()));
+        }
+        Ok(record)
+    }
+
+    fn page(&mut self, page: &Arc<Page>) -> Result<RecordId> {
+        if self.notes
+            && let Some(record) = page.stored()
+        {
+            return Ok(record);
+        }
+        let mut segments = Vec::with_capacity(page.segments);
+        for segment in page.named_segments()?.iter() {
+            segments.push(self.segment(segment)?);
+        }
+        let record = self.put(&format::write_page(&segments))?;
+        let blocks = segments.iter().flat_map(|s| s.blocks()).map(|block| block.record).collect();
+        let added: PageBlocks = (record, blocks);
+        self.written.change.added.push(added);
+        if self.notes {
+            page.set_stored(Some(record));
+            self.written.noted.push(Noted::Page(page.clone()));
+        }
+        Ok(record)
+    }
+
+    fn segment(&mut self, segment: &Segment) -> Result<StoredSegment> {
+        let mut chunks = Vec::with_capacity(segment.columns());
+        for chunk in segment.chunks()? {
+            let patch = match &chunk.patch {
+                Some(patch) => Some(self.array(patch.chunk())?),
+                None => None,
+            };
+            let (stats, array) = (chunk.stats.clone(), self.array(&chunk)?);
+            chunks.push(StoredChunk { stats, array, patch });
+        }
+        let bitmap = match segment.deletion() {
+            None => None,
+            Some(deletion) => match self.blocks(&deletion.blocks)?.as_ref() {
+                [one] => Some(*one),
+                _ => return Err(Error::internal("a bitmap in several blocks")),
+            },
+        };
+        let (rows, deleted) = (segment.rows(), segment.rows() - segment.live_rows());
+        Ok(StoredSegment { rows, deleted, bitmap, chunks })
+    }
+
+    fn array(&mut self, chunk: &Chunk) -> Result<StoredArray> {
+        let blocks = self.blocks(&chunk.blocks)?.to_vec();
+        let mut node = chunk.node.clone();
+        node.relocate(&|place| format::to_position(chunk.blocks.listed(), place))?;
+        Ok(StoredArray { blocks, node })
+    }
+
+    /// The records of blocks; those that the log does not have are written.
+    fn blocks(&mut self, blocks: &Arc<Blocks>) -> Result<Arc<[BlockRef]>> {
+        let known = match self.notes {
+            true => blocks.stored(),
+            false => self.copied.get(&Arc::as_ptr(blocks)).cloned(),
+        };
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut all = Vec::with_capacity(blocks.listed().len());
+        for loc in blocks.listed() {
+            let bytes = raw::bytes(blocks, *loc)?;
+            let check = xxh3_128_with_seed(bytes, CHECK_SEED);
+            let record = match self.known.take(check, loc.len, self.ledger) {
+                Some(record) => record,
+                None => {
+                    self.written.bytes += loc.len;
+                    self.put(bytes)?
+                }
+            };
+            all.push(BlockRef { record, len: loc.len, check });
+        }
+        let all: Arc<[BlockRef]> = all.into();
+        if self.notes {
+            blocks.set_stored(Some(all.clone()));
+            self.written.noted.push(Noted::Blocks(blocks.clone()));
+        } else {
+            self.copied.insert(Arc::as_ptr(blocks), all.clone());
+        }
+        Ok(all)
+    }
+}
+
+/// A root that lacks its schemas.
+pub(super) fn root_of(
+    catalog: &Catalog,
+    name: &str,
+    history: &super::history::History,
+) -> StoredRoot {
+    StoredRoot {
+        name: name.to_owned(),
+        history: history.clone(),
+        version: catalog.version,
+        next_table: catalog.next_table,
+        sharing: catalog.sharing,
+        schemas: Vec::new(),
+    }
+}

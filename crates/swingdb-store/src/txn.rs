@@ -1,0 +1,302 @@
+//! [`WriteTxn`]: the one write transaction of a process.
+//!
+//! A transaction makes new versions of the catalog, each sharing with the one before what is not
+//! concerned. What it allocates is *fresh* and freed when dropped; what it makes unreachable is
+//! noted and becomes *dead* with the commit (see [`super::space`]). So a rollback is nothing more
+//! than dropping the versions, and a savepoint is an `Arc` and some positions.
+//!
+//! What a transaction does to rows is in [`super::rows`], to definitions in [`super::alter`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use swingdb_common::error::{Error, ObjectKind, Result};
+
+use super::catalog::{Catalog, SchemaNode, TableEntry};
+use super::checks::Checker;
+use super::handle::{Store, Writer};
+use super::segment::Segment;
+use super::space::{Blocks, Foreign, Ground};
+use super::table::Table;
+
+/// How long [`Store::begin`] waits for another transaction of this process.
+pub const WRITER_WAIT: Duration = Duration::from_secs(30);
+
+/// A point inside a transaction to which [`WriteTxn::rollback_to`] returns.
+#[derive(Debug, Clone)]
+pub struct Savepoint {
+    serial: u64,
+    current: Arc<Catalog>,
+    marks: Marks,
+}
+
+/// Positions in a transaction's lists.
+#[derive(Debug, Clone, Copy, Default)]
+struct Marks {
+    created: usize,
+    dropped: usize,
+    shared: usize,
+    ranges: usize,
+    unique: usize,
+}
+
+/// What a transaction did to blocks so far.
+#[derive(Default)]
+pub(super) struct Effects {
+    /// Blocks it made.
+    pub created: Vec<Arc<Blocks>>,
+    /// Blocks its catalog reaches no more.
+    pub dropped: Vec<Arc<Blocks>>,
+    /// Chunks that one more table uses.
+    pub shared: Vec<Arc<Blocks>>,
+    /// Foreign ranges it mapped.
+    pub ranges: Vec<Arc<Foreign>>,
+}
+
+/// The one write transaction of a process. Dropped without [`WriteTxn::commit`], it is rolled back.
+///
+/// Every call is atomic by itself: on an error the transaction is as before the call.
+pub struct WriteTxn {
+    pub(super) store: Store,
+    /// Taken from the store for the time of the transaction; `None` only after the end.
+    pub(super) writer: Option<Box<Writer>>,
+    pub(super) ground: Arc<Ground>,
+    /// Announces stores into the area: a fork without one leaves the child a stable view.
+    _session: swing::WriteSession,
+    base: Arc<Catalog>,
+    pub(super) current: Arc<Catalog>,
+    pub(super) effects: Effects,
+    /// Tables whose segments lost rows.
+    pub(super) thinned: BTreeSet<u64>,
+    savepoints: Vec<u64>,
+    next_savepoint: u64,
+    /// Decides CHECK constraints.
+    pub(super) checker: Option<&'static dyn Checker>,
+}
+
+impl WriteTxn {
+    pub(super) fn new(store: Store, writer: Box<Writer>, ground: Arc<Ground>) -> Self {
+        let base = store.latest();
+        Self {
+            store,
+            writer: Some(writer),
+            _session: ground.area().write_session(),
+            ground,
+            current: base.clone(),
+            base,
+            effects: Effects::default(),
+            thinned: BTreeSet::new(),
+            savepoints: Vec::new(),
+            next_savepoint: 0,
+            checker: None,
+        }
+    }
+
+    pub(super) fn writer_mut(&mut self) -> Result<&mut Writer> {
+        let ended = || Error::internal("the transaction has ended");
+        self.writer.as_deref_mut().ok_or_else(ended)
+    }
+
+    /// The store it belongs to.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The state with this transaction's own changes.
+    pub fn view(&self) -> Arc<Catalog> {
+        self.current.clone()
+    }
+
+    /// The committed state this transaction started from.
+    pub fn base(&self) -> Arc<Catalog> {
+        self.base.clone()
+    }
+
+    /// The table of the present view.
+    pub(super) fn table_of(&self, schema: &str, name: &str) -> Result<Arc<Table>> {
+        if let Some(table) = self.current.table(schema, name)? {
+            return Ok(table);
+        }
+        self.check_schema(schema)?;
+        Err(Error::not_found(ObjectKind::Table, name, self.current.table_names(schema)))
+    }
+
+    /// That there is such a schema.
+    pub(super) fn check_schema(&self, schema: &str) -> Result<()> {
+        if self.current.has_schema(schema) {
+            return Ok(());
+        }
+        Err(Error::not_found(ObjectKind::Schema, schema, self.current.schema_names()))
+    }
+
+    /// Replaces the catalog by a changed copy.
+    pub(super) fn change_catalog(&mut self, change: impl FnOnce(&mut Catalog)) {
+        let mut next = Catalog::clone(&self.current);
+        next.version += 1;
+        change(&mut next);
+        self.current = Arc::new(next);
+    }
+
+    /// Replaces one schema's list by a changed copy.
+    pub(super) fn change_schema(&mut self, schema: &str, change: impl FnOnce(&mut SchemaNode)) {
+        self.change_catalog(|next| {
+            if let Some(node) = next.schemas.get_mut(schema) {
+                change(Arc::make_mut(node));
+            }
+        });
+    }
+
+    /// Puts a table into the catalog, in place of the one of its name.
+    pub(super) fn put_table(&mut self, table: Arc<Table>, dropped: Vec<Arc<Blocks>>) {
+        let (schema, name) = (table.schema_name.clone(), table.name.clone());
+        let entry = TableEntry::new(table);
+        let mut old = None;
+        self.change_schema(&schema, |node| old = node.tables.insert(name, entry));
+        let record = old.and_then(|old| old.record.get().cloned());
+        self.effects.dropped.extend(record);
+        self.effects.dropped.extend(dropped);
+    }
+
+    /// Notes segments that were just made.
+    pub(super) fn created(&mut self, segments: &[Arc<Segment>]) -> Result<()> {
+        for segment in segments {
+            let blocks = segment.blocks()?;
+            self.effects.created.extend(blocks);
+        }
+        Ok(())
+    }
+
+    /// Remembers the present state.
+    pub fn savepoint(&mut self) -> Savepoint {
+        let serial = self.next_savepoint;
+        self.next_savepoint += 1;
+        self.savepoints.push(serial);
+        let marks = Marks {
+            created: self.effects.created.len(),
+            dropped: self.effects.dropped.len(),
+            shared: self.effects.shared.len(),
+            ranges: self.effects.ranges.len(),
+            unique: self.writer.as_ref().map_or(0, |w| w.unique.mark()),
+        };
+        Savepoint { serial, current: self.current.clone(), marks }
+    }
+
+    /// Undoes everything since `savepoint`, which stays usable; later savepoints do not.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        let position = self.savepoints.binary_search(&savepoint.serial);
+        let Ok(position) = position else {
+            return Err(Error::transaction("the savepoint does not exist any more"));
+        };
+        self.savepoints.truncate(position + 1);
+        let marks = savepoint.marks;
+        self.writer_mut()?.unique.rollback(marks.unique);
+        self.current = savepoint.current.clone();
+        self.effects.created.truncate(marks.created);
+        self.effects.dropped.truncate(marks.dropped);
+        self.effects.shared.truncate(marks.shared);
+        for range in self.effects.ranges.drain(marks.ranges..) {
+            self.ground.space.forget_foreign(range.loc.offset);
+        }
+        Ok(())
+    }
+
+    /// Makes the changes the latest state of the store, and for named databases lasting (a crash of
+    /// this process does not lose them). Returns the epoch when something was published.
+    pub fn commit(mut self) -> Result<Option<u64>> {
+        if Arc::ptr_eq(&self.base, &self.current) {
+            return Ok(None);
+        }
+        self.tidy()?;
+        let ended = || Error::internal("the transaction has ended");
+        let mut writer = self.writer.take().ok_or_else(ended)?;
+        let result = writer.commit(&self.ground, &self.base, self.current.clone(), &self.effects);
+        match result {
+            Ok((catalog, epoch)) => {
+                writer.unique.commit();
+                self.base = catalog.clone();
+                self.current = catalog.clone();
+                self.store.install(catalog);
+                // Nobody else holds what was dropped: it can be freed.
+                self.effects = Effects::default();
+                writer.prepare_share(&self.ground, &self.current);
+                self.store.give_back(writer);
+                Ok(epoch)
+            }
+            Err(error) => {
+                self.writer = Some(writer);
+                Err(error)
+            }
+        }
+    }
+
+    /// Replaces the whole state by another one, made of the blocks `created`; `shared` has those
+    /// that one more table uses, once for each.
+    pub(super) fn replace_all(
+        &mut self,
+        catalog: Catalog,
+        created: Vec<Arc<Blocks>>,
+        shared: Vec<Arc<Blocks>>,
+    ) -> Result<()> {
+        let mut dropped = Vec::new();
+        for (_, _, entry) in self.current.entries() {
+            dropped.extend(entry.record.get().cloned());
+        }
+        for table in self.current.all_tables()? {
+            dropped.extend(super::edit::all_blocks(&table)?);
+        }
+        self.effects.dropped.extend(dropped);
+        self.effects.created.extend(created);
+        self.effects.shared.extend(shared);
+        self.current = Arc::new(catalog);
+        Ok(())
+    }
+
+    /// Forgets which records of a store the state's tables are in.
+    pub(super) fn forget_stored(&self) -> Result<()> {
+        for (_, _, entry) in self.current.entries() {
+            entry.set_stored(None);
+        }
+        for table in self.current.all_tables()? {
+            for page in &table.pages {
+                page.set_stored(None);
+                for segment in page.segments()?.iter() {
+                    segment.blocks()?.iter().for_each(|blocks| blocks.set_stored(None));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes segments without live rows, and rewrites those with few.
+    fn tidy(&mut self) -> Result<()> {
+        let thinned = std::mem::take(&mut self.thinned);
+        let all: Vec<(Arc<str>, Arc<str>)> = self
+            .current
+            .entries()
+            .filter(|(_, _, entry)| thinned.contains(&entry.id))
+            .map(|(schema, name, _)| (schema.clone(), name.clone()))
+            .collect();
+        for (schema, name) in all {
+            let table = self.table_of(&schema, &name)?;
+            self.compact(&table, |s| Ok(s.live_rows() * 4 <= s.rows()))?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the changes.
+    pub fn rollback(self) {
+        drop(self);
+    }
+}
+
+impl Drop for WriteTxn {
+    fn drop(&mut self) {
+        let Some(mut writer) = self.writer.take() else { return };
+        writer.unique.rollback(0);
+        for range in self.effects.ranges.drain(..) {
+            self.ground.space.forget_foreign(range.loc.offset);
+        }
+        self.store.give_back(writer);
+    }
+}

@@ -1,0 +1,400 @@
+//! PRIMARY KEY and UNIQUE.
+//!
+//! Three ways, the cheapest first. New keys that ascend strictly and lie outside the bounds of
+//! every segment (serial numbers, times) need nothing else. Otherwise the hashes (xxh3-64 of
+//! Arrow's row format) of all keys of the table are kept in the process, across statements; what a
+//! transaction adds and removes is logged, so that a rollback takes it back. A hash that is there
+//! already is checked against the rows themselves: a collision never refuses a row, and never lets
+//! a duplicate in.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::kernels::cmp::lt;
+use arrow::row::{RowConverter, Rows, SortField};
+use swingdb_common::error::{ConstraintKind, Error, Result};
+use swingdb_common::floats::{canonical, has_floats};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::rowids::{RowId, RowIds};
+use super::segment::Segment;
+use super::stats::{Bound, ChunkStats};
+use super::table::{Constraint, Table};
+
+/// Which constraint of which table.
+type Key = (u64, usize);
+
+/// The hash indexes of a store, and what the running transaction did to them.
+#[derive(Debug, Default)]
+pub(super) struct Indexes {
+    sets: HashMap<Key, KeySet>,
+    log: Vec<Logged>,
+}
+
+/// Hashes of all keys of one constraint; with a count for the few that several keys have.
+#[derive(Debug, Default)]
+struct KeySet {
+    hashes: hashbrown::HashSet<u64>,
+    more: HashMap<u64, u32>,
+}
+
+#[derive(Debug)]
+enum Logged {
+    Built(Key),
+    Changed { key: Key, removed: Vec<u64>, added: Vec<u64> },
+}
+
+impl KeySet {
+    fn contains(&self, hash: u64) -> bool {
+        self.hashes.contains(&hash)
+    }
+
+    fn add(&mut self, hash: u64) {
+        if !self.hashes.insert(hash) {
+            *self.more.entry(hash).or_insert(0) += 1;
+        }
+    }
+
+    fn remove(&mut self, hash: u64) {
+        match self.more.get_mut(&hash) {
+            Some(1) => {
+                self.more.remove(&hash);
+            }
+            Some(count) => *count -= 1,
+            None => {
+                self.hashes.remove(&hash);
+            }
+        }
+    }
+}
+
+/// Rows of a key: their bytes in Arrow's row format, `None` where a column is NULL.
+struct Keys {
+    rows: Rows,
+    nulls: Vec<Option<arrow::buffer::NullBuffer>>,
+}
+
+impl Keys {
+    fn of(columns: &[ArrayRef]) -> Result<Self> {
+        let fields = columns.iter().map(|c| SortField::new(c.data_type().clone())).collect();
+        let same = columns.iter().map(canonical).collect::<Result<Vec<_>>>()?;
+        let rows = RowConverter::new(fields)?.convert_columns(&same)?;
+        let nulls = columns.iter().map(|c| c.logical_nulls()).collect();
+        Ok(Self { rows, nulls })
+    }
+
+    fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        if self.nulls.iter().flatten().any(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        Some(self.rows.row(row).data())
+    }
+
+    fn hash(&self, row: usize) -> Option<u64> {
+        self.get(row).map(xxh3_64)
+    }
+}
+
+/// A change of a table as far as keys are concerned.
+pub(super) struct Change<'a> {
+    /// The table before.
+    pub before: &'a Table,
+    /// Rows of it that go (deleted, or about to be replaced).
+    pub removed: &'a RowIds,
+    /// Key columns of the rows that come, for each constraint to be checked: its index, and batches
+    /// of columns.
+    pub added: Vec<(usize, Vec<Vec<ArrayRef>>)>,
+}
+
+impl Indexes {
+    /// A point to return to.
+    pub fn mark(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Undoes everything since `mark`.
+    pub fn rollback(&mut self, mark: usize) {
+        while self.log.len() > mark {
+            match self.log.pop() {
+                Some(Logged::Built(key)) => {
+                    self.sets.remove(&key);
+                }
+                Some(Logged::Changed { key, removed, added }) => {
+                    if let Some(set) = self.sets.get_mut(&key) {
+                        added.iter().for_each(|h| set.remove(*h));
+                        removed.iter().for_each(|h| set.add(*h));
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Keeps what was done.
+    pub fn commit(&mut self) {
+        self.log.clear();
+    }
+
+    /// Forgets the indexes of a table whose constraints changed or that is gone.
+    pub fn forget(&mut self, table: u64) {
+        self.sets.retain(|(id, _), _| *id != table);
+    }
+
+    /// Checks a change; on success the indexes describe the table after it. On an error they are as
+    /// before.
+    pub fn apply(&mut self, change: &Change<'_>) -> Result<()> {
+        let mark = self.mark();
+        let result = change.added.iter().try_for_each(|(index, batches)| {
+            let all = change.before.constraints();
+            let constraint = all.get(*index).ok_or_else(|| Error::internal("no constraint"))?;
+            self.apply_one(change, (change.before.id(), *index), constraint, batches)
+        });
+        if result.is_err() {
+            self.rollback(mark);
+        }
+        result
+    }
+
+    fn apply_one(
+        &mut self,
+        change: &Change<'_>,
+        key: Key,
+        constraint: &Constraint,
+        batches: &[Vec<ArrayRef>],
+    ) -> Result<()> {
+        let table = change.before;
+        let known = self.sets.contains_key(&key);
+        if !known && change.removed.is_empty() && apart(table, constraint, batches)? {
+            return Ok(());
+        }
+        if !known && batches.iter().all(|b| b.first().is_none_or(|c| c.is_empty())) {
+            // Rows only go: nothing can collide, and there is nothing to keep up to date.
+            return Ok(());
+        }
+        self.build(table, key, constraint)?;
+        let removed = removed_hashes(table, constraint, change.removed)?;
+        let set = self.sets.entry(key).or_default();
+        removed.iter().for_each(|h| set.remove(*h));
+        let mut added = Vec::new();
+        let mut suspects: HashMap<u64, ()> = HashMap::new();
+        for batch in batches {
+            let keys = Keys::of(batch)?;
+            for row in 0..keys.len() {
+                let Some(hash) = keys.hash(row) else { continue };
+                if set.contains(hash) {
+                    suspects.insert(hash, ());
+                }
+                set.add(hash);
+                added.push(hash);
+            }
+        }
+        self.log.push(Logged::Changed { key, removed, added });
+        if suspects.is_empty() {
+            return Ok(());
+        }
+        confirm(change, constraint, batches, &suspects)
+    }
+
+    /// Makes the index of a constraint from the table when there is none.
+    fn build(&mut self, table: &Table, key: Key, constraint: &Constraint) -> Result<()> {
+        if self.sets.contains_key(&key) {
+            return Ok(());
+        }
+        let mut set = KeySet::default();
+        set.hashes.reserve(table.row_count() as usize);
+        for segment in table.segments()?.iter() {
+            let keys = Keys::of(&key_arrays(segment, constraint)?)?;
+            let live = |row: &usize| segment.deleted().is_none_or(|d| !d.value(*row));
+            (0..keys.len()).filter(live).filter_map(|row| keys.hash(row)).for_each(|h| set.add(h));
+        }
+        self.sets.insert(key, set);
+        self.log.push(Logged::Built(key));
+        Ok(())
+    }
+
+    /// The live rows with these keys.
+    pub fn find(
+        &mut self,
+        table: &Table,
+        index: usize,
+        wanted: &RecordBatch,
+    ) -> Result<Vec<Option<RowId>>> {
+        let all = table.constraints();
+        let constraint = all.get(index).ok_or_else(|| Error::internal("no constraint"))?;
+        let mut found = vec![None; wanted.num_rows()];
+        let keys = Keys::of(wanted.columns())?;
+        let set = self.sets.get(&(table.id(), index));
+        let mut open: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
+        for row in 0..keys.len() {
+            let Some(key) = keys.get(row) else { continue };
+            if set.is_none_or(|set| set.contains(xxh3_64(key))) {
+                open.entry(key.to_vec()).or_default().push(row);
+            }
+        }
+        let bounds = bounds_of(&wanted.columns()[..1]);
+        for (at, segment) in table.segments()?.iter().enumerate() {
+            if open.is_empty() {
+                break;
+            }
+            if !overlaps(segment, constraint.columns()[0], bounds.as_ref())? {
+                continue;
+            }
+            let there = Keys::of(&key_arrays(segment, constraint)?)?;
+            for row in 0..there.len() {
+                let live = segment.deleted().is_none_or(|d| !d.value(row));
+                let Some(key) = there.get(row).filter(|_| live) else { continue };
+                for wanted in open.remove(key).into_iter().flatten() {
+                    found[wanted] = Some(RowId::new(at as u32, row as u32));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn key_arrays(segment: &Segment, constraint: &Constraint) -> Result<Vec<ArrayRef>> {
+    constraint.columns().iter().map(|c| segment.array(*c)).collect()
+}
+
+fn removed_hashes(table: &Table, constraint: &Constraint, rows: &RowIds) -> Result<Vec<u64>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let segments = table.segments()?;
+    let mut hashes = Vec::with_capacity(rows.len());
+    for (at, ids) in rows.by_segment() {
+        let segment = segments.get(at as usize).ok_or_else(|| Error::internal("no segment"))?;
+        let live = |id: &&RowId| segment.deleted().is_none_or(|d| !d.value(id.row() as usize));
+        let ids: Vec<RowId> = ids.iter().filter(live).copied().collect();
+        if ids.is_empty() {
+            continue;
+        }
+        let batch = table.take(&ids, constraint.columns())?;
+        let keys = Keys::of(batch.columns())?;
+        hashes.extend((0..keys.len()).filter_map(|row| keys.hash(row)));
+    }
+    Ok(hashes)
+}
+
+/// Smallest and largest value.
+type Bounds = (Bound, Bound);
+
+/// Nothing for floating point: bounds tell equal numbers apart.
+fn bounds_of(pieces: &[ArrayRef]) -> Option<Bounds> {
+    let data_type = pieces.first()?.data_type();
+    if has_floats(data_type) {
+        return None;
+    }
+    ChunkStats::of(data_type, pieces).bounds
+}
+
+/// Whether a segment may hold a value within the bounds.
+fn overlaps(segment: &Segment, column: usize, bounds: Option<&Bounds>) -> Result<bool> {
+    let there = segment.chunk_stats(column)?.bounds;
+    let (Some((low, high)), Some((min, max))) = (bounds, &there) else { return Ok(true) };
+    Ok(!(max.is_less(low) || high.is_less(min)))
+}
+
+/// Whether the new keys obviously differ from each other and from all there are: one column,
+/// strictly ascending from batch to batch, and no segment's bounds overlap theirs.
+fn apart(table: &Table, constraint: &Constraint, batches: &[Vec<ArrayRef>]) -> Result<bool> {
+    let [column] = constraint.columns() else { return Ok(false) };
+    let mut whole: Option<Bounds> = None;
+    for batch in batches {
+        let [values] = batch.as_slice() else { return Ok(false) };
+        if values.is_empty() {
+            continue;
+        }
+        if values.null_count() > 0 || values.data_type().is_nested() {
+            return Ok(false);
+        }
+        let Some((min, max)) = bounds_of(std::slice::from_ref(values)) else { return Ok(false) };
+        if whole.as_ref().is_some_and(|(_, before)| !before.is_less(&min)) {
+            return Ok(false);
+        }
+        let rest = values.len() - 1;
+        if lt(&values.slice(0, rest), &values.slice(1, rest))?.true_count() != rest {
+            return Ok(false);
+        }
+        whole = Some((whole.map_or(min, |(first, _)| first), max));
+    }
+    if whole.is_none() {
+        return Ok(true);
+    }
+    for segment in table.segments()?.iter() {
+        if overlaps(segment, *column, whole.as_ref())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Looks at the keys themselves for the hashes that occur twice.
+fn confirm(
+    change: &Change<'_>,
+    constraint: &Constraint,
+    batches: &[Vec<ArrayRef>],
+    suspects: &HashMap<u64, ()>,
+) -> Result<()> {
+    let table = change.before;
+    let mut seen: HashSet<Vec<u8>> = HashSet::new();
+    for batch in batches {
+        let keys = Keys::of(batch)?;
+        for row in 0..keys.len() {
+            let Some(key) = keys.get(row) else { continue };
+            if suspects.contains_key(&xxh3_64(key)) && !seen.insert(key.to_vec()) {
+                return Err(violation(table, constraint, batch, row));
+            }
+        }
+    }
+    let gone = change.removed.as_slice();
+    for (at, segment) in table.segments()?.iter().enumerate() {
+        let arrays = key_arrays(segment, constraint)?;
+        let keys = Keys::of(&arrays)?;
+        for row in 0..keys.len() {
+            let id = RowId::new(at as u32, row as u32);
+            let Some(key) = keys.get(row).filter(|key| seen.contains(*key)) else { continue };
+            let dead = segment.deleted().is_some_and(|d| d.value(row));
+            if key.is_empty() || dead || gone.binary_search(&id).is_ok() {
+                continue;
+            }
+            return Err(violation(table, constraint, &arrays, row));
+        }
+    }
+    Ok(())
+}
+
+/// A value for a message.
+pub(super) fn shown(column: &ArrayRef, row: usize) -> String {
+    let options = arrow::util::display::FormatOptions::default().with_null("NULL");
+    let formatted = arrow::util::display::ArrayFormatter::try_new(column.as_ref(), &options);
+    let text = formatted.map(|f| f.value(row).to_string()).unwrap_or_default();
+    if column.data_type().is_string() && column.is_valid(row) { format!("'{text}'") } else { text }
+}
+
+fn violation(table: &Table, constraint: &Constraint, columns: &[ArrayRef], row: usize) -> Error {
+    let values: Vec<String> = columns.iter().map(|column| shown(column, row)).collect();
+    let names = constraint.columns().iter().map(|c| table.columns()[*c].name.clone());
+    Error::Constraint {
+        table: table.name().to_owned(),
+        kind: match constraint {
+            Constraint::Primary(_) => ConstraintKind::PrimaryKey,
+            Constraint::Unique(_) => ConstraintKind::Unique,
+        },
+        columns: names.collect(),
+        detail: format!("duplicate key ({})", values.join(", ")),
+    }
+}
+
+/// The key columns of segments, as [`Change::added`] wants them.
+pub(super) fn keys_of(
+    segments: &[Arc<Segment>],
+    constraint: &Constraint,
+) -> Result<Vec<Vec<ArrayRef>>> {
+    segments.iter().map(|segment| key_arrays(segment, constraint)).collect()
+}
