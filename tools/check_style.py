@@ -36,7 +36,7 @@ UNSAFE_ALLOWED = (
     "crates/swing-calls/",
     "crates/swing-capi/",
     "crates/libswing/",
-    "crates/swingdb/src/store/raw.rs",
+    "crates/swingdb-store/src/raw.rs",
     "crates/swingdb-python/src/",
 )
 _TEST_PATH = re.compile(

@@ -45,7 +45,7 @@ impl ScalarUDFImpl for Age {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [later, earlier] = args.args.as_slice() else {
             return exec_err!("{} takes two timestamps", self.name());
         };
@@ -53,7 +53,7 @@ impl ScalarUDFImpl for Age {
         let pairs = later.iter().zip(&earlier).map(|(later, earlier)| later.zip(*earlier));
         let mut made = IntervalMonthDayNanoBuilder::with_capacity(rows);
         pairs.for_each(|pair| made.append_option(pair.map(|(a, b)| between(a, b))));
-        super::as_given(&args, Arc::new(made.finish()))
+        super::args::as_given(&args, Arc::new(made.finish()))
     }
 }
 

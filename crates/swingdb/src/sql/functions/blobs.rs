@@ -75,7 +75,7 @@ impl ScalarUDFImpl for Coded {
         let [given] = args.args.as_slice() else {
             return plan_err!("{} takes one value", self.name);
         };
-        let given = given.to_array(super::rows_of(&args))?;
+        let given = given.to_array(super::args::rows_of(&args))?;
         let found = match self.kind {
             Kind::ToBytes => cast(&given, &DataType::Binary)?,
             Kind::ToText => self.texts(&given)?,
@@ -89,7 +89,7 @@ impl ScalarUDFImpl for Coded {
                 cast(&length(&given)?, &DataType::Int64)?
             }
         };
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }
 

@@ -80,7 +80,7 @@ impl ScalarUDFImpl for TimeBucket {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [width, point, shift @ ..] = args.args.as_slice() else { return exec_err!("{USAGE}") };
         let widths = intervals(width, rows)?;
         let points = point.to_array(rows)?;
@@ -114,7 +114,7 @@ impl ScalarUDFImpl for TimeBucket {
             found.append_value(width.begins(clock, points.value(row), shift)?);
         }
         let found = cast(&found.finish(), &with_zone_of(args.return_type()))?;
-        super::as_given(&args, cast(&found, args.return_type())?)
+        super::args::as_given(&args, cast(&found, args.return_type())?)
     }
 }
 
@@ -151,7 +151,7 @@ impl TimeBucket {
             };
             found.append_value(width.begins(clock, points.value(row), shift)?);
         }
-        super::as_given(args, cast(&found.finish(), args.return_type())?)
+        super::args::as_given(args, cast(&found.finish(), args.return_type())?)
     }
 }
 

@@ -89,7 +89,7 @@ impl ScalarUDFImpl for Part {
         let [values] = args.args.as_slice() else {
             return plan_err!("{} takes one value", self.name);
         };
-        let mut values = values.to_array(super::rows_of(&args))?;
+        let mut values = values.to_array(super::args::rows_of(&args))?;
         if values.data_type().is_null() || values.data_type().is_string() {
             values = cast(&values, &MICROS)?;
         }
@@ -105,7 +105,7 @@ impl ScalarUDFImpl for Part {
                 Arc::new(years(&values)?.unary::<_, Int64Type>(|year| i64::from(year > 0)))
             }
         };
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }
 

@@ -74,7 +74,7 @@ impl ScalarUDFImpl for Chosen {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let column = |at: usize, of: DataType| -> Result<ArrayRef> {
             let Some(arg) = args.args.get(at) else {
                 return plan_err!("{} takes two lists", self.name);
@@ -92,7 +92,7 @@ impl ScalarUDFImpl for Chosen {
             }
             Kind::Select => self.chosen(lists, column(1, DataType::Int64)?.as_list(), at_places)?,
         };
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }
 

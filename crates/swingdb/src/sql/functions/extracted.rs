@@ -58,7 +58,7 @@ impl ScalarUDFImpl for Extract {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let column = |place: usize, of: &DataType| -> Result<Option<ArrayRef>> {
             args.args.get(place).map(|arg| Ok(cast(&arg.to_array(rows)?, of)?)).transpose()
         };
@@ -102,7 +102,7 @@ impl ScalarUDFImpl for Extract {
             let found = regex.captures(text).and_then(|found| found.get(group));
             made.append_value(found.map_or("", |found| found.as_str()));
         }
-        super::as_given(&args, Arc::new(made.finish()))
+        super::args::as_given(&args, Arc::new(made.finish()))
     }
 }
 

@@ -51,10 +51,10 @@ impl ScalarUDFImpl for Formatted {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let found = self.rows(&columns)?;
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }
 

@@ -52,7 +52,7 @@ impl ScalarUDFImpl for Joined {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let lists = args.args.iter().map(|list| list.to_array(rows));
         let lists = lists.collect::<Result<Vec<_>>>()?;
         let nulls = lists.iter().fold(None, |nulls: Option<NullBuffer>, list| {
@@ -65,6 +65,6 @@ impl ScalarUDFImpl for Joined {
             None => joined,
             Some(nulls) => nullif(&joined, &BooleanArray::new(!nulls.inner(), None))?,
         };
-        super::as_given(&args, joined)
+        super::args::as_given(&args, joined)
     }
 }

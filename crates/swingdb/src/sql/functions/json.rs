@@ -129,7 +129,7 @@ impl ScalarUDFImpl for Json {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let field = super::returned(self, &args)?;
+        let field = super::args::returned(self, &args)?;
         Ok(match self.kind {
             Kind::Extract | Kind::Pretty => super::to_json::mark(field),
             _ => Arc::new(field),
@@ -142,11 +142,11 @@ impl ScalarUDFImpl for Json {
             Some(ColumnarValue::Scalar(value)) => Paths::One(constant_path(value)?),
             Some(ColumnarValue::Array(array)) => Paths::Each(path_texts(array)?),
         };
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let Some(json) = args.args.first() else { return plan_err!("{} takes JSON", self.name) };
         let json = cast(&json.to_array(rows)?, &DataType::Utf8View)?;
         let found = self.rows(json.as_string_view(), &path)?;
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }
 

@@ -75,7 +75,7 @@ impl ScalarUDFImpl for Parts {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let field = super::returned(self, &args)?;
+        let field = super::args::returned(self, &args)?;
         Ok(match self.kind {
             Kind::Contains => Arc::new(field),
             Kind::MergePatch | Kind::Structure => super::to_json::mark(field),
@@ -83,7 +83,7 @@ impl ScalarUDFImpl for Parts {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let texts =
             args.args.iter().map(|arg| Ok(cast(&arg.to_array(rows)?, &DataType::Utf8View)?));
         let texts = texts.collect::<Result<Vec<_>>>()?;
@@ -109,7 +109,7 @@ impl ScalarUDFImpl for Parts {
             }
             _ => return plan_err!("{} takes JSON", self.name),
         };
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }
 

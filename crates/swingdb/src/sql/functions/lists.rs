@@ -111,7 +111,7 @@ impl ScalarUDFImpl for OfElements {
         let [list] = args.args.as_slice() else { return plan_err!("{} takes a list", self.name) };
         let taken = self.taken(&list.data_type())?;
         let of = DataType::new_list(taken.data_type().clone(), true);
-        let lists: ArrayRef = cast(&list.to_array(super::rows_of(&args))?, &of)?;
+        let lists: ArrayRef = cast(&list.to_array(super::args::rows_of(&args))?, &of)?;
         let expression = self.expression(&taken)?;
         let nothing = ScalarValue::try_new_null(args.return_type())?;
         let one = |list: Option<ArrayRef>| match list {
@@ -127,6 +127,6 @@ impl ScalarUDFImpl for OfElements {
             true => arrow::array::new_empty_array(args.return_type()),
             false => ScalarValue::iter_to_array(found)?,
         };
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }

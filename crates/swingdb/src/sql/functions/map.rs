@@ -68,7 +68,7 @@ impl ScalarUDFImpl for OfLists {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let to = args.return_field.data_type();
         let DataType::Map(entries, _) = to else { return plan_err!("map gives a map") };
         let DataType::Struct(pair) = entries.data_type() else { return plan_err!("no entries") };
@@ -76,7 +76,7 @@ impl ScalarUDFImpl for OfLists {
             let nothing = pair.iter().map(|part| arrow::array::new_empty_array(part.data_type()));
             let nothing: Vec<ArrayRef> = nothing.collect();
             let found = of_parts(&nothing[0], &nothing[1], &vec![Some(0); rows], to, false)?;
-            return super::as_given(&args, found);
+            return super::args::as_given(&args, found);
         }
         let lists = args.args.iter().zip(pair).map(|(list, part)| {
             let of = DataType::new_list(part.data_type().clone(), true);
@@ -103,6 +103,6 @@ impl ScalarUDFImpl for OfLists {
             take(list.values(), &UInt32Array::from_iter_values(all), None)
         });
         let [keys, values] = parts;
-        super::as_given(&args, of_parts(&keys?, &values?, &lengths, to, false)?)
+        super::args::as_given(&args, of_parts(&keys?, &values?, &lengths, to, false)?)
     }
 }

@@ -37,7 +37,7 @@ impl ScalarUDFImpl for Fraction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [intervals, units] = args.args.as_slice() else {
             return plan_err!("{} takes an interval and a unit", self.name());
         };
@@ -47,6 +47,6 @@ impl ScalarUDFImpl for Fraction {
             units.as_primitive::<Int64Type>(),
             |interval, unit| interval.nanoseconds % NANOS_PER_MINUTE / unit,
         )?;
-        super::as_given(&args, Arc::new(parts))
+        super::args::as_given(&args, Arc::new(parts))
     }
 }

@@ -5,6 +5,7 @@
 //! has under that name is never rewritten.
 
 mod age;
+mod args;
 mod blobs;
 mod bounded;
 mod buckets;
@@ -56,16 +57,7 @@ mod whole_quotient;
 mod zones;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::Field;
-use datafusion::common::{Result as DfResult, ScalarValue};
-use datafusion::execution::SessionStateDefaults;
-use datafusion::logical_expr::{
-    AggregateUDF, ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    WindowUDF,
-};
 use datafusion::sql::sqlparser::ast::{
     DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Value, ValueWithSpan, VisitMut, VisitorMut,
@@ -97,77 +89,6 @@ use templates::{OF_NOW, OURS, PART, PARTS, RENAMES, TAIL, TEMPLATES};
 /// The names of the function that computes an aggregate of a list.
 const AGGREGATES_OF_LISTS: [&str; 4] =
     ["list_aggregate", "list_aggr", "array_aggregate", "array_aggr"];
-
-/// Functions of single rows that the engine lacks; some are aggregates of lists.
-pub(crate) fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
-    let of_values = numbers::functions().chain(format::functions());
-    let of_json = json::functions().chain(json_parts::functions()).chain(to_json::functions());
-    let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
-    let of_lists = lists::functions(aggregates).chain(chosen::functions());
-    let others = structs::functions().chain(reports::functions());
-    let others = others.chain([age::function(), once::function()]);
-    let others = others.chain([extracted::function(), map::function()]);
-    let others = others.chain(uuids::functions()).chain(parts::functions());
-    let of_times = calendar::functions().chain(spans::functions()).chain(strptime::functions());
-    let of_times = of_times.chain([truncation::function(), buckets::function()]);
-    let of_times = of_times.chain(zones::functions()).chain([strftime::function()]);
-    of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
-}
-
-/// For how many rows a function computes: one, where all arguments are constants.
-fn rows_of(args: &ScalarFunctionArgs) -> usize {
-    if is_constant(args) { 1 } else { args.number_rows }
-}
-
-fn is_constant(args: &ScalarFunctionArgs) -> bool {
-    args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
-}
-
-/// What a function has [computed](rows_of): a constant of constants, else a column.
-fn as_given(args: &ScalarFunctionArgs, found: ArrayRef) -> DfResult<ColumnarValue> {
-    Ok(match is_constant(args) {
-        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?),
-        false => ColumnarValue::Array(found),
-    })
-}
-
-/// The field of what a function returns, as the engine makes it of its type.
-fn returned(function: &dyn ScalarUDFImpl, args: &ReturnFieldArgs<'_>) -> DfResult<Field> {
-    let types = args.arg_fields.iter().map(|field| field.data_type().clone());
-    let returned = function.return_type(&types.collect::<Vec<_>>())?;
-    Ok(Field::new(function.name(), returned, true))
-}
-
-/// Adds the aggregates that the engine lacks, and lets each have an order of its own whose answer
-/// depends on it.
-pub(crate) fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
-    for function in all.iter_mut() {
-        if matches!(function.name(), "array_agg" | "string_agg" | "nth_value") {
-            let in_order = ordered::ordered(Arc::clone(function), Arc::clone(function));
-            *function = Arc::new(in_order);
-        }
-    }
-    quantiles::replace(all);
-    sliding::replace(all);
-    all.extend(
-        counted::functions()
-            .chain(moments::functions())
-            .chain(compensated::functions())
-            .map(Arc::new),
-    );
-    let of_windows = in_order::functions(all);
-    all.extend(of_windows);
-}
-
-/// The engine's functions of windows, with those in place that it has wrong.
-pub(crate) fn of_windows() -> Vec<Arc<WindowUDF>> {
-    let mut all = SessionStateDefaults::default_window_functions();
-    for function in shifts::functions() {
-        all.retain(|engines| engines.name() != function.name());
-        all.push(function);
-    }
-    all
-}
 
 /// Which names of functions the engine has.
 #[derive(Clone, Copy)]

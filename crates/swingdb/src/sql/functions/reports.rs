@@ -75,7 +75,7 @@ impl ScalarUDFImpl for OfReports {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let found = match (self.kind, columns.as_slice()) {
             (Kind::Bar, columns) => bars(columns)?,
@@ -83,7 +83,7 @@ impl ScalarUDFImpl for OfReports {
             (Kind::Error, [messages]) => failed(messages, &args)?,
             _ => return plan_err!("{} takes one value", self.name),
         };
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }
 

@@ -44,7 +44,7 @@ impl ScalarUDFImpl for Rounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [numbers, places] = args.args.as_slice() else {
             return plan_err!("round takes a number and a number of places");
         };
@@ -62,7 +62,7 @@ impl ScalarUDFImpl for Rounded {
                 Arc::new(binary::<_, _, _, Float64Type>(numbers, places, to_places)?)
             }
         };
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {

@@ -51,10 +51,10 @@ impl ScalarUDFImpl for Seconds {
         let [interval] = args.args.as_slice() else {
             return plan_err!("{} takes an interval", self.name());
         };
-        let intervals = interval.to_array(super::rows_of(&args))?;
+        let intervals = interval.to_array(super::args::rows_of(&args))?;
         let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
         let found: Float64Array = intervals.iter().map(|interval| interval.map(seconds)).collect();
-        super::as_given(&args, Arc::new(found) as ArrayRef)
+        super::args::as_given(&args, Arc::new(found) as ArrayRef)
     }
 }
 

@@ -73,13 +73,13 @@ impl ScalarUDFImpl for Span {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [unit, earlier, later] = args.args.as_slice() else {
             return exec_err!("{} takes a unit and two points in time", self.name);
         };
         let points = [Points::of(earlier, rows)?, Points::of(later, rows)?];
         let found = self.between(&Units::of(unit)?, &points, rows)?;
-        super::as_given(&args, Arc::new(found) as ArrayRef)
+        super::args::as_given(&args, Arc::new(found) as ArrayRef)
     }
 }
 

@@ -53,7 +53,7 @@ impl ScalarUDFImpl for Strftime {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let (points, formats) = match args.args.as_slice() {
             [format, point] if format.data_type().is_string() => (point, format),
             [point, format] => (point, format),
@@ -76,7 +76,7 @@ impl ScalarUDFImpl for Strftime {
         };
         let numbers = cast(&points, &DataType::Int64)?;
         let numbers = numbers.as_primitive::<Int64Type>();
-        super::as_given(&args, Arc::new(texts(numbers, formats, unit, zone)?))
+        super::args::as_given(&args, Arc::new(texts(numbers, formats, unit, zone)?))
     }
 }
 

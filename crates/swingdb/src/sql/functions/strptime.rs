@@ -58,7 +58,7 @@ impl ScalarUDFImpl for Strptime {
 
     /// With a time zone in its format it is a point in time, with nanoseconds a finer timestamp.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let mut field = super::returned(self, &args)?;
+        let mut field = super::args::returned(self, &args)?;
         let formats = args.scalar_arguments.get(1).copied().flatten();
         let has = |parts: &[char]| formats.is_some_and(|of| has_part(of, parts).unwrap_or(false));
         if has(&['z', 'Z']) {
@@ -71,7 +71,7 @@ impl ScalarUDFImpl for Strptime {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [texts, formats] = args.args.as_slice() else {
             return exec_err!("{} takes a text and a format", self.name);
         };
@@ -99,7 +99,7 @@ impl ScalarUDFImpl for Strptime {
             });
             made.append_option(value.transpose()?);
         }
-        super::as_given(&args, cast(&made.finish(), args.return_field.data_type())?)
+        super::args::as_given(&args, cast(&made.finish(), args.return_field.data_type())?)
     }
 }
 

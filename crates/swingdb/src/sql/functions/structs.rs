@@ -118,7 +118,7 @@ impl ScalarUDFImpl for OfStructs {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let name = |arg: usize| match args.args.get(arg) {
             Some(ColumnarValue::Scalar(value)) => value.try_as_str().flatten().map(str::to_string),
             _ => None,
@@ -129,7 +129,7 @@ impl ScalarUDFImpl for OfStructs {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let fields = fields.into_iter().map(|(field, _)| field).collect::<Fields>();
         let made = StructArray::try_new_with_length(fields, columns, None, rows)?;
-        super::as_given(&args, Arc::new(made))
+        super::args::as_given(&args, Arc::new(made))
     }
 }
 

@@ -101,7 +101,7 @@ impl ScalarUDFImpl for OfTexts {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let column = |at: usize, of: &DataType| -> Result<ArrayRef> {
             match args.args.get(at) {
                 Some(arg) => Ok(cast(&arg.to_array(rows)?, of)?),
@@ -112,7 +112,7 @@ impl ScalarUDFImpl for OfTexts {
         let (first, second) = (first.as_string_view(), second.as_string_view());
         let groups = column(2, &DataType::Int64)?;
         let found = self.rows(first, second, &groups)?;
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }
 

@@ -165,11 +165,11 @@ impl ScalarUDFImpl for ToJson {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        Ok(mark(super::returned(self, &args)?))
+        Ok(mark(super::args::returned(self, &args)?))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let found = match (self.kind, columns.as_slice()) {
             (Kind::Cast { safe }, [given]) if given.data_type().is_string() => {
@@ -177,7 +177,7 @@ impl ScalarUDFImpl for ToJson {
             }
             _ => self.rows(&columns, &args.arg_fields, rows)?,
         };
-        super::as_given(&args, Arc::new(found))
+        super::args::as_given(&args, Arc::new(found))
     }
 }
 

@@ -71,7 +71,7 @@ impl ScalarUDFImpl for DateTrunc {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [unit, of] = args.args.as_slice() else {
             return exec_err!("date_trunc takes a unit and a date, time or interval");
         };
@@ -86,7 +86,7 @@ impl ScalarUDFImpl for DateTrunc {
                 each(&units, &given, |unit, micros| begins_by(clock, unit, micros))?
             }
         };
-        super::as_given(&args, cast(&found, args.return_type())?)
+        super::args::as_given(&args, cast(&found, args.return_type())?)
     }
 }
 

@@ -60,14 +60,14 @@ impl ScalarUDFImpl for AsUuid {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        Ok(Arc::new(marked(super::returned(self, &args)?)))
+        Ok(Arc::new(marked(super::args::returned(self, &args)?)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [value] = args.args.as_slice() else {
             return plan_err!("{} takes one value", self.name);
         };
-        let found = canonical(&value.to_array(super::rows_of(&args))?, self.safe)?;
-        super::as_given(&args, found)
+        let found = canonical(&value.to_array(super::args::rows_of(&args))?, self.safe)?;
+        super::args::as_given(&args, found)
     }
 }

@@ -52,7 +52,7 @@ impl ScalarUDFImpl for Quotient {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [left, right] = args.args.as_slice() else {
             return plan_err!("{} takes two numbers", self.name());
         };
@@ -64,6 +64,6 @@ impl ScalarUDFImpl for Quotient {
             divide,
         )?;
         let found: ArrayRef = Arc::new(found.with_data_type(HUGE));
-        super::as_given(&args, found)
+        super::args::as_given(&args, found)
     }
 }

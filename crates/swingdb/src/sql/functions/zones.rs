@@ -87,7 +87,7 @@ impl ScalarUDFImpl for AtTimeZone {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [zones, given] = args.args.as_slice() else {
             return exec_err!("AT TIME ZONE takes a zone");
         };
@@ -115,7 +115,7 @@ impl ScalarUDFImpl for AtTimeZone {
                 _ => None,
             });
         }
-        super::as_given(&args, cast(&found.finish(), args.return_type())?)
+        super::args::as_given(&args, cast(&found.finish(), args.return_type())?)
     }
 }
 
@@ -172,7 +172,7 @@ impl ScalarUDFImpl for ZoneOffset {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [given] = args.args.as_slice() else { return exec_err!("a part of one value") };
         let given = given.to_array(rows)?;
         let found: Int64Array = match given.data_type() {
@@ -184,7 +184,7 @@ impl ScalarUDFImpl for ZoneOffset {
             }
             _ => (0..rows).map(|row| given.is_valid(row).then_some(0_i64)).collect(),
         };
-        super::as_given(&args, Arc::new(found))
+        super::args::as_given(&args, Arc::new(found))
     }
 }
 
@@ -262,7 +262,7 @@ impl ScalarUDFImpl for ToTimestamp {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [given] = args.args.as_slice() else { return exec_err!("to_timestamp takes seconds") };
-        let given = given.to_array(super::rows_of(&args))?;
+        let given = given.to_array(super::args::rows_of(&args))?;
         let mut found = Int64Builder::with_capacity(given.len());
         if given.data_type().is_string() {
             let zone = Zone::of(&args.config_options);
@@ -281,7 +281,7 @@ impl ScalarUDFImpl for ToTimestamp {
                 found.append_option(seconds.map(micros).transpose()?);
             }
         }
-        super::as_given(&args, cast(&found.finish(), args.return_type())?)
+        super::args::as_given(&args, cast(&found.finish(), args.return_type())?)
     }
 }
 
@@ -334,7 +334,7 @@ impl ScalarUDFImpl for Later {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = super::rows_of(&args);
+        let rows = super::args::rows_of(&args);
         let [points, intervals] = args.args.as_slice() else {
             return exec_err!("{} takes a TIMESTAMPTZ and an interval", self.name());
         };
@@ -357,7 +357,7 @@ impl ScalarUDFImpl for Later {
                 _ => None,
             });
         }
-        super::as_given(&args, cast(&found.finish(), args.return_type())?)
+        super::args::as_given(&args, cast(&found.finish(), args.return_type())?)
     }
 }
 
