@@ -26,7 +26,8 @@ ALLOWED: dict[str, set[str]] = {
     "libswing": {"swing-calls", "swing-capi"},
     "swingdb-common": {"swing", "swing-tier"},
     "swingdb-store": {"swingdb-common", "swing", "swing-malloc", "swing-tier"},
-    "swingdb": {"swingdb-common", "swingdb-store", "swing", "swing-malloc", "swing-tier"},
+    "swingdb-functions": {"swingdb-common"},
+    "swingdb": {"swingdb-common", "swingdb-store", "swingdb-functions", "swing", "swing-malloc", "swing-tier"},
     "swingdb-cli": {"swingdb"},
     "swingdb-python": {"swingdb", "swing-capi"},
     # Programs that use the system as anybody else would: through the database's door.

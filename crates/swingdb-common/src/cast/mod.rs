@@ -3,7 +3,7 @@
 //! | module | |
 //! |---|---|
 //! | [`convert`] | what a statement computed, as the type of the column that stores it |
-//! | [`normalize`] | forms that the engine's cast does not read or writes otherwise: what comes before it |
+//! | [`normalize`] | what comes before the engine's cast: forms it does not know |
 //! | [`nested`], [`nested_json`], [`maps`] | lists, structs and maps from text and from JSON |
 //! | [`narrow`], [`refused`] | values that do not fit, and conversions that nobody may ask for |
 //! | [`blobs`] | byte strings as text |

@@ -44,12 +44,12 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics as Bounds;
 use parquet::schema::types::ColumnDescriptor;
 use swingdb_common::error::{Error, Result};
+use swingdb_functions::text::uuids::as_uuid;
 
 use super::file_columns::{Combined, FileColumns, Source};
 use super::options::ImportOptions;
 use super::parquet::ParquetScan;
 use super::source::InputFile;
-use crate::sql::functions::as_uuid;
 
 /// Parquet files that a query reads.
 pub(crate) struct ParquetTable {

@@ -19,13 +19,16 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel;
 use swingdb_common::time::zones::Zone;
 use swingdb_common::types::sql_names;
+use swingdb_functions::aggregates::average::exact_average;
+use swingdb_functions::aggregates::extremes::{greatest_of_groups, least_of_groups};
+use swingdb_functions::aggregates::sum::checked_sum;
+use swingdb_functions::bounded::MemoryLeft;
 
 use crate::sql::aggregates::Aggregates;
-use crate::sql::arithmetic::{checked_sum, exact_average};
 use crate::sql::asof::{AsofFilters, AsofJoins};
+use crate::sql::calls;
 use crate::sql::dependent::{DependentJoins, only_element};
-use crate::sql::equality::{Equality, greatest_of_groups, least_of_groups};
-use crate::sql::functions::{self, MemoryLeft};
+use crate::sql::equality::Equality;
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
@@ -96,7 +99,7 @@ fn build_state() -> Result<SessionState> {
         .with_scalar_functions(scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(aggregate_functions())
-        .with_window_functions(functions::of_windows())
+        .with_window_functions(swingdb_functions::of_windows())
         .with_expr_planners(expr_planners())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     let builder = builder
@@ -183,7 +186,8 @@ fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     all.push(Arc::new(asof::mark()));
     all.push(Arc::new(only_element()));
     all.push(Arc::new(sql_names::type_of()));
-    all.extend(functions::of_rows(&aggregate_functions()).map(Arc::new));
+    all.extend(swingdb_functions::of_rows(&aggregate_functions()).map(Arc::new));
+    all.push(Arc::new(calls::drawn_once()));
     all
 }
 
@@ -196,7 +200,7 @@ fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
         *average = Arc::new(exact_average(Arc::clone(average)));
     }
     all.extend([checked_sum(), least_of_groups(), greatest_of_groups()].map(Arc::new));
-    functions::of_groups(&mut all);
+    swingdb_functions::of_groups(&mut all);
     all
 }
 

@@ -25,10 +25,12 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, cast, lit, when,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-
-use crate::sql::functions::{
-    has_whole_quotient, is_marked, joined_lists, json, map_of, whole_quotient,
-};
+use swingdb_functions::arithmetic::whole_quotient::has_whole_quotient;
+use swingdb_functions::arithmetic::whole_quotient::whole_quotient;
+use swingdb_functions::json::paths;
+use swingdb_functions::json::to_json::is_marked;
+use swingdb_functions::nested::joined_lists::joined_lists;
+use swingdb_functions::nested::map::map_of;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_PER_MONTH: f64 = 30.0;
@@ -103,11 +105,11 @@ impl ExprPlanner for Operators {
         let is_json = access.expr.to_field(schema).is_ok_and(|(_, field)| is_marked(&field));
         let access = match access.field_access {
             GetFieldAccess::NamedStructField { name } if is_json => {
-                let part = json::element(access.expr, Expr::Literal(name, None));
+                let part = paths::element(access.expr, Expr::Literal(name, None));
                 return Ok(PlannerResult::Planned(part));
             }
             GetFieldAccess::ListIndex { key } if is_json => {
-                return Ok(PlannerResult::Planned(json::element(access.expr, *key)));
+                return Ok(PlannerResult::Planned(paths::element(access.expr, *key)));
             }
             field_access => RawFieldAccessExpr { expr: access.expr, field_access },
         };

@@ -43,7 +43,7 @@ use crate::sql::session::Session;
 use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::zones::zoned_expr;
 use crate::sql::{
-    clauses, columns, depth, forms, functions, idents, information, macros, materialize, rewrites,
+    calls, clauses, columns, depth, forms, idents, information, macros, materialize, rewrites,
     scopes, sequences, size, statement, visit,
 };
 
@@ -193,10 +193,10 @@ impl<'a> Planner<'a> {
         };
         sequences::resolve(self, statement)?;
         let aggregates = |name: &str| self.is_aggregate(name);
-        functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
+        calls::rewrite(statement, calls::Known { any: &any, aggregates: &aggregates })?;
         clauses::calls::check(self, statement)?;
-        functions::order_windows(statement);
-        functions::tell_draws_apart(statement);
+        calls::order_windows(statement);
+        calls::tell_draws_apart(statement);
         // Macros and other forms stand for more than was written.
         depth::settle(statement)
     }
@@ -279,7 +279,7 @@ impl<'a> Planner<'a> {
         let zone = Zone::of(self.state.config_options());
         let expr = zoned_expr(simplifier.coerce(expr, &schema)?, &schema, zone)?;
         let expr = checked_expr(expr, &schema, zone)?;
-        simplifier.simplify(functions::bounded_expr(expr)?)
+        simplifier.simplify(swingdb_functions::bounded::bounded_expr(expr)?)
     }
 
     /// The table, view, file or registered data a name stands for, as something to scan.

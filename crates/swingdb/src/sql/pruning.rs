@@ -18,9 +18,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use swingdb_common::error::Result;
+use swingdb_functions::arithmetic::casts::decimal_nearest_to;
 use swingdb_store::{ColumnStats, Page, Segment, Table};
-
-use crate::sql::arithmetic::decimal_nearest_to;
 
 /// A part of a table that knows bounds of its columns.
 pub(crate) trait Bounded {

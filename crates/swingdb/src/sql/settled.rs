@@ -9,9 +9,10 @@ use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use swingdb_common::time::zones::Zone;
+use swingdb_functions::bounded::{bounded_part, can_grow};
 
 use crate::sql::arithmetic::checked;
-use crate::sql::functions::with_bounded;
+use crate::sql::plans::rewrite_parts;
 use crate::sql::zones::zoned;
 
 /// See the [module documentation](self).
@@ -27,7 +28,9 @@ impl AnalyzerRule for Settled {
         let zone = Zone::of(config);
         let rewritten = plan.transform_up_with_subqueries(|node| {
             let node = zoned(node, zone)?.transform_data(|node| checked(node, zone))?;
-            node.transform_data(with_bounded)
+            node.transform_data(|node| {
+                rewrite_parts(node, can_grow, |part, schema| Ok(bounded_part(part, schema)))
+            })
         });
         Ok(rewritten?.data)
     }

@@ -19,8 +19,8 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast};
 use swingdb_common::time::zones::{Zone, in_zone};
+use swingdb_functions::time::zones::later;
 
-use crate::sql::functions::later;
 use crate::sql::plans::rewrite_parts;
 
 /// Functions of what the clock shows.

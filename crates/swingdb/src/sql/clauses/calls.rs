@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::functions;
+use crate::sql::calls;
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 
@@ -82,7 +82,7 @@ impl Checker<'_> {
             };
             return clauses.first_but(taken).map_or(Ok(()), refuse);
         }
-        functions::unknown_count(&name, &call.args).map_or(Ok(()), Err)
+        calls::unknown_count(&name, &call.args).map_or(Ok(()), Err)
     }
 }
 

@@ -15,9 +15,9 @@ use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
 };
+use swingdb_functions::keys::intervals::interval_length;
+use swingdb_functions::keys::same_bits::{call, of_key, same_bits};
 
-use super::function::{call, of_key, same_bits};
-use super::intervals::interval_length;
 use super::rule::{is_interval_of, is_key};
 
 /// `first`: for the first time.

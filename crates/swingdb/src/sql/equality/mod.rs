@@ -1,7 +1,7 @@
 //! Equal floating point numbers are the same row of a join, a group, a partition.
 //!
 //! The query engine compares by bits wherever it hashes or sorts, and so tells `-0.0` from `0.0`
-//! and one NaN from another. [`rule`] puts the function [`same_bits`](function) around every
+//! and one NaN from another. [`rule`] puts the function [`same_bits`](swingdb_functions::keys::same_bits) around every
 //! floating point key: of joins and `IN (SELECT ...)`, of groups and DISTINCT (and with that of
 //! UNION, INTERSECT and EXCEPT), of partitions and of ORDER BY; and around both sides of a
 //! comparison, unless one is a plain number: the engine compares that right, and the scan can then
@@ -9,24 +9,16 @@
 //!
 //! A plain number is not compared right with a NaN whose sign is set, which the engine has below
 //! all numbers. So what may be one ([`signs`] knows) gets the function there too, and below `min`,
-//! `max`, `greatest` and `least`. [`extremes`] finds the least and the greatest of groups.
+//! `max`, `greatest` and `least`. [`extremes`](swingdb_functions::aggregates::extremes) finds the least and the greatest of groups.
 //!
 //! What a group or DISTINCT shows is `0.0`.
 //!
-//! Intervals are compared by their length in the same places, see [`intervals`], and lists, structs
-//! and maps in an [`order`] in which a NULL inside is the greatest.
+//! Intervals are compared by their length in the same places, see [`intervals`](swingdb_functions::keys::intervals), and lists, structs
+//! and maps in an [`order`](swingdb_functions::keys::order) in which a NULL inside is the greatest.
 
-mod extremes;
-mod function;
 mod groups;
-mod intervals;
-mod nested;
-mod order;
 mod rule;
 mod signs;
 
-pub(crate) use extremes::{greatest_of_groups, least_of_groups};
 pub(crate) use groups::each_key;
-pub(crate) use intervals::lengths as interval_lengths;
-pub(crate) use order::{bytes as nested_order, is_ordered_otherwise};
 pub(crate) use rule::Equality;

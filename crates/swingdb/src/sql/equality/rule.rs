@@ -17,12 +17,14 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 use swingdb_common::floats::has_floats;
+use swingdb_functions::keys::intervals::{interval_length, is_interval};
+use swingdb_functions::keys::nested;
+use swingdb_functions::keys::order;
+use swingdb_functions::keys::order::{is_ordered_otherwise, order_bytes};
+use swingdb_functions::keys::same_bits::{is_same_bits, same_bits};
 
-use super::function::{is_same_bits, same_bits};
-use super::intervals::{interval_length, is_interval};
-use super::order::{self, is_ordered_otherwise, order_bytes};
+use super::groups;
 use super::signs::{Reads, is_extreme};
-use super::{groups, nested};
 use crate::sql::plans::rewrite_parts;
 
 /// Elements up to which a list is looked through for a NaN.

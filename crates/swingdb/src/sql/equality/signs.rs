@@ -13,9 +13,9 @@ use datafusion::logical_expr::expr::{Cast, TryCast};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, TableScan,
 };
+use swingdb_functions::arithmetic::casts::is_nearest_number;
+use swingdb_functions::keys::same_bits::is_same_bits;
 
-use super::function::is_same_bits;
-use crate::sql::arithmetic::is_nearest_number;
 use crate::sql::provider::SwingTable;
 
 /// What the expressions of a node read.

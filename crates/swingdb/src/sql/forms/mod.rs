@@ -82,11 +82,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
+use swingdb_functions::json::to_json::{AS_JSON, TRY_AS_JSON};
+use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, places};
+use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID};
 
 use crate::sql::columns::{Withs, names_of};
-use crate::sql::functions::{
-    AS_JSON, AS_PARTS, AS_UUID, TRY_AS_JSON, TRY_AS_PARTS, TRY_AS_UUID, places,
-};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;

@@ -16,10 +16,10 @@ use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
     Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, lit,
 };
+use swingdb_functions::aggregates::sum::checked_sum;
 
 use super::estimate::{Estimate, estimate};
 use super::of_aggregates::{OfAggregates, as_one};
-use crate::sql::arithmetic::checked_sum;
 use crate::sql::equality::each_key;
 
 /// Holds every total of whole numbers.

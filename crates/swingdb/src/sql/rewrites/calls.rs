@@ -16,8 +16,8 @@ use datafusion::functions::math::expr_fn::log10;
 use datafusion::functions_nested::concat::array_concat;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
-
-use crate::sql::functions::{fraction_of_minute, rounded};
+use swingdb_functions::numbers::rounding::rounded;
+use swingdb_functions::time::minutes::fraction_of_minute;
 
 const MICRO: i64 = 1_000;
 const MILLI: i64 = 1_000_000;

@@ -8,8 +8,7 @@ use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
-
-use crate::sql::functions::interval_seconds;
+use swingdb_functions::time::seconds::interval_seconds;
 
 /// Whether this asks for the epoch of something.
 pub(super) fn is_concerned(expr: &Expr) -> bool {

@@ -9,8 +9,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::functions_nested::length::array_length_udf;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
-
-use crate::sql::functions::byte_length;
+use swingdb_functions::text::blobs::byte_length;
 
 const LENGTH: &str = "character_length";
 

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Union, Values, lit,
 };
 
-use crate::sql::functions::DRAWN_ONCE;
+use crate::sql::calls::once::DRAWN_ONCE;
 use crate::sql::plans::any_part;
 
 /// Functions that give another value each time, and never fail.

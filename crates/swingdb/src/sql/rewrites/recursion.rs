@@ -1,7 +1,7 @@
 //! JSON in recursive queries.
 //!
 //! The rows of the first query decide whether a column is JSON. The engine refuses a recursive
-//! query whose columns are not [marked](functions::to_json) alike; what it makes becomes text, or
+//! query whose columns are not [marked](calls::to_json) alike; what it makes becomes text, or
 //! is checked to be JSON, as DuckDB casts it.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, RecursiveQuery};
 
-use crate::sql::functions;
+use crate::sql::calls;
 
 /// Gives the columns of the recursive part the marks of the first one's.
 pub(super) fn rewrite(mut query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
@@ -19,7 +19,7 @@ pub(super) fn rewrite(mut query: RecursiveQuery) -> Result<Transformed<LogicalPl
     let mut changed = false;
     let items = expected.zip(given.iter()).map(|(expected, (relation, field))| {
         let column = Expr::from((relation, field));
-        match functions::marked_as(expected, field, &column) {
+        match swingdb_functions::json::to_json::marked_as(expected, field, &column) {
             Some(item) => {
                 changed = true;
                 item.alias(field.name())

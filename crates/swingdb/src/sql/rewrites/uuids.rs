@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
     Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, TryCast,
 };
 use swingdb_common::uuid::{has_bytes, is_marked};
-
-use crate::sql::functions::{as_uuid, unmarked};
+use swingdb_functions::json::to_json::unmarked;
+use swingdb_functions::text::uuids::as_uuid;
 
 /// Whether this compares.
 pub(super) fn is_concerned(expr: &Expr) -> bool {

@@ -1,0 +1,275 @@
+//! `avg` of whole numbers that adds them up exactly: rounded are only the total, and the quotient.
+//!
+//! The engine turns each number into a `DOUBLE` before it adds it, so that what it gives of large
+//! ones depends on the order of the rows. All but whole numbers are left to it; decimals of nearly
+//! 38 digits as wider ones.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Decimal128Array, Float64Array, UInt64Array};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, UInt64Type,
+};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::functions_aggregate::sum::Sum;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
+    Signature, Volatility,
+};
+
+use super::average_groups::AverageGroups;
+use super::sum::total;
+use crate::aggregates::sliding::moving_sum;
+
+/// Places that the engine's average of decimals has beyond those of the values.
+const MORE_PLACES: u8 = 4;
+
+pub(super) const TOTAL: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
+
+/// The function in place of the engine's.
+pub fn exact_average(engine: Arc<AggregateUDF>) -> AggregateUDF {
+    let signature = Signature::user_defined(Volatility::Immutable);
+    AggregateUDF::new_from_impl(ExactAverage { engine, signature })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ExactAverage {
+    /// Knows all other types.
+    engine: Arc<AggregateUDF>,
+    signature: Signature,
+}
+
+/// A total divided, each rounded once.
+pub(super) fn quotient(total: i128, count: u64) -> f64 {
+    total as f64 / count as f64
+}
+
+/// Whether the values are whole numbers.
+fn is_whole(fields: &[FieldRef]) -> bool {
+    fields.first().is_some_and(|field| field.data_type().is_integer())
+}
+
+/// What a sum of the same values is called with.
+fn of_sum(args: AccumulatorArgs<'_>) -> AccumulatorArgs<'_> {
+    let return_field = args.expr_fields[0].as_ref().clone();
+    AccumulatorArgs { return_field: Arc::new(return_field), ..args }
+}
+
+impl AggregateUDFImpl for ExactAverage {
+    fn name(&self) -> &str {
+        self.engine.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.engine.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [whole] if whole.is_signed_integer() => Ok(vec![DataType::Int64]),
+            [whole] if whole.is_unsigned_integer() => Ok(vec![DataType::UInt64]),
+            // The average has four more places, for which 38 digits may be too few.
+            [DataType::Decimal128(digits, scale)]
+                if *digits > DECIMAL128_MAX_PRECISION - MORE_PLACES =>
+            {
+                Ok(vec![DataType::Decimal256(*digits, *scale)])
+            }
+            _ => {
+                let fields = types.iter().map(|of| Arc::new(Field::new("", of.clone(), true)));
+                let taken = fields_with_udf(&fields.collect::<Vec<_>>(), self.engine.as_ref())?;
+                Ok(taken.iter().map(|field| field.data_type().clone()).collect())
+            }
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [whole] if whole.is_integer() => Ok(DataType::Float64),
+            _ => self.engine.return_type(types),
+        }
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        match (is_whole(args.expr_fields), args.is_distinct) {
+            (false, _) => self.engine.accumulator(args),
+            (true, false) => Ok(Box::new(Average::default())),
+            (true, true) => {
+                let gathered = Sum::new().accumulator(of_sum(args))?;
+                Ok(Box::new(DistinctAverage { gathered }))
+            }
+        }
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        match (is_whole(args.expr_fields), args.is_distinct) {
+            (false, false) if *args.expr_fields[0].data_type() == DataType::Float64 => {
+                Ok(moving_sum(true))
+            }
+            (false, _) => self.engine.create_sliding_accumulator(args),
+            (true, false) => Ok(Box::new(Average::default())),
+            (true, true) => {
+                let gathered = Sum::new().create_sliding_accumulator(of_sum(args))?;
+                Ok(Box::new(DistinctAverage { gathered }))
+            }
+        }
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if !is_whole(args.input_fields) {
+            return self.engine.state_fields(args);
+        }
+        if args.is_distinct {
+            let return_field = Arc::clone(&args.input_fields[0]);
+            return Sum::new().state_fields(StateFieldsArgs { return_field, ..args });
+        }
+        let field = |part, of| Arc::new(Field::new(format!("{}[{part}]", args.name), of, true));
+        Ok(vec![field("total", TOTAL), field("count", DataType::UInt64)])
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        match is_whole(args.expr_fields) {
+            true => !args.is_distinct,
+            false => self.engine.groups_accumulator_supported(args),
+        }
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        match is_whole(args.expr_fields) {
+            true => Ok(Box::new(AverageGroups::default())),
+            false => self.engine.create_groups_accumulator(args),
+        }
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.engine.documentation()
+    }
+}
+
+/// Also of rows that come and go.
+#[derive(Debug, Default)]
+struct Average {
+    total: i128,
+    count: u64,
+}
+
+impl Accumulator for Average {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let (total, count) = total(&values[0], &TOTAL)?;
+        self.total += total;
+        self.count += count as u64;
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let (total, count) = total(&values[0], &TOTAL)?;
+        self.total -= total;
+        self.count -= count as u64;
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let (totals, counts) = parts(states)?;
+        self.total += totals.values().iter().sum::<i128>();
+        self.count += counts.values().iter().sum::<u64>();
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let total = ScalarValue::Decimal128(Some(self.total), DECIMAL128_MAX_PRECISION, 0);
+        Ok(vec![total, ScalarValue::UInt64(Some(self.count))])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let average = (self.count > 0).then(|| quotient(self.total, self.count));
+        Ok(ScalarValue::Float64(average))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+}
+
+/// Totals and counts of parts; neither is ever NULL.
+pub(super) fn parts(states: &[ArrayRef]) -> Result<(&Decimal128Array, &UInt64Array)> {
+    match states {
+        [totals, counts] => {
+            Ok((totals.as_primitive::<Decimal128Type>(), counts.as_primitive::<UInt64Type>()))
+        }
+        _ => internal_err!("an average has a total and a count"),
+    }
+}
+
+/// The average of the distinct values that the engine's sum has gathered.
+#[derive(Debug)]
+struct DistinctAverage {
+    gathered: Box<dyn Accumulator>,
+}
+
+impl Accumulator for DistinctAverage {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.gathered.update_batch(values)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.gathered.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.gathered.supports_retract_batch()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.gathered.merge_batch(states)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.gathered.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let state = self.gathered.state()?;
+        let [ScalarValue::List(list)] = state.as_slice() else {
+            return internal_err!("a state that is no list of the distinct values");
+        };
+        let mut average = Average::default();
+        for values in list.iter().flatten() {
+            average.update_batch(&[values])?;
+        }
+        average.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.gathered.size()
+    }
+}
+
+/// The averages of groups, NULL where nothing was counted.
+pub(super) fn averages(groups: &[(i128, u64)]) -> Float64Array {
+    let average = |(total, count): &(i128, u64)| (*count > 0).then(|| quotient(*total, *count));
+    groups.iter().map(average).collect()
+}

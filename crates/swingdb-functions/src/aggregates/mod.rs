@@ -1,0 +1,21 @@
+//! Functions of groups, and of the rows of windows: those that the engine lacks, and those whose
+//! answer it gets wrong.
+//!
+//! [`sum`] adds up in 128 bits and fails only when the total does not fit; [`average`] adds up
+//! alike, and fails never.
+
+pub mod average;
+pub mod average_groups;
+pub mod compensated;
+pub mod counted;
+pub mod extremes;
+pub mod moments;
+pub mod ordered;
+pub mod ordered_windows;
+pub mod picked;
+pub mod quantile_groups;
+pub mod quantiles;
+pub mod sliding;
+pub mod sum;
+pub mod sum_groups;
+pub mod wide_sum;

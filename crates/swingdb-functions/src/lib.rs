@@ -1,0 +1,82 @@
+//! Functions and operators of SQL: those that the query engine lacks, and those whose answer is
+//! another one than SQL's.
+//!
+//! Nothing here knows a table or the text of a statement. [`of_rows`], [`of_groups`] and
+//! [`of_windows`] are what a session registers under names that users write. Other functions stand
+//! in plans only: [`arithmetic`] that checks for overflow, [`keys`] that compare as SQL does,
+//! [`bounded`] calls that ask for the memory of large results.
+//!
+//! A new function goes into the file of its kind, and into the list of that file's `functions`.
+
+#![deny(unsafe_code)]
+
+pub mod aggregates;
+mod args;
+pub mod arithmetic;
+pub mod bounded;
+pub mod json;
+pub mod keys;
+pub mod nested;
+pub mod numbers;
+pub mod text;
+pub mod time;
+mod windows;
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionStateDefaults;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
+
+use aggregates::{compensated, counted, moments, ordered, ordered_windows, quantiles, sliding};
+use json::{paths, to_json};
+use nested::{chosen, lists, map, structs};
+use numbers::of_numbers;
+use text::{blobs, format, reports, texts, uuids};
+use time::{age, buckets, extracted, spans, strftime, strptime, truncation, zones};
+use windows::shifts;
+
+/// Functions of single rows that the engine lacks; some are aggregates of lists.
+pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
+    let of_values = of_numbers::functions().chain(format::functions());
+    let of_json = paths::functions().chain(json::parts::functions()).chain(to_json::functions());
+    let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
+    let of_lists = lists::functions(aggregates).chain(chosen::functions());
+    let others = structs::functions().chain(reports::functions()).chain([map::function()]);
+    let others = others.chain(uuids::functions()).chain(nested::parts::functions());
+    let of_times = time::parts::functions().chain(spans::functions()).chain(strptime::functions());
+    let of_times = of_times.chain([truncation::function(), buckets::function()]);
+    let of_times = of_times.chain(zones::functions()).chain([strftime::function()]);
+    let of_times = of_times.chain([age::function(), extracted::function()]);
+    of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
+}
+
+/// Adds the aggregates that the engine lacks, and lets each have an order of its own whose answer
+/// depends on it.
+pub fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
+    for function in all.iter_mut() {
+        if matches!(function.name(), "array_agg" | "string_agg" | "nth_value") {
+            let in_order = ordered::ordered(Arc::clone(function), Arc::clone(function));
+            *function = Arc::new(in_order);
+        }
+    }
+    quantiles::replace(all);
+    sliding::replace(all);
+    all.extend(
+        counted::functions()
+            .chain(moments::functions())
+            .chain(compensated::functions())
+            .map(Arc::new),
+    );
+    let of_windows = ordered_windows::functions(all);
+    all.extend(of_windows);
+}
+
+/// The engine's functions of windows, with those in place that it has wrong.
+pub fn of_windows() -> Vec<Arc<WindowUDF>> {
+    let mut all = SessionStateDefaults::default_window_functions();
+    for function in shifts::functions() {
+        all.retain(|engines| engines.name() != function.name());
+        all.push(function);
+    }
+    all
+}

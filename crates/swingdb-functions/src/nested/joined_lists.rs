@@ -1,0 +1,70 @@
+//! `list || list`, which is NULL where either of the two is. The function `list_concat` leaves NULL
+//! out instead.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, BooleanArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::nullif;
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, plan_err};
+use datafusion::functions_nested::concat::array_concat_udf;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+/// One list of two.
+pub fn joined_lists(left: Expr, right: Expr) -> Expr {
+    static FUNCTION: LazyLock<ScalarUDF> = LazyLock::new(|| {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        ScalarUDF::new_from_impl(Joined { engine: array_concat_udf(), signature })
+    });
+    FUNCTION.call(vec![left, right])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Joined {
+    /// Leaves out NULLs.
+    engine: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Joined {
+    fn name(&self) -> &str {
+        "joined_lists"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [left, right] if left.is_null() => Ok(vec![right.clone(), right.clone()]),
+            [left, right] if right.is_null() => Ok(vec![left.clone(), left.clone()]),
+            [_, _] => self.engine.coerce_types(types),
+            _ => plan_err!("{} takes two lists", self.name()),
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.engine.inner().return_type(types)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = crate::args::rows_of(&args);
+        let lists = args.args.iter().map(|list| list.to_array(rows));
+        let lists = lists.collect::<Result<Vec<_>>>()?;
+        let nulls = lists.iter().fold(None, |nulls: Option<NullBuffer>, list| {
+            NullBuffer::union(nulls.as_ref(), list.logical_nulls().as_ref())
+        });
+        let arrays = lists.into_iter().map(ColumnarValue::Array).collect();
+        let engine = ScalarFunctionArgs { args: arrays, number_rows: rows, ..args.clone() };
+        let joined = self.engine.invoke_with_args(engine)?.to_array(rows)?;
+        let joined = match nulls {
+            None => joined,
+            Some(nulls) => nullif(&joined, &BooleanArray::new(!nulls.inner(), None))?,
+        };
+        crate::args::as_given(&args, joined)
+    }
+}

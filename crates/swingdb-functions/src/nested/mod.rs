@@ -1,0 +1,8 @@
+//! Functions of lists, structs and maps.
+
+pub mod chosen;
+pub mod joined_lists;
+pub mod lists;
+pub mod map;
+pub mod parts;
+pub mod structs;

@@ -1,0 +1,146 @@
+//! Structs made of others: `struct_insert(s, b := 2)`, `struct_update(s, a := 5)`,
+//! `struct_concat(s, t)`.
+//!
+//! A new field and its name follow each other as arguments: `struct_insert(s, 'b', 2)`. Names are
+//! told apart without regard to case. NULL is a struct all of whose fields are NULL.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StructArray};
+use arrow::compute::nullif;
+use arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    /// With fields that it does not have yet.
+    Insert,
+    /// With fields in the place of its own, or behind them.
+    Update,
+    /// The fields of all.
+    Concat,
+}
+
+const FUNCTIONS: &[(&str, Kind)] = &[
+    ("struct_insert", Kind::Insert),
+    ("struct_update", Kind::Update),
+    ("struct_concat", Kind::Concat),
+];
+
+/// Names of functions whose arguments are written as `name := value` behind the first.
+pub const NAMED: [&str; 2] = ["struct_insert", "struct_update"];
+
+/// All functions of this module.
+pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
+    FUNCTIONS.iter().map(|(name, kind)| {
+        let signature = Signature::variadic_any(Volatility::Immutable);
+        ScalarUDF::new_from_impl(OfStructs { name, kind: *kind, signature })
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfStructs {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+}
+
+/// Where a field of the result comes from: an argument, or a field of one.
+#[derive(Clone, Copy)]
+struct From {
+    arg: usize,
+    field: Option<usize>,
+}
+
+impl OfStructs {
+    /// The fields of the result. `name` gives the text of an argument.
+    fn fields(
+        &self,
+        given: &[FieldRef],
+        name: &dyn Fn(usize) -> Option<String>,
+    ) -> Result<Vec<(Field, From)>> {
+        let structs = if self.kind == Kind::Concat { given.len() } else { 1 };
+        let mut all: Vec<(Field, From)> = Vec::new();
+        for (arg, field) in given.iter().enumerate().take(structs) {
+            let DataType::Struct(fields) = field.data_type() else {
+                return plan_err!("{} takes a STRUCT, not {}", self.name, field.data_type());
+            };
+            for (place, field) in fields.iter().enumerate() {
+                let field = field.as_ref().clone().with_nullable(true);
+                self.add(&mut all, field, From { arg, field: Some(place) })?;
+            }
+        }
+        for arg in (structs..given.len()).step_by(2) {
+            let (Some(name), Some(value)) = (name(arg), given.get(arg + 1)) else {
+                return plan_err!("{} takes a STRUCT and fields: name := value", self.name);
+            };
+            let field = value.as_ref().clone().with_name(name).with_nullable(true);
+            self.add(&mut all, field, From { arg: arg + 1, field: None })?;
+        }
+        Ok(all)
+    }
+
+    fn add(&self, all: &mut Vec<(Field, From)>, field: Field, from: From) -> Result<()> {
+        match all.iter_mut().find(|(known, _)| known.name().eq_ignore_ascii_case(field.name())) {
+            None => all.push((field, from)),
+            Some(known) if self.kind == Kind::Update => *known = (field, from),
+            Some(_) => return plan_err!("{}: two fields named {:?}", self.name, field.name()),
+        }
+        Ok(())
+    }
+}
+
+impl ScalarUDFImpl for OfStructs {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        plan_err!("{} depends on names", self.name)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let name = |arg: usize| {
+            let value = args.scalar_arguments.get(arg).copied().flatten()?;
+            value.try_as_str().flatten().map(str::to_string)
+        };
+        let fields = self.fields(args.arg_fields, &name)?;
+        let fields = fields.into_iter().map(|(field, _)| field).collect::<Fields>();
+        Ok(Arc::new(Field::new(self.name, DataType::Struct(fields), true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = crate::args::rows_of(&args);
+        let name = |arg: usize| match args.args.get(arg) {
+            Some(ColumnarValue::Scalar(value)) => value.try_as_str().flatten().map(str::to_string),
+            _ => None,
+        };
+        let fields = self.fields(&args.arg_fields, &name)?;
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let columns = fields.iter().map(|(_, from)| part(&arrays, *from));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let fields = fields.into_iter().map(|(field, _)| field).collect::<Fields>();
+        let made = StructArray::try_new_with_length(fields, columns, None, rows)?;
+        crate::args::as_given(&args, Arc::new(made))
+    }
+}
+
+/// A column of the result, NULL where the struct is.
+fn part(arrays: &[ArrayRef], from: From) -> Result<ArrayRef> {
+    let array = &arrays[from.arg];
+    let Some(place) = from.field else { return Ok(Arc::clone(array)) };
+    let Some(structs) = array.as_struct_opt() else { return exec_err!("no STRUCT") };
+    let column = structs.column(place);
+    match structs.nulls() {
+        None => Ok(Arc::clone(column)),
+        Some(_) => Ok(nullif(column, &arrow::compute::is_null(structs)?)?),
+    }
+}

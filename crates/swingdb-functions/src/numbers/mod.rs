@@ -1,0 +1,4 @@
+//! Functions of numbers.
+
+pub mod of_numbers;
+pub mod rounding;

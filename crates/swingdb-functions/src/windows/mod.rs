@@ -1,0 +1,3 @@
+//! Functions of windows that the engine has wrong.
+
+pub mod shifts;

@@ -1,0 +1,110 @@
+//! `lead` and `lag` that find their places among NULLs: [`functions`].
+//!
+//! With IGNORE NULLS the query engine computes them row by row and counts wrongly behind a gap of
+//! NULLs (apache/datafusion#25471). Over a whole partition at once it counts right, so that is how
+//! they are computed. Also, a LIMIT above must not cut the rows that they look ahead at: how far
+//! that is nobody knows when NULLs are passed over, and `lag` with a negative offset looks ahead
+//! as well.
+
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
+use datafusion::logical_expr::function::{
+    ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs,
+};
+use datafusion::logical_expr::{
+    LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
+};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
+
+static LEAD: LazyLock<Arc<WindowUDF>> = LazyLock::new(|| shift(lead_udwf()));
+static LAG: LazyLock<Arc<WindowUDF>> = LazyLock::new(|| shift(lag_udwf()));
+
+/// The name of the function that looks back.
+const LAG_NAME: &str = "lag";
+
+fn shift(engines: Arc<WindowUDF>) -> Arc<WindowUDF> {
+    Arc::new(WindowUDF::new_from_impl(Shift { engines }))
+}
+
+/// The functions in place of the engine's.
+pub(crate) fn functions() -> [Arc<WindowUDF>; 2] {
+    [Arc::clone(&LEAD), Arc::clone(&LAG)]
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Shift {
+    engines: Arc<WindowUDF>,
+}
+
+impl WindowUDFImpl for Shift {
+    fn name(&self) -> &str {
+        self.engines.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.engines.signature()
+    }
+
+    fn expressions(&self, args: ExpressionArgs<'_>) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.engines.expressions(args)
+    }
+
+    fn partition_evaluator(
+        &self,
+        args: PartitionEvaluatorArgs<'_>,
+    ) -> Result<Box<dyn PartitionEvaluator>> {
+        let ignores_nulls = args.ignore_nulls();
+        let engines = self.engines.partition_evaluator_factory(args)?;
+        Ok(if ignores_nulls { Box::new(WholePartitions(engines)) } else { engines })
+    }
+
+    fn field(&self, args: WindowUDFFieldArgs<'_>) -> Result<FieldRef> {
+        self.engines.field(args)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.engines.coerce_types(types)
+    }
+
+    fn reverse_expr(&self) -> ReversedUDWF {
+        let opposite = if self.name() == LAG_NAME { &LEAD } else { &LAG };
+        ReversedUDWF::Reversed(Arc::clone(opposite))
+    }
+
+    fn limit_effect(&self, args: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
+        let offset = args.get(1).map(|arg| arg.downcast_ref::<Literal>().map(Literal::value));
+        let looks_back = match offset {
+            None => true,
+            Some(Some(ScalarValue::Int64(Some(offset)))) => *offset >= 0,
+            Some(_) => false,
+        };
+        match self.name() == LAG_NAME && looks_back {
+            true => LimitEffect::None,
+            false => LimitEffect::Unknown,
+        }
+    }
+}
+
+/// Computes the engine's function for a partition at once, never row by row.
+#[derive(Debug)]
+struct WholePartitions(Box<dyn PartitionEvaluator>);
+
+impl PartitionEvaluator for WholePartitions {
+    fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        self.0.evaluate_all(values, rows)
+    }
+
+    fn evaluate(&mut self, _values: &[ArrayRef], _range: &Range<usize>) -> Result<ScalarValue> {
+        internal_err!("lead and lag that ignore NULLs are computed for whole partitions")
+    }
+
+    fn supports_bounded_execution(&self) -> bool {
+        false
+    }
+}
