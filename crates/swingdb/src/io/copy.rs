@@ -21,7 +21,8 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::error::{Error, Result};
 
-use super::export::{Reporting, Rows, table_rows, write};
+use super::export::{Rows, reporting, table_rows};
+use super::write::write;
 use super::external::file_table_with;
 use super::import::import;
 use super::options::{ExportOptions, ImportOptions, OptionValue};
@@ -264,9 +265,8 @@ fn copy_to(
     for (name, value) in given {
         options.set(name, value)?;
     }
-    let token = Some(session.cancel_token());
     let path = Path::new(path.strip_prefix("file://").unwrap_or(path));
-    let report = write(schema, &mut rows, path, &options, &Reporting { token, session })?;
+    let report = write(schema, &mut rows, path, &options, session.zone(), &reporting(session))?;
     Ok(QueryResult::changed(Some(report.rows), "COPY"))
 }
 

@@ -22,6 +22,7 @@ mod meter;
 mod options;
 mod output;
 mod output_folder;
+mod parallel;
 mod parquet;
 mod parquet_chunks;
 mod parquet_footer;
@@ -32,6 +33,7 @@ mod scan;
 mod source;
 mod types;
 mod united;
+mod write;
 
 pub use ipc_check::check_columns;
 pub use options::{
@@ -42,9 +44,10 @@ pub(crate) use copy::{
     CopyStatement, What as CopyWhat, create_external_table, execute as execute_copy,
     parse as parse_copy, parse_options,
 };
-pub(crate) use export::{Reporting, export_file, write as write_rows};
+pub(crate) use export::{export_file, reporting};
 pub(crate) use external::{file_table, functions, is_file_function};
 pub(crate) use import::{import_file, parse_name};
 pub(crate) use meter::Meter;
 pub(crate) use output_folder::OutputFolder;
-pub(crate) use scan::in_parallel;
+pub(crate) use parallel::in_parallel;
+pub(crate) use write::write as write_rows;

@@ -10,7 +10,7 @@ use super::files::{Names, Storable};
 use super::parse::ExportDatabase;
 use super::script::{scripts, tables};
 use super::{LOAD, OWN, SCHEMA};
-use crate::io::{ExportOptions, FileFormat, OutputFolder, Reporting, write_rows};
+use crate::io::{ExportOptions, FileFormat, OutputFolder, reporting, write_rows};
 use crate::sql::engine::SCHEMA as MAIN;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
@@ -111,14 +111,14 @@ fn write_table(
     path: &Path,
     options: &ExportOptions,
 ) -> Result<u64> {
-    let reporting = Reporting { token: Some(session.cancel_token()), session };
+    let reporting = reporting(session);
     if options.format == Some(FileFormat::Csv) {
         let schema = scan.schema();
         let mut rows = scan;
-        return Ok(write_rows(schema, &mut rows, path, options, &reporting)?.rows);
+        return Ok(write_rows(schema, &mut rows, path, options, session.zone(), &reporting)?.rows);
     }
     let storable = Storable::new(&scan.schema());
     let schema = Arc::clone(&storable.schema);
     let mut rows = scan.map(move |batch| storable.batch(batch?));
-    Ok(write_rows(schema, &mut rows, path, options, &reporting)?.rows)
+    Ok(write_rows(schema, &mut rows, path, options, session.zone(), &reporting)?.rows)
 }
