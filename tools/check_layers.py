@@ -27,7 +27,16 @@ ALLOWED: dict[str, set[str]] = {
     "swingdb-common": {"swing", "swing-tier"},
     "swingdb-store": {"swingdb-common", "swing", "swing-malloc", "swing-tier"},
     "swingdb-functions": {"swingdb-common"},
-    "swingdb": {"swingdb-common", "swingdb-store", "swingdb-functions", "swing", "swing-malloc", "swing-tier"},
+    "swingdb-files": {"swingdb-common", "swingdb-functions"},
+    "swingdb": {
+        "swingdb-common",
+        "swingdb-store",
+        "swingdb-functions",
+        "swingdb-files",
+        "swing",
+        "swing-malloc",
+        "swing-tier",
+    },
     "swingdb-cli": {"swingdb"},
     "swingdb-python": {"swingdb", "swing-capi"},
     # Programs that use the system as anybody else would: through the database's door.

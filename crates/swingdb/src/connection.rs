@@ -39,9 +39,9 @@ use swingdb_common::error::Result;
 use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::InterruptHandle;
 use swingdb_common::value::Value;
+use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 
 use crate::database::Database;
-use crate::io::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 use crate::sql::appender::Appender;
 use crate::sql::params::Params;
 use crate::sql::result::QueryResult;
@@ -177,7 +177,7 @@ impl Connection {
         table: &str,
         options: ImportOptions,
     ) -> Result<ImportReport> {
-        crate::io::import_file(&self.session, path.as_ref(), table, options)
+        crate::sql::copy::import::import_file(&self.session, path.as_ref(), table, options)
     }
 
     /// Writes a table, or the result of a query, to a file.
@@ -187,7 +187,7 @@ impl Connection {
         path: impl AsRef<Path>,
         options: ExportOptions,
     ) -> Result<ExportReport> {
-        crate::io::export_file(&self.session, sql_or_table, path.as_ref(), options)
+        crate::sql::copy::export::export_file(&self.session, sql_or_table, path.as_ref(), options)
     }
 
     /// The tables and views a query can name, with their schemas' or aliases' names where needed.

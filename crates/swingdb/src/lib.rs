@@ -16,7 +16,6 @@ mod admin;
 mod connection;
 mod database;
 pub mod generate;
-pub mod io;
 mod sql;
 
 pub use arrow;
@@ -29,7 +28,6 @@ pub use admin::{
 };
 pub use connection::Connection;
 pub use database::{Database, DatabaseInfo, OpenOptions};
-pub use io::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 pub use sql::appender::Appender;
 pub use sql::result::QueryResult;
 pub use sql::table_scan::TableScan;
@@ -43,4 +41,5 @@ pub use swingdb_common::time::intervals::interval_texts;
 pub use swingdb_common::time::texts::moment_texts;
 pub use swingdb_common::types::sql_names::sql_name;
 pub use swingdb_common::value::Value;
+pub use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 pub use swingdb_store::{CheckpointInfo, Durability, DurableInfo, ShareInfo, StoreOptions};

@@ -3,4 +3,6 @@
 pub mod cancel;
 pub mod held;
 pub mod memory;
+pub mod meter;
+pub mod parallel;
 pub mod threads;

@@ -6,6 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use swingdb_common::error::Result;
+use swingdb_common::runtime::meter::Meter;
+use swingdb_common::runtime::parallel::in_parallel;
 use swingdb_common::runtime::threads;
 use swingdb_store::{ColumnDef, Constraint, IfExists, PartWriter, TableDef};
 
@@ -13,7 +15,7 @@ use super::taxi::{BATCH_ROWS, TaxiGenerator, TaxiOptions, TaxiPlans};
 use super::tpch::TpchTable;
 use super::weather::{WeatherOptions, weather, zones};
 use crate::connection::Connection;
-use crate::io::{Meter, in_parallel, parse_name};
+use crate::sql::copy::import::parse_name;
 use crate::sql::session::Session;
 use crate::sql::write::target;
 use crate::sql::write::with_txn;

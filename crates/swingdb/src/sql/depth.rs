@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
 
-use crate::io::CopyWhat;
+use crate::sql::copy::statement::What;
 use crate::sql::macros::Body;
 use crate::sql::statement::{Own, Parsed};
 use crate::sql::visit::walk_mut;
@@ -190,8 +190,8 @@ pub(crate) fn settle_parsed(parsed: &mut Parsed) -> Result<()> {
             _ => Ok(()),
         },
         Parsed::Copy(copy) => match &mut copy.what {
-            CopyWhat::To(query) | CopyWhat::TableTo { query, .. } => settle(query.as_mut()),
-            CopyWhat::From { .. } => Ok(()),
+            What::To(query) | What::TableTo { query, .. } => settle(query.as_mut()),
+            What::From { .. } => Ok(()),
         },
         Parsed::External(create) => settle(&mut create.columns),
         Parsed::Own(Own::SummarizeQuery { query }) => settle(query.as_mut()),

@@ -111,7 +111,7 @@ fn build_state() -> Result<SessionState> {
     let builder = builder.with_analyzer_rule(Arc::new(Equality));
     let builder = builder.with_analyzer_rule(Arc::new(AsofJoins));
     let mut state = builder.with_query_planner(Arc::new(OwnOperators)).build();
-    for (name, function) in crate::io::functions() {
+    for (name, function) in swingdb_files::table::functions() {
         state.register_udtf(name, function);
     }
     Ok(state)

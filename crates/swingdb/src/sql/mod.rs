@@ -15,6 +15,7 @@ mod backup;
 pub(crate) mod calls;
 pub(crate) mod clauses;
 mod columns;
+pub(crate) mod copy;
 mod dependent;
 pub(crate) mod depth;
 pub(crate) mod dialect;

@@ -294,7 +294,7 @@ impl<'a> Planner<'a> {
             None => match name {
                 TableReference::Bare { table } if looks_like_file(table) => {
                     Limits::of(self.state.config()).external(&format!("the file {table:?}"))?;
-                    crate::io::file_table(table)
+                    swingdb_files::table::file_table(table)
                 }
                 _ => Err(self.view.unknown_table(name)),
             },
@@ -393,7 +393,7 @@ impl ContextProvider for Planner<'_> {
         let function = self.state.table_functions().get(&folded).cloned();
         let function =
             function.ok_or_else(|| plan_datafusion_err!("there is no table function {name}"))?;
-        if crate::io::is_file_function(&folded) {
+        if swingdb_files::table::is_file_function(&folded) {
             Limits::of(self.state.config()).external(&format!("{folded}(...)"))?;
         }
         let args = args.into_iter().map(|arg| self.computed(arg)).collect::<DfResult<Vec<_>>>()?;

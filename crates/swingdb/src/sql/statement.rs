@@ -54,7 +54,7 @@ pub(crate) enum Parsed {
     /// EXPLAIN of something.
     Explain(ExplainStatement),
     /// COPY.
-    Copy(Box<crate::io::CopyStatement>),
+    Copy(Box<crate::sql::copy::statement::CopyStatement>),
     /// CREATE EXTERNAL TABLE.
     External(CreateExternalTable),
     /// RESET.
@@ -186,8 +186,9 @@ fn refuse_unread(statement: &mut Parsed) -> Result<()> {
             _ => Ok(()),
         },
         Parsed::Copy(copy) => match &mut copy.what {
-            crate::io::CopyWhat::To(query) => clauses::check(query.as_mut()),
-            crate::io::CopyWhat::TableTo { .. } | crate::io::CopyWhat::From { .. } => Ok(()),
+            crate::sql::copy::statement::What::To(query) => clauses::check(query.as_mut()),
+            crate::sql::copy::statement::What::TableTo { .. }
+            | crate::sql::copy::statement::What::From { .. } => Ok(()),
         },
         Parsed::Own(Own::SummarizeQuery { query }) => clauses::check(query.as_mut()),
         Parsed::Own(Own::ForceView(statement)) => clauses::check(statement.as_mut()),
@@ -254,7 +255,7 @@ fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
     }
     // DataFusion's own COPY knows only one direction.
     if next_word(parser, 0, "copy") {
-        let copy = crate::io::parse_copy(&mut parser.parser)?;
+        let copy = crate::sql::copy::statement::parse(&mut parser.parser)?;
         return Ok(Parsed::Copy(Box::new(copy)));
     }
     if let Some(error) = foreign::unknown(parser) {
@@ -435,10 +436,11 @@ fn number(statement: &mut Parsed, next: &mut usize, names: &mut Vec<String>) -> 
             _ => Ok(()),
         },
         Parsed::Copy(copy) => match &mut copy.what {
-            crate::io::CopyWhat::To(query) | crate::io::CopyWhat::TableTo { query, .. } => {
+            crate::sql::copy::statement::What::To(query)
+            | crate::sql::copy::statement::What::TableTo { query, .. } => {
                 idents::number_parameters(query.as_mut(), next, names)
             }
-            crate::io::CopyWhat::From { .. } => Ok(()),
+            crate::sql::copy::statement::What::From { .. } => Ok(()),
         },
         _ => Ok(()),
     }
@@ -456,11 +458,11 @@ pub(crate) fn execute(
         Parsed::Explain(explain) => explain::execute(session, explain, params),
         Parsed::Copy(copy) => {
             session.limits().external("COPY")?;
-            crate::io::execute_copy(session, *copy, params)
+            crate::sql::copy::statement::execute(session, *copy, params)
         }
         Parsed::External(create) => {
             session.limits().external("CREATE EXTERNAL TABLE")?;
-            crate::io::create_external_table(session, create)
+            crate::sql::copy::statement::create_external_table(session, create)
         }
         Parsed::Reset(name) => settings::reset(session, &name),
         Parsed::Own(own) => execute_own(session, own),
@@ -646,10 +648,9 @@ fn reading(statement: &Parsed) -> Option<DfStatement> {
         },
         Parsed::Explain(explain) => return Some(DfStatement::Explain(explain.clone())),
         Parsed::Copy(copy) => match &copy.what {
-            crate::io::CopyWhat::To(query) | crate::io::CopyWhat::TableTo { query, .. } => {
-                asking(query)
-            }
-            crate::io::CopyWhat::From { .. } => return None,
+            crate::sql::copy::statement::What::To(query)
+            | crate::sql::copy::statement::What::TableTo { query, .. } => asking(query),
+            crate::sql::copy::statement::What::From { .. } => return None,
         },
         _ => return None,
     };

@@ -6,8 +6,9 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::error::Result;
+pub(crate) use swingdb_files::options::OptionValue;
 
-use crate::io::{OptionValue, parse_options};
+use crate::sql::copy::statement::parse_options;
 use crate::sql::statement::{Own, forced, next_word, parser_error};
 
 /// `EXPORT DATABASE [name TO] 'folder' [(option [value], ...)]`.

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::{LOAD, OWN, SCHEMA};
-use crate::io::{CopyStatement, CopyWhat};
+use crate::sql::copy::statement::{CopyStatement, What};
 use crate::sql::params::Params;
 use crate::sql::result::QueryResult;
 use crate::sql::sequences;
@@ -189,7 +189,7 @@ fn may_run(parsed: &Parsed) -> bool {
             Statement::Query(_) => sequences::are_used(&mut statement.as_ref().clone()),
             _ => false,
         },
-        Parsed::Copy(copy) => matches!(copy.what, CopyWhat::From { .. }),
+        Parsed::Copy(copy) => matches!(copy.what, What::From { .. }),
         Parsed::Own(Own::CreateMacro(create)) => !create.temporary,
         Parsed::Own(Own::CreateSequence(_) | Own::AlterSequence(_) | Own::ForceView(_)) => true,
         _ => false,

@@ -4,13 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use swingdb_common::error::{Error, ObjectKind, Result};
+pub(crate) use swingdb_files::options::{ExportOptions, FileFormat};
+use swingdb_files::output_folder::OutputFolder;
+use swingdb_files::write::write;
 use swingdb_store::Catalog;
 
 use super::files::{Names, Storable};
 use super::parse::ExportDatabase;
 use super::script::{scripts, tables};
 use super::{LOAD, OWN, SCHEMA};
-use crate::io::{ExportOptions, FileFormat, OutputFolder, reporting, write_rows};
+use crate::sql::copy::export::reporting;
 use crate::sql::engine::SCHEMA as MAIN;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
@@ -115,10 +118,10 @@ fn write_table(
     if options.format == Some(FileFormat::Csv) {
         let schema = scan.schema();
         let mut rows = scan;
-        return Ok(write_rows(schema, &mut rows, path, options, session.zone(), &reporting)?.rows);
+        return Ok(write(schema, &mut rows, path, options, session.zone(), &reporting)?.rows);
     }
     let storable = Storable::new(&scan.schema());
     let schema = Arc::clone(&storable.schema);
     let mut rows = scan.map(move |batch| storable.batch(batch?));
-    Ok(write_rows(schema, &mut rows, path, options, session.zone(), &reporting)?.rows)
+    Ok(write(schema, &mut rows, path, options, session.zone(), &reporting)?.rows)
 }

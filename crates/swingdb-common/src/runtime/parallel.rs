@@ -1,0 +1,209 @@
+//! Work in pieces on several threads, and their results in order.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::{Error, Result};
+use crate::runtime::threads::{WORKER_STACK_BYTES, panic_text};
+use parking_lot::{Condvar, Mutex};
+
+/// Runs `make`; a panic becomes an error.
+pub fn caught<T>(make: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(make))
+        .unwrap_or_else(|payload| Err(crate::error::panicked(panic_text(payload))))
+}
+
+/// Runs `work` on several threads until it has no more to do, and reports the earliest error.
+///
+/// `next` hands out pieces of work in order, one thread at a time; `work` does one. After an error
+/// no new piece is handed out, but those before it are finished: so the error reported is the first
+/// one in the order of the pieces, whichever thread was faster. A panic of either is such an error.
+///
+/// The caller's thread works too, and is enough: where the system gives fewer threads than asked
+/// for, the work is done by those that there are.
+pub fn in_parallel<T: Send>(
+    threads: usize,
+    next: impl FnMut() -> Result<Option<(u64, T)>> + Send,
+    work: impl Fn(u64, T) -> Result<()> + Sync,
+) -> Result<()> {
+    let next = Mutex::new((next, 0u64));
+    let stop = AtomicBool::new(false);
+    let failed: Mutex<Option<(u64, Error)>> = Mutex::new(None);
+    let fail = |order: u64, error: Error| {
+        stop.store(true, Ordering::Relaxed);
+        let mut failed = failed.lock();
+        if failed.as_ref().is_none_or(|(earlier, _)| order < *earlier) {
+            *failed = Some((order, error));
+        }
+    };
+    let take = || {
+        let mut guard = next.lock();
+        // What has failed once must not be asked again: its state means nothing any more.
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (next, last) = &mut *guard;
+        match caught(next) {
+            Ok(Some((order, piece))) => {
+                *last = order;
+                return Some((order, piece));
+            }
+            Ok(None) => stop.store(true, Ordering::Relaxed),
+            Err(error) => fail(*last + 1, error),
+        }
+        None
+    };
+    let body = || {
+        while let Some((order, piece)) = take() {
+            if let Err(error) = caught(|| work(order, piece)) {
+                fail(order, error);
+            }
+        }
+    };
+    match threads {
+        0 | 1 => body(),
+        _ => std::thread::scope(|scope| {
+            for _ in 1..threads {
+                let thread = std::thread::Builder::new().stack_size(WORKER_STACK_BYTES);
+                if thread.spawn_scoped(scope, body).is_err() {
+                    break;
+                }
+            }
+            body();
+        }),
+    }
+    match failed.into_inner() {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// Lets threads pass one after the other in the order of their numbers 0, 1, 2 ...
+pub struct Turnstile {
+    state: Mutex<Turn>,
+    moved: Condvar,
+}
+
+struct Turn {
+    /// Who passes next.
+    next: u64,
+    /// This number failed and will never pass; nor will those behind it.
+    closed_at: u64,
+}
+
+impl Default for Turnstile {
+    fn default() -> Self {
+        let state = Mutex::new(Turn { next: 0, closed_at: u64::MAX });
+        Self { state, moved: Condvar::new() }
+    }
+}
+
+impl Turnstile {
+    /// Waits until it is `order`'s turn and runs `pass`; [`Error::Interrupted`] when one before it
+    /// failed.
+    pub fn pass<T>(&self, order: u64, pass: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut state = self.state.lock();
+        while state.next != order && order <= state.closed_at {
+            self.moved.wait(&mut state);
+        }
+        if order > state.closed_at {
+            return Err(Error::Interrupted);
+        }
+        drop(state);
+        let result = caught(pass);
+        if result.is_err() {
+            self.close_at(order);
+        }
+        self.state.lock().next = order + 1;
+        self.moved.notify_all();
+        result
+    }
+
+    /// `order` failed before its turn: those before it still pass, those behind it end.
+    pub fn close_at(&self, order: u64) {
+        let mut state = self.state.lock();
+        state.closed_at = state.closed_at.min(order);
+        drop(state);
+        self.moved.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_error_in_order_wins() {
+        for round in 0..50 {
+            let mut count = 0;
+            let next = || {
+                count += 1;
+                Ok((count <= 100).then_some((count, count)))
+            };
+            let result = in_parallel(4, next, |order, piece: u64| {
+                if piece % 10 == 7 {
+                    // Later pieces fail faster.
+                    let wait = std::time::Duration::from_micros(200u64.saturating_sub(order * 10));
+                    std::thread::sleep(wait);
+                    return Err(Error::plan(format!("{piece}")));
+                }
+                Ok(())
+            });
+            assert_eq!(result.unwrap_err().to_string(), "7", "round {round}");
+        }
+    }
+
+    /// A panic in any part is an error, whichever thread meets it; nobody waits for ever.
+    #[test]
+    fn a_panic_is_an_error() {
+        for (part, threads) in (0..3).flat_map(|part| [1, 4].map(|threads| (part, threads))) {
+            let turnstile = Turnstile::default();
+            let mut count = 0;
+            let mut after = 0;
+            let next = || {
+                count += 1;
+                after += u64::from(count > 51);
+                assert!(part != 0 || count != 51, "no luck with cutting");
+                Ok((count <= 100).then_some((count - 1, ())))
+            };
+            let run = Run {
+                threads,
+                batch_rows: 1,
+                projection: None,
+                token: None,
+                zone: Zone::UTC,
+                meter: Meter::new(None, None, "bytes"),
+                on_failure: Some(&|order| turnstile.close_at(order)),
+            };
+            let result = run.in_parallel(next, |order, ()| {
+                assert!(part != 1 || order != 50, "no luck with parsing");
+                turnstile.pass(order, || {
+                    assert!(part != 2 || order != 50, "no luck with storing");
+                    Ok(())
+                })
+            });
+            let error = result.unwrap_err();
+            assert!(error.to_string().contains("no luck"), "{part} {threads}: {error}");
+            assert!(part != 0 || after == 0, "asked again after the panic");
+        }
+    }
+
+    #[test]
+    fn a_turnstile_keeps_the_order() {
+        let turnstile = Turnstile::default();
+        let seen = Mutex::new(Vec::new());
+        let mut count = 0;
+        let next = || {
+            count += 1;
+            Ok((count <= 200).then_some((count - 1, ())))
+        };
+        let work = |order, ()| {
+            turnstile.pass(order, || {
+                seen.lock().push(order);
+                Ok(())
+            })
+        };
+        in_parallel(4, next, work).unwrap();
+        assert!(seen.into_inner().into_iter().eq(0..200));
+    }
+}

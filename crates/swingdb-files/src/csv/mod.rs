@@ -1,0 +1,524 @@
+//! CSV files: read in parallel, exactly, with the line of every error.
+//!
+//! ```text
+//! file --(split: whole records, in order)--> blocks --(fields, columns: in parallel)--> batches
+//! ```
+//!
+//! [`sniff`] decides dialect, names and types first. Everything after that follows the decision
+//! strictly: a record that does not fit is an error.
+
+pub(crate) mod columns;
+pub(crate) mod dialect;
+mod fields;
+pub(crate) mod parse;
+pub(crate) mod sniff;
+mod split;
+pub(crate) mod values;
+pub(crate) mod write;
+
+use std::io::Read;
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use parking_lot::Mutex;
+use swingdb_common::error::{Error, Result};
+
+use self::dialect::Dialect;
+use self::parse::{Layout, Parser};
+use self::sniff::{Hints, Sniffed};
+use self::split::{SplitError, Splitter};
+use super::options::ImportOptions;
+use crate::file_scan::{FileSink, Run, Target};
+use crate::input_file::{InputFile, Packing};
+use crate::match_columns::{Matched, match_columns};
+
+pub(crate) use self::columns::{Column, Reading};
+pub(crate) use self::parse::shown;
+pub(crate) use self::sniff::header_names;
+pub(crate) use self::split::{Block, MAX_RECORD_BYTES};
+
+/// Rows of a sample when the caller does not say.
+const SAMPLE_ROWS: u64 = 20_480;
+/// The sample has at most this many bytes, unless the caller wants all rows.
+const SAMPLE_BYTES: usize = 2 << 20;
+/// Pieces from further on in a file that are looked at as well, and their size.
+const FURTHER_PIECES: u64 = 4;
+const FURTHER_BYTES: usize = 64 << 10;
+/// Bounds for the size of blocks.
+const MIN_BLOCK_BYTES: usize = 256 << 10;
+const MAX_BLOCK_BYTES: usize = 32 << 20;
+/// A file is cut into at least this many blocks for each thread, if they are not too small then.
+const BLOCKS_PER_THREAD: u64 = 4;
+
+/// How a set of CSV files is read.
+pub(crate) struct CsvScan {
+    dialect: Dialect,
+    layout: Layout,
+    /// For each column of the schema its place in the target table.
+    target_columns: Option<Vec<usize>>,
+    /// Bytes of a record, on average over the sample.
+    record_bytes: usize,
+    block_bytes: Option<usize>,
+}
+
+impl CsvScan {
+    /// Sniffs the first file, and gives the columns the types of the target or of the caller.
+    pub(crate) fn open(
+        files: &[InputFile],
+        options: &ImportOptions,
+        target: Option<&Target<'_>>,
+    ) -> Result<Self> {
+        let Some(first) = files.first() else { return Err(Error::internal("no CSV file")) };
+        let sample = Sample::take(first, options)?;
+        check_encoding(first, &sample.text)?;
+        let hints = hints(options, target);
+        let sniffed = sniff::sniff(&sample.text, sample.whole, &sample.further, &hints);
+        if sniffed.too_wide || sniffed.names.len() > sniff::MAX_COLUMNS {
+            let limit = sniff::MAX_COLUMNS;
+            return Err(first.broken(&format!("has more than {limit} columns")));
+        }
+        if sniffed.dialect.header {
+            let record = sniff::first_record(&sample.text, &sniffed.dialect).unwrap_or_default();
+            check_names(first, &record, options.skip)?;
+        }
+        if sample.text.is_empty() && target.is_none() && options.types.is_empty() {
+            return Err(first.broken("is empty: nothing to find columns in"));
+        }
+        let record_bytes = sample.record_bytes(&sniffed);
+        let (layout, target_columns) = match target {
+            Some(target) => layout_for_target(first, &sniffed, options, target)?,
+            None => (layout_alone(first, &sniffed, options)?, None),
+        };
+        let block_bytes = options.block_bytes;
+        Ok(Self { dialect: sniffed.dialect, layout, target_columns, record_bytes, block_bytes })
+    }
+
+    /// The columns.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.layout.schema)
+    }
+
+    /// See [`super::scan::FileScan::target_columns`].
+    pub(crate) fn target_columns(&self) -> Option<&[usize]> {
+        self.target_columns.as_deref()
+    }
+
+    /// Reads all files; see [`super::scan::FileScan::run`].
+    pub(crate) fn run(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        sink: &FileSink<'_>,
+    ) -> Result<()> {
+        let layout = match run.projection {
+            None => self.layout.clone(),
+            Some(projection) => self.layout.project(projection)?,
+        };
+        let total: u64 = files.iter().map(|file| file.bytes).sum();
+        let block_bytes = self.block_bytes(total, run);
+        let mut feed = Feed {
+            scan: self,
+            files,
+            run,
+            layout: &layout,
+            next_file: 0,
+            open: None,
+            block_bytes,
+            next_index: 0,
+        };
+        let pool: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+        let next = || {
+            let recycled = pool.lock().pop().unwrap_or_default();
+            let piece = feed.next(recycled)?;
+            Ok(piece.map(|piece| (piece.block.index, piece)))
+        };
+        let work = |order: u64, piece: Piece| {
+            let file = &files[piece.file];
+            let parser = Parser {
+                path: &file.path,
+                dialect: &self.dialect,
+                layout: &piece.layout,
+                zone: run.zone,
+            };
+            let batch = parser.parse(&piece.block)?;
+            pool.lock().push(piece.block.text);
+            sink(order, piece.file, batch)
+        };
+        run.in_parallel(next, work)
+    }
+
+    /// A block has about `batch_rows` records, and there are enough of them for all threads.
+    fn block_bytes(&self, total: u64, run: &Run<'_>) -> usize {
+        if let Some(bytes) = self.block_bytes {
+            return bytes;
+        }
+        // A little less, so that most blocks fill a segment and do not begin another.
+        let full = self.record_bytes.saturating_mul(run.batch_rows) / 100 * 97;
+        let share = total / (run.threads as u64 * BLOCKS_PER_THREAD).max(1);
+        full.min(usize::try_from(share).unwrap_or(usize::MAX))
+            .clamp(MIN_BLOCK_BYTES, MAX_BLOCK_BYTES)
+    }
+}
+
+/// A block and the file it comes from.
+struct Piece {
+    file: usize,
+    layout: Layout,
+    block: Block,
+}
+
+/// The file whose blocks are handed out.
+struct Opened {
+    number: usize,
+    layout: Layout,
+    splitter: Splitter<Box<dyn Read + Send>>,
+}
+
+/// Hands out the blocks of all files in order.
+struct Feed<'a> {
+    scan: &'a CsvScan,
+    files: &'a [InputFile],
+    run: &'a Run<'a>,
+    layout: &'a Layout,
+    next_file: usize,
+    open: Option<Opened>,
+    block_bytes: usize,
+    next_index: u64,
+}
+
+impl Feed<'_> {
+    fn next(&mut self, mut recycled: Vec<u8>) -> Result<Option<Piece>> {
+        loop {
+            self.run.check()?;
+            if self.open.is_none() && !self.open_next()? {
+                return Ok(None);
+            }
+            let Some(Opened { number, layout, splitter }) = &mut self.open else { return Ok(None) };
+            let file = &self.files[*number];
+            let block = splitter.next_block(recycled).map_err(|error| split_error(file, error))?;
+            self.next_index = splitter.next_index();
+            match block {
+                Some(block) => {
+                    return Ok(Some(Piece { file: *number, layout: layout.clone(), block }));
+                }
+                None => self.open = None,
+            }
+            recycled = Vec::new();
+        }
+    }
+
+    /// Opens the next file behind its skipped lines and its header; false when there is none.
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(file) = self.files.get(self.next_file) else { return Ok(false) };
+        let dialect = &self.scan.dialect;
+        let reader = file.open(Some(Arc::clone(&self.run.meter)))?;
+        let (header, lines, reader) = read_head(file, reader, dialect)?;
+        let layout = match header {
+            Some(names) if self.next_file > 0 => self.layout.for_header(file, &names)?,
+            _ => self.layout.clone(),
+        };
+        let splitter = Splitter::new(reader, dialect.clone(), self.block_bytes, lines + 1)
+            .first_index(self.next_index);
+        self.open = Some(Opened { number: self.next_file, layout, splitter });
+        self.next_file += 1;
+        Ok(true)
+    }
+}
+
+/// Cuts lines for another text format.
+pub(crate) fn splitter(
+    source: Box<dyn Read + Send>,
+    dialect: Dialect,
+    block_bytes: usize,
+    first_index: u64,
+) -> Splitter<Box<dyn Read + Send>> {
+    Splitter::new(source, dialect, block_bytes, 1).first_index(first_index)
+}
+
+/// The next block of such a file.
+pub(crate) fn next_block(
+    file: &InputFile,
+    splitter: &mut Splitter<Box<dyn Read + Send>>,
+) -> Result<Option<Block>> {
+    splitter.next_block(Vec::new()).map_err(|error| split_error(file, error))
+}
+
+fn split_error(file: &InputFile, error: SplitError) -> Error {
+    match error {
+        SplitError::Io(error) => file.read_error(error),
+        SplitError::TooLong { line, in_quotes } => {
+            let limit = split::MAX_RECORD_BYTES >> 20;
+            let what = match in_quotes {
+                true => format!("the quote that opens here is not closed within {limit} MiB"),
+                false => format!("the record that begins here is longer than {limit} MiB"),
+            };
+            Error::Import { path: file.path.clone(), line: Some(line), message: what }
+        }
+    }
+}
+
+/// Bytes in front of the text in files that some programs write.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Refuses text that begins as UTF-16 does: with its mark, or with a zero in every second byte,
+/// which would be a letter of its own in UTF-8.
+pub(crate) fn check_encoding(file: &InputFile, text: &[u8]) -> Result<()> {
+    const LOOKED_AT: usize = 256;
+    let head = &text[..text.len().min(LOOKED_AT)];
+    let zeros = |first: usize| head.iter().skip(first).step_by(2).filter(|b| **b == 0).count();
+    let (even, odd) = (zeros(0), zeros(1));
+    let is_wide =
+        head.len() >= 4 && even.max(odd) * 4 > head.len() && even.min(odd) * 8 < head.len();
+    if head.starts_with(b"\xFF\xFE") || head.starts_with(b"\xFE\xFF") || is_wide {
+        return Err(file.broken("is UTF-16; convert the file to UTF-8 first"));
+    }
+    Ok(())
+}
+
+/// Refuses names of columns that are no UTF-8; `skipped` lines stand before them.
+fn check_names(
+    file: &InputFile,
+    record: &[Option<std::borrow::Cow<'_, [u8]>>],
+    skipped: u64,
+) -> Result<()> {
+    let Some(name) = sniff::invalid_name(record) else { return Ok(()) };
+    let message =
+        format!("column name {} is not valid UTF-8; convert the file to UTF-8 first", shown(name));
+    Err(Error::Import { path: file.path.clone(), line: Some(skipped + 1), message })
+}
+
+type Head = (Option<Vec<String>>, u64, Box<dyn Read + Send>);
+
+/// Reads past byte order mark, skipped lines and header: the header's names, the number of lines
+/// read, and a reader of the rest.
+fn read_head(
+    file: &InputFile,
+    mut reader: Box<dyn Read + Send>,
+    dialect: &Dialect,
+) -> Result<Head> {
+    const STEP_BYTES: usize = 64 << 10;
+    let mut text = Vec::new();
+    let mut more = |text: &mut Vec<u8>| -> Result<bool> {
+        let read = (&mut reader).take(STEP_BYTES as u64).read_to_end(text);
+        Ok(read.map_err(|error| file.read_error(error))? == STEP_BYTES)
+    };
+    let mut goes_on = more(&mut text)?;
+    let mut start = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    let mut lines = 0;
+    for _ in 0..dialect.skip {
+        while memchr::memchr(dialect.terminator, &text[start..]).is_none() && goes_on {
+            goes_on = more(&mut text)?;
+        }
+        let end = memchr::memchr(dialect.terminator, &text[start..]);
+        lines += u64::from(end.is_some());
+        start = end.map_or(text.len(), |end| start + end + 1);
+    }
+    if !dialect.header {
+        let rest = std::io::Cursor::new(text.split_off(start)).chain(reader);
+        return Ok((None, lines, Box::new(rest)));
+    }
+    loop {
+        let mut records = fields::RecordReader::new(&text[start..], dialect, None);
+        let mut found = fields::Fields::default();
+        let read = records.read(1, &mut found);
+        let end = start + records.position();
+        // A record that reaches the end of what was read may go on.
+        if (read.is_err() || end >= text.len()) && goes_on && text.len() < split::MAX_RECORD_BYTES {
+            goes_on = more(&mut text)?;
+            continue;
+        }
+        let record = sniff::first_record(&text[start..], dialect).unwrap_or_default();
+        check_names(file, &record, lines)?;
+        let names = sniff::header_names(&record);
+        let end = if read.is_err() { text.len() } else { end };
+        lines += memchr::memchr_iter(dialect.terminator, &text[start..end]).count() as u64;
+        let rest = std::io::Cursor::new(text.split_off(end)).chain(reader);
+        return Ok((Some(names), lines, Box::new(rest)));
+    }
+}
+
+/// The first bytes of a file behind the skipped lines, and pieces from further on.
+struct Sample {
+    text: Vec<u8>,
+    whole: bool,
+    further: Vec<Vec<u8>>,
+}
+
+impl Sample {
+    fn take(file: &InputFile, options: &ImportOptions) -> Result<Self> {
+        let rows = options.sample_rows.unwrap_or(SAMPLE_ROWS);
+        let limit = if rows == u64::MAX { u64::MAX } else { SAMPLE_BYTES as u64 };
+        let mut text = Vec::new();
+        let mut reader = file.open(None)?;
+        let mut whole = false;
+        // At least one record behind the first, however long they are.
+        while !whole && !has_lines(&text, options.skip + 2) && text.len() < split::MAX_RECORD_BYTES
+        {
+            let read = (&mut reader).take(limit).read_to_end(&mut text);
+            whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
+        }
+        let mark = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        text.drain(..mark);
+        for _ in 0..options.skip {
+            let end = memchr::memchr2(b'\n', b'\r', &text).map_or(text.len(), |end| end + 1);
+            let crlf = usize::from(text[..end].ends_with(b"\r") && text.get(end) == Some(&b'\n'));
+            text.drain(..end + crlf);
+        }
+        // Cutting at the wanted number of rows is rough: a line is a row here.
+        let end =
+            memchr::memchr_iter(b'\n', &text).nth(usize::try_from(rows).unwrap_or(usize::MAX));
+        if let Some(end) = end {
+            whole &= end + 1 == text.len();
+            text.truncate(end + 1);
+        }
+        let further = match file.packing {
+            Packing::Plain if !whole && options.sample_rows.is_none() => further_pieces(file)?,
+            _ => Vec::new(),
+        };
+        Ok(Self { text, whole, further })
+    }
+
+    fn record_bytes(&self, sniffed: &Sniffed) -> usize {
+        let lines = memchr::memchr_iter(sniffed.dialect.terminator, &self.text).count();
+        self.text.len() / lines.max(1) + 1
+    }
+}
+
+/// Whether there are so many line ends.
+fn has_lines(text: &[u8], count: u64) -> bool {
+    let wanted = usize::try_from(count).unwrap_or(usize::MAX);
+    memchr::memchr2_iter(b'\n', b'\r', text).nth(wanted.saturating_sub(1)).is_some()
+}
+
+/// Pieces at even distances, each from the beginning of a line on.
+fn further_pieces(file: &InputFile) -> Result<Vec<Vec<u8>>> {
+    use std::os::unix::fs::FileExt;
+    let fail = |error| Error::io(&file.path, error);
+    let source = std::fs::File::open(&file.path).map_err(fail)?;
+    let mut pieces = Vec::new();
+    for number in 1..=FURTHER_PIECES {
+        let mut piece = vec![0; FURTHER_BYTES];
+        // The last piece ends with the file.
+        let place = file.bytes.saturating_sub(FURTHER_BYTES as u64) / FURTHER_PIECES * number;
+        let read = source.read_at(&mut piece, place).map_err(fail)?;
+        piece.truncate(read);
+        if let Some(end) = memchr::memchr(b'\n', &piece) {
+            pieces.push(piece.split_off(end + 1));
+        }
+    }
+    Ok(pieces)
+}
+
+fn hints(options: &ImportOptions, target: Option<&Target<'_>>) -> Hints {
+    let names =
+        |target: &Target<'_>| target.fields.iter().map(|field| field.name().clone()).collect();
+    let of_types: Vec<String> = options.types.iter().map(|(name, _)| name.clone()).collect();
+    let expected = target.map(names).or_else(|| (!of_types.is_empty()).then_some(of_types));
+    Hints {
+        delimiter: options.delimiter,
+        quote: options.quote,
+        escape: options.escape,
+        header: options.header,
+        skip: options.skip,
+        nulls: options.null.as_ref().map(|null| vec![null.as_bytes().to_vec()]),
+        dates: options.dates,
+        pad: options.null_padding,
+        expected_names: expected,
+        all_text: options.all_text,
+    }
+}
+
+/// The layout when there is no table yet: all columns, with the sniffed types or the caller's.
+fn layout_alone(file: &InputFile, sniffed: &Sniffed, options: &ImportOptions) -> Result<Layout> {
+    let mut names = sniffed.names.clone();
+    // Types for all columns of a file without header name them.
+    if !sniffed.dialect.header && options.types.len() == names.len() {
+        names = options.types.iter().map(|(name, _)| name.clone()).collect();
+    }
+    let mut types = sniffed.types.clone();
+    let mut guessed = vec![true; types.len()];
+    for (name, data_type) in &options.types {
+        match names.iter().position(|other| other.eq_ignore_ascii_case(name)) {
+            Some(at) => {
+                types[at] = data_type.clone();
+                guessed[at] = false;
+            }
+            None => {
+                let kind = swingdb_common::error::ObjectKind::Column;
+                let missing = Error::not_found(kind, name.clone(), &names);
+                return Err(file.broken(&missing.to_string()));
+            }
+        }
+    }
+    let fields: Vec<Field> = names
+        .iter()
+        .zip(types)
+        .map(|(name, data_type)| Field::new(name, data_type, true))
+        .collect();
+    Ok(Layout {
+        schema: Arc::new(Schema::new(fields)),
+        sources: (0..names.len()).map(Some).collect(),
+        file_columns: names,
+        guessed,
+    })
+}
+
+/// The layout for a table's columns.
+fn layout_for_target(
+    file: &InputFile,
+    sniffed: &Sniffed,
+    options: &ImportOptions,
+    target: &Target<'_>,
+) -> Result<(Layout, Option<Vec<usize>>)> {
+    let named = sniffed.dialect.header.then_some(&sniffed.names[..]);
+    let Matched { target_columns } = match_columns(&file.path, named, sniffed.names.len(), target)?;
+    let fields: Vec<Field> = target_columns
+        .iter()
+        .map(|column| {
+            let field = &target.fields[*column];
+            let given =
+                options.types.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name()));
+            let data_type = given.map_or(field.data_type(), |(_, data_type)| data_type);
+            Field::new(field.name(), data_type.clone(), true)
+        })
+        .collect();
+    let layout = Layout {
+        schema: Arc::new(Schema::new(fields)),
+        sources: (0..target_columns.len()).map(Some).collect(),
+        file_columns: sniffed.names.clone(),
+        guessed: vec![false; target_columns.len()],
+    };
+    Ok((layout, Some(target_columns)))
+}
+
+impl Layout {
+    /// Only the columns `projection`.
+    fn project(&self, projection: &[usize]) -> Result<Self> {
+        Ok(Self {
+            schema: Arc::new(self.schema.project(projection)?),
+            sources: projection.iter().map(|column| self.sources[*column]).collect(),
+            file_columns: self.file_columns.clone(),
+            guessed: projection.iter().map(|column| self.guessed[*column]).collect(),
+        })
+    }
+
+    /// The same columns in a further file, which may have them in another order.
+    fn for_header(&self, file: &InputFile, names: &[String]) -> Result<Self> {
+        let find = |wanted: &String| {
+            names.iter().position(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
+                file.broken(&format!("has no column {wanted:?}, which the first file has"))
+            })
+        };
+        if names.len() != self.file_columns.len() {
+            let (here, there) = (names.len(), self.file_columns.len());
+            return Err(file.broken(&format!("has {here} columns, the first file has {there}")));
+        }
+        let places: Vec<usize> = self.file_columns.iter().map(find).collect::<Result<_>>()?;
+        Ok(Self {
+            schema: Arc::clone(&self.schema),
+            sources: self.sources.iter().map(|source| source.map(|old| places[old])).collect(),
+            file_columns: names.to_vec(),
+            guessed: self.guessed.clone(),
+        })
+    }
+}

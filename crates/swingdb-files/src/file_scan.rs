@@ -1,0 +1,281 @@
+//! Reading files of any format as one table, on several threads.
+//!
+//! [`FileScan::open`] finds the files and their schema; [`FileScan::run`] reads them. The batches
+//! reach the sink from many threads at once, each with its place in the order of the files:
+//! ascending, and for all formats but Parquet 0, 1, 2 ... without gaps.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, SchemaRef};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::cancel::CancelToken;
+use swingdb_common::runtime::meter::Meter;
+use swingdb_common::runtime::parallel::{Turnstile, caught, in_parallel};
+use swingdb_common::time::zones::Zone;
+
+use super::csv::CsvScan;
+use super::file_columns::{Combined, FileColumns};
+use super::json::JsonScan;
+use super::options::{FileFormat, ImportOptions};
+use crate::input_file::{InputFile, find_files};
+use crate::ipc::scan::IpcScan;
+use crate::match_columns::match_columns;
+use crate::parquet::scan::ParquetScan;
+
+/// Takes a batch that is number so-and-so.
+pub(crate) type Sink<'a> = dyn Fn(u64, RecordBatch) -> Result<()> + Sync + 'a;
+/// Takes a batch and the number of the file that it comes from.
+pub(crate) type FileSink<'a> = dyn Fn(u64, usize, RecordBatch) -> Result<()> + Sync + 'a;
+
+/// The circumstances of one reading.
+#[derive(Clone)]
+pub struct Run<'a> {
+    pub(crate) threads: usize,
+    /// Rows of a batch, at most (CSV and JSON: about).
+    pub(crate) batch_rows: usize,
+    /// Columns to read; `None`: all.
+    pub(crate) projection: Option<&'a [usize]>,
+    pub(crate) token: Option<&'a CancelToken>,
+    /// The time zone of points in time that name none in their text.
+    pub(crate) zone: Zone,
+    /// Counts bytes.
+    pub(crate) meter: Arc<Meter>,
+    /// Told the number of a batch that will not reach the sink.
+    pub(crate) on_failure: Option<&'a (dyn Fn(u64) + Sync)>,
+}
+
+impl Run<'_> {
+    /// As [`in_parallel`] on the run's threads. A piece of work that fails, also by a panic, is
+    /// told to [`Run::on_failure`]: no batch of it will reach the sink.
+    pub(crate) fn in_parallel<T: Send>(
+        &self,
+        next: impl FnMut() -> Result<Option<(u64, T)>> + Send,
+        work: impl Fn(u64, T) -> Result<()> + Sync,
+    ) -> Result<()> {
+        in_parallel(self.threads, next, |order, piece| {
+            let done = caught(|| work(order, piece));
+            if let (Err(_), Some(on_failure)) = (&done, self.on_failure) {
+                on_failure(order);
+            }
+            done
+        })
+    }
+
+    /// [`Error::Interrupted`] when the reading is to end.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.token.map_or(Ok(()), CancelToken::check)
+    }
+}
+
+/// Files that are read as one table.
+pub struct FileScan {
+    files: Vec<InputFile>,
+    kind: Kind,
+    places: FileColumns,
+    /// All columns, where the files have some by where they lie.
+    combined: Option<Combined>,
+    target_columns: Option<Vec<usize>>,
+}
+
+enum Kind {
+    Csv(CsvScan),
+    Parquet(ParquetScan),
+    Json(JsonScan),
+    Ipc(IpcScan),
+}
+
+/// The columns of the table that the files are read into, where there is one.
+pub struct Target<'a> {
+    pub(crate) fields: &'a [Arc<Field>],
+    /// Whether the file's columns are named by [`ImportOptions::columns`].
+    pub(crate) listed: bool,
+}
+
+impl Kind {
+    fn open(
+        files: &[InputFile],
+        options: &ImportOptions,
+        target: Option<&Target<'_>>,
+    ) -> Result<Self> {
+        let Some(first) = files.first() else {
+            return Err(Error::internal("a search for files that found none is an error"));
+        };
+        Ok(match first.format(options.format) {
+            FileFormat::Csv => Self::Csv(CsvScan::open(files, options, target)?),
+            FileFormat::Parquet => Self::Parquet(ParquetScan::open(files)?),
+            FileFormat::Json => Self::Json(JsonScan::open(files, options, target)?),
+            FileFormat::Arrow => Self::Ipc(IpcScan::open(files)?),
+        })
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Csv(scan) => scan.schema(),
+            Self::Parquet(scan) => scan.schema(),
+            Self::Json(scan) => scan.schema(),
+            Self::Ipc(scan) => scan.schema(),
+        }
+    }
+
+    /// For each column its place in the target.
+    fn target_columns(&self, file: &InputFile, target: &Target<'_>) -> Result<Vec<usize>> {
+        let decided = match self {
+            Self::Csv(scan) => scan.target_columns(),
+            Self::Json(scan) => scan.target_columns(),
+            _ => None,
+        };
+        if let Some(columns) = decided {
+            return Ok(columns.to_vec());
+        }
+        let schema = self.schema();
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(match_columns(&file.path, Some(&names), names.len(), target)?.target_columns)
+    }
+
+    fn run(&self, files: &[InputFile], run: &Run<'_>, sink: &FileSink<'_>) -> Result<()> {
+        match self {
+            Self::Csv(scan) => scan.run(files, run, sink),
+            Self::Parquet(scan) => scan.run(files, run, sink),
+            Self::Json(scan) => scan.run(files, run, sink),
+            Self::Ipc(scan) => scan.run(files, run, sink),
+        }
+    }
+}
+
+impl FileScan {
+    /// Finds files, format and schema. With a `target`, text formats are read as the types of its
+    /// columns; other formats keep their own, see [`super::import`].
+    pub fn open(path: &str, options: &ImportOptions, target: Option<&Target<'_>>) -> Result<Self> {
+        Self::open_files(find_files(path)?, options, target)
+    }
+
+    /// As [`FileScan::open`], of files that have been found.
+    pub(crate) fn open_files(
+        files: Vec<InputFile>,
+        options: &ImportOptions,
+        target: Option<&Target<'_>>,
+    ) -> Result<Self> {
+        if let Some(first) = files.first() {
+            options.check_for(first.format(options.format))?;
+            first.check_packing(options)?;
+        }
+        let places = FileColumns::find(&files, options)?;
+        match target {
+            Some(target) => Self::into_target(files, options, places, target),
+            None => {
+                let kind = Kind::open(&files, options, None)?;
+                let combined = match places.is_empty() {
+                    true => None,
+                    false => Some(Combined::new(&kind.schema(), &places, options)?),
+                };
+                Ok(Self { files, kind, places, combined, target_columns: None })
+            }
+        }
+    }
+
+    /// Columns of the table that the files do not have come from where the files lie, if these have
+    /// such. Those that the caller asks for must be columns of the table.
+    fn into_target(
+        files: Vec<InputFile>,
+        options: &ImportOptions,
+        places: FileColumns,
+        target: &Target<'_>,
+    ) -> Result<Self> {
+        let of_target = |name: &str| {
+            target.fields.iter().position(|field| field.name().eq_ignore_ascii_case(name))
+        };
+        let asked = options.filename.is_some() || options.hive_partitioning == Some(true);
+        if asked
+            && let Some(missing) = places.fields().iter().find(|f| of_target(f.name()).is_none())
+        {
+            let known = target.fields.iter().map(|field| field.name());
+            return Err(Error::not_found(ObjectKind::Column, missing.name().clone(), known));
+        }
+        let places = places.only(|name| of_target(name).is_some());
+        // First as if there were no such columns: the files may have all that the table has.
+        let whole = Kind::open(&files, options, Some(target))
+            .and_then(|kind| Ok((kind.target_columns(&files[0], target)?, kind)));
+        let (taken, kind) = match whole {
+            Ok(whole) => whole,
+            Err(error) if places.is_empty() => return Err(error),
+            Err(error) => {
+                let is_place = |field: &&Arc<Field>| {
+                    places
+                        .fields()
+                        .iter()
+                        .any(|place| place.name().eq_ignore_ascii_case(field.name()))
+                };
+                let numbered = target.fields.iter().enumerate();
+                let (numbers, rest): (Vec<usize>, Vec<Arc<Field>>) = numbered
+                    .filter(|(_, field)| !is_place(field))
+                    .map(|(number, field)| (number, Arc::clone(field)))
+                    .unzip();
+                let smaller = Target { fields: &rest, listed: target.listed };
+                let Ok(kind) = Kind::open(&files, options, Some(&smaller)) else {
+                    return Err(error);
+                };
+                let Ok(columns) = kind.target_columns(&files[0], &smaller) else {
+                    return Err(error);
+                };
+                (columns.into_iter().map(|column| numbers[column]).collect(), kind)
+            }
+        };
+        let free = |name: &str| of_target(name).is_some_and(|place| !taken.contains(&place));
+        let places = places.only(free);
+        if places.is_empty() {
+            return Ok(Self { files, kind, places, combined: None, target_columns: Some(taken) });
+        }
+        let combined = Combined::appended(&kind.schema(), &places);
+        let added = places.fields().iter().filter_map(|field| of_target(field.name()));
+        let target_columns = Some(taken.into_iter().chain(added).collect());
+        Ok(Self { files, kind, places, combined: Some(combined), target_columns })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        match &self.combined {
+            Some(combined) => combined.schema(),
+            None => self.kind.schema(),
+        }
+    }
+
+    /// For each column of [`Self::schema`], the target's column, where there is a target.
+    pub fn target_columns(&self) -> Option<&[usize]> {
+        self.target_columns.as_deref()
+    }
+
+    /// Bytes of all files, packed as they are.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// The first file, for messages.
+    pub fn first_file(&self) -> &InputFile {
+        &self.files[0]
+    }
+
+    /// Reads everything; ends with the first error in the order of the files.
+    pub fn run(&self, run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
+        let Some(combined) = &self.combined else {
+            return self.kind.run(&self.files, run, &|order, _, batch| sink(order, batch));
+        };
+        let (combined, inner) = combined.project(run.projection)?;
+        let run = Run { projection: Some(&inner), ..run.clone() };
+        self.kind.run(&self.files, &run, &|order, file, batch| {
+            sink(order, combined.complete(&batch, self.places.values(file))?)
+        })
+    }
+
+    /// As [`FileScan::run`] with a sink that passes `turnstile`: an error that keeps a batch from
+    /// reaching the sink must end the waiting of those behind it.
+    pub(crate) fn run_guarded(
+        &self,
+        run: &Run<'_>,
+        sink: &Sink<'_>,
+        turnstile: &Turnstile,
+    ) -> Result<()> {
+        let guarded = Run { on_failure: Some(&|order| turnstile.close_at(order)), ..run.clone() };
+        self.run(&guarded, sink)
+    }
+}

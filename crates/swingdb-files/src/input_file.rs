@@ -1,0 +1,255 @@
+//! The files of an import: finding them, telling their format, opening them for reading.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::read::MultiGzDecoder;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::meter::Meter;
+
+use super::options::{FileFormat, ImportOptions};
+
+/// A pattern may match this many files.
+pub const MAX_FILES: usize = 100_000;
+/// Bytes read at a time from a compressed file.
+const COMPRESSED_READ_BYTES: usize = 1 << 20;
+
+/// How the bytes of a text file are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+/// A file to read.
+#[derive(Clone, Debug)]
+pub(crate) struct InputFile {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) packing: Packing,
+    /// First bytes, unpacked.
+    head: Vec<u8>,
+}
+
+/// The files that `path` names: itself, or what its pattern matches, in order of their names.
+pub(crate) fn find_files(path: &str) -> Result<Vec<InputFile>> {
+    let path = path.strip_prefix("file://").unwrap_or(path);
+    let single = Path::new(path);
+    let is_pattern = path.contains(['*', '?', '[']) && !single.exists();
+    if !is_pattern {
+        return Ok(vec![InputFile::inspect(single)?]);
+    }
+    let entries = glob::glob(path)
+        .map_err(|error| Error::plan(format!("{path:?} is no file name pattern: {error}")))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::io(error.path().to_path_buf(), error.into()))?;
+        if entry.is_dir() {
+            continue;
+        }
+        if files.len() == MAX_FILES {
+            return Err(Error::plan(format!("{path:?} matches more than {MAX_FILES} files")));
+        }
+        files.push(InputFile::inspect(&entry)?);
+    }
+    match files.is_empty() {
+        true => Err(no_such_file(path)),
+        false => Ok(files),
+    }
+}
+
+fn no_such_file(path: &str) -> Error {
+    Error::NotFound { kind: ObjectKind::File, name: path.to_string(), suggestion: neighbour(path) }
+}
+
+/// A file beside the missing one whose name is nearly the same.
+fn neighbour(path: &str) -> Option<String> {
+    const MAX_NEIGHBOURS: usize = 1_000;
+    let path = Path::new(path);
+    let directory = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return None,
+    };
+    let name = path.file_name()?.to_str()?;
+    let entries = std::fs::read_dir(directory).ok()?.flatten().take(MAX_NEIGHBOURS);
+    let names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    match Error::not_found(ObjectKind::File, name, &names) {
+        Error::NotFound { suggestion, .. } => suggestion,
+        _ => None,
+    }
+}
+
+impl InputFile {
+    /// Looks at a file's length and first bytes.
+    fn inspect(path: &Path) -> Result<Self> {
+        const HEAD_BYTES: u64 = 512;
+        let fail = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => no_such_file(&path.to_string_lossy()),
+            _ => Error::io(path, source),
+        };
+        // Before it is opened: that of a pipe waits for somebody who writes.
+        let metadata = std::fs::metadata(path).map_err(fail)?;
+        if metadata.is_dir() {
+            let message =
+                "is a directory; name the files in it with a pattern such as /*.csv".into();
+            return Err(Error::Import { path: path.to_path_buf(), line: None, message });
+        }
+        if !metadata.is_file() {
+            // What a pipe has given once it does not give again.
+            let message = "is not a regular file".into();
+            return Err(Error::Import { path: path.to_path_buf(), line: None, message });
+        }
+        let mut head = Vec::new();
+        let file = File::open(path).map_err(fail)?;
+        (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(fail)?;
+        let packing = match head[..] {
+            [0x1F, 0x8B, ..] => Packing::Gzip,
+            [0x28, 0xB5, 0x2F, 0xFD, ..] => Packing::Zstd,
+            _ => Packing::Plain,
+        };
+        let mut input = Self { path: path.to_path_buf(), bytes: metadata.len(), packing, head };
+        if packing != Packing::Plain {
+            let mut head = Vec::new();
+            let read = input.open(None)?.take(HEAD_BYTES).read_to_end(&mut head);
+            read.map_err(|error| input.broken(&error.to_string()))?;
+            input.head = head;
+        }
+        Ok(input)
+    }
+
+    /// An error about the contents of this file.
+    pub fn broken(&self, message: &str) -> Error {
+        Error::Import { path: self.path.clone(), line: None, message: message.to_string() }
+    }
+
+    /// An error of reading: the operating system's, or the unpacker's about broken contents.
+    pub(crate) fn read_error(&self, error: io::Error) -> Error {
+        match self.packing {
+            // The operating system's errors have a number.
+            Packing::Plain if error.raw_os_error().is_none() => self.broken(&error.to_string()),
+            Packing::Plain => Error::io(&self.path, error),
+            _ => self.broken(&format!("cannot be unpacked: {error}")),
+        }
+    }
+
+    /// Refuses a packing other than the one that the caller says.
+    pub(crate) fn check_packing(&self, options: &ImportOptions) -> Result<()> {
+        let name = match self.packing {
+            Packing::Plain => "none",
+            Packing::Gzip => "gzip",
+            Packing::Zstd => "zstd",
+        };
+        match options.compression.as_deref() {
+            Some(said) if said != name => {
+                let message = format!("option compression says {said}, the file's bytes {name}");
+                Err(self.broken(&message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The unpacked bytes from the beginning; `meter` counts the packed ones.
+    pub(crate) fn open(&self, meter: Option<Arc<Meter>>) -> Result<Box<dyn Read + Send>> {
+        let file = File::open(&self.path).map_err(|error| Error::io(&self.path, error))?;
+        let counted = Counted { file, meter };
+        Ok(match self.packing {
+            Packing::Plain => Box::new(counted),
+            Packing::Gzip => {
+                let buffered = io::BufReader::with_capacity(COMPRESSED_READ_BYTES, counted);
+                Box::new(MultiGzDecoder::new(buffered))
+            }
+            Packing::Zstd => {
+                let buffered = io::BufReader::with_capacity(COMPRESSED_READ_BYTES, counted);
+                let decoder = zstd::stream::read::Decoder::with_buffer(buffered);
+                Box::new(decoder.map_err(|error| self.broken(&error.to_string()))?)
+            }
+        })
+    }
+
+    /// The format by what the caller says, the name, or the first bytes, in this order.
+    pub(crate) fn format(&self, wanted: Option<FileFormat>) -> FileFormat {
+        wanted.or_else(|| format_by_name(&self.path)).unwrap_or_else(|| self.format_by_contents())
+    }
+
+    fn format_by_contents(&self) -> FileFormat {
+        match self.head.trim_ascii_start() {
+            [b'P', b'A', b'R', b'1', ..] => FileFormat::Parquet,
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xFF, 0xFF, 0xFF, 0xFF, ..] => {
+                FileFormat::Arrow
+            }
+            [b'{', ..] => FileFormat::Json,
+            _ => FileFormat::Csv,
+        }
+    }
+}
+
+/// The format that the end of a file's name tells; a `.gz` or `.zst` behind it does not matter.
+pub(crate) fn format_by_name(path: &Path) -> Option<FileFormat> {
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let name =
+        [".gz", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    match Path::new(name).extension()?.to_str()? {
+        "parquet" | "pq" | "parq" => Some(FileFormat::Parquet),
+        "csv" | "tsv" | "tbl" | "txt" => Some(FileFormat::Csv),
+        "json" | "jsonl" | "ndjson" => Some(FileFormat::Json),
+        "arrow" | "arrows" | "ipc" | "feather" => Some(FileFormat::Arrow),
+        _ => None,
+    }
+}
+
+/// A file whose bytes are counted while they are read.
+struct Counted {
+    file: File,
+    meter: Option<Arc<Meter>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(out)?;
+        if let Some(meter) = &self.meter {
+            meter.add(read as u64);
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_by_name() {
+        let by = |name: &str| format_by_name(Path::new(name));
+        assert_eq!(by("/a/b.csv.gz"), Some(FileFormat::Csv));
+        assert_eq!(by("x.PARQUET"), Some(FileFormat::Parquet));
+        assert_eq!(by("x.ndjson.zst"), Some(FileFormat::Json));
+        assert_eq!(by("x.feather"), Some(FileFormat::Arrow));
+        assert_eq!(by("x.gz"), None);
+        assert_eq!(by("csv"), None);
+    }
+
+    #[test]
+    fn missing_files_directories_and_patterns() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+        std::fs::write(path("taxi1.csv"), "a\n1\n").unwrap();
+        std::fs::write(path("taxi2.csv"), "a\n2\n").unwrap();
+        std::fs::write(path("odd[1].csv"), "a\n3\n").unwrap();
+        let found = find_files(&path("taxi*.csv")).unwrap();
+        let names: Vec<_> = found.iter().map(|file| file.path.file_name().unwrap()).collect();
+        assert_eq!(names, ["taxi1.csv", "taxi2.csv"]);
+        assert_eq!(find_files(&path("odd[1].csv")).unwrap().len(), 1);
+        let Err(Error::NotFound { suggestion, .. }) = find_files(&path("taxi3.csv")) else {
+            panic!()
+        };
+        assert!(suggestion.is_some());
+        assert!(matches!(find_files(&path("*.parquet")), Err(Error::NotFound { .. })));
+        let is_directory = find_files(directory.path().to_str().unwrap()).unwrap_err();
+        assert!(matches!(is_directory, Error::Import { .. }), "{is_directory}");
+    }
+}

@@ -1,0 +1,5 @@
+//! Arrow IPC files and streams.
+
+pub mod check;
+mod lengths;
+pub mod scan;

@@ -1,0 +1,437 @@
+//! JSON: one object a line, or one array of objects.
+//!
+//! Lines are cut and decoded in parallel like CSV records. The columns are those of a sample
+//! ([`shape`]): the members of its objects in the order in which they come, strings that are all
+//! dates or timestamps as such. What a row behind the sample has besides, or in another type, is an
+//! error ([`decode`]): it must not silently go astray.
+
+pub(crate) mod decode;
+mod scanner;
+mod shape;
+pub(crate) mod write;
+
+use std::io::Read;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use parking_lot::Mutex;
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::time::zones::rezoned;
+
+use self::decode::{Failure, Kind, Plan, SAMPLED};
+use self::scanner::{Fault, Scanner, Token};
+use self::shape::Members;
+use super::csv;
+use super::csv::BYTE_ORDER_MARK;
+use super::csv::dialect::Dialect;
+use super::options::ImportOptions;
+use crate::csv::parse::shown;
+use crate::file_scan::{FileSink, Run, Target};
+use crate::input_file::InputFile;
+use crate::match_columns;
+
+pub(crate) use self::decode::Values;
+pub(crate) use self::write::lines;
+
+const SAMPLE_ROWS: u64 = 20_480;
+const SAMPLE_BYTES: u64 = 8 << 20;
+const MIN_BLOCK_BYTES: usize = 256 << 10;
+const MAX_BLOCK_BYTES: usize = 16 << 20;
+
+/// How a set of JSON files is read.
+pub(crate) struct JsonScan {
+    plan: Plan,
+    target_columns: Option<Vec<usize>>,
+    block_bytes: Option<usize>,
+    line_bytes: usize,
+}
+
+impl JsonScan {
+    /// Finds the columns in a sample of the first file.
+    pub(crate) fn open(
+        files: &[InputFile],
+        options: &ImportOptions,
+        target: Option<&Target<'_>>,
+    ) -> Result<Self> {
+        let Some(first) = files.first() else { return Err(Error::internal("no JSON file")) };
+        let sample = Sample::take(first, options)?;
+        let line_bytes = sample.line_bytes();
+        let is_empty = sample.rows == 0;
+        if is_empty && let Some(bad) = sample.bad {
+            return Err(bad);
+        }
+        if is_empty && target.is_none() && options.types.is_empty() {
+            return Err(first.broken("is empty: nothing to find columns in"));
+        }
+        let (fields, keys, kinds) = sample.members.columns();
+        let sampled = Plan { schema: Arc::new(Schema::new(fields)), keys, kinds, unknown: SAMPLED };
+        let (plan, target_columns) = match target {
+            None => (given_types(first, sampled, options, is_empty)?, None),
+            Some(target) => {
+                let (plan, columns) = for_target(first, sampled, options, target)?;
+                (plan, Some(columns))
+            }
+        };
+        sample.check(first, &plan)?;
+        Ok(Self { plan, target_columns, block_bytes: options.block_bytes, line_bytes })
+    }
+
+    /// The columns.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan.schema)
+    }
+
+    /// See [`super::scan::FileScan::target_columns`].
+    pub(crate) fn target_columns(&self) -> Option<&[usize]> {
+        self.target_columns.as_deref()
+    }
+
+    /// Reads all files; see [`super::scan::FileScan::run`].
+    pub(crate) fn run(
+        &self,
+        files: &[InputFile],
+        run: &Run<'_>,
+        sink: &FileSink<'_>,
+    ) -> Result<()> {
+        let full = self.line_bytes.saturating_mul(run.batch_rows) / 100 * 97;
+        let block_bytes =
+            self.block_bytes.unwrap_or_else(|| full.clamp(MIN_BLOCK_BYTES, MAX_BLOCK_BYTES));
+        let plan = self.plan.in_zone(run.zone);
+        let schema = match run.projection {
+            Some(columns) => Arc::new(self.plan.schema.project(columns)?),
+            None => Arc::clone(&self.plan.schema),
+        };
+        let mut order = 0;
+        for (number, file) in files.iter().enumerate() {
+            let reader = open_lines(file, Some(run))?;
+            let mut splitter = csv::splitter(reader, line_dialect(), block_bytes, order);
+            let last = Mutex::new(order);
+            let next = || {
+                run.check()?;
+                let block = csv::next_block(file, &mut splitter)?;
+                Ok(block.map(|block| {
+                    *last.lock() = block.index + 1;
+                    (block.index, block)
+                }))
+            };
+            let work = |order: u64, block: csv::Block| {
+                let batch = decode(file, &plan, &block, run.projection)?;
+                sink(order, number, rezoned(&batch, &schema)?)
+            };
+            run.in_parallel(next, work)?;
+            order = last.into_inner();
+        }
+        Ok(())
+    }
+}
+
+/// Lines, and nothing else is special.
+fn line_dialect() -> Dialect {
+    Dialect { quote: None, escape: None, header: false, ..Dialect::default() }
+}
+
+fn open_lines(file: &InputFile, run: Option<&Run<'_>>) -> Result<Box<dyn Read + Send>> {
+    let mut reader = file.open(run.map(|run| Arc::clone(&run.meter)))?;
+    let mut head = Vec::new();
+    let read = (&mut reader).take(4_096).read_to_end(&mut head);
+    read.map_err(|error| file.read_error(error))?;
+    if head.starts_with(BYTE_ORDER_MARK) {
+        head.drain(..BYTE_ORDER_MARK.len());
+    }
+    let is_array = head.trim_ascii_start().first() == Some(&b'[');
+    let whole = std::io::Cursor::new(head).chain(reader);
+    Ok(match is_array {
+        true => Box::new(ArrayLines::new(whole)),
+        false => Box::new(whole),
+    })
+}
+
+/// The rows of a block; the error is that of its first faulty line.
+fn decode(
+    file: &InputFile,
+    plan: &Plan,
+    block: &csv::Block,
+    projection: Option<&[usize]>,
+) -> Result<RecordBatch> {
+    if let Ok(text) = std::str::from_utf8(&block.text)
+        && let Ok(batch) = plan.decode(text, projection)
+    {
+        return Ok(batch);
+    }
+    Err(first_bad_line(file, plan, block, projection))
+}
+
+/// The error for the first line of a block that cannot be decoded alone.
+fn first_bad_line(
+    file: &InputFile,
+    plan: &Plan,
+    block: &csv::Block,
+    projection: Option<&[usize]>,
+) -> Error {
+    for (number, line) in block.text.split(|byte| *byte == b'\n').enumerate() {
+        let wrong = match std::str::from_utf8(line) {
+            Err(_) => "is not valid UTF-8; convert the file to UTF-8 first".to_string(),
+            Ok(text) => match plan.decode(text, projection) {
+                Ok(_) => continue,
+                Err(Failure::Fault(fault)) => told(&fault),
+                Err(Failure::Late(error)) => format!("does not fit the columns: {error}"),
+            },
+        };
+        return line_error(file, block.first_line + number as u64, line, &wrong);
+    }
+    file.broken("cannot be read as a whole, though each of its lines can")
+}
+
+fn line_error(file: &InputFile, number: u64, line: &[u8], wrong: &str) -> Error {
+    let message = format!("{} {wrong}", shown(line.trim_ascii_end()));
+    Error::Import { path: file.path.clone(), line: Some(number), message }
+}
+
+fn told(fault: &Fault) -> String {
+    let message = fault.message();
+    match message.contains("the line ends") {
+        true => format!("{message}; write each object on one line"),
+        false => message,
+    }
+}
+
+/// The first lines of a file.
+struct Sample {
+    text: Vec<u8>,
+    members: Members,
+    rows: u64,
+    /// The error of the line that ended the sample.
+    bad: Option<Error>,
+}
+
+impl Sample {
+    fn take(file: &InputFile, options: &ImportOptions) -> Result<Self> {
+        let rows = options.sample_rows.unwrap_or(SAMPLE_ROWS);
+        let limit = if rows == u64::MAX { u64::MAX } else { SAMPLE_BYTES };
+        let mut text = Vec::new();
+        let mut reader = open_lines(file, None)?;
+        let read = (&mut reader).take(limit).read_to_end(&mut text);
+        let whole = (read.map_err(|error| file.read_error(error))? as u64) < limit;
+        if !whole {
+            // At least one line, however long it is.
+            while memchr::memchr(b'\n', &text).is_none() && text.len() < csv::MAX_RECORD_BYTES {
+                let read = (&mut reader).take(limit).read_to_end(&mut text);
+                if read.map_err(|error| file.read_error(error))? == 0 {
+                    break;
+                }
+            }
+            let end = memchr::memrchr(b'\n', &text).map_or(text.len(), |end| end + 1);
+            text.truncate(end);
+        }
+        csv::check_encoding(file, &text)?;
+        let mut sample = Self { text, members: Members::default(), rows: 0, bad: None };
+        let text = std::mem::take(&mut sample.text);
+        let mut end = 0;
+        for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+            if sample.rows >= rows {
+                break;
+            }
+            if let Err(wrong) = sample.add(line) {
+                sample.bad = Some(line_error(file, number, line, &wrong));
+                break;
+            }
+            end += line.len();
+        }
+        sample.text = text;
+        sample.text.truncate(end);
+        Ok(sample)
+    }
+
+    /// Takes in a line; the error says what is wrong with it.
+    fn add(&mut self, line: &[u8]) -> std::result::Result<(), String> {
+        let invalid = || "is not valid UTF-8; convert the file to UTF-8 first".to_string();
+        let line = std::str::from_utf8(line).map_err(|_| invalid())?;
+        let mut scanner = Scanner::new(line, 0);
+        if scanner.line_end() {
+            return Ok(());
+        }
+        let mut add = || {
+            if !matches!(scanner.token()?, Token::Object) {
+                return scanner.fault("is no JSON object");
+            }
+            self.members.add(&mut scanner, 1)?;
+            match scanner.line_end() {
+                true => Ok(()),
+                false => scanner.fault("is more than one JSON object"),
+            }
+        };
+        add().map_err(|fault| told(&fault))?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Bytes of a line, on average.
+    fn line_bytes(&self) -> usize {
+        self.text.len() / usize::try_from(self.rows).unwrap_or(usize::MAX).max(1) + 1
+    }
+
+    /// The error of the first faulty line, when one has been met: those before it may be faulty
+    /// too, when they are read as rows of the plan.
+    fn check(self, file: &InputFile, plan: &Plan) -> Result<()> {
+        let Some(bad) = self.bad else { return Ok(()) };
+        let block = csv::Block { index: 0, first_line: 1, text: self.text };
+        decode(file, plan, &block, None)?;
+        Err(bad)
+    }
+}
+
+/// The plan with the types that the caller gives: of members that the sample has, or of all.
+fn given_types(
+    file: &InputFile,
+    plan: Plan,
+    options: &ImportOptions,
+    is_empty: bool,
+) -> Result<Plan> {
+    let Plan { schema, mut keys, mut kinds, .. } = plan;
+    let mut fields: Vec<Field> = schema.fields().iter().map(|field| Field::clone(field)).collect();
+    for (name, data_type) in &options.types {
+        let same = |field: &Field| field.name() == name;
+        let similar = |field: &Field| field.name().eq_ignore_ascii_case(name);
+        let at = fields.iter().position(same).or_else(|| fields.iter().position(similar));
+        match at {
+            Some(at) => {
+                fields[at] = Field::new(fields[at].name(), data_type.clone(), true);
+                kinds[at] = Kind::Given;
+            }
+            None if is_empty => {
+                fields.push(Field::new(name, data_type.clone(), true));
+                keys.push(name.clone());
+                kinds.push(Kind::Given);
+            }
+            None => {
+                let known = schema.fields().iter().map(|field| field.name());
+                let missing = Error::not_found(ObjectKind::Column, name.clone(), known);
+                return Err(file.broken(&missing.to_string()));
+            }
+        }
+    }
+    Ok(Plan { schema: Arc::new(Schema::new(fields)), keys, kinds, unknown: SAMPLED })
+}
+
+/// The plan for a table's columns. Members without a column of their own are an error, absent ones
+/// are NULL.
+fn for_target(
+    file: &InputFile,
+    plan: Plan,
+    options: &ImportOptions,
+    target: &Target<'_>,
+) -> Result<(Plan, Vec<usize>)> {
+    let names = &plan.keys;
+    let columns = match names.is_empty() {
+        // No rows, or none that says anything, whatever their columns would be.
+        true => Vec::new(),
+        false => {
+            match_columns::match_columns(&file.path, Some(names), names.len(), target)?
+                .target_columns
+        }
+    };
+    let fields = columns.iter().zip(names).map(|(column, name)| {
+        let field = &target.fields[*column];
+        let same = |(name, _): &&(String, _)| field.name().eq_ignore_ascii_case(name);
+        let given = options.types.iter().find(same);
+        let data_type = given.map_or(field.data_type(), |(_, data_type)| data_type);
+        Field::new(name, data_type.clone(), true)
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let kinds = vec![Kind::Given; names.len()];
+    Ok((Plan { schema, keys: plan.keys, kinds, unknown: SAMPLED }, columns))
+}
+
+/// Turns `[{...}, {...}]` into a line for each element, while it is read.
+struct ArrayLines<R> {
+    source: R,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    buffer: Vec<u8>,
+}
+
+impl<R: Read> ArrayLines<R> {
+    fn new(source: R) -> Self {
+        Self { source, depth: 0, in_string: false, escaped: false, buffer: Vec::new() }
+    }
+
+    /// The byte that stands for `byte`.
+    fn translate(&mut self, byte: u8) -> u8 {
+        if self.in_string {
+            match (self.escaped, byte) {
+                (true, _) => self.escaped = false,
+                (false, b'\\') => self.escaped = true,
+                (false, b'"') => self.in_string = false,
+                _ => {}
+            }
+            return byte;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'[' | b'{' => {
+                self.depth += 1;
+                if self.depth == 1 {
+                    return b' ';
+                }
+            }
+            b']' | b'}' => {
+                self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 {
+                    return b'\n';
+                }
+            }
+            b',' if self.depth == 1 => return b'\n',
+            b'\n' | b'\r' => return b' ',
+            _ => {}
+        }
+        byte
+    }
+}
+
+impl<R: Read> Read for ArrayLines<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(out.len(), 0);
+        let read = self.source.read(&mut buffer)?;
+        if read == 0 && !out.is_empty() && (self.depth > 0 || self.in_string) {
+            let what = "the array is not closed: the end of the file is missing";
+            return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what));
+        }
+        for (to, from) in out.iter_mut().zip(&buffer[..read]) {
+            *to = self.translate(*from);
+        }
+        self.buffer = buffer;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_that_is_cut_off_is_an_error() {
+        let whole = br#"[{"a": 1}, {"a": "]"}]"#;
+        for length in 0..=whole.len() {
+            let read = ArrayLines::new(&whole[..length]).read_to_string(&mut String::new());
+            assert_eq!(read.is_ok(), length == 0 || length == whole.len(), "{length}");
+        }
+    }
+
+    #[test]
+    fn arrays_become_lines() {
+        let text = br#" [ {"a": [1, 2], "b": "x],\"{"} ,
+            {"a": [],
+             "b": "\\"} ] "#;
+        let mut out = String::new();
+        ArrayLines::new(&text[..]).read_to_string(&mut out).unwrap();
+        let lines: Vec<&str> = out.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        assert_eq!(lines.len(), 2, "{out}");
+        for line in lines {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(value.is_object());
+        }
+    }
+}

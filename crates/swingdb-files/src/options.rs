@@ -1,0 +1,432 @@
+//! Options and reports of import and export.
+
+use std::time::Duration;
+
+use arrow::datatypes::DataType;
+use swingdb_common::error::{Error, Result};
+
+pub use super::csv::values::DateStyle;
+
+/// The format of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Comma-separated values, or separated by something else.
+    Csv,
+    /// One JSON object a line.
+    Json,
+    /// Arrow IPC, file or stream.
+    Arrow,
+}
+
+impl FileFormat {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "Parquet",
+            Self::Csv => "CSV",
+            Self::Json => "JSON",
+            Self::Arrow => "Arrow",
+        }
+    }
+
+    /// The format called `name` in SQL and on the command line.
+    pub fn by_name(name: &str) -> Result<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "parquet" => Ok(Self::Parquet),
+            "csv" | "tsv" | "text" => Ok(Self::Csv),
+            "json" | "jsonl" | "ndjson" => Ok(Self::Json),
+            "arrow" | "ipc" | "feather" | "arrows" => Ok(Self::Arrow),
+            other => Err(Error::plan(format!(
+                "unknown file format {other:?}; there are csv, parquet, json and arrow"
+            ))),
+        }
+    }
+}
+
+/// How to read a file; the default finds out by itself.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// The format; by the file's name and first bytes when `None`.
+    pub format: Option<FileFormat>,
+    /// CSV: whether the first line names the columns; found out when `None`.
+    pub header: Option<bool>,
+    /// CSV: the byte between fields; found out when `None`.
+    pub delimiter: Option<u8>,
+    /// CSV: the text that stands for NULL; the empty unquoted field when `None`.
+    pub null: Option<String>,
+    /// CSV: the byte around fields (`Some(None)`: none is); found out when `None`.
+    pub quote: Option<Option<u8>>,
+    /// CSV: the byte before a quote in a quoted field; a doubled quote when `None`.
+    pub escape: Option<Option<u8>>,
+    /// CSV: lines before the header that are no data.
+    pub skip: u64,
+    /// CSV: how dates are written; found out when `None`.
+    pub dates: Option<DateStyle>,
+    /// CSV: whether short lines are filled up with NULLs instead of being errors.
+    pub null_padding: bool,
+    /// CSV: all columns are text.
+    pub all_text: bool,
+    /// CSV and JSON: types of columns by name, instead of what the sample suggests.
+    pub types: Vec<(String, DataType)>,
+    /// CSV and JSON: rows looked at for finding out types; 20 480 when `None`, all with `u64::MAX`.
+    pub sample_rows: Option<u64>,
+    /// CSV and JSON: how the files are packed ("none", "gzip", "zstd"), an error where they are
+    /// not; by their first bytes when `None`.
+    pub compression: Option<String>,
+    /// Whether folders called `key=value` make columns; found out when `None`.
+    pub hive_partitioning: Option<bool>,
+    /// Types of these columns by name, instead of what their values suggest.
+    pub hive_types: Vec<(String, DataType)>,
+    /// Whether these columns get the types that their values suggest; all are text with
+    /// `Some(false)`.
+    pub hive_types_autocast: Option<bool>,
+    /// The name of a column for the files' names.
+    pub filename: Option<String>,
+    /// Whether the files may have different columns, which go by their names; when they are read in
+    /// a query.
+    pub union_by_name: bool,
+    /// Columns of the table that the file's columns go to, in the file's order. When empty, columns
+    /// are matched by name if the file's names are the table's, and by position otherwise.
+    pub columns: Vec<String>,
+    /// The table must exist; without this it is created when missing.
+    pub must_exist: bool,
+    /// Threads to use; all cores when `None`.
+    pub threads: Option<usize>,
+    /// Bytes of text that a thread parses at a time; chosen by the file's size when `None`.
+    pub block_bytes: Option<usize>,
+}
+
+/// What an import did.
+#[derive(Clone, Debug)]
+pub struct ImportReport {
+    /// Rows appended.
+    pub rows: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Time it took.
+    pub duration: Duration,
+}
+
+/// How to write a file; the default goes by the file's name.
+#[derive(Clone, Debug, Default)]
+pub struct ExportOptions {
+    /// The format; by the file's name when `None`.
+    pub format: Option<FileFormat>,
+    /// CSV: whether to write the columns' names first; yes when `None`.
+    pub header: Option<bool>,
+    /// CSV: the byte between fields; a comma when `None`.
+    pub delimiter: Option<u8>,
+    /// Compression: "none", "snappy", "zstd", "gzip", "lz4"; the format's usual one when `None`.
+    pub compression: Option<String>,
+    /// CSV: the byte around fields that need it; `"` when `None`.
+    pub quote: Option<u8>,
+    /// CSV: the text for NULL; nothing when `None`.
+    pub null: Option<String>,
+    /// Parquet: rows of a row group.
+    pub row_group_rows: Option<usize>,
+    /// Threads to use; all cores when `None`.
+    pub threads: Option<usize>,
+}
+
+/// What an export did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExportReport {
+    /// Rows written.
+    pub rows: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Time it took.
+    pub duration: Duration,
+}
+
+/// The value of an option in SQL: `HEADER`, `HEADER false`, `DELIMITER ';'`, `SKIP 2`,
+/// `COLUMNS {'a': 'INTEGER'}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionValue {
+    /// Only the option's name.
+    Flag,
+    /// A string or a word.
+    Text(String),
+    /// A number, as written.
+    Number(String),
+    /// `[...]` or `(...)`.
+    List(Vec<String>),
+    /// `{'name': 'value', ...}`.
+    Map(Vec<(String, String)>),
+}
+
+impl OptionValue {
+    fn text(&self, option: &str) -> Result<&str> {
+        match self {
+            Self::Text(text) | Self::Number(text) => Ok(text),
+            _ => Err(Error::plan(format!("option {option} takes a string"))),
+        }
+    }
+
+    fn flag(&self, option: &str) -> Result<bool> {
+        match self {
+            Self::Flag => Ok(true),
+            Self::Text(text) | Self::Number(text) => super::csv::values::boolean(text.as_bytes())
+                .ok_or_else(|| Error::plan(format!("option {option} takes true or false"))),
+            _ => Err(Error::plan(format!("option {option} takes true or false"))),
+        }
+    }
+
+    fn number(&self, option: &str) -> Result<i64> {
+        let number = self.text(option).ok().and_then(|text| text.parse().ok());
+        number.ok_or_else(|| Error::plan(format!("option {option} takes a whole number")))
+    }
+
+    fn count(&self, option: &str) -> Result<u64> {
+        u64::try_from(self.number(option)?)
+            .map_err(|_| Error::plan(format!("option {option} must not be negative")))
+    }
+
+    /// One byte; `\t` is the tabulator, the empty string none.
+    fn byte(&self, option: &str) -> Result<Option<u8>> {
+        let text = match self {
+            Self::Flag => "",
+            _ => self.text(option)?,
+        };
+        match text.as_bytes() {
+            [] => Ok(None),
+            [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r') => Ok(Some(*byte)),
+            br"\t" => Ok(Some(b'\t')),
+            _ => {
+                Err(Error::plan(format!("option {option} takes one ASCII character, not {text:?}")))
+            }
+        }
+    }
+}
+
+impl ImportOptions {
+    /// Sets the option that SQL calls `name`.
+    pub fn set(&mut self, name: &str, value: &OptionValue) -> Result<()> {
+        match name.to_ascii_lowercase().as_str() {
+            "format" => self.format = Some(FileFormat::by_name(value.text(name)?)?),
+            "header" | "has_header" => self.header = Some(value.flag(name)?),
+            "delimiter" | "delim" | "sep" | "separator" => self.delimiter = value.byte(name)?,
+            "null" | "nullstr" | "null_value" => self.null = Some(value.text(name)?.to_string()),
+            // A field in quotes is never NULL.
+            "allow_quoted_nulls" if !value.flag(name)? => {}
+            "allow_quoted_nulls" => {
+                let message = "option allow_quoted_nulls: a field in quotes is a text here; write \
+                               it without quotes, or UPDATE t SET a = NULL WHERE a = ''";
+                return Err(Error::unsupported(message));
+            }
+            "quote" => self.quote = Some(value.byte(name)?),
+            "escape" => self.escape = Some(value.byte(name)?),
+            "skip" => self.skip = value.count(name)?,
+            "dateformat" | "date_format" => self.dates = Some(date_style(value.text(name)?)?),
+            "null_padding" => self.null_padding = value.flag(name)?,
+            "all_varchar" | "all_text" => self.all_text = value.flag(name)?,
+            "sample_size" => {
+                let rows = value.number(name)?;
+                self.sample_rows = Some(u64::try_from(rows).unwrap_or(u64::MAX));
+            }
+            "columns" | "types" | "dtypes" => self.types = types(name, value)?,
+            "threads" => self.threads = Some(value.count(name)?.max(1) as usize),
+            "block_bytes" | "buffer_size" => {
+                self.block_bytes = Some(value.count(name)?.max(1) as usize)
+            }
+            "compression" | "codec" => self.compression = packing(value.text(name)?)?,
+            "hive_partitioning" => self.hive_partitioning = Some(value.flag(name)?),
+            "hive_types" => self.hive_types = types(name, value)?,
+            "hive_types_autocast" => self.hive_types_autocast = Some(value.flag(name)?),
+            "filename" => self.filename = filename(name, value)?,
+            "parallel" => {
+                if !value.flag(name)? {
+                    self.threads = Some(1);
+                }
+            }
+            // Always on: what is not said is found out.
+            "auto_detect" if value.flag(name)? => {}
+            "auto_detect" => {
+                let message = "option auto_detect cannot be false; what is to be found out can be \
+                               said by header, delimiter, quote, columns or all_varchar";
+                return Err(Error::unsupported(message));
+            }
+            "union_by_name" => self.union_by_name = value.flag(name)?,
+            other => return Err(unknown(other, IMPORT_OPTIONS)),
+        }
+        Ok(())
+    }
+
+    /// Refuses options that mean nothing for files of `format`.
+    pub(crate) fn check_for(&self, format: FileFormat) -> Result<()> {
+        let (csv, text) = (&[FileFormat::Csv][..], &[FileFormat::Csv, FileFormat::Json][..]);
+        let given = [
+            ("header", self.header.is_some(), csv),
+            ("delimiter", self.delimiter.is_some(), csv),
+            ("null", self.null.is_some(), csv),
+            ("quote", self.quote.is_some(), csv),
+            ("escape", self.escape.is_some(), csv),
+            ("skip", self.skip > 0, csv),
+            ("dateformat", self.dates.is_some(), csv),
+            ("null_padding", self.null_padding, csv),
+            ("all_varchar", self.all_text, csv),
+            ("columns", !self.types.is_empty(), text),
+            ("sample_size", self.sample_rows.is_some(), text),
+            ("compression", self.compression.is_some(), text),
+        ];
+        let wrong = given.iter().find(|(_, given, of)| *given && !of.contains(&format));
+        wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))
+    }
+}
+
+impl ExportOptions {
+    /// Sets the option that SQL calls `name`.
+    pub fn set(&mut self, name: &str, value: &OptionValue) -> Result<()> {
+        match name.to_ascii_lowercase().as_str() {
+            "format" => self.format = Some(FileFormat::by_name(value.text(name)?)?),
+            "header" | "has_header" => self.header = Some(value.flag(name)?),
+            "delimiter" | "delim" | "sep" | "separator" => self.delimiter = value.byte(name)?,
+            "compression" | "codec" => {
+                self.compression = Some(value.text(name)?.to_ascii_lowercase())
+            }
+            "quote" => self.quote = value.byte(name)?,
+            "null" | "nullstr" | "null_value" => self.null = Some(value.text(name)?.to_string()),
+            "row_group_size" | "row_group_rows" | "max_row_group_size" => {
+                self.row_group_rows = Some(value.count(name)?.max(1) as usize);
+            }
+            "threads" => self.threads = Some(value.count(name)?.max(1) as usize),
+            other => return Err(unknown(other, EXPORT_OPTIONS)),
+        }
+        Ok(())
+    }
+
+    /// Refuses options that mean nothing for files of `format`.
+    pub fn check_for(&self, format: FileFormat) -> Result<()> {
+        let csv = &[FileFormat::Csv][..];
+        let given = [
+            ("header", self.header.is_some(), csv),
+            ("delimiter", self.delimiter.is_some(), csv),
+            ("quote", self.quote.is_some(), csv),
+            ("null", self.null.is_some(), csv),
+            ("row_group_size", self.row_group_rows.is_some(), &[FileFormat::Parquet][..]),
+        ];
+        let wrong = given.iter().find(|(_, given, of)| *given && !of.contains(&format));
+        wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))
+    }
+}
+
+fn of_other_formats(option: &str, formats: &[FileFormat]) -> Error {
+    let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+    Error::plan(format!("option {option} is for {} files", names.join(" and ")))
+}
+
+/// How a text file is packed; `None`: as its first bytes say.
+fn packing(name: &str) -> Result<Option<String>> {
+    match name.to_ascii_lowercase().as_str() {
+        "auto" | "auto_detect" => Ok(None),
+        "none" | "uncompressed" => Ok(Some("none".to_string())),
+        "gzip" | "gz" => Ok(Some("gzip".to_string())),
+        "zstd" | "zst" => Ok(Some("zstd".to_string())),
+        other => Err(Error::plan(format!(
+            "unknown compression {other:?}; there are none, gzip and zstd"
+        ))),
+    }
+}
+
+/// The column for files' names: `true` gives it the usual name.
+fn filename(option: &str, value: &OptionValue) -> Result<Option<String>> {
+    match value {
+        OptionValue::Flag => Ok(Some("filename".to_string())),
+        _ => Ok(match value.text(option)?.to_ascii_lowercase().as_str() {
+            "true" | "1" => Some("filename".to_string()),
+            "false" | "0" => None,
+            _ => Some(value.text(option)?.to_string()),
+        }),
+    }
+}
+
+const IMPORT_OPTIONS: &[&str] = &[
+    "format",
+    "header",
+    "delimiter",
+    "null",
+    "allow_quoted_nulls",
+    "quote",
+    "escape",
+    "skip",
+    "dateformat",
+    "null_padding",
+    "all_varchar",
+    "sample_size",
+    "columns",
+    "compression",
+    "hive_partitioning",
+    "hive_types",
+    "hive_types_autocast",
+    "filename",
+    "union_by_name",
+    "threads",
+    "parallel",
+    "block_bytes",
+];
+const EXPORT_OPTIONS: &[&str] =
+    &["format", "header", "delimiter", "compression", "quote", "null", "row_group_size", "threads"];
+
+fn unknown(name: &str, known: &[&str]) -> Error {
+    let missing = Error::not_found(swingdb_common::error::ObjectKind::Setting, name, known);
+    let similar = match missing {
+        Error::NotFound { suggestion: Some(similar), .. } => format!("did you mean {similar:?}? "),
+        _ => String::new(),
+    };
+    Error::plan(format!("no option {name:?}; {similar}there are {}", known.join(", ")))
+}
+
+/// `%d.%m.%Y` and the like.
+fn date_style(text: &str) -> Result<DateStyle> {
+    let time = text.find([' ', 'T']).map_or(text, |at| &text[..at]);
+    let style = match time.as_bytes() {
+        [b'%', b'Y', b'-', b'%', b'm', b'-', b'%', b'd'] => Some(DateStyle::Iso),
+        [b'%', b'Y', a, b'%', b'm', b, b'%', b'd'] if a == b => Some(DateStyle::YearFirst(*a)),
+        [b'%', b'd', a, b'%', b'm', b, b'%', b'Y'] if a == b => Some(DateStyle::DayFirst(*a)),
+        [b'%', b'm', a, b'%', b'd', b, b'%', b'Y'] if a == b => Some(DateStyle::MonthFirst(*a)),
+        _ => None,
+    };
+    style.ok_or_else(|| {
+        Error::plan(format!(
+            "date format {text:?} is none of %Y-%m-%d, %d.%m.%Y, %m/%d/%Y or their like"
+        ))
+    })
+}
+
+fn types(option: &str, value: &OptionValue) -> Result<Vec<(String, DataType)>> {
+    let OptionValue::Map(pairs) = value else {
+        return Err(Error::plan(format!("option {option} takes {{'column': 'TYPE', ...}}")));
+    };
+    let one = |(name, sql): &(String, String)| Ok((name.clone(), super::types::parse_type(sql)?));
+    pairs.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_by_their_sql_names() {
+        let mut options = ImportOptions::default();
+        let text = |text: &str| OptionValue::Text(text.to_string());
+        options.set("HEADER", &OptionValue::Flag).unwrap();
+        options.set("delim", &text(r"\t")).unwrap();
+        options.set("quote", &text("")).unwrap();
+        options.set("sample_size", &OptionValue::Number("-1".into())).unwrap();
+        options.set("dateformat", &text("%d.%m.%Y")).unwrap();
+        assert_eq!((options.header, options.delimiter), (Some(true), Some(b'\t')));
+        assert_eq!((options.quote, options.sample_rows), (Some(None), Some(u64::MAX)));
+        assert_eq!(options.dates, Some(DateStyle::DayFirst(b'.')));
+        let columns = OptionValue::Map(vec![("a".into(), "DECIMAL(10, 2)".into())]);
+        options.set("columns", &columns).unwrap();
+        assert_eq!(options.types, [("a".to_string(), DataType::Decimal128(10, 2))]);
+        let error = options.set("heder", &OptionValue::Flag).unwrap_err();
+        assert!(error.to_string().contains("\"header\""), "{error}");
+        assert!(options.set("delimiter", &text("ab")).is_err());
+        assert!(options.set("skip", &OptionValue::Number("-1".into())).is_err());
+        assert!(options.set("dateformat", &text("%B")).is_err());
+    }
+}

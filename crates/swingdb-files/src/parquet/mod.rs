@@ -1,0 +1,8 @@
+//! Parquet files: read as columns by [`scan`], or by the query engine in place ([`table`]).
+
+mod chunks;
+mod footer;
+mod intervals;
+pub mod scan;
+pub mod table;
+mod widths;

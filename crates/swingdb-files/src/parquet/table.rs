@@ -1,0 +1,409 @@
+//! Parquet files as a table of a query, read by the engine's scan: row groups and pages are skipped
+//! by their statistics.
+//!
+//! The footers are read, and checked, here and not by the engine. Of floating point columns it sees
+//! no upper bounds: Parquet's leave out NaN, which is greater than all numbers, so whoever trusts
+//! them loses rows. Each scan looks whether the files are still those whose footers it knows, and
+//! each reader whether it opens the same file.
+
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
+use async_trait::async_trait;
+use bytes::Bytes;
+use datafusion::catalog::view::ViewTable;
+use datafusion::catalog::{Session as EngineSession, TableProvider};
+use datafusion::common::config::TableParquetOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource,
+};
+use datafusion::datasource::provider_as_source;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use parking_lot::Mutex;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::basic::{LogicalType, Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::statistics::Statistics as Bounds;
+use parquet::schema::types::ColumnDescriptor;
+use swingdb_common::error::{Error, Result};
+use swingdb_functions::text::uuids::as_uuid;
+
+use crate::file_columns::{Combined, FileColumns, Source};
+use crate::input_file::InputFile;
+use crate::options::ImportOptions;
+use crate::parquet::scan::ParquetScan;
+
+/// Parquet files that a query reads.
+pub(crate) struct ParquetTable {
+    files: Vec<Entry>,
+    places: FileColumns,
+    combined: Combined,
+    /// The files' columns that are not hidden by those of `places`, then these.
+    table_schema: TableSchema,
+    /// For each column of `combined` its place in `table_schema`.
+    positions: Vec<usize>,
+}
+
+/// A file, and what is known of it.
+struct Entry {
+    input: InputFile,
+    known: Mutex<Arc<Known>>,
+}
+
+/// A file's footer, and which file it is that of.
+#[derive(Debug)]
+struct Known {
+    path: PathBuf,
+    identity: Identity,
+    metadata: Arc<ParquetMetaData>,
+}
+
+/// Tells files apart, and versions of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+impl Known {
+    fn load(input: &InputFile) -> Result<(Self, SchemaRef)> {
+        let look = || std::fs::metadata(&input.path).map_err(|e| Error::io(&input.path, e));
+        let before = Identity::of(&look()?);
+        let mut file = input.clone();
+        file.bytes = before.bytes;
+        let loaded = ParquetScan::load(&file)?;
+        let identity = Identity::of(&look()?);
+        if identity != before {
+            return Err(changed(&input.path));
+        }
+        let metadata =
+            Arc::new(ParquetScan::of_file(input, || without_upper_bounds(loaded.metadata()))?);
+        Ok((Self { path: input.path.clone(), identity, metadata }, Arc::clone(loaded.schema())))
+    }
+}
+
+fn changed(path: &std::path::Path) -> Error {
+    let message = "was changed while it was read".to_string();
+    Error::Import { path: path.to_path_buf(), line: None, message }
+}
+
+/// A table, or the files that it is not for.
+type Opened = Result<Arc<dyn TableProvider>, Vec<InputFile>>;
+
+impl ParquetTable {
+    /// The table of these files, with texts for the columns whose bytes are UUIDs; the files again
+    /// if the engine's scan would give only parts of their intervals.
+    pub(crate) fn open(files: Vec<InputFile>, options: &ImportOptions) -> Result<Opened> {
+        let table = Self::new(files, options)?;
+        if table.has_intervals()? {
+            return Ok(Err(table.files.into_iter().map(|entry| entry.input).collect()));
+        }
+        let uuids = table.uuids()?;
+        let table: Arc<dyn TableProvider> = Arc::new(table);
+        if uuids.is_empty() {
+            return Ok(Ok(table));
+        }
+        let rows = LogicalPlanBuilder::scan("files", provider_as_source(table), None)?;
+        let columns = rows.schema().iter().map(|(relation, field)| {
+            let column = Expr::Column((relation, field).into());
+            let value = if uuids.contains(field.name()) { as_uuid(column) } else { column };
+            value.alias(field.name())
+        });
+        let columns = columns.collect::<Vec<_>>();
+        Ok(Ok(Arc::new(ViewTable::new(rows.project(columns)?.build()?, None))))
+    }
+
+    fn has_intervals(&self) -> Result<bool> {
+        for entry in &self.files {
+            let known = Arc::clone(&entry.known.lock());
+            if !ParquetScan::interval_columns(&entry.input, &known.metadata)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The names of the columns that Parquet says are UUIDs.
+    fn uuids(&self) -> Result<Vec<String>> {
+        let Some(first) = self.files.first() else { return Ok(Vec::new()) };
+        let known = self.known(first)?;
+        let roots = known.metadata.file_metadata().schema().get_fields();
+        let own = self.table_schema.file_schema();
+        let names = ParquetScan::uuid_columns(&known.metadata).into_iter();
+        let names = names.filter_map(|at| roots.get(at)).map(|root| root.name().to_string());
+        Ok(names.filter(|name| own.field_with_name(name).is_ok()).collect())
+    }
+
+    fn new(files: Vec<InputFile>, options: &ImportOptions) -> Result<Self> {
+        let places = FileColumns::find(&files, options)?;
+        let mut schema: Option<SchemaRef> = None;
+        let mut entries = Vec::new();
+        for input in files {
+            let (known, found) = Known::load(&input)?;
+            match &schema {
+                Some(first) => ParquetScan::same_columns(first, &found, &input)?,
+                None => schema = Some(found),
+            }
+            entries.push(Entry { input, known: Mutex::new(Arc::new(known)) });
+        }
+        let schema = schema.ok_or_else(|| Error::internal("no Parquet file"))?;
+        let combined = Combined::new(&schema, &places, options)?;
+        // The engine looks for columns by their names, so the files' may be fewer here.
+        let of_file = |source: &Source| match source {
+            Source::File(at) => Some(Arc::clone(&schema.fields()[*at])),
+            Source::Place(_) => None,
+        };
+        let own: Vec<FieldRef> = combined.sources().iter().filter_map(of_file).collect();
+        let count = own.len();
+        let mut next = 0..count;
+        let positions = combined.sources().iter().map(|source| match source {
+            Source::File(_) => next.next().unwrap_or(count),
+            Source::Place(at) => count + at,
+        });
+        let positions = positions.collect();
+        let own = Schema::new_with_metadata(Fields::from(own), schema.metadata().clone());
+        let table_schema = TableSchema::builder(Arc::new(own))
+            .with_table_partition_cols(Fields::from(places.fields()))
+            .build();
+        Ok(Self { files: entries, places, combined, table_schema, positions })
+    }
+
+    /// What is known of a file now.
+    fn known(&self, entry: &Entry) -> Result<Arc<Known>> {
+        let input = &entry.input;
+        let found = std::fs::metadata(&input.path).map_err(|e| Error::io(&input.path, e))?;
+        let known = Arc::clone(&entry.known.lock());
+        if known.identity == Identity::of(&found) {
+            return Ok(known);
+        }
+        let (known, schema) = Known::load(input)?;
+        for wanted in self.table_schema.file_schema().fields() {
+            let same = schema.fields().iter().any(|field| {
+                field.name() == wanted.name() && field.data_type() == wanted.data_type()
+            });
+            if !same {
+                return Err(input.broken("has other columns than when the table was made"));
+            }
+        }
+        let known = Arc::new(known);
+        *entry.known.lock() = Arc::clone(&known);
+        Ok(known)
+    }
+
+    /// The files as the engine takes them, and what is known of all rows.
+    fn partitioned(&self) -> Result<(Vec<PartitionedFile>, Statistics)> {
+        let mut files = Vec::new();
+        for (number, entry) in self.files.iter().enumerate() {
+            let known = self.known(entry)?;
+            let values = self.places.values(number);
+            let own = self.table_schema.file_schema();
+            let of_file = DFParquetMetadata::statistics_from_parquet_metadata(&known.metadata, own);
+            let mut statistics = of_file?;
+            let rows = statistics.num_rows;
+            statistics.column_statistics.extend(values.iter().map(|value| constant(value, rows)));
+            statistics.calculate_total_byte_size(self.table_schema.table_schema());
+            let path = known.path.to_string_lossy();
+            let bytes = known.identity.bytes;
+            let mut file = PartitionedFile::new(path, bytes).with_extension(Arc::clone(&known));
+            file.partition_values = values.to_vec();
+            file.statistics = Some(Arc::new(statistics));
+            files.push(file);
+        }
+        let each = files.iter().filter_map(|file| file.statistics.as_deref());
+        let all = Statistics::try_merge_iter(each, self.table_schema.table_schema())?;
+        Ok((files, all))
+    }
+}
+
+/// What is known of a column that has the same value in all rows.
+fn constant(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
+    let mut known = ColumnStatistics::new_unknown();
+    known.null_count = if value.is_null() { rows } else { Precision::Exact(0) };
+    if !value.is_null() {
+        known.min_value = Precision::Exact(value.clone());
+        known.max_value = Precision::Exact(value.clone());
+    }
+    known
+}
+
+impl fmt::Debug for ParquetTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths = self.files.iter().map(|entry| &entry.input.path);
+        f.debug_list().entries(paths.take(3)).finish()
+    }
+}
+
+#[async_trait]
+impl TableProvider for ParquetTable {
+    fn schema(&self) -> SchemaRef {
+        self.combined.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> datafusion::error::Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn EngineSession,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+        let (files, statistics) = self.partitioned()?;
+        let groups = FileGroup::new(files).split_files(state.config().target_partitions());
+        let positions = match projection {
+            Some(projection) => projection.iter().map(|column| self.positions[*column]).collect(),
+            None => self.positions.clone(),
+        };
+        // Nanoseconds of timestamps of 96 bits would wrap around beyond 1677 and 2262.
+        let mut decoding = TableParquetOptions::default();
+        decoding.global.coerce_int96 = Some("us".to_string());
+        let source = ParquetSource::new(self.table_schema.clone())
+            .with_table_parquet_options(decoding)
+            .with_parquet_file_reader_factory(Arc::new(Readers));
+        let config =
+            FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+                .with_file_groups(groups)
+                .with_statistics(statistics)
+                .with_projection_indices(Some(positions))?
+                .with_limit(limit)
+                .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+}
+
+/// Makes readers of files whose footers are known.
+#[derive(Debug)]
+struct Readers;
+
+impl ParquetFileReaderFactory for Readers {
+    fn create_reader(
+        &self,
+        _partition: usize,
+        file: PartitionedFile,
+        _metadata_size_hint: Option<usize>,
+        _metrics: &ExecutionPlanMetricsSet,
+    ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
+        let known = file.extension::<Arc<Known>>().map(Arc::clone);
+        let known = known.ok_or_else(|| Error::internal("a Parquet file without a footer"))?;
+        let fail = |error| Error::io(&known.path, error);
+        let source = File::open(&known.path).map_err(fail)?;
+        if Identity::of(&source.metadata().map_err(fail)?) != known.identity {
+            return Err(changed(&known.path).into());
+        }
+        Ok(Box::new(Reader { source, known }))
+    }
+}
+
+/// Reads from a local file.
+struct Reader {
+    source: File,
+    known: Arc<Known>,
+}
+
+impl AsyncFileReader for Reader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
+        let read = || {
+            let outside = || ParquetError::EOF("a part lies outside of the file".to_string());
+            let length = range.end.checked_sub(range.start).ok_or_else(outside)?;
+            // What is in the file fits the memory that may be asked for.
+            let inside = range.end <= self.known.identity.bytes;
+            let length = usize::try_from(length).ok().filter(|_| inside).ok_or_else(outside)?;
+            let mut bytes = vec![0; length];
+            self.source.read_exact_at(&mut bytes, range.start)?;
+            Ok(Bytes::from(bytes))
+        };
+        ready(read()).boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
+        ready(Ok(Arc::clone(&self.known.metadata))).boxed()
+    }
+}
+
+/// A footer that says nothing of how large floating point values are.
+fn without_upper_bounds(metadata: &ParquetMetaData) -> Result<ParquetMetaData, ParquetError> {
+    let columns = metadata.file_metadata().schema_descr().columns();
+    if !columns.iter().any(|column| is_float(column)) {
+        return Ok(metadata.clone());
+    }
+    let groups = metadata.row_groups().iter().map(|group| {
+        let columns = group.columns().iter().map(|column| match is_float(column.column_descr()) {
+            true => unbounded(column),
+            false => Ok(column.clone()),
+        });
+        let columns = columns.collect::<Result<Vec<_>, ParquetError>>()?;
+        group.clone().into_builder().set_column_metadata(columns).build()
+    });
+    let groups = groups.collect::<Result<Vec<_>, ParquetError>>()?;
+    Ok(metadata.clone().into_builder().set_row_groups(groups).build())
+}
+
+fn is_float(column: &ColumnDescriptor) -> bool {
+    matches!(column.physical_type(), Type::FLOAT | Type::DOUBLE)
+        || column.logical_type_ref() == Some(&LogicalType::Float16)
+}
+
+/// The same column without an upper bound, in its row group as in its pages. The bounds of Float16
+/// are taken away altogether: there seldom are any.
+fn unbounded(column: &ColumnChunkMetaData) -> Result<ColumnChunkMetaData, ParquetError> {
+    let bounds = match column.statistics() {
+        Some(Bounds::Float(all)) => {
+            let (least, distinct) = (all.min_opt().copied(), all.distinct_count());
+            Some(Bounds::float(least, None, distinct, all.null_count_opt(), false))
+        }
+        Some(Bounds::Double(all)) => {
+            let (least, distinct) = (all.min_opt().copied(), all.distinct_count());
+            Some(Bounds::double(least, None, distinct, all.null_count_opt(), false))
+        }
+        _ => None,
+    };
+    let builder = column.clone().into_builder();
+    let builder = builder.set_column_index_offset(None).set_column_index_length(None);
+    match bounds {
+        Some(bounds) => builder.set_statistics(bounds).build(),
+        None => builder.clear_statistics().build(),
+    }
+}
