@@ -108,7 +108,7 @@ impl Shared {
 
 /// A heap of small objects, more of them than memory holds. See the crate's documentation.
 pub struct ObjectHeap {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     keeper: Option<JoinHandle<()>>,
     owner: QueueOwner,
 }
@@ -192,7 +192,11 @@ impl ObjectHeap {
         Ok(ObjectHeap { shared, keeper: Some(keeper), owner: QueueOwner::default() })
     }
 
-    fn check_process(&self) -> Result<(), HeapError> {
+    pub(crate) fn max_wait(&self) -> Duration {
+        self.shared.max_wait
+    }
+
+    pub(crate) fn check_process(&self) -> Result<(), HeapError> {
         if self.shared.mark.is_stale() { Err(HeapError::Forked) } else { Ok(()) }
     }
 
@@ -494,7 +498,7 @@ impl ObjectHeap {
     }
 
     #[inline]
-    fn entry(&self, handle: Handle) -> Result<&Entry, HeapError> {
+    pub(crate) fn entry(&self, handle: Handle) -> Result<&Entry, HeapError> {
         self.shared.table.get(handle.id()).ok_or(HeapError::NoObject { handle })
     }
 
@@ -780,18 +784,18 @@ fn check_type<T>(handle: Handle, len: usize) -> Result<(), HeapError> {
 }
 
 /// Waits a little longer each time, and not for ever.
-struct Patience {
+pub(crate) struct Patience {
     started: Option<Instant>,
     most: Duration,
     rounds: u32,
 }
 
 impl Patience {
-    fn new(most: Duration) -> Self {
+    pub(crate) fn new(most: Duration) -> Self {
         Patience { started: None, most, rounds: 0 }
     }
 
-    fn wait(&mut self, handle: Handle) -> Result<(), HeapError> {
+    pub(crate) fn wait(&mut self, handle: Handle) -> Result<(), HeapError> {
         let waited = self.started.get_or_insert_with(Instant::now).elapsed();
         if waited > self.most {
             return Err(HeapError::InUse { handle, waited_ms: waited.as_millis() as u64 });

@@ -37,6 +37,7 @@ mod guard;
 mod heap;
 mod keeper;
 mod policy;
+mod raw;
 mod stats;
 
 pub use classes::MAX_OBJECT_BYTES;
@@ -45,4 +46,5 @@ pub use error::HeapError;
 pub use guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 pub use heap::{HeapOptions, MAX_BUDGET_BYTES, MIN_BUDGET_BYTES, ObjectHeap};
 pub use policy::PolicyKind;
+pub use raw::Access;
 pub use stats::HeapStats;
