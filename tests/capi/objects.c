@@ -121,7 +121,8 @@ static void mistakes(void) {
     CHECK(swing_heap_alloc(heap, NULL, 8, NULL) == SWING_E_ARGUMENT);
     CHECK(swing_heap_alloc(NULL, NULL, 8, &object) == SWING_E_ARGUMENT);
     CHECK(swing_heap_alloc(heap, NULL, 8, &object) == 0);
-    CHECK(swing_heap_read(heap, object, 0, bytes, 8) == 0 && memcmp(bytes, "\0\0\0\0\0\0\0", 8) == 0);
+    CHECK(swing_heap_read(heap, object, 0, bytes, 8) == 0);
+    CHECK(memcmp(bytes, "\0\0\0\0\0\0\0", 8) == 0);
     CHECK(swing_heap_read(heap, object, 1, bytes, 8) == SWING_E_ARGUMENT);
     CHECK(swing_heap_read(heap, object, (size_t)-1, bytes, 8) == SWING_E_ARGUMENT);
     CHECK(swing_heap_read(heap, object, 0, NULL, 8) == SWING_E_ARGUMENT);
