@@ -22,15 +22,16 @@ use crate::classes::{MAX_OBJECT_BYTES, class_of};
 use crate::core::{Core, Take};
 use crate::disk::{self, BLOCK_BYTES, Disk};
 use crate::entry::{
-    BUSY, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, PIN, PINS, READER, READERS, RESIDENT,
-    STATE, TOUCH, TOUCHES, Table, USERS, WRITER, address_and_len, busy, checksum, evicted,
-    generation,
+    BUSY, Changes, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, PIN, PINS, READER, READERS,
+    RESIDENT, STATE, TOUCH, TOUCHES, Table, USERS, WRITER, address_and_len, busy, checksum,
+    evicted, generation,
 };
 use crate::error::HeapError;
 use crate::guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 use crate::keeper;
 use crate::policy::PolicyKind;
 use crate::stats::{Counters, HeapStats};
+use crate::store::Store;
 
 /// The smallest budget of a heap.
 pub const MIN_BUDGET_BYTES: u64 = 6 << 20;
@@ -88,9 +89,20 @@ pub(crate) struct Shared {
     mark: ProcessMark,
     max_wait: Duration,
     pub(crate) dead_fraction: f64,
+    /// What a persistent heap keeps beside its blocks.
+    pub(crate) store: Option<Mutex<Store>>,
+    changes: Arc<Changes>,
 }
 
 impl Shared {
+    pub(crate) fn max_wait(&self) -> Duration {
+        self.max_wait
+    }
+
+    pub(crate) fn wake_keeper(&self) {
+        self.work.notify_one();
+    }
+
     /// The lock. Each holder leaves the tables whole; a failed check inside ends its thread only.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
@@ -157,21 +169,28 @@ impl ObjectHeap {
     /// # Errors
     /// As [`ObjectHeap::open`].
     pub fn open_on(storage: Arc<dyn Storage>, options: HeapOptions) -> Result<Self, HeapError> {
-        check_budget(options.budget)?;
-        if options.disk_limit < 8 * BLOCK_BYTES as u64 {
-            return Err(HeapError::Options("disk_limit must be at least 2 MiB"));
-        }
-        if !(options.dead_fraction > 0.0 && options.dead_fraction < 1.0) {
-            return Err(HeapError::Options("dead_fraction must lie between 0 and 1"));
-        }
+        check_options(&options)?;
         let disk = Disk::create(&*storage, options.disk_limit)?;
-        let (file, seed) = (disk.file.clone(), disk.seed());
-        let core = Core::new(disk, options.budget, options.policy, keeper::KEEPER_BYTES);
+        let (outside, changes) = (keeper::KEEPER_BYTES, Arc::new(Changes::new(false)));
+        let core = Core::new(disk, options.budget, options.policy, outside, changes);
+        Self::start(storage, &options, core, Table::new(), None)
+    }
+
+    /// Starts the keeper of a heap.
+    pub(crate) fn start(
+        storage: Arc<dyn Storage>,
+        options: &HeapOptions,
+        core: Core,
+        table: Table,
+        store: Option<Mutex<Store>>,
+    ) -> Result<Self, HeapError> {
+        let (file, seed) = (core.disk.file.clone(), core.disk.seed());
+        let changes = core.changes.clone();
         let shared = Arc::new(Shared {
             core: Mutex::new(core),
             changed: Condvar::new(),
             work: Condvar::new(),
-            table: Table::new(),
+            table,
             storage,
             file,
             counters: Counters::new(),
@@ -180,6 +199,8 @@ impl ObjectHeap {
             mark: ProcessMark::current(),
             max_wait: options.max_wait,
             dead_fraction: options.dead_fraction,
+            store,
+            changes,
         });
         let (ready, started) = std::sync::mpsc::sync_channel(1);
         let of_thread = shared.clone();
@@ -190,10 +211,6 @@ impl ObjectHeap {
         // A keeper that ended without a word is found when a buffer has to be written.
         started.recv().unwrap_or(Ok(()))?;
         Ok(ObjectHeap { shared, keeper: Some(keeper), owner: QueueOwner::default() })
-    }
-
-    pub(crate) fn max_wait(&self) -> Duration {
-        self.shared.max_wait
     }
 
     pub(crate) fn check_process(&self) -> Result<(), HeapError> {
@@ -353,6 +370,7 @@ impl ObjectHeap {
     #[inline]
     pub fn write(&self, handle: Handle) -> Result<WriteGuard<'_>, HeapError> {
         let (entry, address, len) = self.acquire(handle, WRITE)?;
+        self.shared.changes.mark(handle.id());
         Ok(WriteGuard { entry, address, len })
     }
 
@@ -363,6 +381,7 @@ impl ObjectHeap {
     pub fn pin(&self, handle: Handle) -> Result<PinGuard<'_>, HeapError> {
         let (entry, address, len) = self.acquire(handle, KEEP)?;
         entry.state.fetch_or(DIRTY, Relaxed);
+        self.shared.changes.mark(handle.id());
         Ok(PinGuard { entry, address, len })
     }
 
@@ -479,6 +498,7 @@ impl ObjectHeap {
             evicted_objects: totals.evicted_objects,
             dropped_objects: totals.dropped_objects,
             evicted_bytes: totals.evicted_bytes,
+            flushed_bytes: totals.flushed_bytes,
             moved_bytes: totals.moved_bytes,
             written_bytes: totals.written_bytes,
             read_bytes: counters.bytes_read.load(Relaxed),
@@ -731,6 +751,9 @@ impl Drop for ObjectHeap {
             std::mem::forget(keeper);
             return;
         }
+        if !std::thread::panicking() {
+            let _ = self.flush_last();
+        }
         self.shared.lock().closed = true;
         self.shared.work.notify_all();
         if let Some(keeper) = keeper {
@@ -769,6 +792,18 @@ fn take(entry: &Entry, state: u64, mode: Mode) -> bool {
 
 fn check_len(len: usize) -> Result<(), HeapError> {
     if (1..=MAX_OBJECT_BYTES).contains(&len) { Ok(()) } else { Err(HeapError::Size { len }) }
+}
+
+/// Whether options make sense.
+pub(crate) fn check_options(options: &HeapOptions) -> Result<(), HeapError> {
+    check_budget(options.budget)?;
+    if options.disk_limit < 8 * BLOCK_BYTES as u64 {
+        return Err(HeapError::Options("disk_limit must be at least 2 MiB"));
+    }
+    if !(options.dead_fraction > 0.0 && options.dead_fraction < 1.0) {
+        return Err(HeapError::Options("dead_fraction must lie between 0 and 1"));
+    }
+    Ok(())
 }
 
 fn check_budget(budget: u64) -> Result<(), HeapError> {

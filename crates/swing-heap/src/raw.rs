@@ -87,7 +87,7 @@ impl ObjectHeap {
     pub fn len_of(&self, handle: Handle) -> Result<usize, HeapError> {
         self.check_process()?;
         let entry = self.entry(handle)?;
-        let mut patience = Patience::new(self.max_wait());
+        let mut patience = Patience::new(self.shared.max_wait());
         loop {
             {
                 // Places change under the lock only, as long as the entry is not busy.
