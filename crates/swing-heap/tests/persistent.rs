@@ -115,6 +115,36 @@ fn a_crash_leaves_the_newest_flush() {
 }
 
 #[test]
+fn blocks_of_the_newest_flush_are_not_written_anew() {
+    let folder = on_disk();
+    let path = folder.path().join("heap");
+    let heap = ObjectHeap::open_persistent(&path, options(8, 64 << 20)).unwrap();
+    let mut model = Model::new();
+    let bytes = |i: u64, round: u64| (i << 32 | round).to_le_bytes().repeat(125);
+    for i in 0..8000 {
+        model.insert(heap.alloc_from(&bytes(i, 0)).unwrap(), bytes(i, 0));
+    }
+    heap.flush().unwrap();
+    let handles: Vec<_> = model.keys().copied().collect();
+    // All blocks of the flush are garbage soon, for the heap as it is.
+    for round in 1..5 {
+        for (i, &handle) in handles.iter().enumerate() {
+            heap.write(handle).unwrap().copy_from_slice(&bytes(i as u64, round));
+        }
+        expect(&open(&image(&path, "crash")), &model);
+    }
+    // A flush makes them free; their room is used again.
+    let before = heap.stats().unwrap().file_bytes;
+    for round in 5..9 {
+        heap.flush().unwrap();
+        for (i, &handle) in handles.iter().enumerate() {
+            heap.write(handle).unwrap().copy_from_slice(&bytes(i as u64, round));
+        }
+    }
+    assert!(heap.stats().unwrap().file_bytes <= before + (8 << 20));
+}
+
+#[test]
 fn handles_of_a_lost_object_are_never_used_again() {
     let folder = on_disk();
     let path = folder.path().join("heap");
@@ -463,6 +493,8 @@ fn flushes_beside_changes_of_other_threads_take_whole_objects() {
                 }
             });
         }
+        // Also if this thread fails.
+        let _stop = Stop(&done);
         for _ in 0..12 {
             heap.flush().unwrap();
             let crashed = open(&image(&path, "crash"));
@@ -472,9 +504,17 @@ fn flushes_beside_changes_of_other_threads_take_whole_objects() {
                 assert!(guard.len() == 1600 && guard.chunks(8).all(|c| c == &guard[..8]));
             }
         }
-        done.store(true, SeqCst);
     });
     heap.check().unwrap();
+}
+
+/// Tells threads to end when it is dropped.
+struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
 }
 
 const SLOTS: usize = 3000;
