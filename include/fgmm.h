@@ -27,7 +27,8 @@ extern "C" {
                              * stores through the address sees to it that nobody else does */
 
 /* Flags of a heap. */
-#define SWING_HEAP_S3FIFO 1u /* evicts by S3-FIFO; else by the paper's two lists */
+#define SWING_HEAP_S3FIFO 1u     /* evicts by S3-FIFO; else by the paper's two lists */
+#define SWING_HEAP_PERSISTENT 2u /* the directory keeps the heap for the next process */
 
 typedef struct swing_heap swing_heap;
 typedef uint64_t swing_object; /* never 0 */
@@ -66,8 +67,27 @@ typedef struct swing_heap_counters {
  * its room is free again when the heap, or the process, ends. `config` may be NULL. */
 int swing_heap_open(const char *directory, const swing_heap_config *config, swing_heap **out);
 
-/* Ends a heap and its objects. SWING_E_BUSY while accesses have not been ended. What is called
- * afterwards is SWING_E_ARGUMENT. */
+/* With SWING_HEAP_PERSISTENT the directory holds the heap, and no other. A directory without one
+ * gets an empty one. Another process that has it open is SWING_E_BUSY, damaged files are
+ * SWING_E_CORRUPT. What the newest flush made durable is there again; `progress`, unless it is
+ * NULL, is told meanwhile how many of all entries of the object table have been read. */
+typedef void (*swing_heap_progress)(uint64_t done, uint64_t all, void *argument);
+int swing_heap_open_with(const char *directory, const swing_heap_config *config,
+                         swing_heap_progress progress, void *argument, swing_heap **out);
+
+/* Makes all changes so far durable: also after a crash they are there. Of changes that other threads
+ * make meanwhile each object has all or nothing. Waits for accesses that write, and is SWING_E_BUSY
+ * if they last too long. After any failure the state of the flush before stays durable. */
+int swing_heap_flush(swing_heap *heap);
+
+/* The object by which a program finds the others after opening; 0: none. Durable with the next
+ * flush. */
+int swing_heap_set_root(swing_heap *heap, swing_object object);
+int swing_heap_root(swing_heap *heap, swing_object *out);
+
+/* Flushes a persistent heap, and ends the heap; the objects of an ephemeral one end with it.
+ * SWING_E_BUSY while accesses have not been ended: the heap is open then. After any other answer it
+ * is closed. What is called afterwards is SWING_E_ARGUMENT. */
 int swing_heap_close(swing_heap *heap);
 
 /* A new object of `size` bytes, with a copy of `bytes`, or zeros if that is NULL. SWING_E_NO_MEMORY

@@ -110,6 +110,67 @@ static void in_place(void) {
     CHECK(swing_heap_close(heap) == 0);
 }
 
+static uint64_t told;
+
+static void tell(uint64_t done, uint64_t all, void *argument) {
+    CHECK(argument == &told && done <= all);
+    told = done;
+}
+
+static void kept_by_a_directory(void) {
+    char path[4096];
+    swing_heap_config config;
+    swing_heap *heap, *other;
+    swing_object objects[5000], root, freed;
+    swing_block block;
+    size_t i;
+    pid_t child;
+    int status;
+    CHECK(snprintf(path, sizeof path, "%s/kept-%d", directory, (int)getpid()) > 0);
+    memset(&config, 0, sizeof config);
+    config.budget = 16 * MIB;
+    config.max_wait_ms = 200;
+    config.flags = SWING_HEAP_PERSISTENT | SWING_HEAP_S3FIFO;
+    child = fork();
+    if (child == 0) {
+        CHECK(swing_heap_open(path, &config, &heap) == 0);
+        CHECK(swing_heap_root(heap, &root) == 0 && root == 0);
+        for (i = 0; i < 5000; i++) {
+            CHECK(swing_heap_alloc(heap, &i, sizeof i, &objects[i]) == 0);
+        }
+        CHECK(swing_heap_alloc(heap, objects, sizeof objects, &root) == 0);
+        CHECK(swing_heap_set_root(heap, root) == 0);
+        CHECK(swing_heap_set_root(heap, 12345) == SWING_E_NO_OBJECT);
+        CHECK(swing_heap_flush(heap) == 0);
+        CHECK(swing_heap_free(heap, objects[7]) == 0);
+        _exit(0); /* as a crash: what is not flushed is lost */
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(swing_heap_open_with(path, &config, tell, &told, &heap) == 0 && told == 5001);
+    CHECK(swing_heap_open(path, &config, &other) == SWING_E_BUSY);
+    CHECK(swing_heap_root(heap, &root) == 0 && root != 0);
+    CHECK(swing_heap_read(heap, root, 0, objects, sizeof objects) == 0);
+    for (i = 0; i < 5000; i++) {
+        size_t found = 0;
+        CHECK(swing_heap_read(heap, objects[i], 0, &found, sizeof found) == 0 && found == i);
+    }
+    freed = objects[7];
+    CHECK(swing_heap_free(heap, freed) == 0);
+    CHECK(swing_heap_begin(heap, objects[8], SWING_HEAP_WRITE, &block) == 0);
+    CHECK(swing_heap_flush(heap) == SWING_E_BUSY);
+    CHECK(swing_heap_end(heap, objects[8], SWING_HEAP_WRITE) == 0);
+    CHECK(swing_heap_close(heap) == 0);
+    CHECK(swing_heap_open(path, &config, &heap) == 0);
+    CHECK(swing_heap_read(heap, freed, 0, &i, 1) == SWING_E_NO_OBJECT);
+    CHECK(swing_heap_close(heap) == 0);
+    /* An ephemeral heap in the same place has nothing to do with it. */
+    config.flags = 0;
+    CHECK(swing_heap_open(path, &config, &heap) == 0);
+    CHECK(swing_heap_flush(heap) == SWING_E_ARGUMENT);
+    CHECK(swing_heap_set_root(heap, 1) == SWING_E_ARGUMENT);
+    CHECK(swing_heap_close(heap) == 0);
+}
+
 static void mistakes(void) {
     swing_heap *heap = open_heap(8 * MIB, 0);
     swing_heap_config config;
@@ -165,7 +226,7 @@ static void a_child_has_no_heap(void) {
     if (child == 0) {
         char bytes[3];
         int read = swing_heap_read(heap, object, 0, bytes, 3);
-        _exit(read == SWING_E_FORKED && swing_heap_close(heap) == 0 ? 0 : 1);
+        _exit(read == SWING_E_FORKED && swing_heap_close(heap) == SWING_E_FORKED ? 0 : 1);
     }
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK(swing_heap_close(heap) == 0);
@@ -176,6 +237,7 @@ int main(int argc, char **argv) {
     directory = argv[1];
     larger_than_memory();
     in_place();
+    kept_by_a_directory();
     mistakes();
     a_full_disk();
     a_child_has_no_heap();

@@ -178,6 +178,7 @@ C_TYPES = {
     "*const swing_options": "const swing_options *", "*const swing_class": "const swing_class *",
     "*const swing_heap_options": "const swing_heap_options *",
     "*mut swing_heap_stats": "swing_heap_stats *",
+    "swing_heap_progress": "swing_heap_progress",
     "*mut swing_heap": "swing_heap *", "*mut *mut swing_heap": "swing_heap **",
     "*const swing_heap_config": "const swing_heap_config *", "*const u64": "const swing_object *",
     "*mut swing_heap_counters": "swing_heap_counters *", "*mut u64": "swing_object *",

@@ -8,6 +8,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use ::swing_heap::{
     Access, Handle, HeapError, HeapOptions, MAX_OBJECT_BYTES, ObjectHeap, PolicyKind,
 };
 use parking_lot::RwLock;
+use swing_tier::{CommitError, Directory, DirectoryOptions, OpenError, ReadError};
 
 use crate::calls::null;
 use crate::error::{self, Code, Failure, Result};
@@ -29,6 +31,12 @@ pub const SWING_HEAP_PIN: c_uint = 2;
 
 /// The policy S3-FIFO in place of two lists.
 pub const SWING_HEAP_S3FIFO: c_uint = 1;
+/// A heap that outlives the process.
+pub const SWING_HEAP_PERSISTENT: c_uint = 2;
+
+/// Is told how far recovery is: entries read, and all.
+#[allow(non_camel_case_types)]
+pub type swing_heap_progress = Option<unsafe extern "C" fn(u64, u64, *mut c_void)>;
 
 /// A heap; see the module. C sees a pointer to it only.
 #[repr(C)]
@@ -106,7 +114,21 @@ impl From<HeapError> for Failure {
             HeapError::DiskFull(_) => Code::DiskFull,
             HeapError::Damaged { .. } => Code::Corrupt,
             HeapError::Forked => Code::Forked,
-            HeapError::Io(_) => Code::Io,
+            HeapError::Io(_) | HeapError::Sync(_) => Code::Io,
+            HeapError::Open(e) => match e {
+                OpenError::InUse { .. } => Code::Busy,
+                OpenError::Io(e) if e.cause.is_full() => Code::DiskFull,
+                OpenError::Io(_) | OpenError::ForeignDirectory { .. } => Code::Io,
+                OpenError::Options(_) => Code::Argument,
+                _ => Code::Corrupt,
+            },
+            HeapError::Table(ReadError::Io(_)) => Code::Io,
+            HeapError::Table(_) => Code::Corrupt,
+            HeapError::Flush(e) => match e {
+                CommitError::Full(_) => Code::DiskFull,
+                CommitError::Limit { .. } => Code::NoMemory,
+                _ => Code::Io,
+            },
             _ => Code::Argument,
         };
         Failure::new(code, e)
@@ -180,7 +202,7 @@ unsafe fn with_into<T>(
 
 fn options_of(config: swing_heap_config) -> Result<HeapOptions> {
     let mut options = HeapOptions::default();
-    if config.flags & !u64::from(SWING_HEAP_S3FIFO) != 0 {
+    if config.flags & !u64::from(SWING_HEAP_S3FIFO | SWING_HEAP_PERSISTENT) != 0 {
         return Err(Failure::new(Code::Argument, format!("unknown flags {:#x}", config.flags)));
     }
     if config.flags & u64::from(SWING_HEAP_S3FIFO) != 0 {
@@ -208,6 +230,22 @@ pub unsafe extern "C" fn swing_heap_open(
     config: *const swing_heap_config,
     out: *mut *mut swing_heap,
 ) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { swing_heap_open_with(directory, config, None, std::ptr::null_mut(), out) }
+}
+
+/// See `fgmm.h`.
+///
+/// # Safety
+/// As [`swing_heap_open`]; `progress` is null or may be called with `argument`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_heap_open_with(
+    directory: *const c_char,
+    config: *const swing_heap_config,
+    progress: swing_heap_progress,
+    argument: *mut c_void,
+    out: *mut *mut swing_heap,
+) -> c_int {
     run(None, || {
         if directory.is_null() || out.is_null() {
             return Err(null());
@@ -216,7 +254,19 @@ pub unsafe extern "C" fn swing_heap_open(
         let path = OsStr::from_bytes(unsafe { CStr::from_ptr(directory) }.to_bytes());
         // SAFETY: the caller's promise.
         let config = if config.is_null() { Default::default() } else { unsafe { config.read() } };
-        let heap = ObjectHeap::open(Path::new(path), options_of(config)?)?;
+        let options = options_of(config)?;
+        let heap = if config.flags & u64::from(SWING_HEAP_PERSISTENT) == 0 {
+            ObjectHeap::open(Path::new(path), options)?
+        } else {
+            let made = DirectoryOptions { create: true, ..Default::default() };
+            let directory = Directory::open(Path::new(path), made).map_err(HeapError::from)?;
+            ObjectHeap::open_persistent_on(Arc::new(directory), options, &mut |recovery| {
+                if let Some(progress) = progress {
+                    // SAFETY: the caller's promise.
+                    unsafe { progress(recovery.done, recovery.all, argument) };
+                }
+            })?
+        };
         let outer = Box::new(swing_heap {
             heap: RwLock::new(Some(heap)),
             accesses: AtomicU64::new(0),
@@ -241,16 +291,15 @@ pub unsafe extern "C" fn swing_heap_close(heap: *mut swing_heap) -> c_int {
     let outer = unsafe { &*heap };
     run(None, || {
         let mut inner = outer.heap.write();
-        if inner.is_none() {
-            return Err(closed());
-        }
         let accesses = outer.accesses.load(Ordering::Acquire);
         if accesses > 0 {
             let text = format!("{accesses} accesses have not been ended by swing_heap_end");
             return Err(Failure::new(Code::Busy, text));
         }
-        drop(inner.take());
-        Ok(())
+        match inner.take() {
+            Some(heap) => Ok(heap.close()?),
+            None => Err(closed()),
+        }
     })
 }
 
@@ -517,4 +566,38 @@ pub unsafe extern "C" fn swing_heap_get_counters(
     };
     // SAFETY: the caller's promise.
     unsafe { with_into(heap, out, counters) }
+}
+
+/// See `fgmm.h`.
+///
+/// # Safety
+/// `heap` came from [`swing_heap_open`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_heap_flush(heap: *mut swing_heap) -> c_int {
+    let flush = |heap: &ObjectHeap, _: &_| Ok(heap.flush()?);
+    // SAFETY: the caller's promise.
+    unsafe { with(heap, flush) }
+}
+
+/// See `fgmm.h`.
+///
+/// # Safety
+/// `heap` came from [`swing_heap_open`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_heap_set_root(heap: *mut swing_heap, object: u64) -> c_int {
+    let root = (object != 0).then(|| Handle::from_bits(object));
+    let set = |heap: &ObjectHeap, _: &_| Ok(heap.set_root(root)?);
+    // SAFETY: the caller's promise.
+    unsafe { with(heap, set) }
+}
+
+/// See `fgmm.h`.
+///
+/// # Safety
+/// `out` points to a `swing_object`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn swing_heap_root(heap: *mut swing_heap, out: *mut u64) -> c_int {
+    let root = |heap: &ObjectHeap| Ok(heap.root()?.map_or(0, Handle::to_bits));
+    // SAFETY: the caller's promise.
+    unsafe { with_into(heap, out, root) }
 }
