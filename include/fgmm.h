@@ -75,8 +75,8 @@ typedef void (*swing_heap_progress)(uint64_t done, uint64_t all, void *argument)
 int swing_heap_open_with(const char *directory, const swing_heap_config *config,
                          swing_heap_progress progress, void *argument, swing_heap **out);
 
-/* Makes all changes so far durable: also after a crash they are there. Of changes that other threads
- * make meanwhile each object has all or nothing. Waits for accesses that write, and is SWING_E_BUSY
+/* Makes all changes so far durable: they are there after a crash, too. Of what other threads change
+ * meanwhile each object has all or nothing. Waits for accesses that write, and is SWING_E_BUSY
  * if they last too long. After any failure the state of the flush before stays durable. */
 int swing_heap_flush(swing_heap *heap);
 
