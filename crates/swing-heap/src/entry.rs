@@ -10,6 +10,7 @@
 //! | 16 | | a writer | | |
 //! | 17-28 | | pins | | |
 //! | 29 | | dirty: the disk has not these bytes | | |
+//! | 30 | | the page of the object's address is filled | | |
 //! | 36-63 | generation of the handle, 1 to 2^28 - 1 | same | same | same |
 //!
 //! | state | bits of `place` |
@@ -73,7 +74,8 @@ pub(crate) const WRITER: u64 = 1 << 16;
 pub(crate) const PIN: u64 = 1 << 17;
 pub(crate) const PINS: u64 = 0xfff << 17;
 pub(crate) const DIRTY: u64 = 1 << 29;
-pub(crate) const USERS: u64 = READERS | WRITER | PINS;
+pub(crate) const WINDOW: u64 = 1 << 30;
+pub(crate) const USERS: u64 = READERS | WRITER | PINS | WINDOW;
 const CHECKSUM_SHIFT: u32 = 4;
 const GENERATION_SHIFT: u32 = 36;
 pub(crate) const MAX_GENERATION: u32 = (1 << 28) - 1;

@@ -15,6 +15,12 @@ pub enum HeapError {
         /// The handle.
         handle: Handle,
     },
+    /// No object begins at this address.
+    #[error("no object of this heap begins at address {address:#x}")]
+    NoPointer {
+        /// The address.
+        address: usize,
+    },
     /// An object of this length is not possible.
     #[error("an object has 1 to 65536 bytes, not {len}; use the ordinary allocator for others")]
     Size {

@@ -21,10 +21,11 @@ use crate::core::Core;
 use crate::disk::NoRoom;
 use crate::entry::{
     Changes, DIRTY, DiskPlace, EVICTED, FREE, GROUP_ENTRIES, Handle, MAX_GENERATION, PINS, READER,
-    READERS, RESIDENT, STATE, Table, WRITER, address_and_len, evicted, generation, with_generation,
+    READERS, RESIDENT, STATE, Table, WINDOW, WRITER, address_and_len, evicted, generation,
+    with_generation,
 };
 use crate::error::HeapError;
-use crate::heap::{HeapOptions, ObjectHeap, Patience, check_options};
+use crate::heap::{HeapOptions, ObjectHeap, Patience, Shared, check_options};
 use crate::keeper::KEEPER_BYTES;
 use crate::store::{Facts, GROUP_BYTES, MAX_IDS, Opened, Recovery, STORE_BYTES, Store};
 
@@ -41,6 +42,8 @@ enum Encoded {
     Words(u64, u64),
     /// The keeper has to write first.
     WaitForDisk,
+    /// The object's page has to be taken back.
+    WaitForWindow,
     /// Somebody writes or moves the object.
     WaitForUsers(Handle),
 }
@@ -181,6 +184,13 @@ impl ObjectHeap {
 
     fn commit(&self, store: &mut Store, reserved: u32) -> Result<(), HeapError> {
         let shared = &*self.shared;
+        if let Some(window) = shared.window.get() {
+            // What was stored through pointers becomes a change that the groups show.
+            let mut patience = Patience::new(shared.max_wait());
+            while let Some(id) = window.recall_all(shared)? {
+                patience.wait(Handle::new(id, 0))?;
+            }
+        }
         let (groups, root) = {
             let mut core = shared.lock();
             core.disk.begin_commit();
@@ -257,6 +267,13 @@ impl ObjectHeap {
                     index += 1;
                 }
                 Encoded::WaitForDisk => core = self.wait_for_disk(core, started)?,
+                Encoded::WaitForWindow => {
+                    drop(core);
+                    if !shared.recall_page(id)? {
+                        patience.wait(Handle::new(id, 0))?;
+                    }
+                    core = shared.lock();
+                }
                 Encoded::WaitForUsers(handle) => {
                     drop(core);
                     patience.wait(handle)?;
@@ -326,6 +343,16 @@ impl ObjectHeap {
     }
 }
 
+impl Shared {
+    /// Takes an object's page back; false: it has to stay for now.
+    fn recall_page(&self, id: u32) -> Result<bool, HeapError> {
+        match (self.window.get(), self.table.get(id)) {
+            (Some(window), Some(entry)) => window.recall(self, id, entry),
+            _ => Ok(true),
+        }
+    }
+}
+
 /// Whether later commits cannot succeed.
 fn is_final(error: &HeapError) -> bool {
     let flush = |e: &CommitError| matches!(e, CommitError::Unknown(_) | CommitError::Broken);
@@ -362,6 +389,9 @@ impl Core {
             let cell = self.chunks.cell_at(address);
             if state & (DIRTY | WRITER) == 0 && self.chunks.cell(cell).block != NONE {
                 return Ok(self.encode_copy(handle, cell, len));
+            }
+            if state & WINDOW != 0 {
+                return Ok(Encoded::WaitForWindow);
             }
             if state & WRITER != 0 || state & READERS == READERS {
                 return Ok(Encoded::WaitForUsers(handle));

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,15 +23,17 @@ use crate::core::{Core, Take};
 use crate::disk::{self, BLOCK_BYTES, Disk};
 use crate::entry::{
     BUSY, Changes, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, PIN, PINS, READER, READERS,
-    RESIDENT, STATE, TOUCH, TOUCHES, Table, USERS, WRITER, address_and_len, busy, checksum,
+    RESIDENT, STATE, TOUCH, TOUCHES, Table, USERS, WINDOW, WRITER, address_and_len, busy, checksum,
     evicted, generation,
 };
 use crate::error::HeapError;
 use crate::guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 use crate::keeper;
 use crate::policy::PolicyKind;
+use crate::signal;
 use crate::stats::{Counters, HeapStats};
 use crate::store::Store;
+use crate::window::Window;
 
 /// The smallest budget of a heap.
 pub const MIN_BUDGET_BYTES: u64 = 6 << 20;
@@ -91,7 +93,10 @@ pub(crate) struct Shared {
     pub(crate) dead_fraction: f64,
     /// What a persistent heap keeps beside its blocks.
     pub(crate) store: Option<Mutex<Store>>,
-    changes: Arc<Changes>,
+    pub(crate) changes: Arc<Changes>,
+    /// What plain pointers lead to.
+    pub(crate) window: OnceLock<Window>,
+    pub(crate) enabling: Mutex<()>,
 }
 
 impl Shared {
@@ -121,8 +126,8 @@ impl Shared {
 /// A heap of small objects, more of them than memory holds. See the crate's documentation.
 pub struct ObjectHeap {
     pub(crate) shared: Arc<Shared>,
-    keeper: Option<JoinHandle<()>>,
-    owner: QueueOwner,
+    pub(crate) keeper: Option<JoinHandle<()>>,
+    pub(crate) owner: QueueOwner,
 }
 
 impl std::fmt::Debug for ObjectHeap {
@@ -148,9 +153,10 @@ struct Mode {
     counts: u64,
 }
 
-const READ: Mode = Mode { adds: READER, excludes: WRITER, counts: READERS };
-const WRITE: Mode = Mode { adds: WRITER | DIRTY, excludes: WRITER | READERS, counts: 0 };
-const KEEP: Mode = Mode { adds: PIN, excludes: WRITER, counts: PINS };
+const READ: Mode = Mode { adds: READER, excludes: WRITER | WINDOW, counts: READERS };
+const WRITE: Mode = Mode { adds: WRITER | DIRTY, excludes: WRITER | READERS | WINDOW, counts: 0 };
+const KEEP: Mode = Mode { adds: PIN, excludes: WRITER | WINDOW, counts: PINS };
+const FILL: Mode = Mode { adds: READER, excludes: WRITER | PINS, counts: READERS };
 const ALONE: Mode = Mode { adds: WRITER | DIRTY, excludes: USERS, counts: 0 };
 
 impl ObjectHeap {
@@ -201,6 +207,8 @@ impl ObjectHeap {
             dead_fraction: options.dead_fraction,
             store,
             changes,
+            window: OnceLock::new(),
+            enabling: Mutex::new(()),
         });
         let (ready, started) = std::sync::mpsc::sync_channel(1);
         let of_thread = shared.clone();
@@ -238,6 +246,11 @@ impl ObjectHeap {
     /// # Errors
     /// As [`ObjectHeap::alloc_zeroed`].
     pub fn alloc_from(&self, bytes: &[u8]) -> Result<Handle, HeapError> {
+        if signal::any() {
+            // The bytes may be an object, and are copied under the lock.
+            let copy = bytes.to_vec();
+            return self.allocate(copy.len(), Some(&copy));
+        }
         self.allocate(bytes.len(), Some(bytes))
     }
 
@@ -302,6 +315,9 @@ impl ObjectHeap {
                 return Err(HeapError::NoObject { handle });
             }
             let used = state & STATE == BUSY || state & STATE == RESIDENT && state & USERS != 0;
+            if used && self.recall(entry, handle, state)? {
+                continue;
+            }
             if used {
                 patience.wait(handle)?;
             } else if entry.state.compare_exchange(state, busy(state), AcqRel, Relaxed).is_ok() {
@@ -562,6 +578,10 @@ impl ObjectHeap {
                 }
                 RESIDENT => {
                     let full = mode.counts != 0 && state & mode.counts == mode.counts;
+                    let marked = state & mode.excludes & WINDOW != 0;
+                    if marked && self.recall(entry, handle, state)? {
+                        continue;
+                    }
                     if state & mode.excludes != 0 || full {
                         patience.wait(handle)?;
                     } else if take(entry, state, mode) {
@@ -574,6 +594,30 @@ impl ObjectHeap {
         }
         let (address, len) = address_and_len(entry.place.load(Relaxed));
         Ok((entry, address, len))
+    }
+
+    /// Takes the page of an object's address back, if it is filled. False: it is not, or has to
+    /// stay for now.
+    fn recall(&self, entry: &Entry, handle: Handle, state: u64) -> Result<bool, HeapError> {
+        let filled = state & STATE == RESIDENT && state & WINDOW != 0;
+        match self.shared.window.get().filter(|_| filled) {
+            Some(window) => window.recall(&self.shared, handle.id(), entry),
+            None => Ok(false),
+        }
+    }
+
+    /// Counts a reader into an object for `window`, which ends that.
+    pub(crate) fn acquire_for_window(&self, handle: Handle) -> Result<(), HeapError> {
+        self.acquire(handle, FILL).map(|_| ())
+    }
+
+    /// Ends a view of the heap, see `pointers`.
+    pub(crate) fn release_view(&mut self) {
+        // SAFETY: a view is not used any more and never dropped; these are its only contents.
+        unsafe {
+            drop(std::ptr::read(&raw const self.shared));
+            drop(std::ptr::read(&raw const self.owner));
+        }
     }
 
     /// Claims an object if it is on the disk.
@@ -716,6 +760,7 @@ impl ObjectHeap {
     ) -> Result<(MutexGuard<'a, Core>, CellRef), HeapError> {
         let shared = &self.shared;
         let started = Instant::now();
+        let mut waited_for_pages = false;
         loop {
             let taken = core.take_cell(&shared.table, len);
             if core.disk.next_full().is_some() {
@@ -735,6 +780,16 @@ impl ObjectHeap {
                     (false, _) => HeapError::NoMemory { budget, len },
                 });
             }
+            if let Some(window) = shared.window.get().filter(|_| !for_disk) {
+                // Objects whose pages are filled do not leave memory.
+                drop(core);
+                window.recall_all(shared)?;
+                core = shared.lock();
+                if !waited_for_pages {
+                    waited_for_pages = true;
+                    continue;
+                }
+            }
             let most = Duration::from_millis(if for_disk { 100 } else { 1 });
             shared.work.notify_one();
             let waited = shared.changed.wait_timeout(core, most);
@@ -753,6 +808,10 @@ impl Drop for ObjectHeap {
         }
         if !std::thread::panicking() {
             let _ = self.flush_last();
+        }
+        if let Some(window) = self.shared.window.get() {
+            signal::forget(self);
+            window.close(&self.shared);
         }
         self.shared.lock().closed = true;
         self.shared.work.notify_all();

@@ -37,10 +37,13 @@ mod flush;
 mod guard;
 mod heap;
 mod keeper;
+mod pointers;
 mod policy;
 mod raw;
+mod signal;
 mod stats;
 mod store;
+mod window;
 
 pub use classes::MAX_OBJECT_BYTES;
 pub use entry::Handle;
@@ -52,3 +55,4 @@ pub use policy::PolicyKind;
 pub use raw::Access;
 pub use stats::HeapStats;
 pub use store::Recovery;
+pub use window::MAX_POINTER_BYTES;
