@@ -3,7 +3,8 @@
  *
  * An object is known by a number, swing_object. Its bytes are copied by swing_heap_read and
  * swing_heap_write, or used in place between swing_heap_begin and swing_heap_end: until then the
- * object stays in memory, at that address.
+ * object stays in memory, at that address. An object of at most 4096 bytes can also have a plain
+ * address: loads and stores there bring it into memory and change it.
  *
  * Every call returns 0 or a negative SWING_E_... number, as in swing.h. Any thread may call
  * anything. A heap stays with its process: in a child of fork() calls are SWING_E_FORKED.
@@ -119,10 +120,88 @@ int swing_heap_end(swing_heap *heap, swing_object object, unsigned int access);
 /* Brings objects into memory, several reads at a time. Nothing keeps them there. */
 int swing_heap_prefetch(swing_heap *heap, const swing_object *objects, size_t count);
 
+/* Plain pointers. The address of an object of at most 4096 bytes is valid as long as the object is
+ * there and keeps its size. Any thread may load from it and store to it; numbers and addresses may
+ * be mixed, both see the same bytes. A page for the object is filled at the first touch, by a
+ * handler of SIGBUS; other faults go on to the handler that the program had. At most `window` bytes
+ * of pages are filled at a time, within the budget; 0: an eighth of it. swing_heap_enable_pointers
+ * only chooses that; the first address does it otherwise. SWING_E_IO where the system refuses
+ * userfaultfd.
+ *
+ * An object that cannot be read ends the process by SIGBUS. A child of fork() has no such
+ * addresses: it ends by SIGSEGV. The kernel itself does not fill pages: a system call with such a
+ * buffer is EFAULT unless the page has just been touched; use swing_heap_read and
+ * swing_heap_write with memory of the program's for these.
+ *
+ * swing_heap_malloc makes an object of zeros, swing_heap_remalloc changes its size and gives its
+ * new address, swing_heap_dispose ends it. swing_heap_object has the number of the object that
+ * begins at an address, else SWING_E_NO_OBJECT. */
+int swing_heap_enable_pointers(swing_heap *heap, uint64_t window);
+int swing_heap_malloc(swing_heap *heap, size_t size, void **out);
+int swing_heap_remalloc(swing_heap *heap, void *address, size_t size, void **out);
+int swing_heap_dispose(swing_heap *heap, void *address);
+int swing_heap_pointer(swing_heap *heap, swing_object object, void **out);
+int swing_heap_object(swing_heap *heap, const void *address, swing_object *out);
+
+/* The heap of the paper's calls, below: it lies in $FGMM_DIRECTORY, else /var/tmp, with a budget of
+ * $FGMM_BUDGET_MIB, else 64, and at most $FGMM_DISK_MIB on the disk. swing_heap_common is NULL
+ * before swing_heap_begin_common and after swing_heap_end_common. */
+int swing_heap_begin_common(void);
+swing_heap *swing_heap_common(void);
+int swing_heap_end_common(void);
+
 /* Another budget, at once. */
 int swing_heap_set_budget(swing_heap *heap, uint64_t budget);
 
 int swing_heap_get_counters(swing_heap *heap, swing_heap_counters *out);
+
+/* The calls under the names of the paper. sysInit and sysQuit return 0 or -1; the paper's return
+ * nothing. An address is one of plain pointers, above: objects have 1 to 4096 bytes; larger ones
+ * are for malloc. nv_calloc makes one object of `count` times `size` bytes. NULL on failure. */
+static inline int sysInit(void) {
+    return swing_heap_begin_common() == 0 ? 0 : -1;
+}
+
+static inline int sysQuit(void) {
+    return swing_heap_end_common() == 0 ? 0 : -1;
+}
+
+/* Bytes of an object: zeros, as of nv_calloc. */
+static inline void *nv_malloc(size_t size) {
+    void *address = NULL;
+    return swing_heap_malloc(swing_heap_common(), size, &address) == 0 ? address : NULL;
+}
+
+static inline void *nv_calloc(size_t count, size_t size) {
+    return size != 0 && count > (size_t)-1 / size ? NULL : nv_malloc(count * size);
+}
+
+static inline void nv_free(void *address) {
+    if (address != NULL) (void)swing_heap_dispose(swing_heap_common(), address);
+}
+
+static inline void *nv_realloc(void *address, size_t size) {
+    void *changed = NULL;
+    if (address == NULL) return nv_malloc(size);
+    if (size == 0) {
+        nv_free(address);
+        return NULL;
+    }
+    return swing_heap_remalloc(swing_heap_common(), address, size, &changed) == 0 ? changed : NULL;
+}
+
+/* Copies between an object and memory of the program's, which system calls may use. 0 or -1. */
+static inline int nv_read(const void *address, size_t offset, void *to, size_t size) {
+    swing_object object;
+    if (swing_heap_object(swing_heap_common(), address, &object) != 0) return -1;
+    return swing_heap_read(swing_heap_common(), object, offset, to, size) == 0 ? 0 : -1;
+}
+
+static inline int nv_write(void *address, size_t offset, const void *from, size_t size) {
+    swing_object object;
+    if (swing_heap_object(swing_heap_common(), address, &object) != 0) return -1;
+    return swing_heap_write(swing_heap_common(), object, offset, from, size) == 0 ? 0 : -1;
+}
 
 #ifdef __cplusplus
 }

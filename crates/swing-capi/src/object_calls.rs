@@ -108,7 +108,7 @@ const _: () = assert!(size_of::<swing_heap_counters>() == 17 * 8);
 impl From<HeapError> for Failure {
     fn from(e: HeapError) -> Self {
         let code = match &e {
-            HeapError::NoObject { .. } => Code::NoObject,
+            HeapError::NoObject { .. } | HeapError::NoPointer { .. } => Code::NoObject,
             HeapError::InUse { .. } => Code::Busy,
             HeapError::NoMemory { .. } | HeapError::TooManyObjects => Code::NoMemory,
             HeapError::DiskFull(_) => Code::DiskFull,
@@ -163,7 +163,7 @@ fn closed() -> Failure {
 ///
 /// # Safety
 /// `heap` is null or came from [`swing_heap_open`].
-unsafe fn with(
+pub(crate) unsafe fn with(
     heap: *const swing_heap,
     body: impl FnOnce(&ObjectHeap, &swing_heap) -> Result<()>,
 ) -> c_int {
@@ -182,7 +182,7 @@ unsafe fn with(
 ///
 /// # Safety
 /// As `with`; `out` is null or valid for a store.
-unsafe fn with_into<T>(
+pub(crate) unsafe fn with_into<T>(
     heap: *const swing_heap,
     out: *mut T,
     body: impl FnOnce(&ObjectHeap) -> Result<T>,
@@ -420,15 +420,23 @@ pub unsafe extern "C" fn swing_heap_write(
     size: usize,
 ) -> c_int {
     let write = |heap: &ObjectHeap, _: &_| {
+        let copy;
+        let bytes = if from.is_null() || size > MAX_OBJECT_BYTES {
+            &[]
+        } else {
+            // SAFETY: the caller's promise.
+            let bytes: &[u8] = unsafe { std::slice::from_raw_parts(from.cast(), size) };
+            // Bytes of an object are taken out before the guard, for which they would wait.
+            copy = ObjectHeap::any_pointers().then(|| bytes.to_vec());
+            copy.as_deref().unwrap_or(bytes)
+        };
         let mut guard = heap.write(Handle::from_bits(object))?;
         let range = range(offset, size, guard.len())?;
         if size > 0 {
             if from.is_null() {
                 return Err(null());
             }
-            let to = guard[range].as_mut_ptr();
-            // SAFETY: the caller's promise.
-            unsafe { std::ptr::copy_nonoverlapping(from.cast(), to, size) };
+            guard[range].copy_from_slice(bytes);
         }
         Ok(())
     };

@@ -54,8 +54,8 @@ impl ObjectHeap {
     /// The address of an object of at most 4096 bytes, as long as the object exists and keeps its
     /// length. Loads and stores there are accesses to the object, by any thread of the process;
     /// they wait for write guards and pins of others, and guards see what was stored. An object
-    /// that cannot be read ends the process by SIGBUS, as a mapped file would. In a forked child the
-    /// address is not mapped. The kernel does not fill pages: a system call with such a buffer
+    /// that cannot be read ends the process by SIGBUS, as a mapped file would. In a forked child
+    /// the address is not mapped. The kernel does not fill pages: a system call with such a buffer
     /// fails with `EFAULT` unless the page is filled.
     ///
     /// # Errors

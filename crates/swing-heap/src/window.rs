@@ -87,7 +87,8 @@ impl Window {
     /// Reserves the range for a window of so many bytes.
     pub(crate) fn new(bytes: u64, path: &Path) -> Result<Self, HeapError> {
         let failed = |what| move |e: std::io::Error| IoError::from_os(what, path, e);
-        // For user mode only, which needs no privilege. SAFETY: takes flags, gives a descriptor.
+        // For user mode only (1), which needs no privilege.
+        // SAFETY: the call takes flags and gives a descriptor.
         let raw = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | 1) };
         if raw < 0 {
             let error = std::io::Error::last_os_error();
@@ -117,7 +118,8 @@ impl Window {
         // SAFETY: the range is the window's own.
         unsafe { rustix::mm::madvise(base, len, Advice::LinuxDontFork) }
             .map_err(|e| failed("set up addresses for")(e.into()))?;
-        // Kernels without huge pages refuse. SAFETY: as above.
+        // Kernels without huge pages refuse.
+        // SAFETY: as above.
         let _ = unsafe { rustix::mm::madvise(base, len, Advice::LinuxNoHugepage) };
         let mut range = [base as u64, len as u64, REGISTER_MISSING_AND_WP, 0];
         // SAFETY: the structure is four words, and the range is the window's own.

@@ -29,6 +29,7 @@ impl Object {
         Object { address: heap.alloc_pointer(len).unwrap().as_ptr(), len }
     }
 
+    #[allow(clippy::mut_from_ref)]
     fn bytes(&self) -> &mut [u8] {
         // SAFETY: the object has so many bytes, and the test uses them from one thread at a time.
         unsafe { std::slice::from_raw_parts_mut(self.address, self.len) }
