@@ -79,35 +79,28 @@ impl Store {
         Ok(Store { objects, bytes })
     }
 
+    fn slice(&self, at: *const u8) -> &[u8] {
+        // SAFETY: an object of this store begins there; one thread uses the store.
+        unsafe { std::slice::from_raw_parts(at, self.bytes) }
+    }
+
     fn read<R>(&self, i: u32, with: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let i = i as usize;
         Ok(match &self.objects {
             Objects::Heap(heap, all) => with(&heap.read(all[i])?),
             Objects::Malloc(all) => with(&all[i]),
-            // SAFETY: an object has so many bytes; one thread uses them.
-            Objects::Pointers(_, all) => {
-                with(unsafe { std::slice::from_raw_parts(all[i], self.bytes) })
-            }
-            // SAFETY: as above.
-            Objects::Mapped(base) => {
-                with(unsafe { std::slice::from_raw_parts(base.add(i * self.bytes), self.bytes) })
-            }
+            Objects::Pointers(_, all) => with(self.slice(all[i])),
+            Objects::Mapped(base) => with(self.slice(base.wrapping_add(i * self.bytes))),
         })
     }
 
     fn write<R>(&mut self, i: u32, with: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
-        let i = i as usize;
+        let (i, bytes) = (i as usize, self.bytes);
         Ok(match &mut self.objects {
             Objects::Heap(heap, all) => with(&mut heap.write(all[i])?),
             Objects::Malloc(all) => with(&mut all[i]),
-            // SAFETY: an object has so many bytes; one thread uses them.
-            Objects::Pointers(_, all) => {
-                with(unsafe { std::slice::from_raw_parts_mut(all[i], self.bytes) })
-            }
-            // SAFETY: as above.
-            Objects::Mapped(base) => with(unsafe {
-                std::slice::from_raw_parts_mut(base.add(i * self.bytes), self.bytes)
-            }),
+            Objects::Pointers(_, all) => with(slice_mut(all[i], bytes)),
+            Objects::Mapped(base) => with(slice_mut(base.wrapping_add(i * bytes), bytes)),
         })
     }
 
@@ -138,6 +131,12 @@ impl Store {
             found
         })
     }
+}
+
+/// An object's bytes, to be changed.
+fn slice_mut<'a>(at: *mut u8, bytes: usize) -> &'a mut [u8] {
+    // SAFETY: as in `Store::slice`; the caller has the store for itself.
+    unsafe { std::slice::from_raw_parts_mut(at, bytes) }
 }
 
 /// A place among `count`: in 80 of 100 cases in the first fifth.

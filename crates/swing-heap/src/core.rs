@@ -126,6 +126,9 @@ pub(crate) struct Core {
     pub(crate) budget: u64,
     /// Memory of the keeper.
     pub(crate) outside_bytes: u64,
+    /// Chunks that the heap has in any case: a load through an address cannot fail. So whatever
+    /// takes more metadata checks before that there is room ([`Core::check_metadata`]).
+    pub(crate) min_chunks: usize,
     queue_bytes: u64,
     parts: u64,
     pub(crate) next_id: u32,
@@ -168,6 +171,7 @@ impl Core {
             disk,
             budget,
             outside_bytes,
+            min_chunks: 0,
             queue_bytes: 0,
             parts: 0,
             next_id: 0,
@@ -200,8 +204,13 @@ impl Core {
         self.queue_bytes = self.queue_bytes.max(bytes);
     }
 
-    fn allowed_chunks(&self) -> usize {
+    /// Chunks that the budget has room for.
+    fn affordable_chunks(&self) -> usize {
         (self.budget.saturating_sub(self.metadata_bytes()) / CHUNK_BYTES as u64) as usize
+    }
+
+    fn allowed_chunks(&self) -> usize {
+        self.affordable_chunks().max(self.min_chunks)
     }
 
     pub(crate) fn is_over_budget(&self) -> bool {
@@ -594,7 +603,7 @@ impl Core {
 
     /// Whether the metadata leaves room for a chunk.
     pub(crate) fn check_metadata(&self) -> Result<(), HeapError> {
-        if self.allowed_chunks() == 0 {
+        if self.affordable_chunks() == 0 {
             return Err(HeapError::NoMemory { budget: self.budget, len: CHUNK_BYTES });
         }
         Ok(())

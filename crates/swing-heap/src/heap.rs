@@ -257,7 +257,11 @@ impl ObjectHeap {
     fn allocate(&self, len: usize, bytes: Option<&[u8]>) -> Result<Handle, HeapError> {
         self.check_process()?;
         check_len(len)?;
-        let (mut core, cell) = self.take_cell(self.shared.lock(), len)?;
+        let core = self.shared.lock();
+        if core.min_chunks > 0 {
+            core.check_metadata()?;
+        }
+        let (mut core, cell) = self.take_cell(core, len)?;
         let handle = match core.take_id(&self.shared.table) {
             Ok(handle) => handle,
             Err(error) => {

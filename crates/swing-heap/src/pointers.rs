@@ -37,6 +37,7 @@ impl ObjectHeap {
                 core.outside_bytes -= window.bytes();
                 return Err(error);
             }
+            core.min_chunks = 1;
         }
         signal::register(self.view())?;
         if shared.window.set(window).is_err() {
@@ -59,7 +60,8 @@ impl ObjectHeap {
     /// fails with `EFAULT` unless the page is filled.
     ///
     /// # Errors
-    /// [`HeapError::NoObject`], [`HeapError::Size`], and as [`ObjectHeap::enable_pointers`].
+    /// [`HeapError::NoObject`], [`HeapError::Size`], [`HeapError::NoMemory`] if the budget has no
+    /// room for the page tables, and as [`ObjectHeap::enable_pointers`].
     pub fn pointer(&self, handle: Handle) -> Result<NonNull<u8>, HeapError> {
         if self.shared.window.get().is_none() {
             self.enable_pointers(None)?;
@@ -69,6 +71,9 @@ impl ObjectHeap {
         let window = self.shared.window.get();
         let address = window.and_then(|window| window.address(handle.id(), len));
         let pointer = address.and_then(|address| NonNull::new(address as *mut u8));
+        if let (Some(window), Some(_)) = (window, pointer) {
+            window.count_table(&self.shared, handle.id())?;
+        }
         pointer.ok_or(if len > MAX_POINTER_BYTES {
             HeapError::Size { len }
         } else {

@@ -66,7 +66,7 @@ struct State {
     filled: VecDeque<u32>,
     /// A page as it will be.
     staging: Box<Staging>,
-    /// Parts of the range that have page tables, a bit each.
+    /// Parts of the range whose page tables are counted, a bit each.
     tables: Vec<u64>,
     has_range: bool,
 }
@@ -271,12 +271,24 @@ impl Window {
             return Err(IoError::from_os("fill a page of", shared.storage.path(), error).into());
         }
         state.filled.push_back(id);
-        let table = id as usize / PAGES_OF_TABLE;
-        if state.tables[table / 64] >> (table % 64) & 1 == 0 {
-            state.tables[table / 64] |= 1 << (table % 64);
-            shared.lock().outside_bytes += TABLE_BYTES;
-        }
         Ok(true)
+    }
+
+    /// Counts the page table that an id's page needs, before its address is given out.
+    pub(crate) fn count_table(&self, shared: &Shared, id: u32) -> Result<(), HeapError> {
+        let mut state = self.lock();
+        let table = id as usize / PAGES_OF_TABLE;
+        if state.tables[table / 64] >> (table % 64) & 1 == 1 {
+            return Ok(());
+        }
+        let mut core = shared.lock();
+        core.outside_bytes += TABLE_BYTES;
+        if let Err(error) = core.check_metadata() {
+            core.outside_bytes -= TABLE_BYTES;
+            return Err(error);
+        }
+        state.tables[table / 64] |= 1 << (table % 64);
+        Ok(())
     }
 
     /// Gives the range up. What was only in pages goes back to the objects.

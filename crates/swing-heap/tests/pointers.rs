@@ -197,6 +197,32 @@ fn wrong_addresses_are_errors() {
 }
 
 #[test]
+fn a_budget_that_metadata_fills_is_an_error_and_no_signal() {
+    let folder = on_disk();
+    let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+    let mut objects = Vec::new();
+    let error = loop {
+        match heap.alloc_pointer(100) {
+            Ok(address) => objects.push(address.as_ptr()),
+            Err(error) => break error,
+        }
+        assert!(objects.len() < 1_000_000, "8 MiB of metadata");
+    };
+    assert!(matches!(error, HeapError::NoMemory { .. }), "{error}");
+    assert!(objects.len() > 100_000, "{}", objects.len());
+    // What has an address is there.
+    for (i, &address) in objects.iter().enumerate().step_by(7) {
+        Object { address, len: 100 }.bytes()[i % 100] = 1;
+    }
+    for (i, &address) in objects.iter().enumerate().step_by(7) {
+        assert_eq!(Object { address, len: 100 }.bytes()[i % 100], 1);
+    }
+    let stats = heap.stats().unwrap();
+    assert!(stats.used_bytes <= (8 << 20) + (1 << 20), "{stats:?}");
+    heap.check().unwrap();
+}
+
+#[test]
 fn a_forked_child_does_not_see_zeros() {
     let folder = on_disk();
     let heap = ObjectHeap::open(folder.path(), options()).unwrap();
