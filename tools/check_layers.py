@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "swing-heap": {"swing-tier"},
     "swing-calls": {"swing"},
     "swing-preload": {"swing", "swing-calls", "swing-malloc"},
-    "swing-capi": {"swing", "swing-malloc", "swing-tier"},
+    "swing-capi": {"swing", "swing-malloc", "swing-tier", "swing-heap"},
     "libswing": {"swing-calls", "swing-capi"},
     "swingdb": {"swing", "swing-malloc", "swing-tier"},
     "swingdb-cli": {"swingdb"},
