@@ -12,23 +12,23 @@ use std::sync::Arc;
 
 use crate::area::{Area, Core, MEMORY, Memory, PARENTS, Source, Start, State};
 use crate::backing::{Backing, BackingChoice};
-use crate::error::{Context, Fault, OpenError, Result};
-use crate::extents::Own;
 use crate::inventory::Inventory;
 use crate::lease::Lease;
-use crate::manifest::{Kind, Manifest, SourceEntry};
 use crate::mapping::{Mapping, mapping_fault};
 use crate::memory::{self, Access};
+use crate::model::error::{Context, Fault, OpenError, Result};
+use crate::model::manifest::{Kind, Manifest, SourceEntry};
+use crate::model::name::AreaName;
+use crate::model::own_versions::Own;
+use crate::model::runs::RunMap;
+use crate::model::units::{AreaId, AreaOffset, Epoch, ExtentId};
 use crate::moving::Former;
-use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
 use crate::publish::{parent_memory_name, pin_name};
-use crate::runs::RunMap;
 use crate::snapshot::check_memory;
 use crate::sys::file::{self, Folder};
 use crate::sys::kept_file::KeptFile;
 use crate::sys::memfd;
-use crate::units::{AreaId, AreaOffset, Epoch, ExtentId};
 
 /// How often a lock that a collector may hold for a moment is tried, a millisecond apart.
 const MAX_TRIES: u32 = 8;
@@ -291,7 +291,8 @@ fn own_extents(core: &Core, manifest: &Manifest) -> Result<Vec<(ExtentId, u32)>>
         let above = run.file_offset.checked_sub(run.start);
         let plane =
             above.filter(|a| a % geometry.reserve().0 == 0).map(|a| a / geometry.reserve().0);
-        let Some(plane) = plane.filter(|p| *p < u64::from(crate::geometry::MAX_PLANES)) else {
+        let Some(plane) = plane.filter(|p| *p < u64::from(crate::model::geometry::MAX_PLANES))
+        else {
             return Err(Fault::corrupt(core.folder.path(), "an own run that lies in no plane"));
         };
         let range = AreaOffset(run.start)..AreaOffset(run.end());

@@ -20,28 +20,30 @@ use std::sync::{Arc, OnceLock};
 
 use crate::backing::{Backing, BackingChoice};
 use crate::departure::Departure;
-use crate::error::{Fault, Result};
-use crate::extents::{self, ExtentState, OwnTable, States};
-use crate::geometry::{Geometry, MAX_PLANES};
+use crate::extents::States;
 use crate::lease::Lease;
 use crate::live::Live;
 use crate::mapping::Mapping;
+use crate::model::error::{Fault, Result};
+use crate::model::extent_word::{self, ExtentState};
+use crate::model::geometry::{Geometry, MAX_PLANES};
+use crate::model::name::AreaName;
+use crate::model::old_versions::Versions;
+use crate::model::own_versions::OwnTable;
+use crate::model::runs::RunMap;
+use crate::model::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::moving::Former;
-use crate::name::AreaName;
 use crate::namespace::{Namespace, OwnerLock};
 use crate::prepared::Prepared;
-use crate::runs::RunMap;
 use crate::sessions::Sessions;
 use crate::stats::Counters;
-use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::lift::{Lifted, Place};
-use crate::sys::{memfd, process, room};
+use crate::sys::notifier::Stamp;
+use crate::sys::page_tables::{Lifted, Place};
+use crate::sys::sync::{Condvar, Mutex, MutexGuard};
+use crate::sys::{memfd, memory_limits, process};
 use crate::tracked::{Ahead, Alternation, Tracked};
-use crate::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
-use crate::versions::Versions;
 
 /// Name of the memory file in an area's folder.
 pub(crate) const MEMORY: &str = "memory";
@@ -272,7 +274,7 @@ impl Area {
         };
         let in_memory = backing == Backing::Memfd || file::is_tmpfs(start.ns.path());
         if in_memory {
-            room::prepare();
+            memory_limits::prepare();
         }
         let core = Arc::new(Core {
             _departure: start.mapping.departure().clone(),
@@ -337,8 +339,8 @@ impl Area {
     pub fn extent_state(&self, extent: ExtentId) -> ExtentState {
         assert!(extent.0 < self.core.states.len(), "no such extent");
         match self.core.states.get(extent) {
-            extents::ABSENT => ExtentState::Absent,
-            extents::PRIVATE => ExtentState::Private,
+            extent_word::ABSENT => ExtentState::Absent,
+            extent_word::PRIVATE => ExtentState::Private,
             _ => ExtentState::Frozen,
         }
     }
@@ -558,7 +560,7 @@ impl Core {
         for run in state.runs.iter() {
             for extent in self.geometry.covering(&(AreaOffset(run.start)..AreaOffset(run.end()))) {
                 let word = self.states.get(ExtentId(extent));
-                let present = matches!(word, extents::FROZEN | extents::PRIVATE);
+                let present = matches!(word, extent_word::FROZEN | extent_word::PRIVATE);
                 assert!(present, "INV-AREA-2: extent {extent} is shown, but its word is {word}");
             }
         }
@@ -568,7 +570,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{PublishError, WriteError};
+    use crate::model::error::{PublishError, WriteError};
     use crate::publish::Publish;
     use crate::{AreaOptions, WriteIntent};
 

@@ -23,18 +23,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::error::{NotFresh, Result};
 use crate::live::{
     ANSWER_BYTES, FAILED, FRESH, LIVE, PINNED, REFUSED, REQUEST, REQUEST_BYTES, RUNG, THREAD,
 };
-use crate::name::AreaName;
+use crate::model::error::{NotFresh, Result};
+use crate::model::name::AreaName;
 use crate::ready::Past;
-use crate::sync::Mutex;
-use crate::sys::bell::{Bell, Stamp};
 use crate::sys::file::Folder;
 use crate::sys::kept_file::{Access, KeptFile};
+use crate::sys::notifier::{Bell, Stamp};
 use crate::sys::process::{self, Processors};
-use crate::sys::{descriptors, pass};
+use crate::sys::sync::Mutex;
+use crate::sys::{descriptors, pass_fd};
 use crate::watch::{Stage, Watch};
 
 /// How long an owner that is not busy takes at most until it says something.
@@ -226,7 +226,7 @@ impl Line {
         while self.got < ANSWER_BYTES {
             let rest = &mut self.bytes[self.got..];
             let Ok(stream) = self.stream.here() else { return Heard::Closed };
-            match pass::receive(stream, rest) {
+            match pass_fd::receive(stream, rest) {
                 Ok((0, _)) => return Heard::Closed,
                 Ok((got, bell)) => {
                     self.got += got;
@@ -475,8 +475,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::error::Fault;
-    use crate::manifest::{AHEAD_BYTES, COMING, MAGIC};
+    use crate::model::error::Fault;
+    use crate::model::manifest::{AHEAD_BYTES, COMING, MAGIC};
     use crate::publish::SHARING;
 
     /// Held by each test: connections are kept for the whole process, and not too many of them.

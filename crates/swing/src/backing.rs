@@ -16,10 +16,10 @@
 
 use std::path::Path;
 
-use crate::error::{Fault, Result};
+use crate::model::error::{Fault, Result};
+use crate::model::units::ByteLen;
 use crate::sys::file::Room;
-use crate::sys::{file, room};
-use crate::units::ByteLen;
+use crate::sys::{file, memory_limits};
 
 /// The environment variable that decides for areas whose program does not: `auto`, `file` or
 /// `memfd`.
@@ -98,7 +98,7 @@ fn by_size(path: &Path) -> BackingChoice {
     let Some(room) = room else {
         return BackingChoice::new(Backing::File, "its file system has no limit of its own".into());
     };
-    let memory = room::total().unwrap_or(room.size);
+    let memory = memory_limits::total().unwrap_or(room.size);
     let Room { size, free } = room;
     let why = format!("its file system holds {size} of {memory} of memory, and has {free} free");
     let backing = if has_room(room) { Backing::File } else { Backing::Memfd };

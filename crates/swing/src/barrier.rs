@@ -18,13 +18,14 @@ use crate::sys::kept_file::KeptFile;
 use std::ops::Range;
 
 use crate::area::{Area, AtWork, Core, State};
-use crate::error::{Context, Fault, Result, WriteError};
-use crate::extents::{ABSENT, BUSY, FROZEN, HOT, Own, note};
+use crate::model::error::{Context, Fault, Result, WriteError};
+use crate::model::extent_word::{ABSENT, BUSY, FROZEN, HOT, note};
+use crate::model::old_versions::visible;
+use crate::model::own_versions::Own;
+use crate::model::units::{AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::steps::{Step, Way};
-use crate::sys::quiet::Quiet;
-use crate::sys::{file, room};
-use crate::units::{AreaOffset, ByteLen, Epoch, ExtentId};
-use crate::versions::visible;
+use crate::sys::block_signals::Quiet;
+use crate::sys::{file, memory_limits};
 
 /// Manifests examined before something is copied because of them.
 const PROBES_PER_WRITE: usize = 4;
@@ -151,7 +152,7 @@ impl Core {
         if !self.in_memory || len == 0 {
             return Ok(());
         }
-        room::take(len).map_err(|shortage| Fault::OutOfMemory {
+        memory_limits::take(len).map_err(|shortage| Fault::OutOfMemory {
             needed: ByteLen(len),
             file_system: shortage.limit.to_owned(),
             free: shortage.free,

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 
 use crate::area::{Area, Core, State};
-use crate::error::{Fault, Result};
-use crate::extents::Own;
+use crate::model::error::{Fault, Result};
+use crate::model::old_versions::visible;
+use crate::model::own_versions::Own;
 use crate::namespace::Namespace;
-use crate::versions::visible;
 
 impl Drop for Area {
     fn drop(&mut self) {

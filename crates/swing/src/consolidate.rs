@@ -3,8 +3,8 @@
 //! A new version of an extent lies in another plane than the one before, so it does not join its
 //! neighbours: the mapping gets *seams*, places where two runs meet that are neighbours in the area
 //! but not in the file. Hooking costs a system call a run. The barrier picks planes that join
-//! neighbours when it can ([`crate::versions`]); what is left is mended here, at each publish, by
-//! copying the shortest runs into the planes of their neighbours.
+//! neighbours when it can ([`crate::model::old_versions`]); what is left is mended here, at each
+//! publish, by copying the shortest runs into the planes of their neighbours.
 //!
 //! After a publish a zone with `n` extents has at most [`MAX_SEAMS`]` + n / `[`EXTENTS_PER_SEAM`]
 //! seams (INV-AREA-11), unless memory for a copy could not be had. Among so many runs the shortest
@@ -25,11 +25,11 @@
 use std::ops::Range;
 
 use crate::area::{Core, State};
-use crate::error::Result;
-use crate::extents::Own;
-use crate::runs::Run;
+use crate::model::error::Result;
+use crate::model::own_versions::Own;
+use crate::model::runs::Run;
+use crate::model::units::{AreaOffset, ExtentId};
 use crate::sys::file;
-use crate::units::{AreaOffset, ExtentId};
 
 /// Seams a zone may have whatever its size.
 pub(crate) const MAX_SEAMS: u64 = 24;
@@ -129,7 +129,7 @@ impl Core {
         let pairs = runs.windows(2).filter(|w| is_seam(&w[0], &w[1], is_small));
         let pair = pairs.min_by_key(|w| w[0].len + w[1].len)?;
         let free = |plane: &u32| pair.iter().all(|run| self.is_free(state, run, *plane));
-        let plane = (0..crate::geometry::MAX_PLANES).find(free)?;
+        let plane = (0..crate::model::geometry::MAX_PLANES).find(free)?;
         let extents = pair.iter().map(|run| self.extents_of(run)).sum();
         Some(Move { runs: pair.to_vec(), plane, extents })
     }

@@ -4,9 +4,9 @@
 //! memory they still show. The last of them takes it away when it lets go; whoever is killed
 //! instead leaves that to `gc`.
 
+use crate::model::units::AreaId;
 use crate::namespace::Namespace;
-use crate::sync::Mutex;
-use crate::units::AreaId;
+use crate::sys::sync::Mutex;
 
 /// Remembers whose leases were held; when dropped (after them) it looks whether these areas have
 /// been removed meanwhile.

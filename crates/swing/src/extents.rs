@@ -1,104 +1,20 @@
-//! What the owner knows about each extent of its area.
+//! The words of all extents of an area, as its threads compete for them.
 //!
-//! One atomic word an extent says whether it may be written; it is read without a lock, because
-//! every write asks. In a tracked area it also says where the extent's next version goes, and is
-//! what threads that fault on the same extent compete and wait for ([`crate::tracked`]).
-//! Where the area's own versions lie and since when is kept in a sparse table behind the area's
-//! lock.
+//! One atomic word an extent ([`crate::model::extent_word`]) says whether it may be written; it is
+//! read without a lock, because every write asks. In a tracked area it also says where the extent's
+//! next version goes, and threads that fault on the same extent compete and wait for it
+//! ([`crate::tracked`]).
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::sparse::Sparse;
+use crate::model::extent_word::{ABSENT, FAULTING, FROZEN, HOT, PRIVATE, WAITERS, state_of};
+use crate::model::units::ExtentId;
 use crate::sys::futex;
-use crate::units::{Epoch, ExtentId};
-
-/// The state of an extent as its owner sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtentState {
-    /// No memory: reading or writing it faults.
-    Absent,
-    /// Writable now.
-    Private,
-    /// Readable; a write needs `make_writable`, which may copy.
-    Frozen,
-}
-
-/// What the low bits of an extent's word say. `BUSY`: one thread works on it outside the lock;
-/// `FAULTING`: the fault handler copies it.
-pub(crate) const ABSENT: u32 = 0;
-pub(crate) const FROZEN: u32 = 1;
-pub(crate) const PRIVATE: u32 = 2;
-pub(crate) const BUSY: u32 = 3;
-pub(crate) const FAULTING: u32 = 4;
-const STATE: u32 = 7;
-
-/// Somebody sleeps until the word changes.
-pub(crate) const WAITERS: u32 = 8;
-/// The next version's plane has memory with old bytes in it.
-pub(crate) const SPARE: u32 = 16;
-/// No live manifest shows the present version: it may be written in place.
-pub(crate) const IN_PLACE: u32 = 32;
-/// It is not decided yet where the next version goes: wait.
-pub(crate) const UNARMED: u32 = 64;
-/// All planes are in use.
-pub(crate) const NO_PLANE: u32 = 128;
-/// Made private by the fault handler, and not yet written down in the tables.
-pub(crate) const LOGGED: u32 = 256;
-/// A private extent whose word says already where the version after the next publish goes.
-pub(crate) const PLANNED: u32 = 512;
-/// A private extent that stays so until the next publish, because somebody has asked for it.
-pub(crate) const HOT: u32 = 1024;
-/// A private extent that was stored to again after it had been protected early.
-pub(crate) const AGAIN: u32 = 2048;
-const PLANE_SHIFT: u32 = 12;
-const _: () = assert!(crate::geometry::MAX_PLANES - 1 <= u32::MAX >> PLANE_SHIFT);
-
-/// A list up to this length is not looked through for repetitions.
-const SHORT_LIST: usize = 1 << 12;
-
-/// Adds to a list of extents to look at later, in which one may come again and again. When the list
-/// would have to grow, all but the first of each are dropped: it has room for a few times as many
-/// as there are different ones, however long nobody looks.
-pub(crate) fn note(list: &mut Vec<ExtentId>, extent: ExtentId) {
-    if list.len() == list.capacity() && list.len() >= SHORT_LIST {
-        let mut seen = HashSet::with_capacity(list.len());
-        list.retain(|e| seen.insert(*e));
-        // As many more before the next time.
-        list.reserve(list.len().max(SHORT_LIST));
-    }
-    list.push(extent);
-}
-
-/// The state in a word.
-#[inline]
-pub(crate) fn state_of(word: u32) -> u32 {
-    word & STATE
-}
-
-/// The plane in a word: where the next version goes, or (`LOGGED`) where the handler has put it.
-#[inline]
-pub(crate) fn plane_of(word: u32) -> u32 {
-    word >> PLANE_SHIFT
-}
-
-/// What a word says of the next version: its plane, and what is known of that.
-#[inline]
-pub(crate) fn plan_of(word: u32) -> u32 {
-    word & (!0 << PLANE_SHIFT | SPARE | NO_PLANE)
-}
-
-/// The bits of a word that name a plane.
-#[inline]
-pub(crate) fn plane_bits(plane: u32) -> u32 {
-    debug_assert!(plane < crate::geometry::MAX_PLANES);
-    plane << PLANE_SHIFT
-}
 
 /// One word an extent: its state, and in a tracked area what the fault handler must know to make a
-/// new version without any lock. Zero, an absent extent whose first version goes to plane 0, is
-/// what fresh memory says.
+/// new version without any lock. A zeroed
+/// word means: absent, first version goes to plane 0.
 ///
 /// How many extents of each group have memory is counted, so that looking at an unused range of
 /// many gigabytes reads some words.
@@ -322,44 +238,10 @@ impl States {
     }
 }
 
-/// The current version of an extent that lies in the area's own memory file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Own {
-    pub plane: u32,
-    /// The first epoch whose manifest shows it.
-    pub born: Epoch,
-}
-
-/// The extents that have a version of their own.
-#[derive(Debug, Default)]
-pub(crate) struct OwnTable(Sparse<Option<Own>>);
-
-impl OwnTable {
-    pub(crate) fn get(&self, extent: ExtentId) -> Option<Own> {
-        self.0.get(extent).copied().flatten()
-    }
-
-    /// All extents with an entry, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ExtentId, Own)> + '_ {
-        self.0.iter().filter_map(|(extent, own)| Some((extent, (*own)?)))
-    }
-
-    /// Sets or forgets an entry; returns the one before.
-    pub(crate) fn set(&mut self, extent: ExtentId, own: Option<Own>) -> Option<Own> {
-        assert!(
-            own.is_none_or(|own| own.plane < crate::geometry::MAX_PLANES && own.born.0 > 0),
-            "a version lies in a plane, and belongs to an epoch"
-        );
-        if own.is_none() {
-            self.get(extent)?;
-        }
-        std::mem::replace(self.0.get_mut(extent), own)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::extent_word::{SPARE, plane_bits, plane_of};
 
     #[test]
     fn states_start_absent() {
@@ -419,7 +301,7 @@ mod tests {
     fn a_word_keeps_plane_and_flags_and_wakes_who_waits() {
         let s = States::new(1);
         let e = ExtentId(0);
-        let word = FROZEN | SPARE | plane_bits(crate::geometry::MAX_PLANES - 1);
+        let word = FROZEN | SPARE | plane_bits(crate::model::geometry::MAX_PLANES - 1);
         s.set(e, word);
         assert_eq!((state_of(s.word(e)), plane_of(s.word(e))), (FROZEN, 65_535));
         assert!(!s.replace(e, FROZEN, PRIVATE) && s.replace(e, word, FAULTING));
@@ -439,34 +321,5 @@ mod tests {
             waiters.into_iter().for_each(|w| assert_eq!(w.join().unwrap(), PRIVATE));
         });
         assert_eq!(s.word(e), PRIVATE);
-    }
-
-    #[test]
-    fn lists_do_not_grow_with_repetitions() {
-        let mut few = Vec::new();
-        (0..1_000_000).for_each(|i| note(&mut few, ExtentId(i % 5)));
-        assert!(few.capacity() <= 4 * SHORT_LIST, "{}", few.capacity());
-        assert!(few.iter().copied().take(5).eq((0..5).map(ExtentId)));
-        let mut many = Vec::new();
-        for round in 0..20 {
-            (0..50_000).for_each(|i| note(&mut many, ExtentId(i * (1 + round % 2))));
-        }
-        assert!(many.capacity() <= 4 * 75_000, "{}", many.capacity());
-        let all: HashSet<_> = many.iter().copied().collect();
-        assert!(all.len() == 75_000 && many.starts_with(&[ExtentId(0), ExtentId(1)]));
-    }
-
-    #[test]
-    fn table_is_sparse() {
-        let mut t = OwnTable::default();
-        assert_eq!(t.set(ExtentId(1 << 20), None), None);
-        assert!(t.0.is_empty());
-        let own = Own { plane: 2, born: Epoch(3) };
-        assert_eq!(t.set(ExtentId(5000), Some(own)), None);
-        assert_eq!(t.get(ExtentId(5000)), Some(own));
-        assert_eq!(t.get(ExtentId(5001)), None);
-        assert_eq!(t.iter().collect::<Vec<_>>(), [(ExtentId(5000), own)]);
-        assert_eq!(t.set(ExtentId(5000), None), Some(own));
-        assert_eq!(t.get(ExtentId(5000)), None);
     }
 }

@@ -12,16 +12,16 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 
 use crate::area::Core;
-use crate::error::{Fault, Result};
-use crate::extents::BUSY;
-use crate::geometry::MAX_PLANES;
 use crate::mapping::mapping_fault;
-use crate::runs::Run;
+use crate::model::error::{Fault, Result};
+use crate::model::extent_word::BUSY;
+use crate::model::geometry::MAX_PLANES;
+use crate::model::runs::Run;
+use crate::model::units::{AreaOffset, ByteLen};
 use crate::steps::{Step, Way};
+use crate::sys::addresses::{SPAN_ALIGN, Span};
 use crate::sys::file;
 use crate::sys::kept_file::KeptFile;
-use crate::sys::mem::{SPAN_ALIGN, Span};
-use crate::units::{AreaOffset, ByteLen};
 
 /// How much is populated by one system call, so that a huge request can be interrupted.
 const POPULATE_STEP: u64 = 256 << 20;

@@ -7,15 +7,15 @@
 use std::ops::Range;
 
 use crate::area::{Area, Core, Source, State};
-use crate::error::{Fault, MapForeignError, Result};
-use crate::extents::{ABSENT, BUSY, FROZEN};
 use crate::info::Info;
-use crate::manifest::MAX_SOURCES;
 use crate::mapping::mapping_fault;
-use crate::runs::Run;
+use crate::model::error::{Fault, MapForeignError, Result};
+use crate::model::extent_word::{ABSENT, BUSY, FROZEN};
+use crate::model::manifest::MAX_SOURCES;
+use crate::model::runs::Run;
+use crate::model::units::{AreaOffset, ExtentId};
 use crate::snapshot::Snapshot;
-use crate::sys::quiet::Quiet;
-use crate::units::{AreaOffset, ExtentId};
+use crate::sys::block_signals::Quiet;
 
 impl Area {
     /// Shows `source_range` of a snapshot at `at`, without copying. Both must be made of whole

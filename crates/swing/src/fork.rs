@@ -34,20 +34,20 @@ use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
 
 use crate::area::{Core, State};
-use crate::error::{Fault, Result};
-use crate::extents::PRIVATE;
 use crate::lease::Lease;
 use crate::live::Live;
 use crate::memory::RetainedLock;
+use crate::model::error::{Fault, Result};
+use crate::model::extent_word::PRIVATE;
+use crate::model::old_versions::merge;
 use crate::namespace::Namespace;
 use crate::publish::manifest_name;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sys::block_signals::Quiet;
 use crate::sys::file_lock::{self, ForksHeldOff};
-use crate::sys::quiet::Quiet;
 use crate::sys::strict::strict_assert;
+use crate::sys::sync::{Mutex, MutexGuard};
 use crate::sys::{descriptors, process, strict};
 use crate::tracked::{Locks, MAX_PINNED};
-use crate::versions::merge;
 
 /// The open areas of this process.
 static OPEN: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::area::{Area, MEMORY};
-use crate::error::{Context, Fault, HookError, PublishError, Result};
 use crate::lease::{self, Attempt, Lease};
-use crate::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
 use crate::memory;
-use crate::name::AreaName;
+use crate::model::error::{Context, Fault, HookError, PublishError, Result};
+use crate::model::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
+use crate::model::name::AreaName;
+use crate::model::units::StateId;
 use crate::namespace::Namespace;
 use crate::publish::{SHARED, manifest_name};
 use crate::ready::Ready;
 use crate::sharing;
 use crate::snapshot::{HeldSource, Snapshot, check_memory, hold_sources};
 use crate::sys::file::{self, Folder};
-use crate::units::StateId;
 use crate::watch::Watch;
 
 /// Where a snapshot is mapped.

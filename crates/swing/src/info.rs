@@ -5,10 +5,10 @@
 
 use std::fmt::Write as _;
 
-use crate::error::Result;
-use crate::name::AreaName;
+use crate::model::error::Result;
+use crate::model::name::AreaName;
+use crate::model::units::{AreaId, Epoch};
 use crate::sys::file::{self, Folder};
-use crate::units::{AreaId, Epoch};
 
 /// Name of the file.
 pub(crate) const INFO: &str = "info";

@@ -11,10 +11,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::area::{MEMORY, PARENTS};
-use crate::error::{Fault, Result};
 use crate::lease::{self, Probe};
-use crate::manifest::{MAX_MANIFEST_BYTES, Manifest};
 use crate::memory::{self, Access};
+use crate::model::error::{Fault, Result};
+use crate::model::manifest::{MAX_MANIFEST_BYTES, Manifest};
+use crate::model::units::{AreaId, ByteLen, Epoch};
 use crate::namespace::OwnerLock;
 use crate::prepared::drop_temporary_names;
 use crate::publish::{
@@ -23,7 +24,6 @@ use crate::publish::{
 };
 use crate::sharing;
 use crate::sys::file::{self, Folder};
-use crate::units::{AreaId, ByteLen, Epoch};
 
 /// The manifests of an area that still matter.
 #[derive(Debug)]

@@ -18,11 +18,11 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::area::PARENTS;
-use crate::error::{Fault, Result};
+use crate::model::error::{Fault, Result};
+use crate::model::units::{AreaId, Epoch};
 use crate::namespace::REMOVED;
 use crate::sys::file::{self, Folder};
 use crate::sys::file_lock::FileLock;
-use crate::units::{AreaId, Epoch};
 
 /// How often a lock that is held for moments is tried again.
 const MAX_LOCK_TRIES: u32 = 200;

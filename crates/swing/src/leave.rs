@@ -13,13 +13,13 @@
 use std::path::Path;
 
 use crate::area::Area;
-use crate::error::Result;
 use crate::info::Info;
+use crate::model::error::Result;
+use crate::model::units::AreaId;
 use crate::namespace::{Namespace, REMOVED};
 use crate::publish::{COMMITTED, LINKS, manifest_epoch};
 use crate::remove::delete_folder;
 use crate::sys::file::{self, Folder};
-use crate::units::AreaId;
 
 impl Area {
     /// Takes the area's names out of the namespace at `home`, at the end of its process: nobody can

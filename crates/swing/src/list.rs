@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::fs::File;
 
 use crate::area::{Area, MEMORY};
-use crate::error::{Context, Fault, NamespaceError, Result};
 use crate::info::Info;
 use crate::inventory::{read_manifest, read_manifest_from};
-use crate::manifest::Manifest;
 use crate::memory::{self, Access};
-use crate::name::AreaName;
+use crate::model::error::{Context, Fault, NamespaceError, Result};
+use crate::model::manifest::Manifest;
+use crate::model::name::AreaName;
+use crate::model::units::{AreaId, ByteLen, Epoch};
 use crate::namespace::{Namespace, OWNER_LOCK, Owner, REMOVED, UNNAMED, noted_memory, read_owner};
 use crate::publish::{COMMITTED, LINKS, SHARED, manifest_epoch};
 use crate::sharing;
 use crate::sys::file::{self, Folder};
 use crate::sys::memfd;
-use crate::units::{AreaId, ByteLen, Epoch};
 
 /// A file in the folder of an area that ends with its process; its text is a label for people.
 pub(crate) const EPHEMERAL: &str = "ephemeral";

@@ -36,22 +36,22 @@ use rustix::io::Errno;
 
 use crate::area::{Area, Core};
 use crate::ask::{self, Answer, ask};
-use crate::error::{Context, Fault, HookError, NotFresh, Result, TrackError};
 use crate::hook::{HookOptions, IfStale};
-use crate::manifest::Kind;
-use crate::name::AreaName;
+use crate::model::error::{Context, Fault, HookError, NotFresh, Result, TrackError};
+use crate::model::manifest::Kind;
+use crate::model::name::AreaName;
 use crate::namespace::Namespace;
 use crate::publish::Published;
 use crate::ready::{Past, Ready};
 use crate::seat::Seat;
 use crate::sharing;
 use crate::snapshot::Snapshot;
-use crate::sync::Mutex;
-use crate::sys::bell::{Bell, Stamp};
+use crate::sys::block_signals::Quiet;
 use crate::sys::file::Folder;
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::quiet::Quiet;
-use crate::sys::{descriptors, pass, process};
+use crate::sys::notifier::{Bell, Stamp};
+use crate::sys::sync::Mutex;
+use crate::sys::{descriptors, pass_fd, process};
 use crate::tracked::keeper;
 
 /// The socket's name in the area's folder.
@@ -425,7 +425,7 @@ impl Client {
     fn answer(&mut self, answer: &[u8], bell: &Bell) -> bool {
         let (Ok(stream), Ok(bell)) = (self.stream.here(), bell.here()) else { return false };
         if !self.answered {
-            return pass::send(stream, answer, bell.as_fd()).is_ok();
+            return pass_fd::send(stream, answer, bell.as_fd()).is_ok();
         }
         let (fd, bytes) = (stream.as_fd().as_raw_fd(), answer.as_ptr().cast());
         // SAFETY: a valid descriptor and buffer; without a signal when the other side is closed.

@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 
 use crate::departure::Departure;
-use crate::error::{Fault, Result};
-use crate::geometry::{Geometry, SMALL_EXTENT};
 use crate::lease::Lease;
+use crate::model::error::{Fault, Result};
+use crate::model::geometry::{Geometry, SMALL_EXTENT};
+use crate::model::runs::Run;
+use crate::model::units::{AreaId, ByteLen, Epoch};
 use crate::namespace::Namespace;
-use crate::runs::Run;
-use crate::sync::Mutex;
+use crate::sys::addresses::Span;
 use crate::sys::kept_file::{Here, KeptFile};
-use crate::sys::mem::Span;
-use crate::units::{AreaId, ByteLen, Epoch};
+use crate::sys::sync::Mutex;
 
 /// A reserved address range; shared by whoever uses addresses in it.
 #[derive(Debug)]

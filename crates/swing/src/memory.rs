@@ -25,18 +25,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::area::{MEMORY, PARENTS, State};
-use crate::error::{Fault, Result};
 use crate::info::Info;
 use crate::inventory::Inventory;
 use crate::lease;
-use crate::manifest::Manifest;
+use crate::model::error::{Fault, Result};
+use crate::model::manifest::Manifest;
+use crate::model::units::AreaId;
 use crate::namespace::{OWNER_LOCK, read_owner};
 use crate::publish::{manifest_name, parent_memory_name, pin_name};
-use crate::sync::{Mutex, MutexGuard};
 use crate::sys::file::{self, FileFacts, Folder};
 use crate::sys::kept_file::{self, KeptFile};
 use crate::sys::memfd::{self, Place};
-use crate::units::AreaId;
+use crate::sys::sync::{Mutex, MutexGuard};
 
 /// Locked shared by processes that keep the memory of a closed area.
 pub(crate) const HOLDERS: &str = "holders";

@@ -9,8 +9,8 @@
 //! **Private extents** are in the file, too, and somebody may be storing into them at this moment.
 //! They stay what and where they are, and are frozen by the next publish as always. The manifest
 //! that stands for the file's state describes them as they are now; that is harmless, since nobody
-//! can hook it ([`crate::manifest::Kind::View`]), and whoever needs it finds what later manifests
-//! say.
+//! can hook it ([`crate::model::manifest::Kind::View`]), and whoever needs it finds what later
+//! manifests say.
 //!
 //! **A crash** before the next publish leaves the file with the last committed state, as if nothing
 //! had happened: the memfd has no name yet.
@@ -27,14 +27,14 @@ use std::sync::atomic::Ordering;
 
 use crate::area::{Core, MEMORY, Source, State};
 use crate::backing::{Backing, headroom};
-use crate::error::{Fault, Result};
-use crate::extents::OwnTable;
 use crate::lease::Lease;
-use crate::manifest::MAX_SOURCES;
-use crate::runs::{Run, RunMap};
+use crate::model::error::{Fault, Result};
+use crate::model::manifest::MAX_SOURCES;
+use crate::model::old_versions::Versions;
+use crate::model::own_versions::OwnTable;
+use crate::model::runs::{Run, RunMap};
+use crate::model::units::{ByteLen, Epoch};
 use crate::sys::file;
-use crate::units::{ByteLen, Epoch};
-use crate::versions::Versions;
 
 /// A look at the file system is good for a 16th of what was free, at most this much.
 const MAX_ALLOWANCE: u64 = 64 << 20;

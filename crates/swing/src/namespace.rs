@@ -14,18 +14,18 @@ use std::sync::Arc;
 
 use crate::area::{Area, Start};
 use crate::backing::{Backing, BackingChoice};
-use crate::error::{Context, CreateError, Fault, NamespaceError, Result};
 use crate::info::{Info, Lineage};
 use crate::inventory::Inventory;
 use crate::mapping::Mapping;
-use crate::name::AreaName;
+use crate::model::error::{Context, CreateError, Fault, NamespaceError, Result};
+use crate::model::name::AreaName;
+use crate::model::runs::RunMap;
+use crate::model::units::AreaId;
 use crate::options::AreaOptions;
 use crate::publish::{now_ns, was_published};
-use crate::runs::RunMap;
 use crate::sys::file::{self, Folder};
 use crate::sys::file_lock::{self, FileLock};
 use crate::sys::process;
-use crate::units::AreaId;
 
 /// The environment variable that names the namespace directory.
 pub const HOME_VARIABLE: &str = "SWINGDB_HOME";

@@ -1,9 +1,9 @@
 //! What an area is created with, and which of that is possible.
 
 use crate::backing::Backing;
-use crate::error::{Fault, Result};
-use crate::geometry::{DATA_EXTENT, Geometry, MAX_RESERVE};
-use crate::units::{AreaOffset, ByteLen};
+use crate::model::error::{Fault, Result};
+use crate::model::geometry::{DATA_EXTENT, Geometry, MAX_RESERVE};
+use crate::model::units::{AreaOffset, ByteLen};
 
 /// What an area is created with.
 #[derive(Clone, Debug, PartialEq, Eq)]

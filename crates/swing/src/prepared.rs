@@ -24,14 +24,16 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::area::{Core, State};
-use crate::error::{Fault, Result};
-use crate::manifest::{AHEAD_BYTES, COMING, FILLING, Kind, MAGIC, Manifest};
+use crate::model::error::{Fault, Result};
+use crate::model::manifest::{AHEAD_BYTES, COMING, FILLING, Kind, MAGIC, Manifest};
+use crate::model::units::Epoch;
 use crate::publish::{SHARED, SHARING, manifest_name};
-use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
+use crate::sys::first_page::{LAST_WORD, PAGE_BYTES, Page, WORD_BYTES};
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::page::{LAST_WORD, Page, WORD_BYTES};
-use crate::units::Epoch;
+use crate::sys::notifier::Stamp;
+
+const _: () = assert!(AHEAD_BYTES == PAGE_BYTES && MAGIC.len() == WORD_BYTES);
 
 /// Begin of the names that mean nothing after a crash.
 const TEMPORARY: &str = "t.";
@@ -196,7 +198,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::manifest::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
+    use crate::model::manifest::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
     use crate::publish::{Publish, Published};
     use crate::watch::{Stage, Watch};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};

@@ -12,9 +12,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::area::Area;
-use crate::extents::{ABSENT, States};
-use crate::geometry::Geometry;
-use crate::units::{AreaOffset, ExtentId};
+use crate::extents::States;
+use crate::model::extent_word::ABSENT;
+use crate::model::geometry::Geometry;
+use crate::model::units::{AreaOffset, ExtentId};
 
 /// Tells which extents of an area have memory; outlives the area.
 #[derive(Clone)]
@@ -54,9 +55,9 @@ impl Area {
 mod tests {
     use super::*;
     use crate::barrier::WriteIntent;
+    use crate::model::units::ByteLen;
     use crate::namespace::Namespace;
     use crate::options::AreaOptions;
-    use crate::units::ByteLen;
 
     fn range(start: u64, end: u64) -> Range<AreaOffset> {
         AreaOffset(start)..AreaOffset(end)

@@ -1,20 +1,22 @@
 //! Write-protecting what has become private.
 //!
 //! A system call a span of neighbours. Where a span is long its page tables are taken away first
-//! ([`crate::sys::lift`]), as far as they can be taken whole, so that the time hardly grows with
-//! it; they are dropped later, a few at a time, when nobody waits for that.
+//! ([`crate::sys::page_tables`]), as far as they can be taken whole, so that the time hardly grows
+//! with it; they are dropped later, a few at a time, when nobody waits for that.
 //!
 //! **Concurrency.** Under the area's lock; in a tracked area the gate is closed.
 
 use std::ops::Range;
 
 use crate::area::{Core, State};
-use crate::error::Result;
-use crate::extents::{FROZEN, PRIVATE, States};
+use crate::extents::States;
 use crate::mapping::mapping_fault;
-use crate::runs::Run;
+use crate::model::error::Result;
+use crate::model::extent_word::{FROZEN, PRIVATE};
+use crate::model::runs::Run;
+use crate::model::units::{AreaOffset, ByteLen, ExtentId};
+use crate::sys::page_tables::Lifted;
 use crate::tracked::keeper;
-use crate::units::{AreaOffset, ByteLen, ExtentId};
 
 /// Extents, protected already, that a system call may span to protect those on both sides: of small
 /// pages it looks at each.
@@ -133,7 +135,7 @@ impl Core {
         if why == Freeze::Publish && self.tracked.get().is_some() {
             for (at, len) in self.whole_tables(state, start, start + len) {
                 let to = state.lift_to.take();
-                state.lifted.extend(span.lift(at as usize, len as usize, to));
+                state.lifted.extend(Lifted::of_span(span, at as usize, len as usize, to));
             }
         }
         let protected = span.protect(start as usize, len as usize, false);

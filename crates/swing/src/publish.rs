@@ -17,15 +17,17 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::area::{Area, Core, PARENTS, State};
-use crate::error::{Fault, PublishError, Result};
 use crate::lease::Lease;
-use crate::manifest::{Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry};
+use crate::model::error::{Fault, PublishError, Result};
+use crate::model::manifest::{
+    Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry,
+};
+use crate::model::units::{AreaId, ByteLen, Epoch};
 use crate::prepared::ManifestFile;
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
 use crate::sys::kept_file::{Access, KeptFile};
 use crate::tracked::{Alternation, Frozen, MAX_PINNED};
-use crate::units::{AreaId, ByteLen, Epoch};
 
 /// The link that hookers open.
 pub(crate) const SHARED: &str = "shared";

@@ -9,17 +9,17 @@
 use std::sync::Arc;
 
 use crate::area::MEMORY;
-use crate::geometry::Geometry;
 use crate::hook::HookAt;
-use crate::manifest::Manifest;
 use crate::mapping::Mapping;
 use crate::memory::{self, Access};
+use crate::model::geometry::Geometry;
+use crate::model::manifest::Manifest;
+use crate::model::runs::{Run, cover_the_same, not_in};
+use crate::model::units::AreaId;
 use crate::namespace::Namespace;
-use crate::runs::{Run, cover_the_same, not_in};
 use crate::snapshot::Snapshot;
 use crate::sys::file::{FileFacts, Folder};
 use crate::sys::kept_file::KeptFile;
-use crate::units::AreaId;
 
 /// The most runs that are mapped ahead: there is little time.
 const MOST_RUNS: usize = 32;

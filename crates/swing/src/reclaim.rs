@@ -12,16 +12,16 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::area::{Area, Core, MEMORY, Source, State};
-use crate::error::{PublishError, Result, WriteError};
-use crate::extents::{ABSENT, BUSY, FROZEN, PRIVATE};
-use crate::geometry::MAX_PLANES;
 use crate::lease::{self, Probe};
 use crate::mapping::mapping_fault;
+use crate::model::error::{PublishError, Result, WriteError};
+use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
+use crate::model::geometry::MAX_PLANES;
+use crate::model::old_versions::merge;
+use crate::model::units::{AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::publish::{manifest_name, parent_memory_name, pin_name};
+use crate::sys::block_signals::Quiet;
 use crate::sys::file;
-use crate::sys::quiet::Quiet;
-use crate::units::{AreaOffset, ByteLen, Epoch, ExtentId};
-use crate::versions::merge;
 
 /// Manifests examined at each publish.
 const PROBES_PER_PUBLISH: usize = 4;

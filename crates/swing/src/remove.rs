@@ -9,21 +9,21 @@
 use std::io::ErrorKind;
 
 use crate::area::{MEMORY, PARENTS};
-use crate::error::{Context, Fault, NamespaceError, RemoveError, Result};
 use crate::info::Info;
 use crate::inventory::{Inventory, read_manifest, sweep_memory};
 use crate::lease::{self, Probe};
 use crate::list::EPHEMERAL;
-use crate::manifest::Manifest;
 use crate::memory;
-use crate::name::AreaName;
+use crate::model::error::{Context, Fault, NamespaceError, RemoveError, Result};
+use crate::model::manifest::Manifest;
+use crate::model::name::AreaName;
+use crate::model::units::{AreaId, ByteLen};
 use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
 use crate::prepared::drop_temporary_names;
 use crate::publish::{COMMITTED, LINKS, manifest_epoch, was_published};
 use crate::sharing;
 use crate::sys::file::Folder;
 use crate::sys::process;
-use crate::units::{AreaId, ByteLen};
 
 /// Folders of the dead that are looked for whenever an area is made.
 const COLLECTED_PER_CREATION: usize = 4;

@@ -18,8 +18,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::Mutex;
 use crate::sys::process::{self, Processors};
+use crate::sys::sync::Mutex;
 
 /// A request that is seen later than this has waited for the processor.
 const LATE: Duration = Duration::from_micros(200);

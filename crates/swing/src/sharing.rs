@@ -10,8 +10,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::error::{Fault, Result};
-use crate::manifest::{COMING, FILLING, HEADER_BYTES, Header, Kind};
+use crate::model::error::{Fault, Result};
+use crate::model::manifest::{COMING, FILLING, HEADER_BYTES, Header, Kind};
 use crate::publish::{OVERSHARED, SHARED, SHARING, UNSHARED};
 use crate::sys::file::{self, Folder};
 
@@ -91,7 +91,7 @@ fn open_ahead(folder: &Folder) -> Option<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::AHEAD_BYTES;
+    use crate::model::manifest::AHEAD_BYTES;
     use crate::publish::{Publish, manifest_name};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Epoch, Namespace};
 

@@ -17,23 +17,23 @@ use std::sync::Arc;
 use crate::area::{Area, MEMORY, Source, Start};
 use crate::backing::Backing;
 use crate::departure::Departure;
-use crate::error::{Context, DeriveError, Fault, Result};
-use crate::geometry::Geometry;
 use crate::hook::HookAt;
 use crate::info::Lineage;
 use crate::lease::Lease;
-use crate::manifest::Manifest;
 use crate::mapping::{Mapping, mapping_fault};
 use crate::memory::{self, Access};
-use crate::name::AreaName;
+use crate::model::error::{Context, DeriveError, Fault, Result};
+use crate::model::geometry::Geometry;
+use crate::model::manifest::Manifest;
+use crate::model::name::AreaName;
+use crate::model::runs::{Run, RunMap, layers, not_in};
+use crate::model::units::{AreaId, AreaOffset, Epoch, StateId};
 use crate::namespace::Namespace;
 use crate::options::AreaOptions;
 use crate::remove::dismantle;
-use crate::runs::{Run, RunMap, layers, not_in};
 use crate::sys::file::{self, FileFacts};
 use crate::sys::kept_file::{Here, KeptFile};
 use crate::sys::process;
-use crate::units::{AreaId, AreaOffset, Epoch, StateId};
 
 /// A leased, mapped, read-only state. Clones share the lease and the addresses.
 #[derive(Clone)]
@@ -221,7 +221,8 @@ impl Snapshot {
             again
         };
         // Source k of the snapshot becomes slot k + 1; slot 0 is the new area itself.
-        let runs = manifest.runs.iter().map(|r| crate::runs::Run { source: r.source + 1, ..*r });
+        let runs =
+            manifest.runs.iter().map(|r| crate::model::runs::Run { source: r.source + 1, ..*r });
         let mut sources = vec![None];
         for (entry, held) in manifest.sources.iter().zip(held) {
             sources.push(held.file.as_ref().map(|file| Source {

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use crate::area::{Core, State};
 use crate::barrier::WriteIntent;
-use crate::error::{Fault, Result};
-use crate::extents::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::fill::COPY_STEP;
-use crate::units::{AreaOffset, ExtentId};
-use crate::versions::visible;
+use crate::model::error::{Fault, Result};
+use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
+use crate::model::old_versions::visible;
+use crate::model::units::{AreaOffset, ExtentId};
 
 /// How an extent becomes private.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::error::{Context, Fault, HookError, Result};
-use crate::name::AreaName;
+use crate::model::error::{Context, Fault, HookError, Result};
+use crate::model::name::AreaName;
+use crate::model::units::StateId;
 use crate::namespace::Namespace;
 use crate::sys::descriptors;
-use crate::units::StateId;
 
 /// The longest sleep between two looks: a notification that is lost (inotify limits) costs at most
 /// this.

@@ -11,15 +11,15 @@
 use std::path::PathBuf;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::error::{Fault, Result};
 use crate::inventory::read_manifest_from;
 use crate::lease::Lease;
-use crate::manifest::{AHEAD_BYTES, COMING, Header, Kind, MAGIC, Manifest};
+use crate::model::error::{Fault, Result};
+use crate::model::manifest::{AHEAD_BYTES, COMING, Header, Kind, MAGIC, Manifest};
 use crate::publish::{SHARED, SHARING, manifest_name};
-use crate::sys::bell::Stamp;
 use crate::sys::file::{self, Folder};
+use crate::sys::first_page::LAST_WORD;
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::page::LAST_WORD;
+use crate::sys::notifier::Stamp;
 
 /// A leased manifest that was empty when the owner had been asked already, or answers that.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ fn stage_of(word: Option<[u8; MAGIC.len()]>) -> Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::FILLING;
+    use crate::model::manifest::FILLING;
     use crate::sys::file::write_at;
 
     #[test]

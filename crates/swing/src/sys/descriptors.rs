@@ -24,7 +24,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use super::quiet::Quiet;
+use crate::sys::block_signals::Quiet;
 
 /// Behind standard input, output and error.
 const LEAST: RawFd = 3;

@@ -24,9 +24,9 @@ use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
-use super::kept_file::{Access, KeptFile, proc_path};
-use super::{descriptors, process};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sys::kept_file::{Access, KeptFile, proc_path};
+use crate::sys::sync::{Mutex, MutexGuard};
+use crate::sys::{descriptors, process};
 
 /// What is mapped.
 const LEN: usize = 4096;

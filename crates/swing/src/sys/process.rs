@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::descriptors;
-use crate::sync::Mutex;
+use crate::sys::descriptors;
+use crate::sys::sync::Mutex;
 
 /// Grows in every forked child; 0 in a process that was never forked since this library was loaded
 /// into it.

@@ -29,16 +29,20 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::fault::Version;
-use super::{Tracked, keeper};
 use crate::area::{Area, Core, State};
-use crate::error::Result;
-use crate::extents::{self, FAULTING, FROZEN, IN_PLACE, NO_PLANE, Own, SPARE, UNARMED, WAITERS};
 use crate::mapping::mapping_fault;
-use crate::runs::Run;
-use crate::sync::{Mutex, MutexGuard};
-use crate::sys::mem::{self, Copier};
-use crate::units::{ByteLen, Epoch, ExtentId};
+use crate::model::error::Result;
+use crate::model::extent_word::{
+    self, FAULTING, FROZEN, IN_PLACE, NO_PLANE, SPARE, UNARMED, WAITERS,
+};
+use crate::model::own_versions::Own;
+use crate::model::runs::Run;
+use crate::model::units::{ByteLen, Epoch, ExtentId};
+use crate::sys::copy_bytes::CopyFor;
+use crate::sys::extent_mapping;
+use crate::sys::sync::{Mutex, MutexGuard};
+use crate::tracked::fault::Version;
+use crate::tracked::{Tracked, keeper};
 
 /// How much is copied at once where stores come in order: who stores waits for all of it.
 const AT_ONCE: ByteLen = ByteLen::mib(8);
@@ -145,7 +149,7 @@ impl Progress {
 /// without memory that is held for it.
 fn may_be_copied(word: u32) -> bool {
     let flags = SPARE | IN_PLACE | UNARMED | NO_PLANE;
-    extents::state_of(word) == FROZEN && word & flags == SPARE
+    extent_word::state_of(word) == FROZEN && word & flags == SPARE
 }
 
 impl Core {
@@ -195,9 +199,12 @@ impl Core {
         let claims = self.claim_ahead(&mut *self.lock_for_change()?);
         let Some(first) = claims.first() else { return Ok(false) };
         let end = ExtentId(first.extent.0 + claims.len() as u32);
-        let filled = tracked.make_version(first.extent, end, first.word, Copier::Ahead);
+        let filled = tracked.make_version(first.extent, end, first.word, CopyFor::Ahead);
         if let Ok(Version::Scratch(scratch)) = filled {
-            mem::drop_scratch(scratch, claims.len() * self.geometry.len(first.extent).as_usize());
+            extent_mapping::drop_scratch(
+                scratch,
+                claims.len() * self.geometry.len(first.extent).as_usize(),
+            );
         }
         let mut state = match self.lock_for_change() {
             Ok(state) => state,
@@ -248,7 +255,7 @@ impl Core {
         for extent in (next.0..self.states.len()).map(ExtentId) {
             let len = len_of(extent);
             let goes_on = |first: &Claim| {
-                extents::plane_of(first.word) == extents::plane_of(self.states.word(extent))
+                extent_word::plane_of(first.word) == extent_word::plane_of(self.states.word(extent))
                     && len_of(first.extent) == len
                     && (claims.len() as u64 + 1) * len <= AT_ONCE.0
             };
@@ -280,7 +287,7 @@ impl Core {
         let own = state.own.get(extent)?;
         let claimed = word & !7 | FAULTING;
         self.states.replace(extent, word, claimed).then(|| {
-            assert_ne!(own.plane, extents::plane_of(word), "INV-AREA-12: into another plane");
+            assert_ne!(own.plane, extent_word::plane_of(word), "INV-AREA-12: into another plane");
             Claim { extent, word, own }
         })
     }
@@ -291,7 +298,7 @@ impl Core {
         let (start, end) =
             (self.geometry.start(first.extent), self.geometry.range(last.extent).end);
         let len = (end - start).0;
-        let (plane, born) = (extents::plane_of(first.word), state.next_epoch);
+        let (plane, born) = (extent_word::plane_of(first.word), state.next_epoch);
         let file_offset = self.geometry.plane_offset(plane, start);
         let run = Run { start: start.0, len, source: 0, file_offset };
         let file = self.file_of(state, 0)?;

@@ -10,10 +10,11 @@
 //! piece. What they leave behind is given back like any other spare memory.
 
 use crate::area::State;
-use crate::extents::{self, FROZEN, SPARE, States, UNARMED};
-use crate::geometry::Geometry;
-use crate::units::ExtentId;
-use crate::versions::Choice;
+use crate::extents::States;
+use crate::model::extent_word::{self, FROZEN, SPARE, UNARMED};
+use crate::model::geometry::Geometry;
+use crate::model::old_versions::Choice;
+use crate::model::units::ExtentId;
 
 /// One in so many parts of the area may get in step between two publishes. Odd, so that each has
 /// its turn with either target.
@@ -81,8 +82,8 @@ pub(super) fn back_in_step(
     let plan = neighbours.into_iter().flatten().map(ExtentId).find_map(|neighbour| {
         let own = state.own.get(neighbour).filter(|own| own.plane == current)?;
         let word = states.word(neighbour);
-        let plan = extents::plane_of(word);
-        let held = extents::state_of(word) == FROZEN && word & (SPARE | UNARMED) == SPARE;
+        let plan = extent_word::plane_of(word);
+        let held = extent_word::state_of(word) == FROZEN && word & (SPARE | UNARMED) == SPARE;
         (held && plan <= 1 && plan != own.plane).then_some(plan)
     })?;
     state.versions.peek_in(extent, plan)
@@ -92,9 +93,9 @@ pub(super) fn back_in_step(
 mod tests {
     use std::path::Path;
 
-    use crate::extents;
+    use crate::model::extent_word;
+    use crate::model::units::ExtentId;
     use crate::publish::Publish;
-    use crate::units::ExtentId;
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 
     const EXTENTS: u64 = 64;
@@ -190,7 +191,7 @@ mod tests {
                 core.arm(&mut state, ExtentId(extent), false);
             }
             let case = format!("{around} {third}");
-            assert_eq!(extents::plane_of(core.states.word(middle)), expected, "{case}");
+            assert_eq!(extent_word::plane_of(core.states.word(middle)), expected, "{case}");
             drop(state);
             store(&area, 0..3);
             area.publish(Publish::Shared, b"").unwrap();

@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 
-use super::{Tracked, keeper, table};
-use crate::extents::{
+use crate::model::extent_word::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
+use crate::model::units::{AreaId, AreaOffset, ByteLen, ExtentId};
+use crate::sys::block_signals::HeldOff;
+use crate::sys::copy_bytes::{self, CopyFor};
 use crate::sys::kept_file::Here;
-use crate::sys::mem::Copier;
-use crate::sys::quiet::HeldOff;
-use crate::sys::{file, futex, mem, process, room};
-use crate::units::{AreaId, AreaOffset, ByteLen, ExtentId};
+use crate::sys::{extent_mapping, file, futex, memory_limits, process};
+use crate::tracked::{Tracked, keeper, table};
 
 /// After so many logged extents they are written down, and older ones protected early. That
 /// interrupts whoever stores; on the other hand a hook has to do what is left, which takes far
@@ -167,11 +167,11 @@ impl Tracked {
         let (mut tries, mut doubts, mut settled) = (0, 0, false);
         loop {
             let word = self.states.word(extent);
-            match extents::state_of(word) {
+            match extent_word::state_of(word) {
                 // Another thread was faster; or somebody has just protected the extent, and says
                 // so before the gate opens; or the fault is about something else.
                 PRIVATE => {
-                    if mem::is_writable(address) {
+                    if extent_mapping::is_writable(address) {
                         return true;
                     }
                     if self.gate.is_closed() {
@@ -234,7 +234,7 @@ impl Tracked {
         self.gate.enter();
         let mut done = Ok(false);
         if self.states.replace(extent, word, FAULTING) {
-            let frozen = word & !extents::WAITERS;
+            let frozen = word & !extent_word::WAITERS;
             let end = self.claim_behind(extent, frozen);
             done = self.open(extent, end, frozen).map(|()| true);
         }
@@ -247,18 +247,18 @@ impl Tracked {
     /// process may have, the first of them alone.
     fn open(&self, extent: ExtentId, end: ExtentId, frozen: u32) -> Result<(), Errno> {
         let (at, len) = self.span_to(extent, end);
-        if mem::set_writable(at, len, true).is_ok() {
+        if extent_mapping::set_writable(at, len, true).is_ok() {
             (extent.0..end.0).for_each(|e| self.log_opened(ExtentId(e)));
             return Ok(());
         }
         // It has opened the mappings before the one that it could not. Together they are closed as
         // they were opened; one by one that might take mappings, too.
-        let _ = mem::set_writable(at, len, false);
+        let _ = extent_mapping::set_writable(at, len, false);
         for behind in (extent.0 + 1..end.0).map(ExtentId) {
             self.close(behind, frozen);
         }
         let (at, len) = self.span_of(extent);
-        match mem::set_writable(at, len, true) {
+        match extent_mapping::set_writable(at, len, true) {
             Err(e) if self.close(extent, frozen) => Err(e),
             Err(_) => Ok(()),
             Ok(()) => {
@@ -272,7 +272,7 @@ impl Tracked {
     /// a mapping. So it is open, and is private instead (INV-AREA-1).
     fn close(&self, extent: ExtentId, frozen: u32) -> bool {
         let (at, len) = self.span_of(extent);
-        let closed = mem::set_writable(at, len, false).is_ok();
+        let closed = extent_mapping::set_writable(at, len, false).is_ok();
         match closed {
             true => self.states.set(extent, frozen),
             false => self.log_opened(extent),
@@ -312,7 +312,7 @@ impl Tracked {
     /// Makes a version of the extent in the plane its word names. `false`: the extent has to be
     /// looked at again.
     fn write_copy(&self, extent: ExtentId, word: u32) -> Result<bool, Errno> {
-        let next = word & !extents::WAITERS;
+        let next = word & !extent_word::WAITERS;
         let claimed = next & !7 | FAULTING;
         // Inside the gate, so that whoever has closed it finds words that do not change.
         self.gate.enter();
@@ -322,7 +322,7 @@ impl Tracked {
             return Ok(false);
         }
         let begin = process::thread_time_ns();
-        let made = self.make_version(extent, ExtentId(extent.0 + 1), next, Copier::Storing);
+        let made = self.make_version(extent, ExtentId(extent.0 + 1), next, CopyFor::Storing);
         let spent = process::thread_time_ns().saturating_sub(begin);
         self.copying_ns.fetch_add(spent, Ordering::Relaxed);
         let placed = match &made {
@@ -330,7 +330,7 @@ impl Tracked {
                 true => {
                     let placed = self.place(extent, next, version);
                     if placed.is_ok() {
-                        let plane = extents::plane_bits(extents::plane_of(next));
+                        let plane = extent_word::plane_bits(extent_word::plane_of(next));
                         self.log(extent, PRIVATE | LOGGED | plane);
                     }
                     self.gate.leave();
@@ -362,7 +362,7 @@ impl Tracked {
         if in_file {
             let (at, len) = self.span_of(extent);
             let begin = process::thread_time_ns();
-            mem::map_pages(at, len);
+            extent_mapping::map_pages(at, len);
             let spent = process::thread_time_ns().saturating_sub(begin);
             self.copying_ns.fetch_add(spent, Ordering::Relaxed);
         }
@@ -379,7 +379,7 @@ impl Tracked {
     }
 
     fn file_offset(&self, extent: ExtentId, next: u32) -> u64 {
-        self.geometry.plane_offset(extents::plane_of(next), self.geometry.start(extent))
+        self.geometry.plane_offset(extent_word::plane_of(next), self.geometry.start(extent))
     }
 
     /// Makes a version of each extent from one to another, all of one length, whose words say the
@@ -389,13 +389,13 @@ impl Tracked {
         extent: ExtentId,
         end: ExtentId,
         next: u32,
-        copier: Copier,
+        reader: CopyFor,
     ) -> Result<Version, Errno> {
         let (at, len) = self.span_to(extent, end);
         let offset = self.file_offset(extent, next);
-        let absent = extents::state_of(next) == ABSENT;
+        let absent = extent_word::state_of(next) == ABSENT;
         // What is spare takes no memory.
-        if self.in_memory && next & SPARE == 0 && room::take(len as u64).is_err() {
+        if self.in_memory && next & SPARE == 0 && memory_limits::take(len as u64).is_err() {
             return Err(Errno::NOSPC);
         }
         let spare = next & SPARE != 0;
@@ -403,12 +403,13 @@ impl Tracked {
             self.fill_file(at, len, offset, absent, spare)?;
             return Ok(Version::InFile);
         }
-        let scratch = mem::scratch(len, self.file()?.as_fd(), offset, spare && !self.huge)?;
+        let scratch =
+            extent_mapping::scratch(len, self.file()?.as_fd(), offset, spare && !self.huge)?;
         // SAFETY: the scratch range is this call's own, writable and populated. The old version is
         // mapped readable and does not change while the extent is claimed: it is frozen.
         unsafe {
             if !absent {
-                mem::copy_far(at as *const u8, scratch as *mut u8, len, copier);
+                copy_bytes::copy_far(at as *const u8, scratch as *mut u8, len, reader);
             } else if spare {
                 std::ptr::write_bytes(scratch as *mut u8, 0, len);
             }
@@ -437,7 +438,8 @@ impl Tracked {
         if !file::may_reach(offset + len64) {
             // SAFETY: the old version is mapped readable and frozen; see `make_version`.
             let old = unsafe { std::slice::from_raw_parts(at as *const u8, len) };
-            return mem::write_mapped(old, self.file()?.as_fd(), offset).map_err(memory_is_full);
+            return extent_mapping::write_mapped(old, self.file()?.as_fd(), offset)
+                .map_err(memory_is_full);
         }
         let mut done = 0;
         while done < len {
@@ -457,13 +459,18 @@ impl Tracked {
     fn place(&self, extent: ExtentId, next: u32, version: &Version) -> Result<(), Errno> {
         let (at, len) = self.span_of(extent);
         match version {
-            Version::Scratch(scratch) => mem::move_over(*scratch, at, len)?,
+            Version::Scratch(scratch) => extent_mapping::move_over(*scratch, at, len)?,
             Version::InFile => {
-                mem::map_over(at, len, self.file()?.as_fd(), self.file_offset(extent, next))?;
+                extent_mapping::map_over(
+                    at,
+                    len,
+                    self.file()?.as_fd(),
+                    self.file_offset(extent, next),
+                )?;
             }
         }
         let counter =
-            if extents::state_of(next) == ABSENT { &self.populated } else { &self.copied };
+            if extent_word::state_of(next) == ABSENT { &self.populated } else { &self.copied };
         counter.fetch_add(len as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -472,7 +479,7 @@ impl Tracked {
     fn drop_version(&self, extent: ExtentId, next: u32, version: Option<Version>) {
         let (_, len) = self.span_of(extent);
         if let Some(Version::Scratch(scratch)) = version {
-            mem::drop_scratch(scratch, len);
+            extent_mapping::drop_scratch(scratch, len);
         }
         if next & SPARE == 0 {
             let offset = self.file_offset(extent, next);

@@ -17,7 +17,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::sys::quiet::Quiet;
+use crate::sys::block_signals::Quiet;
 use crate::sys::{futex, process, strict};
 
 /// Bit of [`Gate::word`]: a [`crate::HoldGuard`] lives.

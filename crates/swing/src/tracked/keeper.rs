@@ -16,11 +16,11 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::fault;
 use crate::fork;
-use crate::sync::Mutex;
-use crate::sys::quiet::Quiet;
+use crate::sys::block_signals::Quiet;
+use crate::sys::sync::Mutex;
 use crate::sys::{futex, process};
+use crate::tracked::fault;
 
 /// Naps a store waits for the keeper, 10 ms each.
 const MAX_NAPS: u32 = 200;

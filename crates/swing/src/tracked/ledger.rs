@@ -9,21 +9,22 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::alternation::{back_in_step, in_step};
-use super::{Closed, keeper, signal};
 use crate::area::{Core, State};
-use crate::error::{Fault, Result};
-use crate::extents::{
-    self, ABSENT, AGAIN, BUSY, FAULTING, FROZEN, HOT, IN_PLACE, LOGGED, NO_PLANE, Own, PLANNED,
-    PRIVATE, SPARE, UNARMED, note,
-};
 use crate::mapping::mapping_fault;
+use crate::model::error::{Fault, Result};
+use crate::model::extent_word::{
+    self, ABSENT, AGAIN, BUSY, FAULTING, FROZEN, HOT, IN_PLACE, LOGGED, NO_PLANE, PLANNED, PRIVATE,
+    SPARE, UNARMED, note,
+};
+use crate::model::old_versions::{merge, visible};
+use crate::model::own_versions::Own;
+use crate::model::runs::Run;
+use crate::model::units::{AreaOffset, ByteLen, ExtentId};
 use crate::protect::{Freeze, each};
-use crate::runs::Run;
-use crate::sync::MutexGuard;
-use crate::sys::quiet::Quiet;
-use crate::units::{AreaOffset, ByteLen, ExtentId};
-use crate::versions::{merge, visible};
+use crate::sys::block_signals::Quiet;
+use crate::sys::sync::MutexGuard;
+use crate::tracked::alternation::{back_in_step, in_step};
+use crate::tracked::{Closed, keeper, signal};
 
 /// Memory given back while the threads that store there wait: of small pages it takes long.
 const PUNCH_STEP_HUGE: ByteLen = ByteLen::mib(8);
@@ -64,7 +65,7 @@ impl Core {
     fn record_logged(&self, state: &mut State, extent: ExtentId) {
         let word = self.states.word(extent);
         assert!(
-            extents::state_of(word) == PRIVATE && word & LOGGED != 0,
+            extent_word::state_of(word) == PRIVATE && word & LOGGED != 0,
             "INV-AREA-12: {extent} was logged once"
         );
         // Protected early in vain.
@@ -78,7 +79,7 @@ impl Core {
                 state.ahead.note(extent);
             }
         } else {
-            let plane = extents::plane_of(word);
+            let plane = extent_word::plane_of(word);
             state.versions.take(&self.geometry, extent, plane);
             let old = state.own.set(extent, Some(Own { plane, born }));
             if let Some(old) = old {
@@ -122,7 +123,7 @@ impl Core {
     pub(crate) fn arm(&self, state: &mut State, extent: ExtentId, publishing: bool) {
         loop {
             let word = self.states.word(extent);
-            let now = extents::state_of(word);
+            let now = extent_word::state_of(word);
             if now == PRIVATE && word & PLANNED != 0 {
                 let next = self.private_word(state, extent) | word & (HOT | AGAIN);
                 if self.states.exchange(extent, word, next) {
@@ -169,7 +170,7 @@ impl Core {
         if !long_enough && self.memory_of_len(state, len).is_err() {
             return NO_PLANE;
         }
-        extents::plane_bits(choice.plane) | if choice.spare { SPARE } else { 0 }
+        extent_word::plane_bits(choice.plane) | if choice.spare { SPARE } else { 0 }
     }
 
     /// The plane of nearly all extents around one that lies in another. The extent that a sweep was
@@ -192,7 +193,7 @@ impl Core {
             return None;
         }
         let (word, mine) = (self.states.word(beside), self.states.get(extent));
-        let planned = match extents::state_of(word) {
+        let planned = match extent_word::state_of(word) {
             // Both have been stored to since the last publish, or neither: they go on together.
             PRIVATE => mine == PRIVATE && word & PLANNED != 0,
             FROZEN => {
@@ -201,7 +202,7 @@ impl Core {
             _ => false,
         };
         match planned {
-            true => Some(extents::plane_of(word)),
+            true => Some(extent_word::plane_of(word)),
             false => state.own.get(beside).map(|own| own.plane),
         }
     }
@@ -223,7 +224,7 @@ impl Core {
         let (mut left, mut more) = (false, !young.is_empty());
         for extent in std::mem::take(&mut state.private) {
             let word = self.states.word(extent);
-            let ready = extents::state_of(word) == PRIVATE && word & (PLANNED | HOT) == PLANNED;
+            let ready = extent_word::state_of(word) == PRIVATE && word & (PLANNED | HOT) == PLANNED;
             let again = word & AGAIN != 0;
             left |= ready && !again && most == 0;
             if !ready || most == 0 || (again && chances == 0) {
@@ -243,7 +244,7 @@ impl Core {
         for (extent, word) in early {
             if result.is_ok() {
                 note(&mut state.in_place, extent);
-                self.states.set(extent, FROZEN | IN_PLACE | PLANNED | extents::plan_of(word));
+                self.states.set(extent, FROZEN | IN_PLACE | PLANNED | extent_word::plan_of(word));
             } else {
                 open.push(extent);
                 self.states.set(extent, word | HOT);
@@ -375,12 +376,12 @@ impl Core {
         let publishing = why != Freeze::Hold;
         // Normally the next version's place is known already, and no thread waits for it.
         let frozen_word = |word: u32| match publishing && word & PLANNED != 0 {
-            true => FROZEN | extents::plan_of(word),
+            true => FROZEN | extent_word::plan_of(word),
             false => FROZEN | UNARMED,
         };
         for extent in &again {
             let word = self.states.word(*extent);
-            if extents::state_of(word) == FROZEN && word & IN_PLACE != 0 {
+            if extent_word::state_of(word) == FROZEN && word & IN_PLACE != 0 {
                 self.states.set_unclaimed(*extent, frozen_word(word));
             }
         }
@@ -430,7 +431,7 @@ impl Core {
             // The handler may need the gate to finish: wait without it, and without the lock.
             drop(closed);
             drop(state);
-            if extents::state_of(word) == FAULTING {
+            if extent_word::state_of(word) == FAULTING {
                 self.states.wait(extent, word);
             }
         }
@@ -456,11 +457,11 @@ impl Core {
             self.absorb(state);
             let ranges = state.versions.take_spare(&self.geometry, keep, step, |extent, plane| {
                 let word = self.states.word(extent);
-                let now = extents::state_of(word);
-                if tracked && now == FAULTING && extents::plane_of(word) == plane {
+                let now = extent_word::state_of(word);
+                if tracked && now == FAULTING && extent_word::plane_of(word) == plane {
                     return false;
                 }
-                if !tracked || extents::plane_of(word) != plane {
+                if !tracked || extent_word::plane_of(word) != plane {
                     return true;
                 }
                 match now {

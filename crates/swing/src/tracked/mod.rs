@@ -78,14 +78,15 @@ use settling::Settling;
 pub use signal::rearm;
 
 use crate::area::{Area, Core};
-use crate::error::{Fault, PublishError, Result, TrackError};
-use crate::extents::{ABSENT, FROZEN, States};
-use crate::geometry::Geometry;
+use crate::extents::States;
+use crate::model::error::{Fault, PublishError, Result, TrackError};
+use crate::model::extent_word::{ABSENT, FROZEN};
+use crate::model::geometry::Geometry;
+use crate::model::units::{AreaId, ExtentId};
 use crate::protect::Freeze;
-use crate::sync::MutexGuard;
 use crate::sys::kept_file::KeptFile;
 use crate::sys::process;
-use crate::units::{AreaId, ExtentId};
+use crate::sys::sync::MutexGuard;
 
 /// What the handler knows of an area.
 #[derive(Debug)]
@@ -309,7 +310,7 @@ impl Core {
         if self.tracked.get().is_none() {
             return self.states.set(extent, word);
         }
-        self.states.set(extent, word | crate::extents::UNARMED);
+        self.states.set(extent, word | crate::model::extent_word::UNARMED);
         self.arm(state, extent, false);
     }
 }

@@ -6,12 +6,12 @@
 //! would not get what still arrives. So while a range is pinned nothing is frozen: a publish waits
 //! for a while, and then fails; a live hook does, too.
 //!
-//! **Concurrency.** A pin is counted inside the gate ([`super::gate`]), after a look whether the
-//! range is writable: whoever freezes closes the gate before it looks at the count, so one of the
-//! two sees the other. Counting takes no lock and allocates nothing: usable in a signal handler.
-//! Whoever wants to freeze and has found a pin goes first for [`COURTESY`], so that threads that
-//! pin one range after the other do not keep it waiting; not longer, since it may wait for a pin of
-//! the very thread that wants another.
+//! **Concurrency.** A pin is counted inside the gate ([`crate::tracked::gate`]), after a look
+//! whether the range is writable: whoever freezes closes the gate before it looks at the count, so
+//! one of the two sees the other. Counting takes no lock and allocates nothing: usable in a signal
+//! handler. Whoever wants to freeze and has found a pin goes first for [`COURTESY`], so that
+//! threads that pin one range after the other do not keep it waiting; not longer, since it may wait
+//! for a pin of the very thread that wants another.
 //!
 //! **Crash, fork.** The count is the process's own. A child's copies of pins mean nothing; a fork
 //! waits for pins as a publish does, and where that takes too long the child has nothing of the
@@ -20,12 +20,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Tracked, table};
 use crate::area::Core;
 use crate::extents::States;
+use crate::model::units::{AreaId, ExtentId};
+use crate::sys::block_signals::HeldOff;
 use crate::sys::futex;
-use crate::sys::quiet::HeldOff;
-use crate::units::{AreaId, ExtentId};
+use crate::tracked::{Tracked, table};
 
 /// How long a publish, a live hook and a fork wait for pins.
 pub const MAX_PINNED: Duration = Duration::from_secs(2);
@@ -99,8 +99,8 @@ impl Drop for Pin {
     }
 }
 
-/// Makes a range writable, as [`super::prepare`], and keeps it so: as long as the result lives the
-/// areas that it lies in are not published, nor hooked live. For direct I/O (`O_DIRECT`),
+/// Makes a range writable, as [`crate::tracked::prepare`], and keeps it so: as long as the result
+/// lives the areas that it lies in are not published, nor hooked live. For direct I/O (`O_DIRECT`),
 /// `io_uring` and asynchronous I/O into a tracked area: from before the request, or the
 /// registration of the buffer, until it is complete, or unregistered. `None`: there is no memory.
 ///
@@ -143,7 +143,7 @@ impl Tracked {
         let writable = |states: &States| extents.clone().all(|e| states.keep_hot(ExtentId(e)));
         self.pins.let_others_freeze();
         loop {
-            if !super::prepare(from as *const u8, end - from) {
+            if !crate::tracked::prepare(from as *const u8, end - from) {
                 return false;
             }
             // A handler that stores while this thread is inside would wait for it.

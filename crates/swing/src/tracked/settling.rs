@@ -52,7 +52,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::manifest::Kind;
+    use crate::model::manifest::Kind;
     use crate::{AreaName, AreaOffset, AreaOptions, ByteLen, Namespace};
 
     #[test]

@@ -39,11 +39,11 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, 
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-use super::fault::{self, Access};
 use crate::fork;
-use crate::sync::Mutex;
+use crate::sys::block_signals::HeldOff;
 use crate::sys::process::thread_id;
-use crate::sys::quiet::HeldOff;
+use crate::sys::sync::Mutex;
+use crate::tracked::fault::{self, Access};
 
 /// The longest chain of handlers kept; the newest replaces the last beyond it.
 const MAX_CHAIN: usize = 8;

@@ -7,9 +7,9 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use super::Tracked;
-use crate::sync::Mutex;
 use crate::sys::process;
+use crate::sys::sync::Mutex;
+use crate::tracked::Tracked;
 
 /// The most areas one process can track at a time.
 pub(crate) const MAX_TRACKED: usize = 1024;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::name::AreaName;
-use crate::units::{AreaId, AreaOffset, ByteLen};
+use crate::model::name::AreaName;
+use crate::model::units::{AreaId, AreaOffset, ByteLen};
 
 /// A system call on a file failed for a reason this crate has no better word for.
 #[derive(Debug, Error)]

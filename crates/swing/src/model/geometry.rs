@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::units::{AreaOffset, ByteLen, ExtentId};
+use crate::model::units::{AreaOffset, ByteLen, ExtentId};
 
 /// Bytes of an extent in the small zone.
 pub const SMALL_EXTENT: ByteLen = ByteLen::kib(64);

@@ -4,9 +4,10 @@
 //! is allocated, and nothing has to be read. Its value says how often it was rung, and when, if
 //! that was once: by that time whoever rang finds out whether it was this ring that was heard.
 //!
-//! The program may close the counter, and have another one at its number ([`super::kept_file`]),
-//! and all event counters are one inode. So a bell has a mark, which no counter of the program has:
-//! the signal that would tell of input, if anybody had asked for one.
+//! The program may close the counter, and have another one at its number
+//! ([`crate::sys::kept_file`]), and all event counters are one inode. So a bell has a mark, which
+//! no counter of the program has: the signal that would tell of input, if anybody had asked for
+//! one.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -15,8 +16,8 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::kept_file::{Access, Here, KeptFile};
-use super::{descriptors, process};
+use crate::sys::kept_file::{Access, Here, KeptFile};
+use crate::sys::{descriptors, process};
 
 /// Of the value: a time below, how often above.
 const TIME_BITS: u32 = 48;

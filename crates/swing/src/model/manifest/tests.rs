@@ -16,7 +16,7 @@ pub(crate) fn sample(rng: &mut fastrand::Rng) -> Manifest {
     let mut runs = Vec::new();
     let mut extent = rng.u32(0..20);
     while extent < geometry.extent_count() && runs.len() < rng.usize(1..30) {
-        let range = geometry.range(crate::units::ExtentId(extent));
+        let range = geometry.range(crate::model::units::ExtentId(extent));
         let plane = rng.u32(0..3);
         runs.push(Run {
             start: range.start.0,

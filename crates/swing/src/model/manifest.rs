@@ -9,12 +9,11 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::error::{Fault, Result};
-use crate::geometry::{Geometry, HUGE_PAGE, MAX_PLANES, SMALL_EXTENT};
-use crate::name::{AreaName, MAX_NAME_BYTES};
-use crate::runs::Run;
-use crate::sys::page::{PAGE_BYTES, WORD_BYTES};
-use crate::units::{AreaId, AreaOffset, ByteLen, Epoch};
+use crate::model::error::{Fault, Result};
+use crate::model::geometry::{Geometry, HUGE_PAGE, MAX_PLANES, SMALL_EXTENT};
+use crate::model::name::{AreaName, MAX_NAME_BYTES};
+use crate::model::runs::Run;
+use crate::model::units::{AreaId, AreaOffset, ByteLen, Epoch};
 
 /// The longest payload (the client's root) of a manifest.
 pub const MAX_PAYLOAD_BYTES: usize = 4096;
@@ -38,8 +37,10 @@ pub(crate) const MAGIC: [u8; 8] = *b"SWINGMF\0";
 pub(crate) const COMING: [u8; 8] = *b"SWINGMC\0";
 /// What one begins with that is being made current, and says no more before it is.
 pub(crate) const FILLING: [u8; 8] = *b"SWINGML\0";
+/// What it begins with is one word, which is stored at once.
+pub(crate) const WORD_BYTES: usize = MAGIC.len();
 /// A manifest made ahead is filled up with zeros to this length, unless it is longer.
-pub(crate) const AHEAD_BYTES: usize = PAGE_BYTES;
+pub(crate) const AHEAD_BYTES: usize = 4096;
 const VERSION: u32 = 4;
 const HEADER_SUM_AT: usize = HEADER_BYTES - 8;
 
@@ -366,7 +367,7 @@ fn decode_runs(bytes: &[u8], h: &Header) -> Result<Vec<Run>, String> {
         if file_offset % SMALL_EXTENT.0 != 0 || (file_offset ^ start) % align != 0 {
             return fail("is not aligned in its file");
         }
-        let limit = u64::from(MAX_PLANES) * crate::geometry::MAX_RESERVE.0;
+        let limit = u64::from(MAX_PLANES) * crate::model::geometry::MAX_RESERVE.0;
         if file_offset > limit || file_offset + len > limit {
             return fail("lies beyond every possible file");
         }

@@ -1,20 +1,17 @@
 //! Address ranges: reserving, mapping file ranges over them, protection, population.
 //!
-//! A [`Range`] owns a reserved span of address space; everything below happens inside it,
+//! A [`Span`] owns a reserved range of address space; everything below happens inside it,
 //! bounds-checked by assertion (an out-of-range `MAP_FIXED` would overwrite foreign memory).
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 
-use super::file;
-use super::lift::{Lifted, Place};
-use super::strict::strict_assert;
+use crate::sys::process;
 
 /// All spans begin at multiples of this, so that huge pages fit.
 pub(crate) const SPAN_ALIGN: usize = 2 << 20;
@@ -117,7 +114,7 @@ impl Span {
     }
 
     /// The address of a byte of the span; checked.
-    fn at(&self, offset: usize, len: usize) -> *mut c_void {
+    pub(super) fn at(&self, offset: usize, len: usize) -> *mut c_void {
         assert!(offset <= self.len && len <= self.len - offset, "outside the reserved span");
         // SAFETY: the assertion keeps the result inside the reserved span.
         unsafe { self.base.as_ptr().add(offset).cast() }
@@ -154,13 +151,6 @@ impl Span {
         // SAFETY: only pages of this span change their protection; no reference into areas is held
         // by this crate.
         unsafe { mm::mprotect(self.at(offset, len), len, prot) }
-    }
-
-    /// Takes the page tables of a part of the span away, which is mapped without holes: what
-    /// protects it next has nothing to look at.
-    pub(crate) fn lift(&self, offset: usize, len: usize, to: Option<Place>) -> Option<Lifted> {
-        // SAFETY: only pages of this span lose their tables, not their memory.
-        unsafe { Lifted::take(self.at(offset, len) as usize, len, to) }
     }
 
     /// Maps a file range as private copy-on-write memory over a part of the span: a forked child's
@@ -232,37 +222,6 @@ impl Drop for Span {
     }
 }
 
-/// Whether the page at an address can be written, as the kernel sees it; allocates its memory.
-pub(crate) fn is_writable(address: usize) -> bool {
-    let page = address & !4095;
-    loop {
-        // SAFETY: populating changes no contents, and asks for no page that is not mapped.
-        match unsafe { mm::madvise(page as *mut c_void, 4096, Advice::LinuxPopulateWrite) } {
-            Err(Errno::INTR | Errno::AGAIN) => {}
-            // The mapping is for reading only; or it cannot be asked, before Linux 5.14. An empty
-            // range is refused in the latter case alone.
-            Err(Errno::INVAL) => {
-                // SAFETY: nothing is populated.
-                let known =
-                    unsafe { mm::madvise(page as *mut c_void, 0, Advice::LinuxPopulateWrite) };
-                return known.is_err();
-            }
-            other => return other.is_ok(),
-        }
-    }
-}
-
-/// Takes the write-protection off a range of a tracked area, or puts it on again. What fails may
-/// have been done in part: to the mappings before the one that it failed at. These functions for
-/// the fault handler allocate nothing and take no lock.
-pub(crate) fn set_writable(at: usize, len: usize, writable: bool) -> Result<(), Errno> {
-    debug_assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096));
-    let access =
-        if writable { MprotectFlags::READ | MprotectFlags::WRITE } else { MprotectFlags::READ };
-    // SAFETY: the range consists of extents that the caller has claimed.
-    unsafe { mm::mprotect(at as *mut c_void, len, access) }
-}
-
 /// Populates mapped pages, however often a signal interrupts that.
 ///
 /// # Safety
@@ -274,256 +233,6 @@ pub(super) unsafe fn populate(at: *mut c_void, len: usize, how: Advice) -> Resul
             Err(Errno::INTR | Errno::AGAIN) => {}
             other => return other,
         }
-    }
-}
-
-/// Writes pages of a file by way of a mapping, for which no limit on lengths of files holds.
-pub(crate) fn write_mapped(bytes: &[u8], file: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
-    let whole = bytes.len().is_multiple_of(4096) && offset.is_multiple_of(4096);
-    strict_assert!(whole, "whole pages are written");
-    let (access, len) = (ProtFlags::READ | ProtFlags::WRITE, bytes.len());
-    // SAFETY: a mapping of its own, at an address that the kernel chooses; once it has been
-    // populated it is as long as the bytes, and memory.
-    unsafe {
-        let at = mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, offset)?;
-        let populated = populate(at, len, Advice::LinuxPopulateWrite);
-        if populated.is_ok() {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.cast(), len);
-        }
-        populated.and(mm::munmap(at, len))
-    }
-}
-
-/// Maps a populated range of a file, of whole huge pages or as much as these, somewhere of its own.
-/// `there`: all of it has memory already, in small pages. `NOSPC` when its file system is full.
-pub(crate) fn scratch(
-    len: usize,
-    file: BorrowedFd<'_>,
-    offset: u64,
-    there: bool,
-) -> Result<usize, Errno> {
-    strict_assert!(len.is_multiple_of(SPAN_ALIGN), "smaller extents go another way");
-    let at = map_aligned(len, file, offset)?;
-    // What is there is mapped many pages at a time by reading, and as writable as the range is.
-    let how = if there { Advice::LinuxPopulateRead } else { Advice::LinuxPopulateWrite };
-    let populated = {
-        // SAFETY: advice and population change no contents of this call's own range.
-        unsafe {
-            let at = at as *mut c_void;
-            let _ = mm::madvise(at, len, Advice::LinuxHugepage);
-            match populate(at, len, how) {
-                Err(Errno::INVAL) => file::allocate(file, offset, len as u64),
-                other => other,
-            }
-        }
-        .map_err(|e| match e {
-            Errno::FAULT | Errno::NOMEM | Errno::HWPOISON => Errno::NOSPC,
-            e => e,
-        })
-    };
-    if populated.is_err() {
-        drop_scratch(at, len);
-    }
-    populated.map(|()| at)
-}
-
-/// For whom megabytes are copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Copier {
-    /// For this thread, which is about to store there.
-    Storing,
-    /// For one on another processor.
-    Ahead,
-}
-
-/// Copies megabytes that are in no cache. Async-signal-safe.
-///
-/// Stores past the cache spare the reading of what is overwritten, with the lines to be read asked
-/// for ahead. On Intel's processors the string copy takes 1.7 times as long. On AMD's it takes
-/// longer, too, but leaves the copy in the cache, where whoever waits for it stores next, which
-/// makes up for that (docs/experiments.md, figure 9a).
-///
-/// # Safety
-/// As of [`std::ptr::copy_nonoverlapping`].
-pub(crate) unsafe fn copy_far(from: *const u8, to: *mut u8, len: usize, copier: Copier) {
-    debug_assert!(from.addr().abs_diff(to.addr()) >= len, "the ranges do not overlap");
-    #[cfg(target_arch = "x86_64")]
-    {
-        let intel = is_intel();
-        let streams = (intel || copier == Copier::Ahead) && to.addr().is_multiple_of(LINE);
-        let streamed = if streams { len / STREAM_STEP * STREAM_STEP } else { 0 };
-        // SAFETY: the first part of the two ranges, whole steps; and what is left of them.
-        unsafe {
-            match intel {
-                true => stream::<4>(from, to, streamed),
-                false => stream::<2>(from, to, streamed),
-            }
-            copy_string(from.add(streamed), to.add(streamed), len - streamed);
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's promise, whoever copies.
-    unsafe {
-        let _ = copier;
-        std::ptr::copy_nonoverlapping(from, to, len)
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-const LINE: usize = 64;
-#[cfg(target_arch = "x86_64")]
-const STREAM_STEP: usize = 4 * LINE;
-/// How far before the copy lines are asked for.
-#[cfg(target_arch = "x86_64")]
-const STREAM_AHEAD: usize = 1024;
-
-/// Whether this is a processor of Intel's. Asking it leaves a virtual machine, so once only.
-#[cfg(target_arch = "x86_64")]
-fn is_intel() -> bool {
-    const NO: usize = 1;
-    const YES: usize = 2;
-    static KNOWN: AtomicUsize = AtomicUsize::new(0);
-    match KNOWN.load(Ordering::Relaxed) {
-        0 => {
-            let leaf = std::arch::x86_64::__cpuid(0);
-            // The fault handler asks, too: nothing is allocated.
-            let name = [*b"Genu", *b"ineI", *b"ntel"].map(u32::from_le_bytes);
-            let intel = [leaf.ebx, leaf.edx, leaf.ecx] == name;
-            KNOWN.store(if intel { YES } else { NO }, Ordering::Relaxed);
-            intel
-        }
-        known => known == YES,
-    }
-}
-
-/// Copies whole steps by stores past the cache, at so many places side by side: more than one keeps
-/// more requests under way.
-///
-/// # Safety
-/// As of [`std::ptr::copy_nonoverlapping`]; `to` is the begin of a line.
-#[cfg(target_arch = "x86_64")]
-unsafe fn stream<const LANES: usize>(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{
-        __m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_sfence, _mm_stream_si128,
-    };
-    debug_assert!(len.is_multiple_of(STREAM_STEP));
-    debug_assert!(len == 0 || to.addr().is_multiple_of(LINE));
-    let lane_len = len / LANES;
-    for at in (0..lane_len).step_by(LINE) {
-        for lane in 0..LANES {
-            let at = lane * lane_len + at;
-            // SAFETY: a line of both ranges; asking for one ahead of them touches nothing.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(at + STREAM_AHEAD).cast());
-                let (from, to) = (from.add(at).cast::<__m128i>(), to.add(at).cast::<__m128i>());
-                let line = [0, 1, 2, 3].map(|i| _mm_loadu_si128(from.add(i)));
-                (0..4).for_each(|i| _mm_stream_si128(to.add(i), line[i]));
-            }
-        }
-    }
-    // Whoever sees that the copy is finished sees the copy.
-    // SAFETY: changes nothing; every processor of this kind has it.
-    unsafe { _mm_sfence() };
-}
-
-/// The processor's own string copy.
-///
-/// # Safety
-/// As of [`std::ptr::copy_nonoverlapping`].
-#[cfg(target_arch = "x86_64")]
-unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
-    if !std::arch::is_x86_feature_detected!("ermsb") {
-        // SAFETY: the caller's promise.
-        return unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
-    }
-    // SAFETY: reads and writes exactly the two ranges; the direction flag is clear by the ABI.
-    unsafe {
-        std::arch::asm!(
-            "rep movsb",
-            inout("rcx") len => _,
-            inout("rsi") from => _,
-            inout("rdi") to => _,
-            options(nostack, preserves_flags)
-        );
-    }
-}
-
-/// Maps a range of a file at a place for huge pages, or for a whole page table of small ones: where
-/// the last one was, if that is free again. The kernel chooses such a place by itself for files
-/// that can have huge pages. For others it takes four calls instead of one, each of which locks the
-/// address space.
-pub(super) fn map_aligned(len: usize, file: BorrowedFd<'_>, offset: u64) -> Result<usize, Errno> {
-    static LAST: AtomicUsize = AtomicUsize::new(0);
-    let prot = ProtFlags::READ | ProtFlags::WRITE;
-    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-    let last = LAST.load(Ordering::Relaxed);
-    let again = if last == 0 { MapFlags::empty() } else { MapFlags::FIXED_NOREPLACE };
-    // SAFETY: a mapping at an address of the kernel's choice, or where nothing is mapped.
-    let at = match unsafe { mm::mmap(last as *mut c_void, len, prot, flags | again, file, offset) }
-    {
-        Err(Errno::EXIST) => {
-            // SAFETY: as above.
-            unsafe { mm::mmap(null_mut(), len, prot, flags, file, offset) }?
-        }
-        other => other?,
-    };
-    if (at as usize).is_multiple_of(SPAN_ALIGN) {
-        LAST.store(at as usize, Ordering::Relaxed);
-        return Ok(at as usize);
-    }
-    // SAFETY: the mapping just made.
-    let _ = unsafe { mm::munmap(at, len) };
-    let at = reserve_anywhere(len)?.as_ptr().cast();
-    // SAFETY: the range has just been reserved by this call.
-    match unsafe { mm::mmap(at, len, prot, flags | MapFlags::FIXED, file, offset) } {
-        Ok(_) => {
-            LAST.store(at as usize, Ordering::Relaxed);
-            Ok(at as usize)
-        }
-        Err(e) => {
-            drop_scratch(at as usize, len);
-            Err(e)
-        }
-    }
-}
-
-/// Ends a scratch mapping.
-pub(crate) fn drop_scratch(at: usize, len: usize) {
-    debug_assert!(at.is_multiple_of(SPAN_ALIGN));
-    // SAFETY: made by `scratch`, and not moved away.
-    let _ = unsafe { mm::munmap(at as *mut c_void, len) };
-}
-
-/// Moves a scratch mapping over an extent, page tables included.
-pub(crate) fn move_over(scratch: usize, at: usize, len: usize) -> Result<(), Errno> {
-    let (from, to) = (scratch as *mut c_void, at as *mut c_void);
-    // SAFETY: both ranges belong to the caller: one made by `scratch`, one a claimed extent.
-    unsafe { mm::mremap_fixed(from, len, len, MremapFlags::MAYMOVE, to) }.map(|_| ())
-}
-
-/// Maps a populated range of a file writable over an extent.
-pub(crate) fn map_over(
-    at: usize,
-    len: usize,
-    file: BorrowedFd<'_>,
-    offset: u64,
-) -> Result<(), Errno> {
-    let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
-    let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the range is an extent that the caller has claimed.
-    unsafe { mm::mmap(at as *mut c_void, len, prot, flags, file, offset) }.map(|_| ())
-}
-
-/// Spares later faults in a range whose pages exist. By reading: the kernel maps many pages around
-/// each then, and as writable as the range is at that moment. A step at a time, so that others who
-/// change the address space get in between.
-pub(crate) fn map_pages(at: usize, len: usize) {
-    const STEP: usize = 256 << 10;
-    debug_assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096));
-    for start in (at..at + len).step_by(STEP) {
-        let step = STEP.min(at + len - start);
-        // SAFETY: populating changes no contents.
-        let _ = unsafe { mm::madvise(start as *mut c_void, step, Advice::LinuxPopulateRead) };
     }
 }
 
@@ -557,7 +266,7 @@ pub(crate) fn random_place_near(
 fn random_place_in(range: Range<usize>, len: usize, align: usize) -> Option<usize> {
     debug_assert!(align.is_power_of_two() && range.start.is_multiple_of(align));
     let room = (range.end - range.start).checked_sub(len)?;
-    let slot = super::process::random_id() as usize % (room / align + 1);
+    let slot = process::random_id() as usize % (room / align + 1);
     Some(range.start + slot * align)
 }
 
@@ -584,7 +293,7 @@ fn exactly_at(
     NonNull::new(got.cast()).ok_or(Errno::NOMEM)
 }
 
-fn reserve_anywhere(len: usize) -> Result<NonNull<u8>, Errno> {
+pub(super) fn reserve_anywhere(len: usize) -> Result<NonNull<u8>, Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let padded = len + SPAN_ALIGN;
     // SAFETY: an anonymous mapping at an address of the kernel's choice.
@@ -608,24 +317,6 @@ fn reserve_anywhere(len: usize) -> Result<NonNull<u8>, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_page_is_writable_when_its_mapping_is() {
-        let (len, flags) = (4 * 4096, MapFlags::PRIVATE);
-        // SAFETY: memory of this test's own, at an address of the kernel's choice.
-        let at = unsafe {
-            let at = mm::mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ, flags).unwrap();
-            let writable = MprotectFlags::READ | MprotectFlags::WRITE;
-            mm::mprotect(at, 4096, writable).unwrap();
-            mm::mprotect(at.byte_add(2 * 4096), 4096, MprotectFlags::empty()).unwrap();
-            mm::munmap(at.byte_add(3 * 4096), 4096).unwrap();
-            at as usize
-        };
-        let found: Vec<bool> = (0..4).map(|page| is_writable(at + page * 4096 + 7)).collect();
-        assert_eq!(found, [true, false, false, false]);
-        // SAFETY: the rest of it.
-        unsafe { mm::munmap(at as *mut c_void, 3 * 4096).unwrap() };
-    }
 
     #[test]
     fn a_free_hint_is_taken_and_a_used_one_is_not() {
@@ -655,29 +346,6 @@ mod tests {
     fn nothing_is_mapped_outside() {
         let span = Span::reserve(SPAN_ALIGN, None).unwrap();
         let _ = span.unmap(SPAN_ALIGN, 4096);
-    }
-
-    #[test]
-    fn far_copies_are_exact() {
-        let from: Vec<u8> = (0..3 << 20).map(|i: u32| (i ^ i >> 11) as u8).collect();
-        let parts = [(0, 0), (1, 1), (7, 4096), (4096, 2 << 20), (13, (3 << 20) - 13)];
-        for ((start, len), copier) in
-            parts.into_iter().flat_map(|part| [Copier::Storing, Copier::Ahead].map(|c| (part, c)))
-        {
-            for beside in [0, 1] {
-                let mut to = vec![0x55u8; len + 129];
-                // The begin of a line, or not.
-                let at = to.as_ptr().align_offset(64) + beside;
-                // SAFETY: both ranges lie in their vectors.
-                unsafe {
-                    copy_far(from.as_ptr().add(start), to.as_mut_ptr().add(at), len, copier);
-                }
-                let (before, rest) = to.split_at(at);
-                let (copy, after) = rest.split_at(len);
-                assert_eq!(copy, &from[start..start + len], "{start} {len} {copier:?} {beside}");
-                assert!(before.iter().chain(after).all(|byte| *byte == 0x55), "nothing else");
-            }
-        }
     }
 
     #[test]

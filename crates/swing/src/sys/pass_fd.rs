@@ -7,7 +7,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::descriptors;
+use crate::sys::descriptors;
 
 const NUMBER_LEN: u32 = size_of::<RawFd>() as u32;
 // SAFETY: the macros of the C library only compute.

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::descriptors;
-use crate::units::ByteLen;
+use crate::model::units::ByteLen;
+use crate::sys::descriptors;
 
 /// An answer is good for at most this much.
 const MAX_ALLOWANCE: u64 = 64 << 20;

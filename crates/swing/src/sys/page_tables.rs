@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm;
 
-use crate::sys::mem::{self, Span};
+use crate::sys::addresses::{Span, random_place, random_place_near};
 
 /// Tables of so many bytes are moved in one step, when source and target lie alike in it.
 const ALIKE: usize = 1 << 30;
@@ -55,8 +55,8 @@ impl Place {
         assert!(len > 0 && from.is_multiple_of(4096) && len.is_multiple_of(4096));
         let span = len.checked_add(ALIKE)?.next_multiple_of(ALIKE);
         (0..PLACES_TRIED).find_map(|_| {
-            let near = mem::random_place_near(from, NEAR, span, ALIKE);
-            let start = near.or_else(|| mem::random_place(span, ALIKE))?;
+            let near = random_place_near(from, NEAR, span, ALIKE);
+            let start = near.or_else(|| random_place(span, ALIKE))?;
             // Where something is, tables would be moved to another place, in small steps.
             drop(Span::reserve_at(span, start).ok()?);
             Some(Self { at: start + from % ALIKE, len })
@@ -70,12 +70,24 @@ impl Place {
 }
 
 impl Lifted {
+    /// Takes the page tables of a part of a span away, which is mapped without holes: what protects
+    /// it next has nothing to look at.
+    pub(crate) fn of_span(
+        span: &Span,
+        offset: usize,
+        len: usize,
+        to: Option<Place>,
+    ) -> Option<Self> {
+        // SAFETY: only pages of this span lose their tables, not their memory.
+        unsafe { Self::take(span.at(offset, len) as usize, len, to) }
+    }
+
     /// Takes the page tables of a range away, preferably to a place that has been chosen before;
     /// `None` when that cannot be done.
     ///
     /// # Safety
     /// The range belongs to the caller, and is mapped from files, shared, without holes.
-    pub(crate) unsafe fn take(from: usize, len: usize, place: Option<Place>) -> Option<Self> {
+    unsafe fn take(from: usize, len: usize, place: Option<Place>) -> Option<Self> {
         if REFUSED.load(Ordering::Relaxed) {
             return None;
         }
@@ -128,6 +140,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::sys::extent_mapping::map_aligned;
 
     const MIB: usize = 1 << 20;
 
@@ -141,7 +154,7 @@ mod tests {
         fn new(len: usize) -> Self {
             let file = tempfile::tempfile_in("/dev/shm").unwrap();
             file.set_len(len as u64).unwrap();
-            let at = mem::map_aligned(len, file.as_fd(), 0).unwrap();
+            let at = map_aligned(len, file.as_fd(), 0).unwrap();
             Self { at: at as *mut u8, len }
         }
 

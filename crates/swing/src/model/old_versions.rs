@@ -8,10 +8,10 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use crate::extents::note;
-use crate::geometry::{Geometry, MAX_PLANES};
-use crate::planes::{PlaneTable, Planes};
-use crate::units::{ByteLen, Epoch, ExtentId};
+use crate::model::extent_word::note;
+use crate::model::geometry::{Geometry, MAX_PLANES};
+use crate::model::planes::{PlaneTable, Planes};
+use crate::model::units::{ByteLen, Epoch, ExtentId};
 
 /// Entries of the list of spare versions that may be out of date, besides as many as are not.
 const ORDER_SLACK: usize = 64;

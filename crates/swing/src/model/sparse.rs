@@ -1,7 +1,7 @@
 //! A table by the numbers of extents, for things that few extents of an area have, or all of those
 //! that lie together: neighbours lie side by side.
 
-use crate::units::ExtentId;
+use crate::model::units::ExtentId;
 
 /// Entries that lie together.
 const CHUNK: usize = 512;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
-use super::mem;
+use crate::sys::addresses;
 
 /// Its length.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -39,7 +39,7 @@ impl Page {
         let page = Self { at: NonNull::new(at.cast()).ok_or(Errno::NOMEM)? };
         // SAFETY: the mapping made above.
         unsafe {
-            mem::populate(at, PAGE_BYTES, Advice::LinuxPopulateWrite)?;
+            addresses::populate(at, PAGE_BYTES, Advice::LinuxPopulateWrite)?;
             mm::madvise(at, PAGE_BYTES, Advice::LinuxDontFork)?;
         }
         Ok(page)

@@ -4,9 +4,9 @@
 //! the processor's caches are full of what the program stores. So neighbours lie side by side, and
 //! an extent with a few versions takes no allocation of its own.
 
-use crate::geometry::MAX_PLANES;
-use crate::sparse::Sparse;
-use crate::units::ExtentId;
+use crate::model::geometry::MAX_PLANES;
+use crate::model::sparse::Sparse;
+use crate::model::units::ExtentId;
 
 /// Planes of one extent that need no allocation.
 const FEW: usize = 3;
