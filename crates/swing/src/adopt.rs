@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::area::{Area, Core, MEMORY, Memory, PARENTS, Source, Start, State};
-use crate::backing::{Backing, BackingChoice};
+use crate::area::{Area, Core, Memory, Source, Start, State};
+use crate::backing::BackingChoice;
 use crate::inventory::Inventory;
-use crate::lease::Lease;
 use crate::mapping::{Mapping, mapping_fault};
 use crate::memory::{self, Access};
+use crate::model::backing::Backing;
 use crate::model::error::{Context, Fault, OpenError, Result};
 use crate::model::manifest::{Kind, Manifest, SourceEntry};
 use crate::model::name::AreaName;
@@ -23,18 +23,14 @@ use crate::model::own_versions::Own;
 use crate::model::runs::RunMap;
 use crate::model::units::{AreaId, AreaOffset, Epoch, ExtentId};
 use crate::moving::Former;
-use crate::namespace::{Namespace, OwnerLock};
-use crate::publish::{parent_memory_name, pin_name};
+use crate::namespace::files::{MEMORY, PARENTS, parent_memory_name, pin_name};
+use crate::namespace::handle::Namespace;
+use crate::namespace::lease::Lease;
+use crate::namespace::owner_lock::OwnerLock;
 use crate::snapshot::check_memory;
 use crate::sys::file::{self, Folder};
 use crate::sys::kept_file::KeptFile;
 use crate::sys::memfd;
-
-/// How often a lock that a collector may hold for a moment is tried, a millisecond apart.
-const MAX_TRIES: u32 = 8;
-/// The same while nobody says that it is the owner: somebody is just taking the lock, or the last
-/// owner has let go but a program it was starting at that moment still has the descriptor.
-const MAX_TRIES_NOBODY: u32 = 300;
 
 impl Namespace {
     /// Becomes the writer of an existing named area, in the state its last owner committed. Private
@@ -56,33 +52,6 @@ impl Namespace {
         };
         inventory.sweep(&folder)?;
         adopt(self, name, folder, lock, inventory)
-    }
-
-    /// Opens a named folder and takes its owner lock.
-    pub(crate) fn own_folder(&self, name: &AreaName) -> Result<(Folder, OwnerLock)> {
-        let encoded = name.folder();
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let folder = self.folder().open_folder(&encoded)?;
-            match OwnerLock::take(&folder) {
-                Ok(lock) => {
-                    // It may have been removed, and even made again, between open and lock.
-                    if self.still_named(&encoded, &folder)? {
-                        return Ok((folder.kept()?, lock));
-                    }
-                }
-                Err(Fault::Owned { pid, .. })
-                    if tries < if pid == 0 { MAX_TRIES_NOBODY } else { MAX_TRIES } =>
-                {
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                }
-                Err(fault) => return Err(fault),
-            }
-            if tries >= 2 * MAX_TRIES_NOBODY {
-                return Err(Fault::NotFound);
-            }
-        }
     }
 }
 

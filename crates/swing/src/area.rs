@@ -18,12 +18,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::backing::{Backing, BackingChoice};
+use crate::backing::BackingChoice;
 use crate::departure::Departure;
 use crate::extents::States;
-use crate::lease::Lease;
 use crate::live::Live;
 use crate::mapping::Mapping;
+use crate::model::backing::Backing;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::{self, ExtentState};
 use crate::model::geometry::{Geometry, MAX_PLANES};
@@ -33,7 +33,10 @@ use crate::model::own_versions::OwnTable;
 use crate::model::runs::RunMap;
 use crate::model::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::moving::Former;
-use crate::namespace::{Namespace, OwnerLock};
+use crate::namespace::files::MEMORY;
+use crate::namespace::handle::Namespace;
+use crate::namespace::lease::Lease;
+use crate::namespace::owner_lock::OwnerLock;
 use crate::prepared::Prepared;
 use crate::sessions::Sessions;
 use crate::stats::Counters;
@@ -44,11 +47,6 @@ use crate::sys::page_tables::{Lifted, Place};
 use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::{memfd, memory_limits, process};
 use crate::tracked::{Ahead, Alternation, Tracked};
-
-/// Name of the memory file in an area's folder.
-pub(crate) const MEMORY: &str = "memory";
-/// Name of the folder with the pins and memory files of the areas depended on.
-pub(crate) const PARENTS: &str = "parents";
 
 /// How often work is put off for those who want the whole state; about a tenth of a second.
 const MAX_COURTESY: u32 = 200;
@@ -425,7 +423,7 @@ impl Core {
     pub(crate) fn let_others_go_first(&self) {
         let mut tries = 0;
         while self.idle_wanted.load(Ordering::Relaxed) > 0 && tries < MAX_COURTESY {
-            crate::lease::pause(tries);
+            crate::sys::backoff::pause(tries);
             tries += 1;
         }
     }

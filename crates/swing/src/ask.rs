@@ -24,10 +24,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::live::{
-    ANSWER_BYTES, FAILED, FRESH, LIVE, PINNED, REFUSED, REQUEST, REQUEST_BYTES, RUNG, THREAD,
+    ANSWER_BYTES, FAILED, FRESH, PINNED, REFUSED, REQUEST, REQUEST_BYTES, RUNG, THREAD,
 };
 use crate::model::error::{NotFresh, Result};
 use crate::model::name::AreaName;
+use crate::namespace::files::LIVE;
 use crate::ready::Past;
 use crate::sys::file::Folder;
 use crate::sys::kept_file::{Access, KeptFile};
@@ -477,7 +478,7 @@ mod tests {
     use super::*;
     use crate::model::error::Fault;
     use crate::model::manifest::{AHEAD_BYTES, COMING, MAGIC};
-    use crate::publish::SHARING;
+    use crate::namespace::files::SHARING;
 
     /// Held by each test: connections are kept for the whole process, and not too many of them.
     static ALONE: Mutex<()> = Mutex::new(());

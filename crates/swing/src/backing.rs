@@ -16,10 +16,12 @@
 
 use std::path::Path;
 
-use crate::model::error::{Fault, Result};
+use crate::model::backing::Backing;
+use crate::model::error::{Context, Fault, NamespaceError, Result};
 use crate::model::units::ByteLen;
-use crate::sys::file::Room;
-use crate::sys::{file, memory_limits};
+use crate::namespace::handle::Namespace;
+use crate::sys::file::{self, Room};
+use crate::sys::memory_limits;
 
 /// The environment variable that decides for areas whose program does not: `auto`, `file` or
 /// `memfd`.
@@ -29,19 +31,6 @@ pub const MIN_SHARE: u64 = 8;
 /// This part of a tmpfs is left for manifests and the like, but no more than [`MAX_HEADROOM`].
 const HEADROOM_SHARE: u64 = 16;
 const MAX_HEADROOM: ByteLen = ByteLen::mib(64);
-
-/// What the memory of an area is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backing {
-    /// What the namespace, else [`BACKING_VARIABLE`] says; else a file as long as there is room,
-    /// and a memfd from then on.
-    #[default]
-    Auto,
-    /// A sparse file in the area's folder.
-    File,
-    /// A sealed memfd: it lives as long as a process has it open.
-    Memfd,
-}
 
 /// What new areas of a namespace are made of, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +51,18 @@ impl BackingChoice {
     fn new(backing: Backing, why: String) -> Self {
         assert_ne!(backing, Backing::Auto, "a choice is a decision");
         Self { backing, automatic: false, too_small: false, why }
+    }
+}
+
+impl Namespace {
+    /// What new areas are made of when their options leave it open, and why.
+    pub fn backing(&self) -> Result<BackingChoice, NamespaceError> {
+        let ctx = Context::path(self.path());
+        self.choose_backing(Backing::Auto).map_err(|f| NamespaceError::from_fault(f, &ctx))
+    }
+
+    pub(crate) fn choose_backing(&self, wish: Backing) -> Result<BackingChoice> {
+        choose(self.path(), [wish, self.wished_backing()])
     }
 }
 

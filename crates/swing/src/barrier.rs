@@ -14,7 +14,6 @@
 //! again. A failure undoes the part that failed and leaves what succeeded before; in both cases the
 //! bytes of the range are what they were.
 
-use crate::sys::kept_file::KeptFile;
 use std::ops::Range;
 
 use crate::area::{Area, AtWork, Core, State};
@@ -25,6 +24,7 @@ use crate::model::own_versions::Own;
 use crate::model::units::{AreaOffset, ByteLen, Epoch, ExtentId};
 use crate::steps::{Step, Way};
 use crate::sys::block_signals::Quiet;
+use crate::sys::kept_file::KeptFile;
 use crate::sys::{file, memory_limits};
 
 /// Manifests examined before something is copied because of them.

@@ -12,7 +12,7 @@ use crate::area::{Area, Core, State};
 use crate::model::error::{Fault, Result};
 use crate::model::old_versions::visible;
 use crate::model::own_versions::Own;
-use crate::namespace::Namespace;
+use crate::namespace::files::folder_name;
 
 impl Drop for Area {
     fn drop(&mut self) {
@@ -59,7 +59,7 @@ impl Core {
             crate::memory::retain(&self.folder, self.id, &state);
             return given;
         }
-        let name = Namespace::folder_name(self.name.as_ref(), self.id);
+        let name = folder_name(self.name.as_ref(), self.id);
         crate::remove::dismantle(&self.ns, &self.folder, &name, &lock).map(|_| ())
     }
 

@@ -5,7 +5,7 @@
 //! instead leaves that to `gc`.
 
 use crate::model::units::AreaId;
-use crate::namespace::Namespace;
+use crate::namespace::handle::Namespace;
 use crate::sys::sync::Mutex;
 
 /// Remembers whose leases were held; when dropped (after them) it looks whether these areas have

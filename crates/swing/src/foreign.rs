@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use crate::area::{Area, Core, Source, State};
-use crate::info::Info;
 use crate::mapping::mapping_fault;
 use crate::model::error::{Fault, MapForeignError, Result};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN};
 use crate::model::manifest::MAX_SOURCES;
 use crate::model::runs::Run;
 use crate::model::units::{AreaOffset, ExtentId};
+use crate::namespace::info::Info;
 use crate::snapshot::Snapshot;
 use crate::sys::block_signals::Quiet;
 

@@ -34,19 +34,19 @@ use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
 
 use crate::area::{Core, State};
-use crate::lease::Lease;
 use crate::live::Live;
 use crate::memory::RetainedLock;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::PRIVATE;
 use crate::model::old_versions::merge;
-use crate::namespace::Namespace;
-use crate::publish::manifest_name;
+use crate::namespace::files::manifest_name;
+use crate::namespace::handle::Namespace;
+use crate::namespace::lease::Lease;
 use crate::sys::block_signals::Quiet;
 use crate::sys::file_lock::{self, ForksHeldOff};
-use crate::sys::strict::strict_assert;
+use crate::sys::strict::{self, strict_assert};
 use crate::sys::sync::{Mutex, MutexGuard};
-use crate::sys::{descriptors, process, strict};
+use crate::sys::{descriptors, process};
 use crate::tracked::{Locks, MAX_PINNED};
 
 /// The open areas of this process.
@@ -289,7 +289,7 @@ pub(crate) fn wait_for_keeper(core: &Arc<Core>) {
         if KEPT.load(Ordering::SeqCst) != me || core.check_fork().is_err() {
             return;
         }
-        crate::lease::pause(tries);
+        crate::sys::backoff::pause(tries);
     }
 }
 

@@ -6,18 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::area::{Area, MEMORY};
-use crate::lease::{self, Attempt, Lease};
+use crate::area::Area;
 use crate::memory;
 use crate::model::error::{Context, Fault, HookError, PublishError, Result};
 use crate::model::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
 use crate::model::name::AreaName;
 use crate::model::units::StateId;
-use crate::namespace::Namespace;
-use crate::publish::{SHARED, manifest_name};
+use crate::namespace::files::{MEMORY, SHARED, manifest_name};
+use crate::namespace::handle::Namespace;
+use crate::namespace::lease::{self, Attempt, Lease};
+use crate::namespace::newest;
 use crate::ready::Ready;
-use crate::sharing;
 use crate::snapshot::{HeldSource, Snapshot, check_memory, hold_sources};
+use crate::sys::backoff;
 use crate::sys::file::{self, Folder};
 use crate::watch::Watch;
 
@@ -84,11 +85,11 @@ impl Namespace {
             let folder = self.folder().open_folder(&name.folder())?;
             match self.hook_folder(&folder, options) {
                 // Published anew, examined, or removed and made again under our feet: start over.
-                Err(Fault::Contended) => lease::pause(tries),
+                Err(Fault::Contended) => backoff::pause(tries),
                 Err(Fault::NotFound | Fault::MemoryGone { .. })
                     if folder.identity() != self.identity_now(name) =>
                 {
-                    lease::pause(tries);
+                    backoff::pause(tries);
                 }
                 Err(gone @ Fault::MemoryGone { .. }) => {
                     return Err(memory::why_gone(&folder, gone));
@@ -109,7 +110,7 @@ impl Namespace {
     /// One try; `Contended` when another has to follow.
     pub(crate) fn hook_folder(&self, folder: &Folder, options: HookOptions) -> Result<Snapshot> {
         let path = folder.join(SHARED);
-        let file = sharing::open_newest(folder)?;
+        let file = newest::open_newest(folder)?;
         let (len, identity) = match lease::attempt(&file, &path)? {
             Attempt::Held { len, identity } if len <= MAX_MANIFEST_BYTES => (len, identity),
             Attempt::Held { .. } => return Err(Fault::corrupt(&path, "longer than any manifest")),
@@ -161,12 +162,12 @@ impl Namespace {
 
     pub(crate) fn shared_state_inner(&self, name: &AreaName) -> Result<Option<StateId>> {
         let folder = self.folder().open_folder(&name.folder())?;
-        let file = match sharing::open_newest(&folder) {
+        let file = match newest::open_newest(&folder) {
             Ok(file) => file,
             Err(Fault::NotShared | Fault::NotHookable) => return Ok(None),
             Err(fault) => return Err(fault),
         };
-        let header = sharing::read_header(&file, &folder.join(SHARED))?;
+        let header = newest::read_header(&file, &folder.join(SHARED))?;
         Ok(Some(StateId { area: header.id, epoch: header.epoch }))
     }
 }

@@ -10,19 +10,17 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use crate::area::{MEMORY, PARENTS};
-use crate::lease::{self, Probe};
 use crate::memory::{self, Access};
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::{MAX_MANIFEST_BYTES, Manifest};
 use crate::model::units::{AreaId, ByteLen, Epoch};
-use crate::namespace::OwnerLock;
-use crate::prepared::drop_temporary_names;
-use crate::publish::{
-    COMMITTED, SHARED, UNSHARED, manifest_epoch, manifest_name, parent_memory_name, pin_name,
-    was_published,
+use crate::namespace::files::{
+    COMMITTED, MEMORY, PARENTS, SHARED, UNSHARED, drop_temporary_names, held_name, manifest_epoch,
+    manifest_name, parent_memory_name, pin_name, twin_name, was_published,
 };
-use crate::sharing;
+use crate::namespace::lease::{self, Probe};
+use crate::namespace::newest;
+use crate::namespace::owner_lock::OwnerLock;
 use crate::sys::file::{self, Folder};
 
 /// The manifests of an area that still matter.
@@ -61,7 +59,7 @@ impl Inventory {
             }
             fault => fault,
         })?;
-        sharing::finish(folder)?;
+        newest::finish(folder)?;
         let unshared = !folder.exists(SHARED) && folder.exists(UNSHARED);
         let link = if unshared { UNSHARED } else { SHARED };
         let shared = match read_manifest(folder, link) {
@@ -119,7 +117,7 @@ impl Inventory {
         if lease::probe(folder, &name)? == Probe::Retired {
             return Ok(());
         }
-        if sharing::is_torn(folder, &name) {
+        if newest::is_torn(folder, &name) {
             return folder.unlink(&name);
         }
         let manifest = read_manifest(folder, &name)?;
@@ -136,7 +134,7 @@ impl Inventory {
         let freed = sweep_memory(folder, self.committed.id, &manifests, None)?.0;
         let own = manifests.iter().filter_map(|m| m.own_identity());
         let needed: Vec<String> = own.map(|id| memory::present_name(folder, MEMORY, id)).collect();
-        for name in [MEMORY.to_owned(), memory::held_name(MEMORY)] {
+        for name in [MEMORY.to_owned(), held_name(MEMORY)] {
             if !needed.contains(&name) && !stands_in(folder, &name, &needed) {
                 folder.unlink(&name)?;
             }
@@ -165,7 +163,7 @@ impl Inventory {
 /// Whether the needed memory is missing, and this is the other name it could have: something is
 /// wrong, and whoever opens the area will say so.
 fn stands_in(folder: &Folder, name: &str, needed: &[String]) -> bool {
-    let twin = memory::twin_name(name);
+    let twin = twin_name(name);
     needed.contains(&twin) && !folder.exists(&twin)
 }
 

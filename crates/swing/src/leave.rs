@@ -13,11 +13,10 @@
 use std::path::Path;
 
 use crate::area::Area;
-use crate::info::Info;
 use crate::model::error::Result;
 use crate::model::units::AreaId;
-use crate::namespace::{Namespace, REMOVED};
-use crate::publish::{COMMITTED, LINKS, manifest_epoch};
+use crate::namespace::files::{COMMITTED, LINKS, REMOVED, folder_name, manifest_epoch};
+use crate::namespace::info::Info;
 use crate::remove::delete_folder;
 use crate::sys::file::{self, Folder};
 
@@ -64,7 +63,7 @@ impl Area {
             |name: &str| -> Option<AreaId> { Some(Info::read(&home.open_folder(name).ok()?)?.id) };
         let is_ours = |name: &String| id_of(name) == Some(self.id());
         // Most areas still have the name that they were made with.
-        let usual = Namespace::folder_name(self.name(), self.id());
+        let usual = folder_name(self.name(), self.id());
         if is_ours(&usual) {
             return Ok(Some(usual));
         }

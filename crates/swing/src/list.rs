@@ -3,22 +3,23 @@
 use std::collections::HashMap;
 use std::fs::File;
 
-use crate::area::{Area, MEMORY};
-use crate::info::Info;
+use crate::area::Area;
 use crate::inventory::{read_manifest, read_manifest_from};
 use crate::memory::{self, Access};
 use crate::model::error::{Context, Fault, NamespaceError, Result};
 use crate::model::manifest::Manifest;
 use crate::model::name::AreaName;
 use crate::model::units::{AreaId, ByteLen, Epoch};
-use crate::namespace::{Namespace, OWNER_LOCK, Owner, REMOVED, UNNAMED, noted_memory, read_owner};
-use crate::publish::{COMMITTED, LINKS, SHARED, manifest_epoch};
-use crate::sharing;
+use crate::namespace::files::{
+    COMMITTED, EPHEMERAL, LINKS, MEMORY, OWNER_LOCK, REMOVED, SHARED, UNNAMED, manifest_epoch,
+};
+use crate::namespace::handle::Namespace;
+use crate::namespace::info::Info;
+use crate::namespace::newest;
+use crate::namespace::owner_lock::{Owner, noted_memory, read_owner};
 use crate::sys::file::{self, Folder};
 use crate::sys::memfd;
 
-/// A file in the folder of an area that ends with its process; its text is a label for people.
-pub(crate) const EPHEMERAL: &str = "ephemeral";
 /// The longest label, in bytes.
 const MAX_LABEL: usize = 255;
 
@@ -156,7 +157,7 @@ fn describe(
     let lock = folder.open_read(OWNER_LOCK).ok();
     let owner = lock.as_ref().and_then(read_owner);
     let committed = read_manifest(folder, COMMITTED).ok();
-    let shared = sharing::open_newest(folder)
+    let shared = newest::open_newest(folder)
         .and_then(|file| read_manifest_from(&file, &folder.join(SHARED)))
         .ok()
         .or_else(|| LINKS.into_iter().find_map(|link| read_manifest(folder, link).ok()));

@@ -40,11 +40,12 @@ use crate::hook::{HookOptions, IfStale};
 use crate::model::error::{Context, Fault, HookError, NotFresh, Result, TrackError};
 use crate::model::manifest::Kind;
 use crate::model::name::AreaName;
-use crate::namespace::Namespace;
+use crate::namespace::files::LIVE;
+use crate::namespace::handle::Namespace;
+use crate::namespace::newest;
 use crate::publish::Published;
 use crate::ready::{Past, Ready};
 use crate::seat::Seat;
-use crate::sharing;
 use crate::snapshot::Snapshot;
 use crate::sys::block_signals::Quiet;
 use crate::sys::file::Folder;
@@ -54,8 +55,6 @@ use crate::sys::sync::Mutex;
 use crate::sys::{descriptors, pass_fd, process};
 use crate::tracked::keeper;
 
-/// The socket's name in the area's folder.
-pub(crate) const LIVE: &str = "live";
 /// Its name until somebody listens on it.
 const COMING: &str = "t.live";
 /// Clients that may be connected at a time; further ones wait in the queue of the socket.
@@ -778,7 +777,7 @@ impl Namespace {
             return self.hook_inner(name, options);
         }
         // One that has nothing to hook says that.
-        sharing::open_newest(&self.folder().open_folder(&name.folder())?)?;
+        newest::open_newest(&self.folder().open_folder(&name.folder())?)?;
         Err(Fault::NotFresh(why))
     }
 

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 
 use crate::departure::Departure;
-use crate::lease::Lease;
 use crate::model::error::{Fault, Result};
 use crate::model::geometry::{Geometry, SMALL_EXTENT};
 use crate::model::runs::Run;
 use crate::model::units::{AreaId, ByteLen, Epoch};
-use crate::namespace::Namespace;
+use crate::namespace::handle::Namespace;
+use crate::namespace::lease::Lease;
 use crate::sys::addresses::Span;
 use crate::sys::kept_file::{Here, KeptFile};
 use crate::sys::sync::Mutex;

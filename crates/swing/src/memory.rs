@@ -24,36 +24,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::area::{MEMORY, PARENTS, State};
-use crate::info::Info;
+use crate::area::State;
 use crate::inventory::Inventory;
-use crate::lease;
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::Manifest;
 use crate::model::units::AreaId;
-use crate::namespace::{OWNER_LOCK, read_owner};
-use crate::publish::{manifest_name, parent_memory_name, pin_name};
+use crate::namespace::files::{
+    HOLDERS, MEMORY, OWNER_LOCK, PARENTS, held_name, manifest_name, parent_memory_name, pin_name,
+};
+use crate::namespace::info::Info;
+use crate::namespace::lease;
+use crate::namespace::owner_lock::read_owner;
 use crate::sys::file::{self, FileFacts, Folder};
 use crate::sys::kept_file::{self, KeptFile};
 use crate::sys::memfd::{self, Place};
 use crate::sys::sync::{Mutex, MutexGuard};
 
-/// Locked shared by processes that keep the memory of a closed area.
-pub(crate) const HOLDERS: &str = "holders";
 /// The temporary name of a link.
 const NEW_LINK: &str = "t.memory";
-/// Behind the name of a link for a memfd.
-const HELD: &str = ".held";
-
-/// Where the link for a memfd is, when a file would be at `name`.
-pub(crate) fn held_name(name: &str) -> String {
-    format!("{name}{HELD}")
-}
-
-/// The one of the two names for the other.
-pub(crate) fn twin_name(name: &str) -> String {
-    name.strip_suffix(HELD).map_or_else(|| held_name(name), str::to_owned)
-}
 
 /// How memory is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

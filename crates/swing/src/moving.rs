@@ -25,15 +25,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::area::{Core, MEMORY, Source, State};
-use crate::backing::{Backing, headroom};
-use crate::lease::Lease;
+use crate::area::{Core, Source, State};
+use crate::backing::headroom;
+use crate::model::backing::Backing;
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::MAX_SOURCES;
 use crate::model::old_versions::Versions;
 use crate::model::own_versions::OwnTable;
 use crate::model::runs::{Run, RunMap};
 use crate::model::units::{ByteLen, Epoch};
+use crate::namespace::files::MEMORY;
+use crate::namespace::lease::Lease;
 use crate::sys::file;
 
 /// A look at the file system is good for a 16th of what was free, at most this much.
@@ -138,7 +140,7 @@ impl Core {
     /// A leased manifest of what the file holds.
     fn describe_former(&self, state: &mut State) -> Result<(Epoch, Lease)> {
         let (epoch, file) = self.write_view(state)?;
-        let path = self.folder.join(&crate::publish::manifest_name(epoch));
+        let path = self.folder.join(&crate::namespace::files::manifest_name(epoch));
         if !file::try_lock(file.here_for(&path)?, false, &path)? {
             return Err(Fault::Contended);
         }

@@ -1,6 +1,6 @@
 //! What an area is created with, and which of that is possible.
 
-use crate::backing::Backing;
+use crate::model::backing::Backing;
 use crate::model::error::{Fault, Result};
 use crate::model::geometry::{DATA_EXTENT, Geometry, MAX_RESERVE};
 use crate::model::units::{AreaOffset, ByteLen};

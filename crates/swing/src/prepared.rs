@@ -4,7 +4,7 @@
 //! manifest goes into system calls: creating `m.<epoch>`, writing it, linking it to a temporary
 //! name, renaming that. So after each live hook the next manifest is created, empty but with
 //! memory that is mapped here, and gets its temporary name as well. A publish stores into it, its
-//! first word last, and it is current ([`crate::sharing`]): nobody waits for the rename.
+//! first word last, and it is current ([`crate::namespace::newest`]): nobody waits for the rename.
 //!
 //! Whoever asks for a state opens the empty manifest while the owner is at work, takes its lease,
 //! and watches its first word ([`crate::watch`]). As soon as it is known what lies where the word
@@ -27,16 +27,13 @@ use crate::area::{Core, State};
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::{AHEAD_BYTES, COMING, FILLING, Kind, MAGIC, Manifest};
 use crate::model::units::Epoch;
-use crate::publish::{SHARED, SHARING, manifest_name};
-use crate::sys::file::{self, Folder};
+use crate::namespace::files::{SHARED, SHARING, manifest_name};
+use crate::sys::file;
 use crate::sys::first_page::{LAST_WORD, PAGE_BYTES, Page, WORD_BYTES};
 use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::notifier::Stamp;
 
 const _: () = assert!(AHEAD_BYTES == PAGE_BYTES && MAGIC.len() == WORD_BYTES);
-
-/// Begin of the names that mean nothing after a crash.
-const TEMPORARY: &str = "t.";
 
 /// An empty manifest with its own name and [`SHARING`].
 #[derive(Debug)]
@@ -103,15 +100,6 @@ impl ManifestFile {
             page.store_word([0; WORD_BYTES]);
         }
     }
-}
-
-/// Drops the names that a crash has left in the middle of something. The caller holds the owner
-/// lock.
-pub(crate) fn drop_temporary_names(folder: &Folder) -> Result<()> {
-    for name in folder.names()?.iter().filter(|name| name.starts_with(TEMPORARY)) {
-        folder.unlink(name)?;
-    }
-    Ok(())
 }
 
 impl Core {
@@ -200,6 +188,7 @@ mod tests {
     use super::*;
     use crate::model::manifest::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
     use crate::publish::{Publish, Published};
+    use crate::sys::file::Folder;
     use crate::watch::{Stage, Watch};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::barrier::WriteIntent;
     use crate::model::units::ByteLen;
-    use crate::namespace::Namespace;
+    use crate::namespace::handle::Namespace;
     use crate::options::AreaOptions;
 
     fn range(start: u64, end: u64) -> Range<AreaOffset> {

@@ -14,42 +14,25 @@
 //! The cost is the number of extents that changed plus the number of runs, never the size of the
 //! area. Manifests that this publish supersedes are examined a bounded number at a time.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use crate::area::{Area, Core, PARENTS, State};
-use crate::lease::Lease;
+use crate::area::{Area, Core, State};
 use crate::model::error::{Fault, PublishError, Result};
 use crate::model::manifest::{
     Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry,
 };
-use crate::model::units::{AreaId, ByteLen, Epoch};
+use crate::model::units::{ByteLen, Epoch};
+use crate::namespace::files::{
+    COMMITTED, LINKING, LINKS, OVERSHARED, PARENTS, SHARED, SHARING, UNSHARED, manifest_name,
+    parent_memory_name, pin_name,
+};
+use crate::namespace::lease::Lease;
 use crate::prepared::ManifestFile;
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
 use crate::sys::kept_file::{Access, KeptFile};
+use crate::sys::process::now_ns;
 use crate::tracked::{Alternation, Frozen, MAX_PINNED};
-
-/// The link that hookers open.
-pub(crate) const SHARED: &str = "shared";
-/// Where the link waits while hooks are refused.
-pub(crate) const UNSHARED: &str = "unshared";
-/// Where it waits while more is kept for those who have hooked than the owner's threshold allows:
-/// a threshold ends with its owner.
-pub(crate) const OVERSHARED: &str = "overshared";
-/// All names the link may have.
-pub(crate) const LINKS: [&str; 3] = [SHARED, UNSHARED, OVERSHARED];
-/// The link to a manifest made ahead: once that is complete it is what hookers take, until it is
-/// what they find by [`SHARED`].
-pub(crate) const SHARING: &str = "t.shared";
-/// What becomes one of the first two by a rename, and means nothing before.
-const LINKING: &str = "t.link";
-/// The link that an adopter opens.
-pub(crate) const COMMITTED: &str = "committed";
-
-/// Whether an area has ever been published: a state that was shared was committed before.
-pub(crate) fn was_published(folder: &Folder) -> bool {
-    [COMMITTED].into_iter().chain(LINKS).any(|link| folder.exists(link))
-}
 
 /// For whom a state is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,32 +57,6 @@ pub(crate) struct Published {
 struct Written {
     epoch: Epoch,
     file: ManifestFile,
-}
-
-/// The name of a manifest in its area's folder.
-pub(crate) fn manifest_name(epoch: Epoch) -> String {
-    assert!(Epoch::POSSIBLE.contains(&epoch), "epochs begin at 1, and do not come to their end");
-    format!("m.{}", epoch.0)
-}
-
-/// The epoch in a manifest's name.
-pub(crate) fn manifest_epoch(name: &str) -> Option<Epoch> {
-    let epoch = Epoch(name.strip_prefix("m.")?.parse().ok()?);
-    (Epoch::POSSIBLE.contains(&epoch) && manifest_name(epoch) == name).then_some(epoch)
-}
-
-/// The name of a pin (a hard link to the manifest depended on) in the folder of parents.
-pub(crate) fn pin_name(area: AreaId, epoch: Epoch) -> String {
-    format!("{area}.{}.pin", epoch.0)
-}
-
-/// The name of the hard link to the memory file of an area depended on.
-pub(crate) fn parent_memory_name(area: AreaId) -> String {
-    format!("{area}.memory")
-}
-
-pub(crate) fn now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
 impl Area {
@@ -507,6 +464,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::files::manifest_epoch;
 
     #[test]
     fn only_what_an_area_could_have_made_is_a_manifest() {

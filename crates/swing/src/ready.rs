@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use crate::area::MEMORY;
 use crate::hook::HookAt;
 use crate::mapping::Mapping;
 use crate::memory::{self, Access};
@@ -16,7 +15,8 @@ use crate::model::geometry::Geometry;
 use crate::model::manifest::Manifest;
 use crate::model::runs::{Run, cover_the_same, not_in};
 use crate::model::units::AreaId;
-use crate::namespace::Namespace;
+use crate::namespace::files::MEMORY;
+use crate::namespace::handle::Namespace;
 use crate::snapshot::Snapshot;
 use crate::sys::file::{FileFacts, Folder};
 use crate::sys::kept_file::KeptFile;

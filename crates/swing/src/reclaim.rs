@@ -11,15 +11,15 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::area::{Area, Core, MEMORY, Source, State};
-use crate::lease::{self, Probe};
+use crate::area::{Area, Core, Source, State};
 use crate::mapping::mapping_fault;
 use crate::model::error::{PublishError, Result, WriteError};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::model::geometry::MAX_PLANES;
 use crate::model::old_versions::merge;
 use crate::model::units::{AreaOffset, ByteLen, Epoch, ExtentId};
-use crate::publish::{manifest_name, parent_memory_name, pin_name};
+use crate::namespace::files::{MEMORY, manifest_name, parent_memory_name, pin_name};
+use crate::namespace::lease::{self, Probe};
 use crate::sys::block_signals::Quiet;
 use crate::sys::file;
 

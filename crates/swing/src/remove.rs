@@ -8,20 +8,21 @@
 
 use std::io::ErrorKind;
 
-use crate::area::{MEMORY, PARENTS};
-use crate::info::Info;
 use crate::inventory::{Inventory, read_manifest, sweep_memory};
-use crate::lease::{self, Probe};
-use crate::list::EPHEMERAL;
 use crate::memory;
 use crate::model::error::{Context, Fault, NamespaceError, RemoveError, Result};
 use crate::model::manifest::Manifest;
 use crate::model::name::AreaName;
 use crate::model::units::{AreaId, ByteLen};
-use crate::namespace::{MAKING, Namespace, OwnerLock, REMOVED, UNNAMED};
-use crate::prepared::drop_temporary_names;
-use crate::publish::{COMMITTED, LINKS, manifest_epoch, was_published};
-use crate::sharing;
+use crate::namespace::files::{
+    COMMITTED, EPHEMERAL, LINKS, MAKING, MEMORY, PARENTS, REMOVED, UNNAMED, drop_temporary_names,
+    held_name, manifest_epoch, was_published,
+};
+use crate::namespace::handle::Namespace;
+use crate::namespace::info::Info;
+use crate::namespace::lease::{self, Probe};
+use crate::namespace::newest;
+use crate::namespace::owner_lock::OwnerLock;
 use crate::sys::file::Folder;
 use crate::sys::process;
 
@@ -181,7 +182,7 @@ pub(crate) fn dismantle(
     let mut opaque = false;
     for manifest in folder.names()?.iter().filter(|n| manifest_epoch(n).is_some()) {
         let probe = lease::probe(folder, manifest)?;
-        if probe == Probe::Retired || sharing::is_torn(folder, manifest) {
+        if probe == Probe::Retired || newest::is_torn(folder, manifest) {
             continue;
         }
         match read_manifest(folder, manifest) {
@@ -201,7 +202,7 @@ pub(crate) fn dismantle(
     }
     memory::release(id);
     // Without memory and pins there is nothing a lease could still need.
-    let has_memory = folder.exists(MEMORY) || folder.exists(&memory::held_name(MEMORY));
+    let has_memory = folder.exists(MEMORY) || folder.exists(&held_name(MEMORY));
     if !leased || !(has_memory || folder.exists(PARENTS)) {
         delete_folder(ns.folder(), &grave, folder)?;
     }

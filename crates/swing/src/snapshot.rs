@@ -14,21 +14,22 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::area::{Area, MEMORY, Source, Start};
-use crate::backing::Backing;
+use crate::area::{Area, Source, Start};
 use crate::departure::Departure;
 use crate::hook::HookAt;
-use crate::info::Lineage;
-use crate::lease::Lease;
 use crate::mapping::{Mapping, mapping_fault};
 use crate::memory::{self, Access};
+use crate::model::backing::Backing;
 use crate::model::error::{Context, DeriveError, Fault, Result};
 use crate::model::geometry::Geometry;
 use crate::model::manifest::Manifest;
 use crate::model::name::AreaName;
 use crate::model::runs::{Run, RunMap, layers, not_in};
 use crate::model::units::{AreaId, AreaOffset, Epoch, StateId};
-use crate::namespace::Namespace;
+use crate::namespace::files::{MEMORY, folder_name};
+use crate::namespace::handle::Namespace;
+use crate::namespace::info::Lineage;
+use crate::namespace::lease::Lease;
 use crate::options::AreaOptions;
 use crate::remove::dismantle;
 use crate::sys::file::{self, FileFacts};
@@ -214,7 +215,7 @@ impl Snapshot {
         } else {
             let again = map_again(ns, manifest, held, at).inspect_err(|_| {
                 // Nothing is in it yet; what cannot be taken away now a collector finds.
-                let folder_name = Namespace::folder_name(name, id);
+                let folder_name = folder_name(name, id);
                 let _ = dismantle(ns, &made.folder, &folder_name, &made.lock);
             })?;
             again.claim_writer();
@@ -364,11 +365,11 @@ pub(crate) fn hold_sources(
     if manifest.sources.len() == 1 {
         return Ok(held);
     }
-    let parents = folder.open_folder(crate::area::PARENTS)?;
+    let parents = folder.open_folder(crate::namespace::files::PARENTS)?;
     for (i, source) in manifest.sources.iter().enumerate().skip(1) {
-        let pin = crate::publish::pin_name(source.area, source.epoch);
+        let pin = crate::namespace::files::pin_name(source.area, source.epoch);
         let lease = Lease::take(&parents, &pin, source.area, source.epoch)?;
-        let name = crate::publish::parent_memory_name(source.area);
+        let name = crate::namespace::files::parent_memory_name(source.area);
         let path = parents.join(&name);
         let identity = Some((source.dev, source.ino));
         let opened = memory::open(&parents, &name, source.area, identity, Access::Read)?;

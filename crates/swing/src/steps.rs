@@ -4,7 +4,6 @@
 //! versions go to, so that what is done afterwards, outside the lock, meets nobody else. Neighbours
 //! that go the same way make one step, which costs one mapping.
 
-use crate::sys::kept_file::KeptFile;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use crate::model::error::{Fault, Result};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::model::old_versions::visible;
 use crate::model::units::{AreaOffset, ExtentId};
+use crate::sys::kept_file::KeptFile;
 
 /// How an extent becomes private.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

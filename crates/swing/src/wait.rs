@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use crate::model::error::{Context, Fault, HookError, Result};
 use crate::model::name::AreaName;
 use crate::model::units::StateId;
-use crate::namespace::Namespace;
+use crate::namespace::handle::Namespace;
 use crate::sys::descriptors;
 
 /// The longest sleep between two looks: a notification that is lost (inotify limits) costs at most

@@ -4,6 +4,7 @@
 //! Nothing here makes a system call, takes a lock or starts a thread, so all of it can be tested
 //! without an area. Imports nothing of this crate.
 
+pub(crate) mod backing;
 pub(crate) mod error;
 pub(crate) mod extent_word;
 pub mod geometry;

@@ -82,6 +82,7 @@ unsafe fn stream<const LANES: usize>(from: *const u8, to: *mut u8, len: usize) {
     use std::arch::x86_64::{
         __m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_sfence, _mm_stream_si128,
     };
+
     debug_assert!(len.is_multiple_of(STREAM_STEP));
     debug_assert!(len == 0 || to.addr().is_multiple_of(LINE));
     let lane_len = len / LANES;

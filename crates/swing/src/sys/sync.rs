@@ -8,8 +8,9 @@
 //! a change half done. Who may go on then asks for that ([`Mutex::is_poisoned`]); of an area nobody
 //! may.
 
-use std::sync::{Condvar as StdCondvar, Mutex as StdMutex, MutexGuard as StdGuard};
-use std::sync::{PoisonError, TryLockError};
+use std::sync::{
+    Condvar as StdCondvar, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, TryLockError,
+};
 
 pub(crate) type MutexGuard<'a, T> = StdGuard<'a, T>;
 

@@ -233,9 +233,10 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::atomic::AtomicBool;
     use std::time::Instant;
+
+    use super::*;
 
     /// While the gate is closed, nobody is inside.
     #[test]

@@ -71,10 +71,13 @@ pub(crate) use alternation::Alternation;
 pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
 pub(crate) use gate::Closed;
 use gate::Gate;
+
 pub(crate) use ledger::Frozen;
 use pins::Pins;
+
 pub use pins::{MAX_PINNED, Pin, pin, unpin};
 use settling::Settling;
+
 pub use signal::rearm;
 
 use crate::area::{Area, Core};

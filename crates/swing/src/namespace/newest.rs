@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::{COMING, FILLING, HEADER_BYTES, Header, Kind};
-use crate::publish::{OVERSHARED, SHARED, SHARING, UNSHARED};
+use crate::namespace::files::{OVERSHARED, SHARED, SHARING, UNSHARED};
 use crate::sys::file::{self, Folder};
 
 /// How often the names of an area are looked at whose owner changes them meanwhile.
@@ -92,7 +92,8 @@ fn open_ahead(folder: &Folder) -> Option<File> {
 mod tests {
     use super::*;
     use crate::model::manifest::AHEAD_BYTES;
-    use crate::publish::{Publish, manifest_name};
+    use crate::namespace::files::manifest_name;
+    use crate::publish::Publish;
     use crate::{Area, AreaName, AreaOptions, ByteLen, Epoch, Namespace};
 
     fn name() -> AreaName {

@@ -17,10 +17,10 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use crate::area::PARENTS;
 use crate::model::error::{Fault, Result};
 use crate::model::units::{AreaId, Epoch};
-use crate::namespace::REMOVED;
+use crate::namespace::files::{PARENTS, REMOVED};
+use crate::sys::backoff::pause;
 use crate::sys::file::{self, Folder};
 use crate::sys::file_lock::FileLock;
 
@@ -59,15 +59,6 @@ pub(crate) fn attempt(file: &File, path: &Path) -> Result<Attempt> {
     let identity = facts.identity();
     let held = Attempt::Held { len: facts.len, identity };
     Ok(if facts.links == 0 { Attempt::Retired } else { held })
-}
-
-/// Yields, and later sleeps, between tries.
-pub(crate) fn pause(tries: u32) {
-    if tries < 20 {
-        std::thread::yield_now();
-    } else {
-        std::thread::sleep(std::time::Duration::from_micros(u64::from(tries) * 5));
-    }
 }
 
 impl Lease {
