@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::area::{Area, Core, Memory, Source, Start, State};
-use crate::backing::BackingChoice;
-use crate::inventory::Inventory;
-use crate::mapping::{Mapping, mapping_fault};
-use crate::memory::{self, Access};
+use crate::memory::backing::BackingChoice;
+use crate::memory::lookup::{self, check_memory};
+use crate::memory::mapping::{Mapping, mapping_fault};
+use crate::memory::retained;
 use crate::model::backing::Backing;
 use crate::model::error::{Context, Fault, OpenError, Result};
 use crate::model::manifest::{Kind, Manifest, SourceEntry};
@@ -27,9 +27,9 @@ use crate::namespace::files::{MEMORY, PARENTS, parent_memory_name, pin_name};
 use crate::namespace::handle::Namespace;
 use crate::namespace::lease::Lease;
 use crate::namespace::owner_lock::OwnerLock;
-use crate::snapshot::check_memory;
+use crate::recovery::inventory::Inventory;
 use crate::sys::file::{self, Folder};
-use crate::sys::kept_file::KeptFile;
+use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::memfd;
 
 impl Namespace {
@@ -45,7 +45,7 @@ impl Namespace {
         let inventory = match Inventory::take(&folder, &lock) {
             Err(Fault::NotFound) => {
                 // Its owner died before the first publish: there is nothing to come back to.
-                crate::remove::dismantle(self, &folder, &name.folder(), &lock)?;
+                crate::recovery::dismantle::dismantle(self, &folder, &name.folder(), &lock)?;
                 return Err(Fault::NotFound);
             }
             other => other?,
@@ -87,7 +87,8 @@ fn adopt(
             }
         }
     }
-    let mapping = Mapping::reserve(ns, manifest.geometry, Some(manifest.base as usize))?;
+    let mapping =
+        Mapping::reserve(ns.on_release(), manifest.geometry, Some(manifest.base as usize))?;
     mapping.claim_writer();
     for source in sources.iter().flatten() {
         mapping.keep(source.lease.clone(), Some(source.file.clone()));
@@ -119,7 +120,7 @@ fn adopt(
         state.memory = memory;
         rebuild(&area.core, &mut state, &inventory)?;
     }
-    memory::release(area.core.id);
+    retained::release(area.core.id);
     Ok(area)
 }
 
@@ -145,7 +146,7 @@ fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>>
     let path = folder.join(MEMORY);
     let own = &inventory.committed.sources[0];
     let Some(identity) = inventory.own_identity() else { return Ok(None) };
-    let opened = memory::open(folder, MEMORY, own.area, Some(identity), Access::Write);
+    let opened = lookup::open(folder, MEMORY, own.area, Some(identity), Access::Write);
     let (file, facts) = match opened {
         Err(Fault::NotFound) => return Ok(None),
         other => other?,
@@ -155,9 +156,9 @@ fn open_memory(folder: &Folder, inventory: &Inventory) -> Result<Option<Memory>>
             check_memory(manifest, 0, &facts, &path)?;
         }
     }
-    memory::take_name(folder, &file, MEMORY)?;
+    lookup::take_name(folder, &file, MEMORY)?;
     let len = facts.len;
-    let file = memory::keep(folder, MEMORY, (file, facts), Access::Write);
+    let file = lookup::keep(folder, MEMORY, (file, facts), Access::Write);
     Ok(Some(Memory { file: Arc::new(file), linked: true, len }))
 }
 
@@ -181,9 +182,9 @@ fn open_source(
         Some(file) => file.clone(),
         None => {
             let identity = Some((entry.dev, entry.ino));
-            let opened = memory::open(&parents, &name, entry.area, identity, Access::Read)?;
-            memory::take_name(&parents, &opened.0, &name)?;
-            Arc::new(memory::keep(&parents, &name, opened, Access::Read))
+            let opened = lookup::open(&parents, &name, entry.area, identity, Access::Read)?;
+            lookup::take_name(&parents, &opened.0, &name)?;
+            Arc::new(lookup::keep(&parents, &name, opened, Access::Read))
         }
     };
     let index = manifest.sources.iter().position(|s| s == entry).unwrap_or(0);

@@ -18,11 +18,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::backing::BackingChoice;
-use crate::departure::Departure;
-use crate::extents::States;
 use crate::live::Live;
-use crate::mapping::Mapping;
+use crate::memory::backing::BackingChoice;
+use crate::memory::extent_words::States;
+use crate::memory::mapping::Mapping;
+use crate::memory::release::OnRelease;
 use crate::model::backing::Backing;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::{self, ExtentState};
@@ -176,7 +176,7 @@ pub(crate) struct Core {
     /// A thread has panicked that was at work on it outside the lock.
     pub broken: AtomicBool,
     // Last: looks after removed areas when all leases above are gone.
-    pub _departure: Arc<Departure>,
+    pub _released: Arc<OnRelease>,
 }
 
 /// The one writer of an area; see the module documentation.
@@ -275,7 +275,7 @@ impl Area {
             memory_limits::prepare();
         }
         let core = Arc::new(Core {
-            _departure: start.mapping.departure().clone(),
+            _released: start.mapping.released().clone(),
             ns: start.ns,
             folder: start.folder,
             id: start.id,
@@ -481,7 +481,7 @@ impl Core {
     pub(crate) fn link_memory(&self, state: &mut State) -> Result<()> {
         if let Some(memory) = state.memory.as_mut().filter(|m| !m.linked) {
             let path = self.folder.join(MEMORY);
-            crate::memory::give_name(&self.folder, memory.file.here_for(&path)?, MEMORY)?;
+            crate::memory::lookup::give_name(&self.folder, memory.file.here_for(&path)?, MEMORY)?;
             // Of a memfd that leads nowhere.
             memory.file.set_path(&path);
             memory.linked = true;
@@ -522,7 +522,7 @@ impl Core {
                 let path = self.memory_path();
                 self.mapping
                     .map_run(&run, &f, false)
-                    .map_err(|e| crate::mapping::mapping_fault(e, &path))
+                    .map_err(|e| crate::memory::mapping::mapping_fault(e, &path))
             });
             // Without the old contents the process would read other bytes than it wrote: crash
             // rather than corrupt.

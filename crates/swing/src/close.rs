@@ -9,10 +9,12 @@
 use std::sync::Arc;
 
 use crate::area::{Area, Core, State};
+use crate::memory::retained::retain;
 use crate::model::error::{Fault, Result};
 use crate::model::old_versions::visible;
 use crate::model::own_versions::Own;
 use crate::namespace::files::folder_name;
+use crate::sys::kept_file::KeptFile;
 
 impl Drop for Area {
     fn drop(&mut self) {
@@ -23,6 +25,12 @@ impl Drop for Area {
         let _ = self.core.close();
         crate::fork::wait_for_keeper(&self.core);
     }
+}
+
+/// Its own memory and that of the areas it depends on.
+fn files_of(state: &State) -> impl Iterator<Item = &Arc<KeptFile>> {
+    let own = state.memory.as_ref().map(|m| &m.file);
+    own.into_iter().chain(state.sources.iter().flatten().map(|s| &s.file))
 }
 
 impl Core {
@@ -46,7 +54,7 @@ impl Core {
                 Err(fault) => {
                     // Without the lease a new owner could change what others here still read: the
                     // area stays owned, and its memory open.
-                    crate::memory::retain(&self.folder, self.id, &state);
+                    retain(&self.folder, self.id, files_of(&state));
                     std::mem::forget(lock);
                     return Err(fault);
                 }
@@ -56,11 +64,11 @@ impl Core {
         let stays = self.name.is_some() && state.committed.is_some();
         if stays {
             // Also if something could not be given back now: the next owner does it.
-            crate::memory::retain(&self.folder, self.id, &state);
+            retain(&self.folder, self.id, files_of(&state));
             return given;
         }
         let name = folder_name(self.name.as_ref(), self.id);
-        crate::remove::dismantle(&self.ns, &self.folder, &name, &lock).map(|_| ())
+        crate::recovery::dismantle::dismantle(&self.ns, &self.folder, &name, &lock).map(|_| ())
     }
 
     /// Gives back what only the live state showed, and everything spare.

@@ -187,7 +187,7 @@ impl Core {
         replaced: &mut u64,
     ) -> Result<()> {
         let path = self.memory_path();
-        let fault = |e| crate::mapping::mapping_fault(e, &path);
+        let fault = |e| crate::memory::mapping::mapping_fault(e, &path);
         if !self.geometry.is_huge(self.geometry.extent_of(AreaOffset(run.start))) {
             // SAFETY: the range is mapped readable, and frozen under the lock that this call holds:
             // nobody writes it.

@@ -1,7 +1,7 @@
 //! Making a new area, with this process as its writer.
 
 use crate::area::{Area, Start};
-use crate::mapping::Mapping;
+use crate::memory::mapping::Mapping;
 use crate::model::error::{Context, CreateError, Result};
 use crate::model::name::AreaName;
 use crate::model::runs::RunMap;
@@ -27,7 +27,7 @@ impl Namespace {
         let geometry = opts.geometry()?;
         let backing = self.choose_backing(opts.backing)?;
         let id = AreaId(process::random_id());
-        let mapping = Mapping::reserve(self, geometry, opts.base_hint)?;
+        let mapping = Mapping::reserve(self.on_release(), geometry, opts.base_hint)?;
         mapping.claim_writer();
         let made = self.make_area_folder(name, id, &[])?;
         Ok(Area::start(Start {

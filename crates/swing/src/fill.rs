@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 
 use crate::area::Core;
-use crate::mapping::mapping_fault;
+use crate::memory::mapping::mapping_fault;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::BUSY;
 use crate::model::geometry::MAX_PLANES;

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::area::{Area, Core, Source, State};
-use crate::mapping::mapping_fault;
+use crate::memory::mapping::mapping_fault;
 use crate::model::error::{Fault, MapForeignError, Result};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN};
 use crate::model::manifest::MAX_SOURCES;

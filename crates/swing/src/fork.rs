@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use crate::area::{Core, State};
 use crate::live::Live;
-use crate::memory::RetainedLock;
+use crate::memory::retained::RetainedLock;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::PRIVATE;
 use crate::model::old_versions::merge;
@@ -148,7 +148,7 @@ extern "C" fn prepare() {
     }
     // After the areas' locks, as when one is closed.
     let fork = InFork {
-        _retained: crate::memory::lock_retained(),
+        _retained: crate::memory::retained::lock_retained(),
         _tracking: Locks::take(),
         locks: file_lock::hold_off_forks(),
         areas,

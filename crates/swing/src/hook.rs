@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::area::Area;
-use crate::memory;
+use crate::memory::lookup::{self, check_memory};
 use crate::model::error::{Context, Fault, HookError, PublishError, Result};
 use crate::model::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
 use crate::model::name::AreaName;
@@ -17,7 +17,7 @@ use crate::namespace::handle::Namespace;
 use crate::namespace::lease::{self, Attempt, Lease};
 use crate::namespace::newest;
 use crate::ready::Ready;
-use crate::snapshot::{HeldSource, Snapshot, check_memory, hold_sources};
+use crate::snapshot::{HeldSource, Snapshot, hold_sources};
 use crate::sys::backoff;
 use crate::sys::file::{self, Folder};
 use crate::watch::Watch;
@@ -92,7 +92,7 @@ impl Namespace {
                     backoff::pause(tries);
                 }
                 Err(gone @ Fault::MemoryGone { .. }) => {
-                    return Err(memory::why_gone(&folder, gone));
+                    return Err(lookup::why_gone(&folder, gone));
                 }
                 Err(Fault::NotFound) => {
                     return Err(Fault::corrupt(folder.path(), "a file of the area is missing"));

@@ -4,7 +4,7 @@
 //! the memory afterwards, in what other libraries do at the end: so nothing of it is given back,
 //! only the names go, and the memory goes with the last process that has it mapped. Where somebody
 //! has the area hooked, or has derived from it, the folder is put aside under the name of an area
-//! that was removed ([`crate::remove`]), and goes with the last of them.
+//! that was removed ([`crate::recovery::remove`]), and goes with the last of them.
 //!
 //! **Concurrency.** Only the owner's process renames its folder, while it has the owner's lock; a
 //! hooker looks for the published state after it has leased it, and starts over if there is none.
@@ -13,11 +13,13 @@
 use std::path::Path;
 
 use crate::area::Area;
-use crate::model::error::Result;
+use crate::model::error::{NamespaceError, Result};
 use crate::model::units::AreaId;
-use crate::namespace::files::{COMMITTED, LINKS, REMOVED, folder_name, manifest_epoch};
+use crate::namespace::files::{
+    COMMITTED, EPHEMERAL, LINKS, MAX_LABEL_BYTES, REMOVED, folder_name, manifest_epoch,
+};
 use crate::namespace::info::Info;
-use crate::remove::delete_folder;
+use crate::recovery::dismantle::delete_folder;
 use crate::sys::file::{self, Folder};
 
 impl Area {
@@ -71,5 +73,26 @@ impl Area {
         // A dot begins the names of what has none.
         names.retain(|name| !name.starts_with('.'));
         Ok(names.into_iter().find(is_ours))
+    }
+}
+
+impl Area {
+    /// The area is there for its process only: when that has ended, [`Namespace::gc`] removes it,
+    /// also if it was published. `label` is what listings call it besides its name; the empty one
+    /// is none, and at most 255 bytes count.
+    pub fn end_with_process(&self, label: &str) -> Result<(), NamespaceError> {
+        let folder = &self.core.folder;
+        let write = || {
+            folder.unlink("t.ephemeral")?;
+            let file = folder.create_new("t.ephemeral")?;
+            let end = label.floor_char_boundary(MAX_LABEL_BYTES);
+            file::write_all(&file, &label.as_bytes()[..end], &folder.join(EPHEMERAL))?;
+            folder.rename("t.ephemeral", EPHEMERAL)
+        };
+        let ctx = self.core.context();
+        self.core
+            .check_fork()
+            .and_then(|()| write())
+            .map_err(|f| NamespaceError::from_fault(f, &ctx))
     }
 }

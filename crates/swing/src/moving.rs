@@ -19,14 +19,14 @@
 //! ahead. Where the file system is small they are memfds from their begin.
 //!
 //! Room for the small files that this and every later publish need is kept free
-//! ([`crate::backing::headroom`]): an area moves on before its file system is full to the last
-//! page.
+//! ([`crate::memory::backing::headroom`]): an area moves on before its file system is full to the
+//! last page.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::area::{Core, Source, State};
-use crate::backing::headroom;
+use crate::memory::backing::headroom;
 use crate::model::backing::Backing;
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::MAX_SOURCES;

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::area::Area;
-use crate::extents::States;
+use crate::memory::extent_words::States;
 use crate::model::extent_word::ABSENT;
 use crate::model::geometry::Geometry;
 use crate::model::units::{AreaOffset, ExtentId};

@@ -9,8 +9,8 @@
 use std::ops::Range;
 
 use crate::area::{Core, State};
-use crate::extents::States;
-use crate::mapping::mapping_fault;
+use crate::memory::extent_words::States;
+use crate::memory::mapping::mapping_fault;
 use crate::model::error::Result;
 use crate::model::extent_word::{FROZEN, PRIVATE};
 use crate::model::runs::Run;

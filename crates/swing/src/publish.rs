@@ -411,7 +411,7 @@ impl Core {
             // In this order: whoever finds the pin finds the memory, too.
             let name = parent_memory_name(source.area);
             let file = source.file.here_for(&folder.join(&name))?;
-            crate::memory::give_name(folder, file, &name)?;
+            crate::memory::lookup::give_name(folder, file, &name)?;
             source.lease.pin(folder, &pin_name(source.area, source.epoch))?;
             assert!(source.area != self.id || source.epoch < state.next_epoch, "an older state");
             source.pinned = true;

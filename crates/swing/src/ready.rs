@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use crate::hook::HookAt;
-use crate::mapping::Mapping;
-use crate::memory::{self, Access};
+use crate::memory::lookup;
+use crate::memory::mapping::Mapping;
 use crate::model::geometry::Geometry;
 use crate::model::manifest::Manifest;
 use crate::model::runs::{Run, cover_the_same, not_in};
@@ -19,7 +19,7 @@ use crate::namespace::files::MEMORY;
 use crate::namespace::handle::Namespace;
 use crate::snapshot::Snapshot;
 use crate::sys::file::{FileFacts, Folder};
-use crate::sys::kept_file::KeptFile;
+use crate::sys::kept_file::{Access, KeptFile};
 
 /// The most runs that are mapped ahead: there is little time.
 const MOST_RUNS: usize = 32;
@@ -83,9 +83,9 @@ impl Ready {
     /// done.
     pub(crate) fn make(ns: &Namespace, folder: &Folder, past: &Past) -> Option<Self> {
         let identity = past.identity?;
-        let opened = memory::open(folder, MEMORY, past.area, Some(identity), Access::Read).ok()?;
+        let opened = lookup::open(folder, MEMORY, past.area, Some(identity), Access::Read).ok()?;
         let facts = opened.1;
-        let file = memory::keep(folder, MEMORY, opened, Access::Read);
+        let file = lookup::keep(folder, MEMORY, opened, Access::Read);
         if facts.identity() != identity {
             return None;
         }
@@ -94,7 +94,15 @@ impl Ready {
         if !shown.iter().all(is_there) {
             return None;
         }
-        let mapping = Mapping::reserve_showing(ns, past.geometry, past.base, &shown, &file).ok()?;
+        let mapping = Mapping::reserve_showing(
+            ns.on_release(),
+            past.geometry,
+            past.base,
+            &shown,
+            &file,
+            ns.path(),
+        )
+        .ok()?;
         Some(Self { memory: Arc::new(file), facts, mapping, base: past.base, shown })
     }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::area::{Area, Core, Source, State};
-use crate::mapping::mapping_fault;
+use crate::memory::mapping::mapping_fault;
 use crate::model::error::{PublishError, Result, WriteError};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::model::geometry::MAX_PLANES;
@@ -269,9 +269,11 @@ impl Core {
                     // The link of a memfd must not name a descriptor that is closed next.
                     Some(other) => {
                         let file = other.file.here_for(&folder.join(&name))?;
-                        crate::memory::take_name(&folder, file, &name)?;
+                        crate::memory::lookup::take_name(&folder, file, &name)?;
                     }
-                    None => crate::memory::drop_name(&folder, source.file.identity(), &name)?,
+                    None => {
+                        crate::memory::lookup::drop_name(&folder, source.file.identity(), &name)?
+                    }
                 }
             }
         }

@@ -15,10 +15,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::area::{Area, Source, Start};
-use crate::departure::Departure;
 use crate::hook::HookAt;
-use crate::mapping::{Mapping, mapping_fault};
-use crate::memory::{self, Access};
+use crate::memory::lookup::{self, check_memory};
+use crate::memory::mapping::{Mapping, mapping_fault};
+use crate::memory::release::OnRelease;
 use crate::model::backing::Backing;
 use crate::model::error::{Context, DeriveError, Fault, Result};
 use crate::model::geometry::Geometry;
@@ -31,10 +31,9 @@ use crate::namespace::handle::Namespace;
 use crate::namespace::info::Lineage;
 use crate::namespace::lease::Lease;
 use crate::options::AreaOptions;
-use crate::remove::dismantle;
-use crate::sys::file::{self, FileFacts};
-use crate::sys::kept_file::{Here, KeptFile};
-use crate::sys::process;
+use crate::recovery::dismantle::dismantle;
+use crate::sys::kept_file::{Access, Here, KeptFile};
+use crate::sys::{file, process};
 
 /// A leased, mapped, read-only state. Clones share the lease and the addresses.
 #[derive(Clone)]
@@ -51,7 +50,7 @@ pub(crate) struct Inner {
     pub mapping: Arc<Mapping>,
     pub held: Vec<HeldSource>,
     // Last: looks after removed areas when all leases above are gone.
-    _departure: Arc<Departure>,
+    _released: Arc<OnRelease>,
 }
 
 /// The open memory file and the lease of one source of a manifest.
@@ -95,8 +94,8 @@ impl Snapshot {
     ) -> Result<Self> {
         assert_eq!(held.len(), manifest.sources.len(), "every source is leased and open");
         map_all(&mapping, &not_in(&manifest.runs, shown), &held, ns.path())?;
-        let departure = mapping.departure().clone();
-        let inner = Inner { ns: ns.clone(), manifest, mapping, held, _departure: departure };
+        let released = mapping.released().clone();
+        let inner = Inner { ns: ns.clone(), manifest, mapping, held, _released: released };
         Ok(Self { inner: Arc::new(inner), fresh: false })
     }
 
@@ -280,8 +279,8 @@ impl Snapshot {
 fn reserve(ns: &Namespace, manifest: &Manifest, at: HookAt) -> Result<Arc<Mapping>> {
     let base = manifest.base as usize;
     match at {
-        HookAt::Anywhere => Mapping::reserve(ns, manifest.geometry, Some(base)),
-        HookAt::OriginAddress => Mapping::reserve_at(ns, manifest.geometry, base),
+        HookAt::Anywhere => Mapping::reserve(ns.on_release(), manifest.geometry, Some(base)),
+        HookAt::OriginAddress => Mapping::reserve_at(ns.on_release(), manifest.geometry, base),
     }
 }
 
@@ -318,30 +317,6 @@ fn map_all(mapping: &Mapping, runs: &[Run], held: &[HeldSource], path: &Path) ->
     Ok(())
 }
 
-/// Checks that an opened memory file is the one the manifest means, and long enough: a mapping
-/// beyond the end would be a SIGBUS at the first read.
-pub(crate) fn check_memory(
-    manifest: &Manifest,
-    source: usize,
-    facts: &FileFacts,
-    path: &Path,
-) -> Result<()> {
-    let entry = &manifest.sources[source];
-    if !facts.regular || facts.identity() != (entry.dev, entry.ino) {
-        return Err(Fault::corrupt(path, "not the memory file that was published"));
-    }
-    let needed = manifest
-        .runs
-        .iter()
-        .filter(|r| r.source as usize == source)
-        .map(|r| r.file_offset + r.len)
-        .max();
-    if needed.is_some_and(|n| n > facts.len) {
-        return Err(Fault::corrupt(path, format!("{} bytes long, too short", facts.len)));
-    }
-    Ok(())
-}
-
 /// Opens the memory files and takes the leases of everything a leased manifest depends on.
 pub(crate) fn hold_sources(
     folder: &file::Folder,
@@ -355,9 +330,9 @@ pub(crate) fn hold_sources(
         None
     } else {
         let path = folder.join(MEMORY);
-        let opened = memory::open(folder, MEMORY, entry.area, identity, Access::Read)?;
+        let opened = lookup::open(folder, MEMORY, entry.area, identity, Access::Read)?;
         check_memory(manifest, 0, &opened.1, &path)?;
-        Some(Arc::new(memory::keep(folder, MEMORY, opened, Access::Read)))
+        Some(Arc::new(lookup::keep(folder, MEMORY, opened, Access::Read)))
     };
     let leased = (own.area(), own.epoch());
     assert_eq!(leased, (manifest.id, manifest.epoch), "INV-AREA-1: leased before it is read");
@@ -372,9 +347,9 @@ pub(crate) fn hold_sources(
         let name = crate::namespace::files::parent_memory_name(source.area);
         let path = parents.join(&name);
         let identity = Some((source.dev, source.ino));
-        let opened = memory::open(&parents, &name, source.area, identity, Access::Read)?;
+        let opened = lookup::open(&parents, &name, source.area, identity, Access::Read)?;
         check_memory(manifest, i, &opened.1, &path)?;
-        let file = memory::keep(&parents, &name, opened, Access::Read);
+        let file = lookup::keep(&parents, &name, opened, Access::Read);
         let (file, lease) = (Some(Arc::new(file)), Arc::new(lease));
         held.push(HeldSource { file, lease, via: Some(own.clone()) });
     }

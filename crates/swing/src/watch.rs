@@ -11,11 +11,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::inventory::read_manifest_from;
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::{AHEAD_BYTES, COMING, Header, Kind, MAGIC, Manifest};
 use crate::namespace::files::{SHARED, SHARING, manifest_name};
 use crate::namespace::lease::Lease;
+use crate::namespace::manifest_file::read_manifest_from;
 use crate::sys::file::{self, Folder};
 use crate::sys::first_page::LAST_WORD;
 use crate::sys::kept_file::{Access, KeptFile};

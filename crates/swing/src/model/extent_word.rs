@@ -2,7 +2,7 @@
 //!
 //! One 32-bit number an extent: its state in the low bits, flags above them, and in a tracked area
 //! the plane of the extent's next version. A zeroed word means: absent, first version goes to plane
-//! 0. Where the words lie, and how threads change them, is in [`crate::extents`].
+//! 0. Where the words lie, and how threads change them, is in [`crate::memory::extent_words`].
 
 use std::collections::HashSet;
 

@@ -36,6 +36,8 @@ pub(crate) const MAKING: &str = ".new-";
 pub(crate) const REMOVED: &str = ".removed-";
 /// A file in the folder of an area that ends with its process; its text is a label for people.
 pub(crate) const EPHEMERAL: &str = "ephemeral";
+/// The longest label, in bytes.
+pub(crate) const MAX_LABEL_BYTES: usize = 255;
 /// Locked shared by processes that keep the memory of a closed area.
 pub(crate) const HOLDERS: &str = "holders";
 /// Behind the name of a link for a memfd.

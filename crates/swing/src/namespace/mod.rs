@@ -8,5 +8,6 @@ pub(crate) mod files;
 pub(crate) mod handle;
 pub(crate) mod info;
 pub(crate) mod lease;
+pub(crate) mod manifest_file;
 pub(crate) mod newest;
 pub(crate) mod owner_lock;

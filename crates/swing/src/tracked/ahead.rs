@@ -30,7 +30,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::area::{Area, Core, State};
-use crate::mapping::mapping_fault;
+use crate::memory::mapping::mapping_fault;
 use crate::model::error::Result;
 use crate::model::extent_word::{
     self, FAULTING, FROZEN, IN_PLACE, NO_PLANE, SPARE, UNARMED, WAITERS,

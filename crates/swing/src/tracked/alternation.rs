@@ -10,7 +10,7 @@
 //! piece. What they leave behind is given back like any other spare memory.
 
 use crate::area::State;
-use crate::extents::States;
+use crate::memory::extent_words::States;
 use crate::model::extent_word::{self, FROZEN, SPARE, UNARMED};
 use crate::model::geometry::Geometry;
 use crate::model::old_versions::Choice;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::area::{Core, State};
-use crate::mapping::mapping_fault;
+use crate::memory::mapping::mapping_fault;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::{
     self, ABSENT, AGAIN, BUSY, FAULTING, FROZEN, HOT, IN_PLACE, LOGGED, NO_PLANE, PLANNED, PRIVATE,

@@ -12,7 +12,8 @@
 //! handler allocates or locks:
 //!
 //! * Where the next version of each extent goes is **decided ahead**, under the area's lock,
-//!   whenever that changes ("armed"), and kept in the extent's word ([`crate::extents`]).
+//!   whenever that changes ("armed"), and kept in the extent's word
+//!   ([`crate::memory::extent_words`]).
 //! * The handler **claims** the extent by compare-and-swap of the word (`FAULTING`), so exactly one
 //!   thread copies and the others sleep on the word; it fills the planned plane through a scratch
 //!   mapping, and moves that over the old version in one system call ([`fault`]).
@@ -81,7 +82,7 @@ use settling::Settling;
 pub use signal::rearm;
 
 use crate::area::{Area, Core};
-use crate::extents::States;
+use crate::memory::extent_words::States;
 use crate::model::error::{Fault, PublishError, Result, TrackError};
 use crate::model::extent_word::{ABSENT, FROZEN};
 use crate::model::geometry::Geometry;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::area::Core;
-use crate::extents::States;
+use crate::memory::extent_words::States;
 use crate::model::units::{AreaId, ExtentId};
 use crate::sys::block_signals::HeldOff;
 use crate::sys::futex;

@@ -4,18 +4,18 @@
 //! leases that keep the memory behind it unchanged are given up. Only populated extents are mapped;
 //! touching any other address is a fault, not a silently allocated page of zeros.
 
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 
-use crate::departure::Departure;
+use crate::memory::release::OnRelease;
 use crate::model::error::{Fault, Result};
 use crate::model::geometry::{Geometry, SMALL_EXTENT};
 use crate::model::runs::Run;
 use crate::model::units::{AreaId, ByteLen, Epoch};
-use crate::namespace::handle::Namespace;
 use crate::namespace::lease::Lease;
 use crate::sys::addresses::Span;
 use crate::sys::kept_file::{Here, KeptFile};
@@ -29,7 +29,7 @@ pub struct Mapping {
     geometry: Geometry,
     leases: Mutex<Vec<Kept>>,
     has_writer: AtomicBool,
-    departure: Arc<Departure>,
+    released: Arc<OnRelease>,
 }
 
 /// What is kept as long as the addresses are mapped: a lease, and the memory it is on, since
@@ -42,33 +42,38 @@ struct Kept {
 
 impl Mapping {
     pub(crate) fn reserve(
-        ns: &Namespace,
+        released: OnRelease,
         geometry: Geometry,
         hint: Option<usize>,
     ) -> Result<Arc<Self>> {
         let len = geometry.reserve();
         let span = Span::reserve(len.as_usize(), hint).map_err(|_| Fault::AddressSpace { len })?;
-        Ok(Self::over(ns, geometry, span))
+        Ok(Self::over(released, geometry, span))
     }
 
     /// At exactly these addresses.
-    pub(crate) fn reserve_at(ns: &Namespace, geometry: Geometry, at: usize) -> Result<Arc<Self>> {
+    pub(crate) fn reserve_at(
+        released: OnRelease,
+        geometry: Geometry,
+        at: usize,
+    ) -> Result<Arc<Self>> {
         let len = geometry.reserve();
         let taken = |_| Fault::AddressTaken { address: at, len };
         let span = Span::reserve_at(len.as_usize(), at).map_err(taken)?;
-        Ok(Self::over(ns, geometry, span))
+        Ok(Self::over(released, geometry, span))
     }
 
     /// As [`Mapping::reserve`], with some runs of one file mapped to be read, which is quickest
     /// where the addresses are free.
     pub(crate) fn reserve_showing(
-        ns: &Namespace,
+        released: OnRelease,
         geometry: Geometry,
         at: usize,
         runs: &[Run],
         file: &KeptFile,
+        path: &Path,
     ) -> Result<Arc<Self>> {
-        let fault = |e| mapping_fault(e, ns.path());
+        let fault = |e| mapping_fault(e, path);
         let file = file.here().map_err(fault)?;
         let len = geometry.reserve();
         let direct = runs.split_first().and_then(|(first, rest)| {
@@ -76,8 +81,8 @@ impl Mapping {
             Some((Span::reserve_around(len.as_usize(), at, part, file, offset).ok()?, rest))
         });
         let (mapping, rest) = match direct {
-            Some((span, rest)) => (Self::over(ns, geometry, span), rest),
-            None => (Self::reserve(ns, geometry, Some(at))?, runs),
+            Some((span, rest)) => (Self::over(released, geometry, span), rest),
+            None => (Self::reserve(released, geometry, Some(at))?, runs),
         };
         for run in rest {
             mapping.map_to_read(run, file).map_err(fault)?;
@@ -85,14 +90,14 @@ impl Mapping {
         Ok(mapping)
     }
 
-    fn over(ns: &Namespace, geometry: Geometry, span: Span) -> Arc<Self> {
+    fn over(released: OnRelease, geometry: Geometry, span: Span) -> Arc<Self> {
         assert_eq!(span.len(), geometry.reserve().as_usize(), "addresses for all of the area");
         Arc::new(Self {
             span,
             geometry,
             leases: Mutex::new(Vec::new()),
             has_writer: AtomicBool::new(false),
-            departure: Arc::new(Departure::new(ns)),
+            released: Arc::new(released),
         })
     }
 
@@ -113,8 +118,8 @@ impl Mapping {
         false
     }
 
-    pub(crate) fn departure(&self) -> &Arc<Departure> {
-        &self.departure
+    pub(crate) fn released(&self) -> &Arc<OnRelease> {
+        &self.released
     }
 
     pub(crate) fn span(&self) -> &Span {
@@ -132,7 +137,7 @@ impl Mapping {
 
     /// Keeps a lease as long as the addresses are mapped.
     pub(crate) fn keep(&self, lease: Arc<Lease>, memory: Option<Arc<KeptFile>>) {
-        self.departure.note(lease.area());
+        self.released.note(lease.area());
         self.leases.lock().push(Kept { lease, _memory: memory });
     }
 
@@ -173,7 +178,7 @@ impl Mapping {
 }
 
 /// The fault for a failed mapping call.
-pub(crate) fn mapping_fault(e: Errno, path: &std::path::Path) -> Fault {
+pub(crate) fn mapping_fault(e: Errno, path: &Path) -> Fault {
     match e {
         Errno::NOMEM => Fault::TooManyMappings,
         e => Fault::io("map", path, e),

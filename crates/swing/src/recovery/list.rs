@@ -3,25 +3,23 @@
 use std::collections::HashMap;
 use std::fs::File;
 
-use crate::area::Area;
-use crate::inventory::{read_manifest, read_manifest_from};
-use crate::memory::{self, Access};
+use crate::memory::lookup;
 use crate::model::error::{Context, Fault, NamespaceError, Result};
 use crate::model::manifest::Manifest;
 use crate::model::name::AreaName;
 use crate::model::units::{AreaId, ByteLen, Epoch};
 use crate::namespace::files::{
-    COMMITTED, EPHEMERAL, LINKS, MEMORY, OWNER_LOCK, REMOVED, SHARED, UNNAMED, manifest_epoch,
+    COMMITTED, EPHEMERAL, LINKS, MAX_LABEL_BYTES, MEMORY, OWNER_LOCK, REMOVED, SHARED, UNNAMED,
+    manifest_epoch,
 };
 use crate::namespace::handle::Namespace;
 use crate::namespace::info::Info;
+use crate::namespace::manifest_file::{read_manifest, read_manifest_from};
 use crate::namespace::newest;
 use crate::namespace::owner_lock::{Owner, noted_memory, read_owner};
 use crate::sys::file::{self, Folder};
+use crate::sys::kept_file::Access;
 use crate::sys::memfd;
-
-/// The longest label, in bytes.
-const MAX_LABEL: usize = 255;
 
 /// One area as a listing shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +161,7 @@ fn describe(
         .or_else(|| LINKS.into_iter().find_map(|link| read_manifest(folder, link).ok()));
     let newest = committed.as_ref().or(shared.as_ref());
     let identity = newest.and_then(Manifest::own_identity);
-    let memory = memory::open(folder, MEMORY, info.id, identity, Access::Read);
+    let memory = lookup::open(folder, MEMORY, info.id, identity, Access::Read);
     let lost = matches!(memory, Err(Fault::MemoryGone { .. })) && owner.is_none();
     let allocated = |file: &File| file::facts(file, folder.path()).map_or(0, |f| f.allocated);
     // An area that has moved on has a file besides.
@@ -202,30 +200,9 @@ fn describe(
 /// What the owner of an area that ends with it calls it.
 fn label_of(folder: &Folder) -> Option<String> {
     let file = folder.open_read(EPHEMERAL).ok()?;
-    let bytes = file::read_all(&file, MAX_LABEL as u64, &folder.join(EPHEMERAL)).ok()??;
+    let bytes = file::read_all(&file, MAX_LABEL_BYTES as u64, &folder.join(EPHEMERAL)).ok()??;
     let label = String::from_utf8(bytes).ok()?;
     (!label.is_empty()).then_some(label)
-}
-
-impl Area {
-    /// The area is there for its process only: when that has ended, [`Namespace::gc`] removes it,
-    /// also if it was published. `label` is what listings call it besides its name; the empty one
-    /// is none, and at most 255 bytes count.
-    pub fn end_with_process(&self, label: &str) -> Result<(), NamespaceError> {
-        let folder = &self.core.folder;
-        let write = || {
-            folder.unlink("t.ephemeral")?;
-            let file = folder.create_new("t.ephemeral")?;
-            let end = label.floor_char_boundary(MAX_LABEL);
-            file::write_all(&file, &label.as_bytes()[..end], &folder.join(EPHEMERAL))?;
-            folder.rename("t.ephemeral", EPHEMERAL)
-        };
-        let ctx = self.core.context();
-        self.core
-            .check_fork()
-            .and_then(|()| write())
-            .map_err(|f| NamespaceError::from_fault(f, &ctx))
-    }
 }
 
 /// The processes that hold a lease on a manifest of a folder.

@@ -1,43 +1,26 @@
-//! Removing areas, and collecting what dead processes left.
+//! Collecting what dead processes left in a namespace.
 //!
-//! Removing takes the name away at once. Memory that snapshots still show stays, in a folder
-//! `.removed-<id>`, until the last of them lets go; memory that pinned (derived) areas need stays
-//! through their hard links. Everything else is given back immediately.
-//!
-//! A kill in the middle leaves a folder `.removed-<id>` that the next collection finishes.
+//! A collector takes the owner's lock of each folder for a moment, so it never touches an area
+//! whose owner lives. **Crash.** A kill in the middle leaves a folder `.removed-<id>` that the next
+//! collection finishes.
 
 use std::io::ErrorKind;
 
-use crate::inventory::{Inventory, read_manifest, sweep_memory};
-use crate::memory;
-use crate::model::error::{Context, Fault, NamespaceError, RemoveError, Result};
-use crate::model::manifest::Manifest;
+use crate::memory::release::OnRelease;
+use crate::memory::retained;
+use crate::model::error::{Context, Fault, NamespaceError, Result};
 use crate::model::name::AreaName;
 use crate::model::units::{AreaId, ByteLen};
-use crate::namespace::files::{
-    COMMITTED, EPHEMERAL, LINKS, MAKING, MEMORY, PARENTS, REMOVED, UNNAMED, drop_temporary_names,
-    held_name, manifest_epoch, was_published,
-};
+use crate::namespace::files::{EPHEMERAL, MAKING, REMOVED, UNNAMED, was_published};
 use crate::namespace::handle::Namespace;
-use crate::namespace::info::Info;
-use crate::namespace::lease::{self, Probe};
-use crate::namespace::newest;
 use crate::namespace::owner_lock::OwnerLock;
-use crate::sys::file::Folder;
+use crate::recovery::dismantle::{delete_folder, dismantle};
+use crate::recovery::inventory::Inventory;
+use crate::recovery::lost;
 use crate::sys::process;
 
 /// Folders of the dead that are looked for whenever an area is made.
 const COLLECTED_PER_CREATION: usize = 4;
-
-/// What removing an area came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RemoveReport {
-    /// Memory given back at once.
-    pub freed: ByteLen,
-    /// Memory that snapshots or derived areas still need.
-    pub kept: ByteLen,
-}
 
 /// What a collection found and took away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,18 +37,6 @@ pub struct GcReport {
 }
 
 impl Namespace {
-    /// Removes a named area that no live process owns. Snapshots and derived areas keep what they
-    /// show.
-    pub fn remove(&self, name: &AreaName) -> Result<RemoveReport, RemoveError> {
-        let ctx = Context::named(name, self.path());
-        self.remove_inner(name).map_err(|fault| RemoveError::from_fault(fault, &ctx))
-    }
-
-    fn remove_inner(&self, name: &AreaName) -> Result<RemoveReport> {
-        let (folder, lock) = self.own_folder(name)?;
-        dismantle(self, &folder, &name.folder(), &lock)
-    }
-
     /// Takes away what dead processes left: unnamed areas, areas never published or meant to end
     /// with their process ([`crate::Area::end_with_process`]), remains of
     /// removed areas that nobody reads any more, and old versions in areas whose owner is gone.
@@ -82,7 +53,7 @@ impl Namespace {
     /// Looks at a few of the folders without a name, so that what dead processes left does not pile
     /// up where nobody ever calls `gc`; best effort.
     pub(crate) fn collect_a_little(&self) {
-        memory::release_removed();
+        retained::release_removed();
         let Ok(mut names) = self.folder().names() else { return };
         names.retain(|n| n.starts_with(UNNAMED) || n.starts_with(REMOVED));
         let from = process::random_id() as usize % names.len().max(1);
@@ -136,7 +107,7 @@ impl Namespace {
             return Ok(());
         }
         let inventory = Inventory::take(&folder, &lock)?;
-        if memory::is_lost(&folder, &inventory)? {
+        if lost::is_lost(&folder, &inventory)? {
             dismantle(self, &folder, name, &lock)?;
             report.removed += 1;
             return Ok(());
@@ -153,77 +124,11 @@ impl Namespace {
             let _ = self.collect_folder(&name, &mut GcReport::default());
         }
     }
-}
 
-/// Takes an area apart. The caller holds its owner lock; `name` is its folder's present name, which
-/// nobody else takes away who asks for the lock.
-pub(crate) fn dismantle(
-    ns: &Namespace,
-    folder: &Folder,
-    name: &str,
-    _lock: &OwnerLock,
-) -> Result<RemoveReport> {
-    if !ns.still_named(name, folder)? {
-        // Not by anybody who asks for the lock: somebody has moved the folder by hand.
-        return Err(Fault::NotFound);
+    /// For addresses that show areas of this namespace: when their leases are given up, those that
+    /// have been removed meanwhile are collected.
+    pub(crate) fn on_release(&self) -> OnRelease {
+        let ns = self.clone();
+        OnRelease::new(move |area| ns.collect_removed(area))
     }
-    let id = Info::read(folder).map_or_else(|| AreaId(process::random_id()), |i| i.id);
-    let grave = if name.starts_with(REMOVED) { name.to_owned() } else { format!("{REMOVED}{id}") };
-    if grave != name {
-        ns.folder().rename(name, &grave)?;
-    }
-    let committed = read_manifest(folder, COMMITTED).ok();
-    for link in LINKS.into_iter().chain([COMMITTED]) {
-        folder.unlink(link)?;
-    }
-    drop_temporary_names(folder)?;
-    let mut kept = Vec::new();
-    let mut leased = false;
-    let mut opaque = false;
-    for manifest in folder.names()?.iter().filter(|n| manifest_epoch(n).is_some()) {
-        let probe = lease::probe(folder, manifest)?;
-        if probe == Probe::Retired || newest::is_torn(folder, manifest) {
-            continue;
-        }
-        match read_manifest(folder, manifest) {
-            Ok(m) => kept.push(m),
-            // Somebody holds what cannot be read: give back nothing.
-            Err(_) => opaque = true,
-        }
-        // A pinned one keeps its name as long as the folder stays: the next collection must see it,
-        // too.
-        leased |= probe == Probe::Leased;
-    }
-    let mut report = RemoveReport::default();
-    if !opaque {
-        let kept: Vec<&Manifest> = kept.iter().collect();
-        let committed = committed.as_ref().and_then(Manifest::own_identity);
-        (report.freed, report.kept) = sweep_memory(folder, id, &kept, committed)?;
-    }
-    memory::release(id);
-    // Without memory and pins there is nothing a lease could still need.
-    let has_memory = folder.exists(MEMORY) || folder.exists(&held_name(MEMORY));
-    if !leased || !(has_memory || folder.exists(PARENTS)) {
-        delete_folder(ns.folder(), &grave, folder)?;
-    }
-    Ok(report)
-}
-
-/// Removes a folder of ours with everything in it.
-pub(crate) fn delete_folder(parent: &Folder, name: &str, folder: &Folder) -> Result<()> {
-    match folder.open_folder(PARENTS) {
-        Ok(parents) => {
-            for file in parents.names()? {
-                parents.unlink(&file)?;
-            }
-            folder.remove_folder(PARENTS)?;
-        }
-        Err(Fault::NotFound) => {}
-        Err(fault) => return Err(fault),
-    }
-    for file in folder.names()? {
-        folder.unlink(&file)?;
-    }
-    parent.remove_folder(name)?;
-    Ok(())
 }

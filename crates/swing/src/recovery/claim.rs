@@ -3,7 +3,6 @@
 //! A folder appears under its final name by a rename, complete and with its owner's lock held, so
 //! nobody ever sees a half-made area.
 
-use crate::inventory::Inventory;
 use crate::model::error::{Fault, Result};
 use crate::model::name::AreaName;
 use crate::model::units::AreaId;
@@ -11,6 +10,7 @@ use crate::namespace::files::{MAKING, OWNER_LOCK, folder_name, was_published};
 use crate::namespace::handle::Namespace;
 use crate::namespace::info::{Info, Lineage};
 use crate::namespace::owner_lock::OwnerLock;
+use crate::recovery::inventory::Inventory;
 use crate::sys::file::Folder;
 use crate::sys::process::now_ns;
 
@@ -101,7 +101,7 @@ impl Namespace {
     fn abandon(&self, making: &str) {
         debug_assert!(making.starts_with(MAKING), "nobody's area");
         if let Ok(folder) = self.folder().open_folder(making) {
-            let _ = crate::remove::delete_folder(self.folder(), making, &folder);
+            let _ = crate::recovery::dismantle::delete_folder(self.folder(), making, &folder);
         }
     }
 
@@ -118,12 +118,13 @@ impl Namespace {
         }
         if was_published(&folder) {
             // Memory that went with its last holder is no reason to refuse the name.
-            let lost = || crate::memory::is_lost(&folder, &Inventory::take(&folder, &lock)?);
-            if !crate::memory::has_links(&folder) || !lost().unwrap_or(false) {
+            let lost =
+                || crate::recovery::lost::is_lost(&folder, &Inventory::take(&folder, &lock)?);
+            if !crate::recovery::lost::has_links(&folder) || !lost().unwrap_or(false) {
                 return Err(Fault::AlreadyExists);
             }
         }
-        crate::remove::dismantle(self, &folder, target, &lock).map(|_| ())
+        crate::recovery::dismantle::dismantle(self, &folder, target, &lock).map(|_| ())
     }
 
     /// Opens a named folder and takes its owner lock.
