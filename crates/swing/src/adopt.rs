@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::area::{Area, Core, Memory, Source, Start, State};
+use crate::fork::handle_forks;
 use crate::memory::backing::BackingChoice;
 use crate::memory::lookup::{self, check_memory};
 use crate::memory::mapping::{Mapping, mapping_fault};
@@ -41,6 +42,7 @@ impl Namespace {
     }
 
     fn open_area_inner(&self, name: &AreaName) -> Result<Area> {
+        handle_forks();
         let (folder, lock) = self.own_folder(name)?;
         let inventory = match Inventory::take(&folder, &lock) {
             Err(Fault::NotFound) => {

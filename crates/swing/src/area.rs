@@ -37,7 +37,10 @@ use crate::namespace::files::MEMORY;
 use crate::namespace::handle::Namespace;
 use crate::namespace::lease::Lease;
 use crate::namespace::owner_lock::OwnerLock;
+use crate::policy::alternation::Alternation;
+use crate::policy::copy_ahead::Ahead;
 use crate::prepared::Prepared;
+use crate::registry::register;
 use crate::sessions::Sessions;
 use crate::stats::Counters;
 use crate::sys::file::{self, Folder};
@@ -46,7 +49,7 @@ use crate::sys::notifier::Stamp;
 use crate::sys::page_tables::{Lifted, Place};
 use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::{memfd, memory_limits, process};
-use crate::tracked::{Ahead, Alternation, Tracked};
+use crate::trap::trapped_area::Tracked;
 
 /// How often work is put off for those who want the whole state; about a tenth of a second.
 const MAX_COURTESY: u32 = 200;
@@ -272,7 +275,7 @@ impl Area {
         };
         let in_memory = backing == Backing::Memfd || file::is_tmpfs(start.ns.path());
         if in_memory {
-            memory_limits::prepare();
+            memory_limits::open_limits();
         }
         let core = Arc::new(Core {
             _released: start.mapping.released().clone(),
@@ -297,7 +300,7 @@ impl Area {
             sessions: Sessions::default(),
             broken: AtomicBool::new(false),
         });
-        crate::fork::register(&core);
+        register(&core);
         Area { core }
     }
 

@@ -20,10 +20,10 @@ impl Drop for Area {
     fn drop(&mut self) {
         self.core.stop_live();
         self.core.stop_ahead();
-        crate::fork::unregister(&self.core);
+        crate::registry::unregister(&self.core);
         self.core.stop_tracking();
         let _ = self.core.close();
-        crate::fork::wait_for_keeper(&self.core);
+        crate::registry::wait_for_keeper(&self.core);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Making a new area, with this process as its writer.
 
 use crate::area::{Area, Start};
+use crate::fork::handle_forks;
 use crate::memory::mapping::Mapping;
 use crate::model::error::{Context, CreateError, Result};
 use crate::model::name::AreaName;
@@ -24,6 +25,7 @@ impl Namespace {
     }
 
     fn create_inner(&self, name: Option<&AreaName>, opts: &AreaOptions) -> Result<Area> {
+        handle_forks();
         let geometry = opts.geometry()?;
         let backing = self.choose_backing(opts.backing)?;
         let id = AreaId(process::random_id());

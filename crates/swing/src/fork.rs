@@ -29,9 +29,9 @@
 //! close-on-exec.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::area::{Core, State};
 use crate::live::Live;
@@ -40,33 +40,26 @@ use crate::model::error::{Fault, Result};
 use crate::model::extent_word::PRIVATE;
 use crate::model::old_versions::merge;
 use crate::namespace::files::manifest_name;
-use crate::namespace::handle::Namespace;
 use crate::namespace::lease::Lease;
+use crate::registry::{OPEN, forget_keeper};
 use crate::sys::block_signals::Quiet;
 use crate::sys::file_lock::{self, ForksHeldOff};
 use crate::sys::strict::{self, strict_assert};
-use crate::sys::sync::{Mutex, MutexGuard};
+use crate::sys::sync::MutexGuard;
 use crate::sys::{descriptors, process};
 use crate::tracked::{Locks, MAX_PINNED};
+use crate::trap::signal;
 
-/// The open areas of this process.
-static OPEN: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 static HANDLERS: Once = Once::new();
-/// The area that the keeper is at work with, by the address of its core; 0: none. Set with the
-/// registry locked.
-static KEPT: AtomicUsize = AtomicUsize::new(0);
-/// The keeper finds a closed area closed at once; that it comes to that takes a processor. About
-/// five seconds.
-const MAX_KEEPER_WAITS: u32 = 1_400;
 /// Not 0: this process is forking, or it is a child whose memory is not its own yet.
 static FORKING: AtomicU32 = AtomicU32::new(0);
-/// What the prepare handler hands to the handlers after the fork.
+/// What [`before_fork`] hands to the handlers after the fork.
 static IN_FORK: ForkSlot = ForkSlot(UnsafeCell::new(None));
 
 struct ForkSlot(UnsafeCell<Option<InFork>>);
 
-// SAFETY: only the forking thread touches the slot, between the prepare handler, which takes the
-// lock of `OPEN` first, and the parent's or child's handler, which releases it last.
+// SAFETY: only the forking thread touches the slot, between `before_fork`, which takes the lock
+// of `OPEN` first, and the parent's or child's handler, which releases it last.
 unsafe impl Sync for ForkSlot {}
 
 struct InFork {
@@ -105,25 +98,16 @@ struct Held {
 pub fn handle_forks() {
     HANDLERS.call_once(|| {
         process::prepare_mark();
+        signal::set_enter_child(enter_child);
         // SAFETY: the handlers are functions of this library, which is never unloaded while areas
         // are open.
         let failed =
-            unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+            unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
         assert_eq!(failed, 0, "no memory for a fork handler");
     });
 }
 
-pub(crate) fn register(core: &Arc<Core>) {
-    handle_forks();
-    OPEN.lock().push(Arc::downgrade(core));
-}
-
-pub(crate) fn unregister(core: &Arc<Core>) {
-    let me = Arc::as_ptr(core);
-    OPEN.lock().retain(|w| w.as_ptr() != me);
-}
-
-extern "C" fn prepare() {
+extern "C" fn before_fork() {
     let quiet = Quiet::begin();
     let open = OPEN.lock();
     let mut areas = Vec::new();
@@ -221,8 +205,7 @@ fn begin_child() {
     FORKING.store(0, Ordering::SeqCst);
     process::note_fork();
     descriptors::begin_in_child();
-    // The keeper is the parent's.
-    KEPT.store(0, Ordering::SeqCst);
+    forget_keeper();
     // SAFETY: see `ForkSlot`.
     let Some(fork) = (unsafe { (*IN_FORK.0.get()).as_ref() }) else { return };
     for held in &fork.areas {
@@ -260,89 +243,6 @@ extern "C" fn in_child() {
     }
 }
 
-/// Calls `each` with every tracked area of this process, for the keeper. Each is held no longer
-/// than that takes: with it, whoever closes it waits for its addresses.
-fn with_tracked(mut each: impl FnMut(&Core)) {
-    let mut at = OPEN.lock().len();
-    // Backwards: whatever is closed meanwhile, none is missed.
-    while at > 0 {
-        at -= 1;
-        let core = {
-            let open = OPEN.lock();
-            let core = open.get(at).and_then(Weak::upgrade);
-            let core = core.filter(|c| c.tracked.get().is_some() && c.check_fork().is_ok());
-            let Some(core) = core else { continue };
-            KEPT.store(Arc::as_ptr(&core) as usize, Ordering::SeqCst);
-            core
-        };
-        each(&core);
-        drop(core);
-        KEPT.store(0, Ordering::SeqCst);
-    }
-}
-
-/// Waits until the keeper has let go of an area that is closed and not registered any more: then
-/// its addresses go with the last handle.
-pub(crate) fn wait_for_keeper(core: &Arc<Core>) {
-    let me = Arc::as_ptr(core) as usize;
-    for tries in 0..MAX_KEEPER_WAITS {
-        if KEPT.load(Ordering::SeqCst) != me || core.check_fork().is_err() {
-            return;
-        }
-        crate::sys::backoff::pause(tries);
-    }
-}
-
-/// Gives back whatever can be; for stores that found no memory.
-pub(crate) fn reclaim_tracked() {
-    let mut namespaces = Vec::new();
-    with_tracked(|core| {
-        let _ = core.reclaim_all();
-        namespaces.push(core.ns.clone());
-    });
-    namespaces.iter().for_each(Namespace::collect_garbage);
-}
-
-/// Writes down what stores have logged, and protects early what they have left behind; when there
-/// is more to do.
-pub(crate) fn absorb_tracked() -> Option<Duration> {
-    let mut next = None;
-    with_tracked(|core| {
-        let Ok(mut state) = core.lock_for_change() else { return };
-        let more = core.protect_early(&mut state).unwrap_or(None);
-        drop(state);
-        core.seat_responder();
-        next = next.into_iter().chain(more).min();
-    });
-    next
-}
-
-/// Drops some page tables that were taken away; `true` when there are more.
-pub(crate) fn drop_some_lifted() -> bool {
-    let mut more = false;
-    with_tracked(|core| more |= core.drop_some_lifted().unwrap_or(false));
-    more
-}
-
-/// Copies some extents of each area that wants it; `true` when there may be more.
-pub(crate) fn copy_some_ahead() -> bool {
-    let mut more = false;
-    with_tracked(|core| more |= core.copy_some_ahead().unwrap_or(false));
-    more
-}
-
-/// Looks whether views have gone; `true` while there are more to look at.
-pub(crate) fn look_after_views() -> bool {
-    let mut more = false;
-    with_tracked(|core| {
-        let Ok(mut state) = core.lock_for_change() else { return };
-        let _ = core.reclaim_some(&mut state);
-        let current = [state.shared, state.committed];
-        more |= state.live.keys().any(|e| !current.contains(&Some(*e)));
-    });
-    more
-}
-
 impl Core {
     /// Holds off stores, and takes a lease on what the child will see, if there is anything.
     fn freeze_for_child(&self, state: &mut State) -> Result<Option<Lease>> {
@@ -362,7 +262,7 @@ impl Core {
         if self.tracked.get().is_some() {
             // Stores of any moment are trapped and go on: the state can always be frozen.
             let lease = self.lease_view(state).map(|(_, lease)| Some(lease));
-            crate::tracked::keeper::watch_views();
+            crate::trap::requests::watch_views();
             return lease;
         }
         let Some((newest, ())) = state.live.last_key_value() else { return Ok(None) };

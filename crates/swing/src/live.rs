@@ -47,13 +47,12 @@ use crate::publish::Published;
 use crate::ready::{Past, Ready};
 use crate::seat::Seat;
 use crate::snapshot::Snapshot;
-use crate::sys::block_signals::Quiet;
+use crate::sys::block_signals::{self, Quiet};
 use crate::sys::file::Folder;
 use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::notifier::{Bell, Stamp};
 use crate::sys::sync::Mutex;
 use crate::sys::{descriptors, pass_fd, process};
-use crate::tracked::keeper;
 
 /// Its name until somebody listens on it.
 const COMING: &str = "t.live";
@@ -204,7 +203,7 @@ impl Core {
         let core = Arc::downgrade(self);
         let (seat, connections) = (Seat::default(), Connections::default());
         let (taken, noted) = (seat.clone(), connections.clone());
-        let thread = keeper::without_signals(|| {
+        let thread = block_signals::without_signals(|| {
             let builder = std::thread::Builder::new().name(THREAD.into());
             let clients = move |stream| Client::new(stream, noted.clone());
             let ends = ends.clone();

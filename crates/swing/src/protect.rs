@@ -16,7 +16,7 @@ use crate::model::extent_word::{FROZEN, PRIVATE};
 use crate::model::runs::Run;
 use crate::model::units::{AreaOffset, ByteLen, ExtentId};
 use crate::sys::page_tables::Lifted;
-use crate::tracked::keeper;
+use crate::trap::requests;
 
 /// Extents, protected already, that a system call may span to protect those on both sides: of small
 /// pages it looks at each.
@@ -164,7 +164,7 @@ impl Core {
         // Whoever waits for the next publish does not wait for a choice.
         state.lift_to = last.another_place();
         drop(state);
-        if !keeper::drop_lifted() {
+        if !requests::drop_lifted() {
             while self.drop_some_lifted()? {}
         }
         Ok(())

@@ -32,7 +32,8 @@ use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
 use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::process::now_ns;
-use crate::tracked::{Alternation, Frozen, MAX_PINNED};
+use crate::tracked::MAX_PINNED;
+use crate::tracked::ledger::Frozen;
 
 /// For whom a state is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,7 +335,8 @@ impl Core {
         state.dirty = false;
         state.reuse = std::mem::take(&mut state.rewritten);
         if self.tracked.get().is_some() && kind != Kind::View {
-            Alternation::turn(state, &self.geometry);
+            let State { alternation, runs, reuse, .. } = &mut *state;
+            alternation.turn(runs, *reuse, &self.geometry);
         }
         self.turn_ahead(state);
         for source in state.sources.iter_mut().flatten() {

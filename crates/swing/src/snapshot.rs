@@ -15,6 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::area::{Area, Source, Start};
+use crate::fork::handle_forks;
 use crate::hook::HookAt;
 use crate::memory::lookup::{self, check_memory};
 use crate::memory::mapping::{Mapping, mapping_fault};
@@ -199,6 +200,7 @@ impl Snapshot {
     }
 
     fn derive_inner(&self, name: Option<&AreaName>, at: HookAt) -> Result<Area> {
+        handle_forks();
         let Inner { ns, manifest, held, .. } = &*self.inner;
         if at == HookAt::OriginAddress && !self.is_at_origin() {
             let (address, len) = (manifest.base as usize, manifest.geometry.reserve());

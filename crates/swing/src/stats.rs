@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::area::Area;
 use crate::model::extent_word;
 use crate::model::units::{ByteLen, ExtentId};
-use crate::tracked::Tracked;
+use crate::trap::trapped_area::Tracked;
 
 /// What has happened so far.
 #[derive(Debug, Default)]

@@ -97,6 +97,13 @@ fn hold_off() -> MaybeUninit<sigset_t> {
     before
 }
 
+/// Runs `f` with all signals but the synchronous ones blocked, so that a thread it starts never
+/// runs a handler of the program.
+pub(crate) fn without_signals<T>(f: impl FnOnce() -> T) -> T {
+    let _quiet = Quiet::begin();
+    f()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@
 //! program could close it, and have its own at the number.
 //!
 //! **Signals.** [`take`] allocates nothing and takes no lock: the fault handler calls it. What
-//! there is to read is found before, by [`prepare`]. A control group that gets its first limit
+//! there is to read is found before, by [`open_limits`]. A control group that gets its first limit
 //! later is not seen.
 
 use std::ffi::{CStr, CString};
@@ -113,7 +113,7 @@ fn number(text: &[u8], key: &str) -> Option<u64> {
 }
 
 /// Finds what [`take`] reads.
-pub(crate) fn prepare() {
+pub(crate) fn open_limits() {
     gauges();
 }
 
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_memory_and_not_without_end() {
-        prepare();
+        open_limits();
         let total = total().unwrap();
         assert!(total > ByteLen::mib(16));
         take(4096).unwrap();

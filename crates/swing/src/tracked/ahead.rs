@@ -25,24 +25,21 @@
 //! Closing the area waits as well ([`Core::stop_ahead`]): from then on the memory may be another
 //! process's. **fork.** Nothing is being copied while the process forks.
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::area::{Area, Core, State};
 use crate::memory::mapping::mapping_fault;
 use crate::model::error::Result;
-use crate::model::extent_word::{
-    self, FAULTING, FROZEN, IN_PLACE, NO_PLANE, SPARE, UNARMED, WAITERS,
-};
+use crate::model::extent_word::{self, FAULTING, FROZEN, IN_PLACE, UNARMED, WAITERS};
 use crate::model::own_versions::Own;
 use crate::model::runs::Run;
-use crate::model::units::{ByteLen, Epoch, ExtentId};
+use crate::model::units::{ByteLen, ExtentId};
+use crate::policy::copy_ahead::may_be_copied;
 use crate::sys::copy_bytes::CopyFor;
 use crate::sys::extent_mapping;
-use crate::sys::sync::{Mutex, MutexGuard};
-use crate::tracked::fault::Version;
-use crate::tracked::{Tracked, keeper};
+use crate::trap::requests;
+use crate::trap::resolve::Version;
+use crate::trap::trapped_area::Tracked;
 
 /// How much is copied at once where stores come in order: who stores waits for all of it.
 const AT_ONCE: ByteLen = ByteLen::mib(8);
@@ -50,41 +47,6 @@ const AT_ONCE: ByteLen = ByteLen::mib(8);
 const REACH: ByteLen = ByteLen::mib(16);
 /// So many times that far is looked for what could be copied next.
 const FAR: u32 = 8;
-
-/// What is to be copied, and what has been.
-#[derive(Debug, Default)]
-pub(crate) struct Ahead {
-    /// Stored to since the last publish, and between that and the one before: in an older version
-    /// that nobody will need after the next publish.
-    again: Vec<ExtentId>,
-    /// The same at the last publish: still to be copied, the next one at the end.
-    due: Vec<ExtentId>,
-    /// What the last publish has superseded has been given up: extents have spare memory if ever.
-    begun: bool,
-    /// Copied since the last publish, and not stored to; since when there was the version before.
-    made: HashMap<ExtentId, Epoch>,
-}
-
-impl Ahead {
-    /// An extent has been stored to again.
-    pub(super) fn note(&mut self, extent: ExtentId) {
-        self.again.push(extent);
-    }
-
-    /// The extent has been stored to: since when there was the version before, if this one was
-    /// made ahead.
-    pub(super) fn made_from(&mut self, extent: ExtentId) -> Option<Epoch> {
-        self.made.remove(&extent)
-    }
-
-    /// A publish: what comes next is another interval.
-    fn turn(&mut self) {
-        self.due = std::mem::take(&mut self.again);
-        self.due.reverse();
-        self.begun = false;
-        self.made.clear();
-    }
-}
 
 /// An extent that is being copied.
 struct Claim {
@@ -110,46 +72,6 @@ impl Area {
             _ => self.core.stop_ahead(),
         }
     }
-}
-
-/// What the threads know of each other.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    /// Changes from `true` to `false` under the area's lock.
-    wanted: AtomicBool,
-    /// Held from a claim to its end.
-    copying: Mutex<()>,
-    /// Stores in order that come to these extents, from one to another, need no copies yet: the
-    /// first in the upper half.
-    idle: AtomicU64,
-}
-
-impl Progress {
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::SeqCst)
-    }
-
-    /// Nothing is copied as long as the result lives. Taken before the area's lock.
-    pub(crate) fn stand_still(&self) -> MutexGuard<'_, ()> {
-        self.copying.lock()
-    }
-
-    /// Whether something may be due behind stores that have come to this extent.
-    pub(super) fn is_near(&self, next: ExtentId) -> bool {
-        let idle = self.idle.load(Ordering::Relaxed);
-        self.is_wanted() && !((idle >> 32) as u32..idle as u32).contains(&next.0)
-    }
-
-    fn rest(&self, idle: Range<u32>) {
-        self.idle.store(u64::from(idle.start) << 32 | u64::from(idle.end), Ordering::Relaxed);
-    }
-}
-
-/// Whether the extent with this word was neither stored to meanwhile, nor is shown by nobody, nor
-/// without memory that is held for it.
-fn may_be_copied(word: u32) -> bool {
-    let flags = SPARE | IN_PLACE | UNARMED | NO_PLANE;
-    extent_word::state_of(word) == FROZEN && word & flags == SPARE
 }
 
 impl Core {
@@ -187,7 +109,7 @@ impl Core {
         drop(state);
         tracked.order.forget();
         tracked.ahead.rest(0..0);
-        keeper::copy_ahead();
+        requests::copy_ahead();
     }
 
     /// Copies some extents ahead; `true` when there may be more.

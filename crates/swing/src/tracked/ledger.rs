@@ -20,11 +20,12 @@ use crate::model::old_versions::{merge, visible};
 use crate::model::own_versions::Own;
 use crate::model::runs::Run;
 use crate::model::units::{AreaOffset, ByteLen, ExtentId};
+use crate::policy::alternation::{back_in_step, in_step};
 use crate::protect::{Freeze, each};
 use crate::sys::block_signals::Quiet;
 use crate::sys::sync::MutexGuard;
-use crate::tracked::alternation::{back_in_step, in_step};
-use crate::tracked::{Closed, keeper, signal};
+use crate::trap::gate::Closed;
+use crate::trap::{requests, signal};
 
 /// Memory given back while the threads that store there wait: of small pages it takes long.
 const PUNCH_STEP_HUGE: ByteLen = ByteLen::mib(8);
@@ -154,14 +155,25 @@ impl Core {
         let beside = [extent.0.checked_sub(1), Some(extent.0 + 1)]
             .map(|e| self.plane_beside(state, extent, ExtentId(e?)));
         let frozen = self.states.get(extent) == FROZEN;
-        let in_step = current.filter(|_| frozen).and_then(|c| in_step(state, extent, c));
+        let in_step = current.filter(|_| frozen).and_then(|c| {
+            in_step(&state.alternation, &state.versions, state.next_epoch, extent, c)
+        });
         let choice = in_step.or_else(|| {
             if let Some(crowd) = current.and_then(|current| self.crowd(state, extent, current)) {
                 return state.versions.peek_apart(extent, current, crowd);
             }
             let choice = state.versions.peek(&self.geometry, extent, current, beside)?;
             current
-                .and_then(|c| back_in_step(state, &self.states, extent, c, &choice))
+                .and_then(|c| {
+                    back_in_step(
+                        &state.own,
+                        &state.versions,
+                        |e| self.states.word(e),
+                        extent,
+                        c,
+                        &choice,
+                    )
+                })
                 .or(Some(choice))
         });
         let Some(choice) = choice else { return NO_PLANE };
@@ -254,7 +266,8 @@ impl Core {
         state.old_private = open.len() + if left { 0 } else { young.len() };
         state.private = open;
         state.private.extend(young);
-        result.map(|()| if left { Some(keeper::PAUSE) } else { more.then_some(keeper::PROTECT) })
+        result
+            .map(|()| if left { Some(requests::PAUSE) } else { more.then_some(requests::PROTECT) })
     }
 
     /// Write-protects all of some extents, or none.
@@ -391,7 +404,7 @@ impl Core {
         }
         let (Some(tracked), Some((closed, _quiet))) = (self.tracked.get(), shut) else { return };
         if why == Freeze::Publish && tracked.hooked_live.load(Ordering::Relaxed) {
-            tracked.settling.begin();
+            tracked.spare_wait.begin();
         }
         drop(closed);
         for extent in each(&stretches).chain(again) {

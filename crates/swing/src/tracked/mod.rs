@@ -16,19 +16,20 @@
 //!   ([`crate::memory::extent_words`]).
 //! * The handler **claims** the extent by compare-and-swap of the word (`FAULTING`), so exactly one
 //!   thread copies and the others sleep on the word; it fills the planned plane through a scratch
-//!   mapping, and moves that over the old version in one system call ([`fault`]).
+//!   mapping, and moves that over the old version in one system call ([`crate::trap::resolve`]).
 //! * It **logs** the extent in a lock-free list. Who takes the area's lock next writes down what
 //!   was logged ([`ledger`]); a publish does so before it assigns its epoch.
 //!
 //! # The moment of a publish
 //!
-//! A publish of a tracked area closes a [`gate`], write-protects every private extent, and opens it
-//! again. A thread that faults meanwhile copies but does not proceed to its store before the gate
-//! opens. So, at the instant when the last extent has been protected, memory is exactly what the
-//! publish shows: each store of each thread was executed before that instant and is in it, or after
-//! it and is not. No store of a thread is missing while a later one of it, or one of another thread
-//! that saw it, is there. What may be half done is a change that takes several machine stores;
-//! [`Area::hold_stores`] stops everybody for as long as a program needs to see to that.
+//! A publish of a tracked area closes a gate ([`crate::trap::gate`]), write-protects every private
+//! extent, and opens it again. A thread that faults meanwhile copies but does not proceed to its
+//! store before the gate opens. So, at the instant when the last extent has been protected, memory
+//! is exactly what the publish shows: each store of each thread was executed before that instant
+//! and is in it, or after it and is not. No store of a thread is missing while a later one of it,
+//! or one of another thread that saw it, is there. What may be half done is a change that takes
+//! several machine stores; [`Area::hold_stores`] stops everybody for as long as a program needs to
+//! see to that.
 //!
 //! # Limits
 //!
@@ -45,106 +46,38 @@
 //!
 //! # Crashes, forks
 //!
-//! A fault that is none of a tracked area goes to the handler that was there before ([`signal`]). A
-//! store that finds no memory says so on standard error and dies by SIGSEGV, unless
-//! [`on_shortage`] finds a way; it is never a SIGBUS. A forked child gets the state of the fork as
-//! ordinary private memory at the same addresses: it may read and write it, and cannot publish it.
-//! No other thread's store gets through the gate before there is a child.
+//! A fault that is none of a tracked area goes to the handler that was there before
+//! ([`crate::trap::signal`]). A store that finds no memory says so on standard error and dies by
+//! SIGSEGV, unless [`on_shortage`] finds a way; it is never a SIGBUS. A forked child gets the state
+//! of the fork as ordinary private memory at the same addresses: it may read and write it, and
+//! cannot publish it. No other thread's store gets through the gate before there is a child.
 
-mod ahead;
-mod alternation;
-mod fault;
-mod gate;
+pub(crate) mod ahead;
+pub(crate) mod chores;
 pub(crate) mod keeper;
-mod ledger;
-mod pins;
-mod settling;
-mod signal;
-mod table;
+pub(crate) mod ledger;
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use ahead::Ahead;
-pub(crate) use alternation::Alternation;
-pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
-pub(crate) use gate::Closed;
-use gate::Gate;
-
-pub(crate) use ledger::Frozen;
-use pins::Pins;
-
-pub use pins::{MAX_PINNED, Pin, pin, unpin};
-use settling::Settling;
-
-pub use signal::rearm;
+pub use crate::trap::pins::{MAX_PINNED, Pin, pin, unpin};
+pub use crate::trap::resolve::{is_tracked, prepare};
+pub use crate::trap::shortage::{ShortageHandler, StoreShortage, on_shortage};
+pub use crate::trap::signal::rearm;
 
 use crate::area::{Area, Core};
-use crate::memory::extent_words::States;
 use crate::model::error::{Fault, PublishError, Result, TrackError};
 use crate::model::extent_word::{ABSENT, FROZEN};
-use crate::model::geometry::Geometry;
-use crate::model::units::{AreaId, ExtentId};
+use crate::model::units::ExtentId;
+use crate::policy::store_order::StoreOrder;
 use crate::protect::Freeze;
-use crate::sys::kept_file::KeptFile;
-use crate::sys::process;
 use crate::sys::sync::MutexGuard;
-
-/// What the handler knows of an area.
-#[derive(Debug)]
-pub(crate) struct Tracked {
-    base: usize,
-    len: usize,
-    id: AreaId,
-    geometry: Geometry,
-    states: Arc<States>,
-    /// The memory.
-    file: Arc<KeptFile>,
-    in_memory: bool,
-    generation: u64,
-    pub gate: Gate,
-    /// Ranges that the kernel may store into.
-    pins: Pins,
-    /// What the newest publish has superseded is about to become spare.
-    pub settling: Settling,
-    /// The log: extents made private by the handler, each pointing to the next; numbers are one
-    /// too high, so that 0 is the end.
-    head: AtomicU32,
-    links: Box<[AtomicU32]>,
-    /// Of trapped stores.
-    order: fault::Order,
-    /// How many extents have ever been logged.
-    logged: AtomicU32,
-    /// Hooks may come at any moment: what can be done ahead of them is.
-    pub hooked_live: AtomicBool,
-    /// The memory file can have huge pages: extents of that size are filled through a mapping.
-    huge: bool,
-    /// Copies made before they are needed.
-    pub ahead: ahead::Progress,
-    /// Time of the processor spent on filling new versions.
-    pub copying_ns: AtomicU64,
-    /// The processor on which a trapped store has copied last, plus one; 0: not known.
-    pub processor: AtomicU32,
-    pub copied: AtomicU64,
-    pub populated: AtomicU64,
-    pub in_place: AtomicU64,
-}
-
-impl Tracked {
-    fn contains(&self, address: usize) -> bool {
-        address >= self.base && address - self.base < self.len
-    }
-
-    pub(crate) fn has_huge_pages(&self) -> bool {
-        self.huge
-    }
-
-    fn is_of_this_process(&self) -> bool {
-        self.generation == process::fork_generation()
-    }
-}
+use crate::trap::gate::StoreGate;
+use crate::trap::pin_count::Pins;
+use crate::trap::spare_wait::SpareWait;
+use crate::trap::trapped_area::{CopyProgress, Tracked};
+use crate::trap::{signal, table};
 
 /// Stores into the area wait as long as it lives; see [`Area::hold_stores`].
 #[derive(Debug)]
@@ -239,17 +172,17 @@ impl Core {
             states: self.states.clone(),
             in_memory: self.in_memory,
             generation: self.generation,
-            gate: Gate::default(),
+            gate: StoreGate::default(),
             pins: Pins::default(),
-            settling: Settling::default(),
+            spare_wait: SpareWait::default(),
             head: AtomicU32::new(0),
             links,
-            order: fault::Order::default(),
+            order: StoreOrder::default(),
             logged: AtomicU32::new(0),
             hooked_live: AtomicBool::new(false),
             huge,
             file,
-            ahead: ahead::Progress::default(),
+            ahead: CopyProgress::default(),
             copying_ns: AtomicU64::new(0),
             processor: AtomicU32::new(0),
             copied: AtomicU64::new(0),
@@ -297,7 +230,7 @@ impl Core {
     /// Stores wait no longer for what the newest publish sets free.
     pub(crate) fn end_settling(&self) {
         if let Some(tracked) = self.tracked.get() {
-            tracked.settling.end();
+            tracked.spare_wait.end();
         }
     }
 

@@ -20,11 +20,11 @@ use std::time::Duration;
 use crate::sys::block_signals::Quiet;
 use crate::sys::{futex, process, strict};
 
-/// Bit of [`Gate::word`]: a [`crate::HoldGuard`] lives.
+/// Bit of [`StoreGate::word`]: a [`crate::HoldGuard`] lives.
 const HELD: u32 = 1;
-/// Bit of [`Gate::word`]: the process forks.
+/// Bit of [`StoreGate::word`]: the process forks.
 const FORKING: u32 = 2;
-/// Added to [`Gate::word`] by each who freezes.
+/// Added to [`StoreGate::word`] by each who freezes.
 const CLOSER: u32 = 4;
 /// Looks before sleeping, while others leave.
 const SPINS: u32 = 200;
@@ -37,7 +37,7 @@ const FORK_NAP: Duration = Duration::from_millis(10);
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct StoreGate {
     word: AtomicU32,
     inside: AtomicU32,
     /// The thread that holds stores off; its own go on.
@@ -52,7 +52,7 @@ pub(crate) struct Gate {
 
 /// The gate is closed as long as this lives.
 pub(crate) struct Closed<'a> {
-    gate: &'a Gate,
+    gate: &'a StoreGate,
     /// Ends after the gate has opened.
     _quiet: Quiet,
 }
@@ -65,7 +65,7 @@ impl Drop for Closed<'_> {
     }
 }
 
-impl Gate {
+impl StoreGate {
     /// One try to get inside. `Err`: the word seen; bit [`HELD`] says that it may take long.
     fn try_enter(&self) -> Result<(), u32> {
         self.inside.fetch_add(1, Ordering::SeqCst);
@@ -241,7 +241,7 @@ mod tests {
     /// While the gate is closed, nobody is inside.
     #[test]
     fn closing_excludes_everybody() {
-        let gate = Gate::default();
+        let gate = StoreGate::default();
         let inside = AtomicU32::new(0);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_holder_gets_in_and_others_do_not() {
-        let gate = Gate::default();
+        let gate = StoreGate::default();
         gate.begin_hold();
         gate.hold(&gate.close());
         gate.enter();
@@ -288,7 +288,7 @@ mod tests {
     fn a_fork_keeps_others_outside_while_it_goes_on() {
         // The machine may have other work for that long.
         let kept = (0..10).any(|_| {
-            let gate = Gate::default();
+            let gate = StoreGate::default();
             gate.begin_fork();
             gate.enter();
             gate.leave();
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn others_get_inside_after_a_fork() {
-        let gate = Gate::default();
+        let gate = StoreGate::default();
         for _ in 0..100 {
             gate.begin_fork();
             std::thread::scope(|scope| {

@@ -9,12 +9,12 @@
 //! only a part of the area does at a time, neighbours together: what is out of step may be one
 //! piece. What they leave behind is given back like any other spare memory.
 
-use crate::area::State;
-use crate::memory::extent_words::States;
 use crate::model::extent_word::{self, FROZEN, SPARE, UNARMED};
 use crate::model::geometry::Geometry;
-use crate::model::old_versions::Choice;
-use crate::model::units::ExtentId;
+use crate::model::old_versions::{Choice, Versions};
+use crate::model::own_versions::OwnTable;
+use crate::model::runs::RunMap;
+use crate::model::units::{Epoch, ExtentId};
 
 /// One in so many parts of the area may get in step between two publishes. Odd, so that each has
 /// its turn with either target.
@@ -32,34 +32,40 @@ pub(crate) struct Alternation {
 
 impl Alternation {
     /// A publish of an area, after it is known what was rewritten.
-    pub(crate) fn turn(state: &mut State, geometry: &Geometry) {
+    pub(crate) fn turn(&mut self, runs: &RunMap, rewritten: u64, geometry: &Geometry) {
         let plane_len = geometry.reserve().0;
-        let own = state.runs.bytes_of(0);
-        let target = if own == 0 || state.reuse < own - own / 8 {
+        let own = runs.bytes_of(0);
+        let target = if own == 0 || rewritten < own - own / 8 {
             None
-        } else if let Some(last) = state.alternation.target {
+        } else if let Some(last) = self.target {
             Some(1 - last)
         } else {
             // Most are in step already.
-            let in_first = state.runs.iter().filter(|run| run.source == 0);
+            let in_first = runs.iter().filter(|run| run.source == 0);
             let in_first = in_first.filter(|run| run.file_offset < plane_len).map(|run| run.len);
             Some(u32::from(in_first.sum::<u64>() > own / 2))
         };
         let part = (own / geometry.data_extent().0 / TURNS).clamp(1, u32::MAX.into()) as u32;
-        state.alternation = Self { target, part };
+        *self = Self { target, part };
     }
 }
 
 /// Where the next version of a frozen extent goes to get in step; `None`: as usual.
-pub(super) fn in_step(state: &State, extent: ExtentId, current: u32) -> Option<Choice> {
-    let target = state.alternation.target?;
-    let part = extent.0 / state.alternation.part;
-    let in_turn = (u64::from(part) + state.next_epoch.0).is_multiple_of(TURNS);
+pub(crate) fn in_step(
+    alternation: &Alternation,
+    versions: &Versions,
+    next_epoch: Epoch,
+    extent: ExtentId,
+    current: u32,
+) -> Option<Choice> {
+    let target = alternation.target?;
+    let part = extent.0 / alternation.part;
+    let in_turn = (u64::from(part) + next_epoch.0).is_multiple_of(TURNS);
     if current == target {
-        return in_turn.then(|| state.versions.peek_apart(extent, Some(current), 1 - target))?;
+        return in_turn.then(|| versions.peek_apart(extent, Some(current), 1 - target))?;
     }
     // In one of the two it is in step already, but may have its spare memory elsewhere.
-    let choice = state.versions.peek_in(extent, target)?;
+    let choice = versions.peek_in(extent, target)?;
     (choice.spare || in_turn || current > 1).then_some(choice)
 }
 
@@ -68,9 +74,10 @@ pub(super) fn in_step(state: &State, extent: ExtentId, current: u32) -> Option<C
 /// way through a third plane (`Core::crowd`) the extent has its spare memory there, and would come
 /// back to it every other time: it takes other memory once. What it leaves is given back like any
 /// other spare memory.
-pub(super) fn back_in_step(
-    state: &State,
-    states: &States,
+pub(crate) fn back_in_step(
+    own: &OwnTable,
+    versions: &Versions,
+    word_of: impl Fn(ExtentId) -> u32,
     extent: ExtentId,
     current: u32,
     choice: &Choice,
@@ -80,13 +87,13 @@ pub(super) fn back_in_step(
     }
     let neighbours = [extent.0.checked_sub(1), Some(extent.0 + 1)];
     let plan = neighbours.into_iter().flatten().map(ExtentId).find_map(|neighbour| {
-        let own = state.own.get(neighbour).filter(|own| own.plane == current)?;
-        let word = states.word(neighbour);
+        let own = own.get(neighbour).filter(|own| own.plane == current)?;
+        let word = word_of(neighbour);
         let plan = extent_word::plane_of(word);
         let held = extent_word::state_of(word) == FROZEN && word & (SPARE | UNARMED) == SPARE;
         (held && plan <= 1 && plan != own.plane).then_some(plan)
     })?;
-    state.versions.peek_in(extent, plan)
+    versions.peek_in(extent, plan)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! would not get what still arrives. So while a range is pinned nothing is frozen: a publish waits
 //! for a while, and then fails; a live hook does, too.
 //!
-//! **Concurrency.** A pin is counted inside the gate ([`crate::tracked::gate`]), after a look
+//! **Concurrency.** A pin is counted inside the gate ([`crate::trap::gate`]), after a look
 //! whether the range is writable: whoever freezes closes the gate before it looks at the count, so
 //! one of the two sees the other. Counting takes no lock and allocates nothing: usable in a signal
 //! handler. Whoever wants to freeze and has found a pin goes first for [`COURTESY`], so that
@@ -17,68 +17,19 @@
 //! waits for pins as a publish does, and where that takes too long the child has nothing of the
 //! area.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::area::Core;
 use crate::memory::extent_words::States;
 use crate::model::units::{AreaId, ExtentId};
 use crate::sys::block_signals::HeldOff;
-use crate::sys::futex;
-use crate::tracked::{Tracked, table};
+use crate::trap::resolve::prepare;
+use crate::trap::table;
+use crate::trap::trapped_area::Tracked;
 
 /// How long a publish, a live hook and a fork wait for pins.
 pub const MAX_PINNED: Duration = Duration::from_secs(2);
-/// How long a new pin waits for one who wants to freeze.
-const COURTESY: Duration = Duration::from_millis(2);
-
-/// The pins of one area.
-#[derive(Debug, Default)]
-pub(super) struct Pins {
-    count: AtomicU32,
-    /// Those who wait until there are none.
-    waiting: AtomicU32,
-}
-
-impl Pins {
-    fn give_back(&self) -> bool {
-        let less = |count: u32| count.checked_sub(1);
-        let before = self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
-        if before == Ok(1) && self.waiting.load(Ordering::SeqCst) > 0 {
-            futex::wake_all(&self.count);
-        }
-        before.is_ok()
-    }
-
-    pub(super) fn are_there(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
-    }
-
-    /// Waits until there are none; `false`: not in time.
-    fn wait_until_none(&self, end: Instant) -> bool {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let none = loop {
-            let count = self.count.load(Ordering::SeqCst);
-            let left = end.saturating_duration_since(Instant::now());
-            if count == 0 || left.is_zero() {
-                break count == 0;
-            }
-            futex::wait(&self.count, count, Some(left));
-        };
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-        if none {
-            futex::wake_all(&self.waiting);
-        }
-        none
-    }
-
-    fn let_others_freeze(&self) {
-        let waiting = self.waiting.load(Ordering::SeqCst);
-        if waiting > 0 {
-            futex::wait(&self.waiting, waiting, Some(COURTESY));
-        }
-    }
-}
 
 /// A range is pinned as long as this lives; see [`pin`].
 #[derive(Debug)]
@@ -99,7 +50,7 @@ impl Drop for Pin {
     }
 }
 
-/// Makes a range writable, as [`crate::tracked::prepare`], and keeps it so: as long as the result
+/// Makes a range writable, as [`prepare`], and keeps it so: as long as the result
 /// lives the areas that it lies in are not published, nor hooked live. For direct I/O (`O_DIRECT`),
 /// `io_uring` and asynchronous I/O into a tracked area: from before the request, or the
 /// registration of the buffer, until it is complete, or unregistered. `None`: there is no memory.
@@ -143,7 +94,7 @@ impl Tracked {
         let writable = |states: &States| extents.clone().all(|e| states.keep_hot(ExtentId(e)));
         self.pins.let_others_freeze();
         loop {
-            if !crate::tracked::prepare(from as *const u8, end - from) {
+            if !prepare(from as *const u8, end - from) {
                 return false;
             }
             // A handler that stores while this thread is inside would wait for it.
@@ -175,6 +126,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trap::pin_count::{COURTESY, Pins};
 
     #[test]
     fn whoever_freezes_goes_before_the_next_pin_but_not_for_ever() {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::sys::process;
 use crate::sys::sync::Mutex;
-use crate::tracked::Tracked;
+use crate::trap::trapped_area::Tracked;
 
 /// The most areas one process can track at a time.
 pub(crate) const MAX_TRACKED: usize = 1024;
@@ -35,7 +35,7 @@ impl Slot {
 static SLOTS: [Slot; MAX_TRACKED] = [const { Slot::empty() }; MAX_TRACKED];
 /// No slot at or above has ever been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-pub(super) static CHANGE: Mutex<()> = Mutex::new(());
+pub(crate) static CHANGE: Mutex<()> = Mutex::new(());
 
 /// A tracked area that cannot go away as long as this lives.
 pub(crate) struct Found {

@@ -8,20 +8,22 @@
 //!
 //! Only system calls and atomics: nothing is allocated, no lock is taken.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
 use crate::model::extent_word::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
-use crate::model::units::{AreaId, AreaOffset, ByteLen, ExtentId};
+use crate::model::units::{AreaOffset, ByteLen, ExtentId};
 use crate::sys::block_signals::HeldOff;
 use crate::sys::copy_bytes::{self, CopyFor};
 use crate::sys::kept_file::Here;
-use crate::sys::{extent_mapping, file, futex, memory_limits, process};
-use crate::tracked::{Tracked, keeper, table};
+use crate::sys::{extent_mapping, file, memory_limits, process};
+use crate::trap::shortage::{StoreShortage, ask_program, complain, refuse};
+use crate::trap::trapped_area::Tracked;
+use crate::trap::{requests, table};
 
 /// After so many logged extents they are written down, and older ones protected early. That
 /// interrupts whoever stores; on the other hand a hook has to do what is left, which takes far
@@ -29,8 +31,6 @@ use crate::tracked::{Tracked, keeper, table};
 const LOG_STEP: u32 = 64;
 const LOG_STEP_SMALL: u32 = 2;
 
-/// So many stores in order, one after the other, are an order.
-const MET: u32 = 4;
 /// What is opened at once then.
 const OPENED: ByteLen = ByteLen::mib(16);
 
@@ -40,42 +40,14 @@ const MAX_DOUBTS: u32 = 4;
 
 /// What a fault was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     Data,
     /// Fetching an instruction.
     Code,
 }
 
-/// What a store into a tracked area needs when the memory file system is full.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct StoreShortage {
-    /// The area.
-    pub area: AreaId,
-    /// The extent's begin in it.
-    pub at: AreaOffset,
-    /// Its length.
-    pub needed: ByteLen,
-    /// How often this store has asked already.
-    pub tries: u32,
-}
-
-/// Asked, inside a signal handler, when a store finds no memory: `true` tries again, `false` lets
-/// the process die.
-pub type ShortageHandler = fn(&StoreShortage) -> bool;
-
-static SHORTAGE: AtomicUsize = AtomicUsize::new(0);
-
-/// Sets who is asked when a store into a tracked area finds no memory, after everything reclaimable
-/// has been given back. It runs in the SIGSEGV handler of the storing thread with all signals
-/// blocked: it may use only async-signal-safe functions. Without one, or when it answers `false`,
-/// the process says why on standard error and dies by SIGSEGV.
-pub fn on_shortage(handler: Option<ShortageHandler>) {
-    SHORTAGE.store(handler.map_or(0, |h| h as usize), Ordering::SeqCst);
-}
-
 /// Handles a fault at an address; `false` when it is none of ours, or cannot be handled.
-pub(super) fn resolve(address: usize) -> bool {
+pub(crate) fn resolve(address: usize) -> bool {
     match table::find(address) {
         Some(area) => area.make_private(address),
         None => false,
@@ -110,46 +82,8 @@ pub fn is_tracked(address: *const u8) -> bool {
     table::find(address as usize).is_some()
 }
 
-/// Whether trapped stores come in order, as of one thread that goes through all of its memory.
-/// Threads that do so at several places at once are not recognised.
-#[derive(Debug, Default)]
-pub(super) struct Order {
-    /// The extent behind what was opened last.
-    next: AtomicU32,
-    /// How often the next extent was the one that was stored to.
-    met: AtomicU32,
-}
-
-impl Order {
-    /// Notes a store that was trapped in this extent; whether it goes on with many before it. What
-    /// is not known for sure is only how often somebody was right.
-    fn comes_to(&self, extent: ExtentId) -> bool {
-        let met = match self.next.load(Ordering::Relaxed) == extent.0 {
-            true => self.met.load(Ordering::Relaxed).saturating_add(1),
-            false => 0,
-        };
-        self.met.store(met, Ordering::Relaxed);
-        met >= MET
-    }
-
-    fn goes_on(&self, end: ExtentId) {
-        self.next.store(end.0, Ordering::Relaxed);
-    }
-
-    /// The extent that will be stored to next, if stores come in order.
-    pub(super) fn next(&self) -> Option<ExtentId> {
-        let met = self.met.load(Ordering::Relaxed) >= MET;
-        met.then(|| ExtentId(self.next.load(Ordering::Relaxed)))
-    }
-
-    /// What has been stored to does not tell what will be.
-    pub(super) fn forget(&self) {
-        self.met.store(0, Ordering::Relaxed);
-    }
-}
-
 /// A version made where nobody sees it.
-pub(super) enum Version {
+pub(crate) enum Version {
     /// Mapped at this address.
     Scratch(usize),
     /// In the file only.
@@ -157,7 +91,7 @@ pub(super) enum Version {
 }
 
 impl Tracked {
-    pub(super) fn extent_at(&self, address: usize) -> ExtentId {
+    pub(crate) fn extent_at(&self, address: usize) -> ExtentId {
         self.geometry.extent_of(AreaOffset((address - self.base) as u64))
     }
 
@@ -187,7 +121,7 @@ impl Tracked {
                 BUSY | FAULTING => self.states.wait(extent, word),
                 _ if word & UNARMED != 0 => self.states.wait(extent, word),
                 _ if word & NO_PLANE != 0 => {
-                    self.complain(
+                    complain(
                         address,
                         "too many versions of it are in use by snapshots, \
                          or its memory file may not grow (ulimit -f)",
@@ -197,10 +131,10 @@ impl Tracked {
                 FROZEN if word & IN_PLACE != 0 => match self.write_in_place(extent, word) {
                     Ok(true) => return true,
                     Ok(false) => {}
-                    Err(e) => return self.refuse(address, e),
+                    Err(e) => return refuse(address, e),
                 },
                 FROZEN if word & SPARE == 0 && !settled => {
-                    self.settling.wait();
+                    self.spare_wait.wait();
                     settled = true;
                 }
                 state => {
@@ -209,7 +143,7 @@ impl Tracked {
                         Ok(true) => return true,
                         Ok(false) => {}
                         Err(Errno::NOSPC) if self.find_memory(extent, tries) => tries += 1,
-                        Err(e) => return self.refuse(address, e),
+                        Err(e) => return refuse(address, e),
                     }
                 }
             }
@@ -289,7 +223,7 @@ impl Tracked {
     /// Has what comes next copied ahead, if stores come in order.
     fn follow(&self) {
         if self.order.next().is_some_and(|next| self.ahead.is_near(next)) {
-            keeper::copy_ahead();
+            requests::copy_ahead();
         }
     }
 
@@ -369,7 +303,7 @@ impl Tracked {
         self.processor.store(process::processor().map_or(0, |p| p + 1), Ordering::Relaxed);
         let step = if self.huge { LOG_STEP } else { LOG_STEP_SMALL };
         if self.logged.fetch_add(1, Ordering::Relaxed) % step == step - 1 {
-            keeper::absorb_soon();
+            requests::absorb_soon();
         }
     }
 
@@ -384,7 +318,7 @@ impl Tracked {
 
     /// Makes a version of each extent from one to another, all of one length, whose words say the
     /// same of the next version.
-    pub(super) fn make_version(
+    pub(crate) fn make_version(
         &self,
         extent: ExtentId,
         end: ExtentId,
@@ -488,6 +422,15 @@ impl Tracked {
         }
     }
 
+    /// Whether it is worth trying again.
+    fn find_memory(&self, extent: ExtentId, tries: u32) -> bool {
+        if tries == 0 && requests::reclaim() {
+            return true;
+        }
+        let (at, needed) = (self.geometry.start(extent), self.geometry.len(extent));
+        ask_program(&StoreShortage { area: self.id, at, needed, tries })
+    }
+
     /// Notes that an extent has become private. Inside the gate.
     fn log(&self, extent: ExtentId, word: u32) {
         // The word first: who finds the extent in the list finds it private.
@@ -503,57 +446,6 @@ impl Tracked {
             }
         }
     }
-
-    /// Whether it is worth trying again.
-    fn find_memory(&self, extent: ExtentId, tries: u32) -> bool {
-        if tries == 0 && keeper::reclaim() {
-            return true;
-        }
-        let handler = SHORTAGE.load(Ordering::SeqCst);
-        if handler == 0 {
-            return false;
-        }
-        // SAFETY: only `on_shortage` stores here, and only functions of this type.
-        let handler: ShortageHandler = unsafe { std::mem::transmute(handler) };
-        let (at, needed) = (self.geometry.start(extent), self.geometry.len(extent));
-        handler(&StoreShortage { area: self.id, at, needed, tries })
-    }
-
-    fn refuse(&self, address: usize, e: Errno) -> bool {
-        match e {
-            Errno::NOSPC => self.complain(
-                address,
-                "its memory file system is full; drop areas or snapshots, \
-                 or enlarge it (mount -o remount,size=...)",
-            ),
-            Errno::NOMEM => self.complain(
-                address,
-                "this process is out of memory mappings; raise vm.max_map_count",
-            ),
-            Errno::BADF => self.complain(
-                address,
-                "this program has closed the area's memory file, which it did not open",
-            ),
-            _ => self.complain(address, "the system refused to make its memory writable"),
-        }
-        false
-    }
-
-    /// Says why the process is going to die.
-    fn complain(&self, address: usize, why: &str) {
-        let mut digits = [0u8; 18];
-        digits[..2].copy_from_slice(b"0x");
-        for (i, digit) in digits[2..].iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[address >> (60 - 4 * i) & 15];
-        }
-        // SAFETY: standard error, if it is open at all; it is not closed by the borrow.
-        let out = unsafe { BorrowedFd::borrow_raw(2) };
-        let parts: [&[u8]; 5] =
-            [b"swing: cannot store at ", &digits, b" in a tracked area: ", why.as_bytes(), b"\n"];
-        for part in parts {
-            let _ = rustix::io::write(out, part);
-        }
-    }
 }
 
 /// A file system reports a lack of memory in several ways.
@@ -562,9 +454,4 @@ fn memory_is_full(e: Errno) -> Errno {
         Errno::FAULT | Errno::NOSPC | Errno::NOMEM | Errno::HWPOISON | Errno::DQUOT => Errno::NOSPC,
         e => e,
     }
-}
-
-/// Sleeps a moment; for waits of bounded length inside the handler.
-pub(super) fn nap(word: &std::sync::atomic::AtomicU32, seen: u32) {
-    futex::wait(word, seen, Some(std::time::Duration::from_millis(10)));
 }

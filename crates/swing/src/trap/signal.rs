@@ -39,11 +39,10 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, 
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-use crate::fork;
 use crate::sys::block_signals::HeldOff;
 use crate::sys::process::thread_id;
 use crate::sys::sync::Mutex;
-use crate::tracked::fault::{self, Access};
+use crate::trap::resolve::{self, Access};
 
 /// The longest chain of handlers kept; the newest replaces the last beyond it.
 const MAX_CHAIN: usize = 8;
@@ -121,8 +120,27 @@ static PREVIOUS: [Previous; MAX_CHAIN] = [const { Previous::new() }; MAX_CHAIN];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// Links with `SA_RESETHAND` that have been called, a bit each.
 static SPENT: AtomicU32 = AtomicU32::new(0);
-pub(super) static INSTALL: Mutex<()> = Mutex::new(());
+pub(crate) static INSTALL: Mutex<()> = Mutex::new(());
 static CRASHING: [Crashing; MAX_CRASHING] = [const { Crashing::new() }; MAX_CRASHING];
+
+/// A `fn() -> bool` that is called before a fault is resolved; 0: none.
+static ENTER_CHILD: AtomicUsize = AtomicUsize::new(0);
+
+/// Has `enter` called before a fault is resolved: when it says that this is a forked child, whose
+/// memory is its own only from now on, the store is tried again. It must be async-signal-safe.
+pub(crate) fn set_enter_child(enter: fn() -> bool) {
+    ENTER_CHILD.store(enter as usize, Ordering::SeqCst);
+}
+
+fn enter_child() -> bool {
+    let enter = ENTER_CHILD.load(Ordering::SeqCst);
+    if enter == 0 {
+        return false;
+    }
+    // SAFETY: only `set_enter_child` stores here, and only functions of this type.
+    let enter: fn() -> bool = unsafe { std::mem::transmute(enter) };
+    enter()
+}
 
 /// Which thread is in which link of the chain, and for which signal.
 struct Crashing {
@@ -265,7 +283,7 @@ extern "C" fn on_fault<const LINKS: usize>(
     // 1 and 2 are SEGV_MAPERR and SEGV_ACCERR: the faults of missing and protected pages.
     let resolved = matches!(code, 1 | 2)
         && access(context, address) == Access::Data
-        && (fork::enter_child() || fault::resolve(address));
+        && (enter_child() || resolve::resolve(address));
     if !resolved {
         chain(signal, info, context, (&raw const errno).addr(), LINKS);
     }
@@ -363,7 +381,7 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, frame: usize
 fn has_room(context: *mut c_void) -> bool {
     let Some(top) = stack_pointer(context) else { return true };
     let at = top.wrapping_sub(FRAME) & !7;
-    fault::prepare(at as *const u8, size_of::<u64>());
+    resolve::prepare(at as *const u8, size_of::<u64>());
     let unchanged: *const libc::sigset_t = std::ptr::null();
     let (how, call) = (libc::SIG_BLOCK, libc::SYS_rt_sigprocmask);
     // SAFETY: the kernel stores the present mask where its frame would have been, if it can.

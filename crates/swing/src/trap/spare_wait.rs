@@ -19,9 +19,9 @@ const MOST: Duration = Duration::from_millis(if cfg!(test) { 20_000 } else { 1 }
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(crate) struct Settling(AtomicU32);
+pub(crate) struct SpareWait(AtomicU32);
 
-impl Settling {
+impl SpareWait {
     /// A publish has superseded a state that will be looked at.
     pub(crate) fn begin(&self) {
         self.0.store(1, Ordering::SeqCst);
@@ -35,7 +35,7 @@ impl Settling {
     }
 
     /// Waits for the end, or for [`MOST`].
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let begin = Instant::now();
         while self.0.load(Ordering::SeqCst) != 0 {
             let left = MOST.saturating_sub(begin.elapsed());
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn who_waits_goes_on_at_the_end() {
-        let settling = Settling::default();
+        let settling = SpareWait::default();
         settling.wait();
         settling.end();
         settling.begin();
