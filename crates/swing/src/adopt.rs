@@ -10,7 +10,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::area::{Area, Core, Memory, Source, Start, State};
+use crate::area::area::Area;
+use crate::area::core::Core;
+use crate::area::start::Start;
+use crate::area::tables::{Former, Memory, Source, Tables};
 use crate::fork::handle_forks;
 use crate::memory::backing::BackingChoice;
 use crate::memory::lookup::{self, check_memory};
@@ -23,7 +26,6 @@ use crate::model::name::AreaName;
 use crate::model::own_versions::Own;
 use crate::model::runs::RunMap;
 use crate::model::units::{AreaId, AreaOffset, Epoch, ExtentId};
-use crate::moving::Former;
 use crate::namespace::files::{MEMORY, PARENTS, parent_memory_name, pin_name};
 use crate::namespace::handle::Namespace;
 use crate::namespace::lease::Lease;
@@ -208,7 +210,7 @@ fn open_source(
 }
 
 /// Fills the tables of an adopted area from its live manifests.
-fn rebuild(core: &Core, state: &mut State, inventory: &Inventory) -> Result<()> {
+fn rebuild(core: &Core, state: &mut Tables, inventory: &Inventory) -> Result<()> {
     assert!(inventory.live.keys().all(|e| *e <= inventory.highest), "the next epoch is a new one");
     // Manifests of the time before the area moved on show nothing of its memory.
     let identity = inventory.own_identity();

@@ -16,16 +16,19 @@
 
 use std::ops::Range;
 
-use crate::area::{Area, AtWork, Core, State};
-use crate::model::error::{Context, Fault, Result, WriteError};
+use crate::area::area::Area;
+use crate::area::core::Core;
+use crate::area::locking::AtWork;
+use crate::area::tables::Tables;
+use crate::model::error::{Fault, Result, WriteError};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN, HOT, note};
 use crate::model::old_versions::visible;
 use crate::model::own_versions::Own;
-use crate::model::units::{AreaOffset, ByteLen, Epoch, ExtentId};
+use crate::model::units::{AreaOffset, Epoch, ExtentId};
 use crate::steps::{Step, Way};
 use crate::sys::block_signals::Quiet;
+use crate::sys::file;
 use crate::sys::kept_file::KeptFile;
-use crate::sys::{file, memory_limits};
 
 /// Manifests examined before something is copied because of them.
 const PROBES_PER_WRITE: usize = 4;
@@ -58,17 +61,6 @@ impl Area {
 }
 
 impl Core {
-    pub(crate) fn context(&self) -> Context<'_> {
-        Context { name: self.name.as_ref(), id: Some(self.id), path: self.folder.path() }
-    }
-
-    pub(crate) fn check_range(&self, range: &Range<AreaOffset>) -> Result<()> {
-        if self.geometry.contains(range) {
-            return Ok(());
-        }
-        Err(Fault::OutOfRange { start: range.start, end: range.end })
-    }
-
     fn make_writable(&self, range: &Range<AreaOffset>, intent: WriteIntent) -> Result<()> {
         self.check_range(range)?;
         let extents = self.geometry.covering(range);
@@ -146,22 +138,9 @@ impl Core {
         failure.map_or(punched, Err)
     }
 
-    /// Before memory is taken: whether there is so much, on the file system and in all.
-    pub(crate) fn take_room(&self, len: u64) -> Result<()> {
-        self.check_headroom(len)?;
-        if !self.in_memory || len == 0 {
-            return Ok(());
-        }
-        memory_limits::take(len).map_err(|shortage| Fault::OutOfMemory {
-            needed: ByteLen(len),
-            file_system: shortage.limit.to_owned(),
-            free: shortage.free,
-        })
-    }
-
     /// Copying costs far more than looking whether the readers for whom it would be done are still
     /// there.
-    fn look_before_copying(&self, state: &mut State, extents: Range<u32>) -> Result<()> {
+    fn look_before_copying(&self, state: &mut Tables, extents: Range<u32>) -> Result<()> {
         // What a current manifest shows is copied in any case.
         let current = state.shared.max(state.committed).unwrap_or(Epoch(0));
         let frozen = extents.map(ExtentId).filter(|e| self.states.get(*e) == FROZEN);
@@ -178,7 +157,7 @@ impl Core {
     }
 
     /// Writes down what a performed step changed.
-    fn record(&self, state: &mut State, step: &Step) {
+    fn record(&self, state: &mut Tables, step: &Step) {
         let born: Epoch = state.next_epoch;
         for extent in step.extents() {
             assert_eq!(self.states.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
@@ -220,7 +199,7 @@ impl Core {
     /// Takes back a step that failed half-way (`touched`) or was never begun.
     pub(crate) fn undo(
         &self,
-        state: &mut State,
+        state: &mut Tables,
         step: &Step,
         file: &KeptFile,
         touched: bool,

@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use crate::area::{Area, Core, State};
+use crate::area::area::Area;
+use crate::area::core::Core;
+use crate::area::tables::Tables;
 use crate::memory::retained::retain;
 use crate::model::error::{Fault, Result};
 use crate::model::old_versions::visible;
@@ -20,15 +22,15 @@ impl Drop for Area {
     fn drop(&mut self) {
         self.core.stop_live();
         self.core.stop_ahead();
-        crate::registry::unregister(&self.core);
+        crate::area::registry::unregister(&self.core);
         self.core.stop_tracking();
         let _ = self.core.close();
-        crate::registry::wait_for_keeper(&self.core);
+        crate::area::registry::wait_for_keeper(&self.core);
     }
 }
 
 /// Its own memory and that of the areas it depends on.
-fn files_of(state: &State) -> impl Iterator<Item = &Arc<KeptFile>> {
+fn files_of(state: &Tables) -> impl Iterator<Item = &Arc<KeptFile>> {
     let own = state.memory.as_ref().map(|m| &m.file);
     own.into_iter().chain(state.sources.iter().flatten().map(|s| &s.file))
 }
@@ -72,7 +74,7 @@ impl Core {
     }
 
     /// Gives back what only the live state showed, and everything spare.
-    fn give_back(&self, state: &mut State) -> Result<()> {
+    fn give_back(&self, state: &mut Tables) -> Result<()> {
         // Private ones, and those that have been protected since, for a hook that did not come.
         state.private.clear();
         let unseen = |own: &Own| !visible(&state.live, own.born, state.next_epoch);

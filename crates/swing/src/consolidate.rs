@@ -24,7 +24,8 @@
 
 use std::ops::Range;
 
-use crate::area::{Core, State};
+use crate::area::core::Core;
+use crate::area::tables::Tables;
 use crate::model::error::Result;
 use crate::model::own_versions::Own;
 use crate::model::runs::Run;
@@ -50,7 +51,7 @@ struct Move {
 impl Core {
     /// Removes seams; private extents have been protected. Failing to get memory is no failure:
     /// everything stays as it is.
-    pub(crate) fn consolidate(&self, state: &mut State) {
+    pub(crate) fn consolidate(&self, state: &mut Tables) {
         if self.tracked.get().is_some() {
             return;
         }
@@ -60,7 +61,7 @@ impl Core {
         self.consolidate_zone(state, small..all);
     }
 
-    fn consolidate_zone(&self, state: &mut State, zone: Range<u64>) {
+    fn consolidate_zone(&self, state: &mut Tables, zone: Range<u64>) {
         if zone.is_empty() || state.memory.is_none() {
             return;
         }
@@ -100,7 +101,7 @@ impl Core {
     }
 
     /// The move that removes most seams for what it copies.
-    fn cheapest_move(&self, state: &State, runs: &[Run], is_small: bool) -> Option<Move> {
+    fn cheapest_move(&self, state: &Tables, runs: &[Run], is_small: bool) -> Option<Move> {
         let mut best: Option<(u64, Move)> = None;
         for (i, run) in runs.iter().enumerate() {
             if run.source != 0 && !is_small {
@@ -125,7 +126,7 @@ impl Core {
 
     /// Two neighbours and a plane that neither uses: what is left when old versions that somebody
     /// still reads are in the way of every simple move.
-    fn cheapest_pair(&self, state: &State, runs: &[Run], is_small: bool) -> Option<Move> {
+    fn cheapest_pair(&self, state: &Tables, runs: &[Run], is_small: bool) -> Option<Move> {
         let pairs = runs.windows(2).filter(|w| is_seam(&w[0], &w[1], is_small));
         let pair = pairs.min_by_key(|w| w[0].len + w[1].len)?;
         let free = |plane: &u32| pair.iter().all(|run| self.is_free(state, run, *plane));
@@ -135,7 +136,7 @@ impl Core {
     }
 
     /// Whether a plane can take a run: no live manifest and no current version is there.
-    fn is_free(&self, state: &State, run: &Run, plane: u32) -> bool {
+    fn is_free(&self, state: &Tables, run: &Run, plane: u32) -> bool {
         let range = AreaOffset(run.start)..AreaOffset(run.end());
         self.geometry.covering(&range).map(ExtentId).all(|extent| {
             state.versions.is_free(extent, plane)
@@ -144,7 +145,7 @@ impl Core {
     }
 
     /// Copies a run into a plane and shows it from there.
-    fn move_run(&self, state: &mut State, run: &Run, plane: u32) -> Result<()> {
+    fn move_run(&self, state: &mut Tables, run: &Run, plane: u32) -> Result<()> {
         assert!(self.is_free(state, run, plane), "INV-AREA-1: nobody sees what is overwritten");
         assert!(state.runs.covers(run.start, run.end()), "what is copied is there");
         self.take_room(run.len)?;
@@ -167,7 +168,7 @@ impl Core {
         }
         let born = state.next_epoch;
         for extent in extents.map(ExtentId) {
-            let State { own, versions, live, .. } = &mut *state;
+            let Tables { own, versions, live, .. } = &mut *state;
             if let Some(old) = own.set(extent, Some(Own { plane, born })) {
                 assert_ne!(old.plane, plane, "INV-AREA-2: a version moves to another plane");
                 let version = (extent, old.plane);

@@ -1,6 +1,8 @@
 //! Making a new area, with this process as its writer.
 
-use crate::area::{Area, Start};
+use crate::area::area::Area;
+use crate::area::options::AreaOptions;
+use crate::area::start::Start;
 use crate::fork::handle_forks;
 use crate::memory::mapping::Mapping;
 use crate::model::error::{Context, CreateError, Result};
@@ -8,7 +10,6 @@ use crate::model::name::AreaName;
 use crate::model::runs::RunMap;
 use crate::model::units::AreaId;
 use crate::namespace::handle::Namespace;
-use crate::options::AreaOptions;
 use crate::sys::process;
 
 impl Namespace {

@@ -11,12 +11,10 @@ use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use crate::area::Core;
+use crate::area::core::Core;
 use crate::memory::mapping::mapping_fault;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::BUSY;
-use crate::model::geometry::MAX_PLANES;
-use crate::model::runs::Run;
 use crate::model::units::{AreaOffset, ByteLen};
 use crate::steps::{Step, Way};
 use crate::sys::addresses::{SPAN_ALIGN, Span};
@@ -121,12 +119,6 @@ impl Core {
         }
         self.counters.populated_bytes.fetch_add(step.len, Ordering::Relaxed);
         Ok(())
-    }
-
-    pub(crate) fn plane_run(&self, start: u64, len: u64, plane: u32) -> Run {
-        assert!(plane < MAX_PLANES && start + len <= self.geometry.reserve().0, "in one plane");
-        let file_offset = self.geometry.plane_offset(plane, AreaOffset(start));
-        Run { start, len, source: 0, file_offset }
     }
 
     /// Allocates the pages behind a writable mapping; a full file system is an error, not a SIGBUS

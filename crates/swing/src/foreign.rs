@@ -6,7 +6,9 @@
 
 use std::ops::Range;
 
-use crate::area::{Area, Core, Source, State};
+use crate::area::area::Area;
+use crate::area::core::Core;
+use crate::area::tables::{Source, Tables};
 use crate::memory::mapping::mapping_fault;
 use crate::model::error::{Fault, MapForeignError, Result};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN};
@@ -92,7 +94,7 @@ impl Core {
 
     fn map_source_runs(
         &self,
-        state: &mut State,
+        state: &mut Tables,
         source: &Snapshot,
         from: &Range<AreaOffset>,
         at: AreaOffset,
@@ -118,7 +120,7 @@ impl Core {
     }
 
     /// The slot of a snapshot's source in this area's table; a new dependency is leased.
-    fn slot_for(&self, state: &mut State, snapshot: &Snapshot, index: usize) -> Result<u32> {
+    fn slot_for(&self, state: &mut Tables, snapshot: &Snapshot, index: usize) -> Result<u32> {
         let entry = &snapshot.inner.manifest.sources[index];
         let held = &snapshot.inner.held[index];
         if entry.area == self.id && entry.epoch >= state.next_epoch {

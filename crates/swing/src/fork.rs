@@ -33,15 +33,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once, Weak};
 use std::time::Instant;
 
-use crate::area::{Core, State};
-use crate::live::Live;
+use crate::area::core::Core;
+use crate::area::live_slot::LiveSlot;
+use crate::area::registry::{OPEN, forget_keeper};
+use crate::area::tables::Tables;
 use crate::memory::retained::RetainedLock;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::PRIVATE;
 use crate::model::old_versions::merge;
 use crate::namespace::files::manifest_name;
 use crate::namespace::lease::Lease;
-use crate::registry::{OPEN, forget_keeper};
 use crate::sys::block_signals::Quiet;
 use crate::sys::file_lock::{self, ForksHeldOff};
 use crate::sys::strict::{self, strict_assert};
@@ -77,12 +78,12 @@ struct InFork {
 
 struct Held {
     // Field order is drop order: the guard points into the core.
-    state: MutexGuard<'static, State>,
+    state: MutexGuard<'static, Tables>,
     lease: Option<Lease>,
     /// There is a state that the child would see, and no lease on it could be had.
     bare: bool,
     /// Nobody is just starting or ending the thread that answers.
-    live: MutexGuard<'static, Live>,
+    live: MutexGuard<'static, LiveSlot>,
     /// Nothing is being copied ahead: a handler of the program that stores to such an extent would
     /// wait for the keeper, and that for the area.
     _copying: Option<MutexGuard<'static, ()>>,
@@ -146,7 +147,7 @@ extern "C" fn before_fork() {
 }
 
 /// An area that is locked, and what a child is to see of it.
-type ToFreeze = (MutexGuard<'static, State>, Result<Option<Lease>>);
+type ToFreeze = (MutexGuard<'static, Tables>, Result<Option<Lease>>);
 
 /// Locks an area and freezes it for the child, as soon as nothing is pinned in it.
 fn lock_to_freeze(core: &'static Core) -> Result<ToFreeze> {
@@ -245,7 +246,7 @@ extern "C" fn in_child() {
 
 impl Core {
     /// Holds off stores, and takes a lease on what the child will see, if there is anything.
-    fn freeze_for_child(&self, state: &mut State) -> Result<Option<Lease>> {
+    fn freeze_for_child(&self, state: &mut Tables) -> Result<Option<Lease>> {
         if let Some(tracked) = self.tracked.get() {
             tracked.gate.begin_fork();
             self.absorb(state);
@@ -270,7 +271,7 @@ impl Core {
     }
 
     /// Nothing keeps the parent from changing what the child would see: rather nothing.
-    fn unmap_in_child(&self, state: &State) {
+    fn unmap_in_child(&self, state: &Tables) {
         let mut runs = state.runs.iter();
         let unmapped =
             runs.all(|run| self.mapping.span().unmap(run.start as usize, run.len as usize).is_ok());
@@ -279,7 +280,7 @@ impl Core {
 
     /// The child of a process with a tracked area goes on with private copy-on-write memory: what
     /// the area held at the fork, and zeros elsewhere. Called by the fault handler, too.
-    fn copy_in_child(&self, state: &State, frozen: bool) {
+    fn copy_in_child(&self, state: &Tables, frozen: bool) {
         let span = self.mapping.span();
         let (mut at, end) = (0, self.geometry.reserve().0);
         let mut done = Ok(());
@@ -305,7 +306,7 @@ impl Core {
     }
 
     /// The child must not write what the parent sees.
-    fn protect_in_child(&self, state: &State) {
+    fn protect_in_child(&self, state: &Tables) {
         let private = state.private.iter().filter(|e| self.states.get(**e) == PRIVATE);
         let mut ranges: Vec<(u64, u64)> =
             private.map(|e| (self.geometry.start(*e).0, self.geometry.len(*e).0)).collect();

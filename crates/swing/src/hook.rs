@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::area::Area;
+use crate::area::area::Area;
 use crate::memory::lookup::{self, check_memory};
 use crate::model::error::{Context, Fault, HookError, PublishError, Result};
 use crate::model::manifest::{Kind, MAX_MANIFEST_BYTES, Manifest};
@@ -183,7 +183,7 @@ impl Area {
     }
 }
 
-impl crate::area::Core {
+impl crate::area::core::Core {
     fn freeze_view(&self) -> Result<Snapshot> {
         let mut state = self.lock_idle()?;
         let (manifest, lease) = self.publish_view(&mut state)?;

@@ -12,7 +12,7 @@
 
 use std::path::Path;
 
-use crate::area::Area;
+use crate::area::area::Area;
 use crate::model::error::{NamespaceError, Result};
 use crate::model::units::AreaId;
 use crate::namespace::files::{

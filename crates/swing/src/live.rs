@@ -27,20 +27,21 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use libc::c_int;
 use rustix::io::Errno;
 
-use crate::area::{Area, Core};
+use crate::area::area::Area;
+use crate::area::core::Core;
+use crate::area::live_slot::{LiveGuard, LiveResponder};
 use crate::ask::{self, Answer, ask};
 use crate::hook::{HookOptions, IfStale};
 use crate::model::error::{Context, Fault, HookError, NotFresh, Result, TrackError};
 use crate::model::manifest::Kind;
 use crate::model::name::AreaName;
-use crate::namespace::files::LIVE;
+use crate::namespace::files::{LIVE, NEW_LIVE};
 use crate::namespace::handle::Namespace;
 use crate::namespace::newest;
 use crate::publish::Published;
@@ -54,8 +55,6 @@ use crate::sys::notifier::{Bell, Stamp};
 use crate::sys::sync::Mutex;
 use crate::sys::{descriptors, pass_fd, process};
 
-/// Its name until somebody listens on it.
-const COMING: &str = "t.live";
 /// Clients that may be connected at a time; further ones wait in the queue of the socket.
 const MAX_CLIENTS: usize = 64;
 /// How often clients that have begun to ask are looked at.
@@ -88,18 +87,21 @@ const MAX_ASKS: u32 = 3;
 /// What the responder's thread is called.
 pub(crate) const THREAD: &str = "swing-live";
 
-/// Called around each publish that a live hook asks for; see [`Area::guard_live_hooks`].
-pub type LiveGuard = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
-
 /// The owner's side.
 #[derive(Debug)]
 pub(crate) struct Responder {
-    /// What the thread listens on.
-    ends: Arc<Ends>,
-    /// And to whom.
+    shared: Arc<Shared>,
+    /// To whom the thread listens.
     connections: Connections,
     thread: JoinHandle<()>,
     seat: Seat,
+}
+
+/// What the thread listens on; exchanged when the program has closed it. Locked only with the
+/// area's [`LiveSlot`], or by whoever has taken the responder out of that.
+#[derive(Debug)]
+struct Shared {
+    ends: Mutex<Arc<Ends>>,
 }
 
 /// What a responder is woken by, besides its clients.
@@ -118,42 +120,52 @@ impl Ends {
 /// The connections of clients, as long as they are open.
 type Connections = Arc<Mutex<Vec<Arc<KeptFile>>>>;
 
-impl Responder {
-    /// Neither waits for the thread nor closes a descriptor by its number.
-    fn forget(self) {
-        std::mem::forget(self);
+impl LiveResponder for Responder {
+    fn move_to(&self, processor: u32) {
+        self.seat.move_to(processor);
     }
-}
 
-/// What the responder needs besides the state; behind a lock of its own.
-#[derive(Default)]
-pub(crate) struct Live {
-    responder: Option<Responder>,
-    guard: Option<LiveGuard>,
-}
-
-impl std::fmt::Debug for Live {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Live").field("responder", &self.responder).finish_non_exhaustive()
+    fn abandon_in_child(self: Box<Self>) {
+        // A connection that is just being made or closed stays open with the child.
+        let clients = self.connections.try_lock().map(|mut c| std::mem::take(&mut *c));
+        let ends = self.shared.ends.lock().clone();
+        ends.listener.close_in_child();
+        ends.bell.close_in_child();
+        clients.iter().flatten().for_each(|client| client.close_in_child());
+        std::mem::forget(ends);
+        self.forget();
     }
-}
 
-impl Live {
-    /// In a forked child: the sockets are the parent's, and the thread is not here.
-    pub(crate) fn abandon_in_child(&mut self) {
-        if let Some(responder) = self.responder.take() {
-            // A connection that is just being made or closed stays open with the child.
-            let clients = responder.connections.try_lock().map(|mut c| std::mem::take(&mut *c));
-            responder.ends.listener.close_in_child();
-            responder.ends.bell.close_in_child();
-            clients.iter().flatten().for_each(|client| client.close_in_child());
-            responder.forget();
+    fn stop(self: Box<Self>, folder: &Folder) {
+        let ends = self.shared.ends.lock().clone();
+        let shut = ends.listener.here().is_ok_and(|listener| {
+            // SAFETY: an open descriptor that `ends` has.
+            unsafe { libc::shutdown(listener.as_fd().as_raw_fd(), libc::SHUT_RDWR) == 0 }
+        });
+        drop(ends);
+        // The thread may wait on a socket that the program has closed since: it is woken, and finds
+        // that it is to end.
+        let told = shut || ask::wake(folder);
+        let _ = folder.unlink(LIVE);
+        assert_ne!(
+            self.thread.thread().id(),
+            std::thread::current().id(),
+            "the responder holds the area only while it answers"
+        );
+        if told {
+            let _ = self.thread.join();
+        } else {
+            // The thread may wait for ever, and answers nobody, since its socket is not in the
+            // folder any more.
+            self.forget();
         }
     }
+}
 
-    /// Whether somebody answers live hooks.
-    pub(crate) fn is_answering(&self) -> bool {
-        self.responder.is_some()
+impl Responder {
+    /// Neither waits for the thread nor closes a descriptor by its number.
+    fn forget(self: Box<Self>) {
+        std::mem::forget(self);
     }
 }
 
@@ -200,21 +212,22 @@ impl Core {
             return Ok(());
         }
         let ends = Arc::new(self.listen()?);
+        let shared = Arc::new(Shared { ends: Mutex::new(ends.clone()) });
         let core = Arc::downgrade(self);
         let (seat, connections) = (Seat::default(), Connections::default());
         let (taken, noted) = (seat.clone(), connections.clone());
         let thread = block_signals::without_signals(|| {
             let builder = std::thread::Builder::new().name(THREAD.into());
             let clients = move |stream| Client::new(stream, noted.clone());
-            let ends = ends.clone();
-            builder.spawn(move || respond(ends, &taken, clients, || core.upgrade()))
+            let shared = shared.clone();
+            builder.spawn(move || respond(ends, &shared, &taken, clients, || core.upgrade()))
         });
         let thread = thread.map_err(|e| {
             let _ = self.folder.unlink(LIVE);
             Fault::io("listen on", &self.folder.join(LIVE), e)
         })?;
         self.expect_live_hooks(true);
-        live.responder = Some(Responder { ends, connections, thread, seat });
+        live.responder = Some(Box::new(Responder { shared, connections, thread, seat }));
         drop(live);
         self.prepare_manifest();
         Ok(())
@@ -225,11 +238,11 @@ impl Core {
         let path = self.folder.join(LIVE);
         let fault = |e| Fault::io("listen on", &path, e);
         // A name comes before the listening: whoever connects in between would find nobody.
-        self.folder.unlink(COMING)?;
-        let bind = || UnixListener::bind(self.folder.proc_path(COMING)?);
+        self.folder.unlink(NEW_LIVE)?;
+        let bind = || UnixListener::bind(self.folder.proc_path(NEW_LIVE)?);
         let listener = descriptors::open(bind).map(UnixListener::from).map_err(fault)?;
         // In place of one that an owner before has left.
-        self.folder.rename(COMING, LIVE)?;
+        self.folder.rename(NEW_LIVE, LIVE)?;
         listener.set_nonblocking(true).map_err(fault)?;
         let listener = KeptFile::new(listener, Access::Read).map_err(|e| fault(e.into()))?;
         Ok(Ends { listener, bell: Bell::new().map_err(fault)? })
@@ -237,12 +250,15 @@ impl Core {
 
     /// For a responder that has lost what it listened on; `None` when it is to end, or cannot go
     /// on.
-    fn listen_again(&self) -> Option<Arc<Ends>> {
+    fn listen_again(&self, shared: &Shared) -> Option<Arc<Ends>> {
         let mut live = self.live.lock();
-        let responder = live.responder.as_mut()?;
+        if !live.is_answering() {
+            return None;
+        }
         if let Ok(ends) = self.listen() {
-            responder.ends = Arc::new(ends);
-            return Some(responder.ends.clone());
+            let ends = Arc::new(ends);
+            *shared.ends.lock() = ends.clone();
+            return Some(ends);
         }
         // Nobody answers any more: hooks are of the newest shared state.
         drop(live.responder.take());
@@ -267,39 +283,9 @@ impl Core {
         }
         let Some(responder) = self.live.lock().responder.take() else { return };
         self.expect_live_hooks(false);
-        let shut = responder.ends.listener.here().is_ok_and(|listener| {
-            // SAFETY: an open descriptor that `responder` has.
-            unsafe { libc::shutdown(listener.as_fd().as_raw_fd(), libc::SHUT_RDWR) == 0 }
-        });
-        // The thread may wait on a socket that the program has closed since: it is woken, and finds
-        // that it is to end.
-        let told = shut || ask::wake(&self.folder);
-        let _ = self.folder.unlink(LIVE);
-        assert_ne!(
-            responder.thread.thread().id(),
-            std::thread::current().id(),
-            "the responder holds the area only while it answers"
-        );
-        if told {
-            let _ = responder.thread.join();
-        } else {
-            // The thread may wait for ever, and answers nobody, since its socket is not in the
-            // folder any more.
-            responder.forget();
-        }
+        responder.stop(&self.folder);
         if let Ok(mut state) = self.lock_for_change() {
             self.forget_prepared(&mut state);
-        }
-    }
-
-    /// Has the responder run where a trapped store has copied an extent last.
-    pub(crate) fn seat_responder(&self) {
-        let processor = self.tracked.get().map_or(0, |t| t.processor.load(Ordering::Relaxed));
-        if let Some(processor) = processor.checked_sub(1)
-            && let Some(live) = self.live.try_lock()
-            && let Some(responder) = &live.responder
-        {
-            responder.seat.move_to(processor);
         }
     }
 
@@ -338,7 +324,7 @@ impl Core {
     }
 
     /// Whether hooks are admitted, after a look whether memory held for snapshots has come free.
-    fn admits(&self, state: &mut crate::area::State) -> Result<bool> {
+    fn admits(&self, state: &mut crate::area::tables::Tables) -> Result<bool> {
         if state.over_threshold || state.cow_threshold.is_some() {
             self.reclaim_some(state)?;
         }
@@ -461,6 +447,7 @@ fn accept(listener: &KeptFile) -> io::Result<KeptFile> {
 /// The responder's thread: until the socket is shut down or the area gone.
 fn respond(
     mut ends: Arc<Ends>,
+    shared: &Shared,
     seat: &Seat,
     client: impl Fn(KeptFile) -> Client,
     core: impl Fn() -> Option<Arc<Core>>,
@@ -481,7 +468,7 @@ fn respond(
                 // They have the lost bell: they connect again.
                 clients.clear();
                 left.take().into_iter().for_each(Left::finish);
-                let Some(again) = core().and_then(|core| core.listen_again()) else { return };
+                let Some(again) = core().and_then(|core| core.listen_again(shared)) else { return };
                 ends = again;
                 continue;
             }

@@ -25,51 +25,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::area::{Core, Source, State};
-use crate::memory::backing::headroom;
+use crate::area::core::Core;
+use crate::area::tables::{Former, Source, Tables};
 use crate::model::backing::Backing;
 use crate::model::error::{Fault, Result};
 use crate::model::manifest::MAX_SOURCES;
 use crate::model::old_versions::Versions;
 use crate::model::own_versions::OwnTable;
 use crate::model::runs::{Run, RunMap};
-use crate::model::units::{ByteLen, Epoch};
-use crate::namespace::files::MEMORY;
+use crate::model::units::Epoch;
 use crate::namespace::lease::Lease;
 use crate::sys::file;
 
-/// A look at the file system is good for a 16th of what was free, at most this much.
-const MAX_ALLOWANCE: u64 = 64 << 20;
-
-/// The file an area had before it moved on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Former {
-    /// The last manifest whose own memory it is.
-    pub last: Epoch,
-}
-
 impl Core {
-    /// Before `len` bytes of memory are taken: whether the file system has room for them beyond
-    /// what is kept free. Always, when nothing could be done about it.
-    pub(crate) fn check_headroom(&self, len: u64) -> Result<()> {
-        if len == 0 || !self.movable.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let granted = |now: u64| now.checked_sub(len);
-        let allowance = &self.headroom_allowance;
-        if allowance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, granted).is_ok() {
-            return Ok(());
-        }
-        let Some(room) = file::room_of(self.ns.path()) else { return Ok(()) };
-        let kept = headroom(room.size).0;
-        if let Some(rest) = room.free.0.checked_sub(len.saturating_add(kept)) {
-            allowance.store((rest / 16).min(MAX_ALLOWANCE), Ordering::Relaxed);
-            return Ok(());
-        }
-        let file_system = self.folder.path().to_owned();
-        Err(Fault::OutOfMemory { needed: ByteLen(len), file_system, free: room.free })
-    }
-
     /// Goes on in a memfd; `false` when that is not for this area. The caller has given back what
     /// can be.
     pub(crate) fn move_on(&self) -> Result<bool> {
@@ -88,7 +56,7 @@ impl Core {
         self.exchange_memory(&mut state).map(|()| true)
     }
 
-    fn exchange_memory(&self, state: &mut State) -> Result<()> {
+    fn exchange_memory(&self, state: &mut Tables) -> Result<()> {
         let Some((_, identity)) =
             state.memory.as_ref().map(|m| (m.file.clone(), m.file.identity()))
         else {
@@ -138,7 +106,7 @@ impl Core {
     }
 
     /// A leased manifest of what the file holds.
-    fn describe_former(&self, state: &mut State) -> Result<(Epoch, Lease)> {
+    fn describe_former(&self, state: &mut Tables) -> Result<(Epoch, Lease)> {
         let (epoch, file) = self.write_view(state)?;
         let path = self.folder.join(&crate::namespace::files::manifest_name(epoch));
         if !file::try_lock(file.here_for(&path)?, false, &path)? {
@@ -147,29 +115,5 @@ impl Core {
         let locked = file.here_for(&path)?;
         let lease = Lease::from_locked(locked, file.identity(), path.clone(), self.id, epoch)?;
         Ok((epoch, lease))
-    }
-
-    /// Before an area is tracked: what the fault handler uses is decided once, so it does not move
-    /// on later. Where the file system is small it begins in a memfd.
-    pub(crate) fn settle_memory(&self, state: &mut State) {
-        let was_movable = self.movable.swap(false, Ordering::SeqCst);
-        if was_movable && self.on_small && state.memory.is_none() {
-            assert!(state.former.is_none(), "it has never had memory");
-            state.backing = Backing::Memfd;
-        }
-    }
-
-    /// Takes the file's name away when no live manifest has it as its own memory any more, and
-    /// nothing of it is shown.
-    pub(crate) fn drop_former(&self, state: &mut State) -> Result<()> {
-        let Some(former) = state.former else { return Ok(()) };
-        let shown = state.sources.iter().flatten();
-        let shown = shown.clone().any(|s| s.area == self.id && s.epoch == former.last);
-        if shown || state.live.keys().any(|epoch| *epoch <= former.last) {
-            return Ok(());
-        }
-        self.folder.unlink(MEMORY)?;
-        state.former = None;
-        Ok(())
     }
 }

@@ -21,86 +21,17 @@
 //! drops temporary names first, and then finds that it has no other name and no contents.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
-use crate::area::{Core, State};
+use crate::area::core::Core;
+use crate::area::tables::Tables;
 use crate::model::error::{Fault, Result};
-use crate::model::manifest::{AHEAD_BYTES, COMING, FILLING, Kind, MAGIC, Manifest};
+use crate::model::manifest::{AHEAD_BYTES, Kind};
 use crate::model::units::Epoch;
 use crate::namespace::files::{SHARED, SHARING, manifest_name};
+use crate::namespace::manifest_file::{ManifestFile, Prepared};
 use crate::sys::file;
-use crate::sys::first_page::{LAST_WORD, PAGE_BYTES, Page, WORD_BYTES};
+use crate::sys::first_page::Page;
 use crate::sys::kept_file::{Access, KeptFile};
-use crate::sys::notifier::Stamp;
-
-const _: () = assert!(AHEAD_BYTES == PAGE_BYTES && MAGIC.len() == WORD_BYTES);
-
-/// An empty manifest with its own name and [`SHARING`].
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    epoch: Epoch,
-    file: KeptFile,
-    page: Page,
-}
-
-/// The file for a manifest.
-#[derive(Debug)]
-pub(crate) struct ManifestFile {
-    pub file: KeptFile,
-    /// The first page of one made ahead, which has the name [`SHARING`] already.
-    page: Option<Page>,
-}
-
-impl ManifestFile {
-    /// Whether it has the name [`SHARING`].
-    pub(crate) fn is_linked(&self) -> bool {
-        self.page.is_some()
-    }
-
-    /// Says whose ring the state answers; before anything else is said. Behind the manifest, if
-    /// there is room.
-    pub(crate) fn sign(&self, stamp: Stamp, bytes: &[u8]) {
-        if let Some(page) = self.page.as_ref().filter(|_| bytes.len() <= LAST_WORD) {
-            page.store_last(stamp.bytes());
-        }
-    }
-
-    /// Shows those who watch what the state will be, if it can be shown: one page, which tells all
-    /// that it takes to map it. In any case it is not empty any more: whoever asks from now on is
-    /// not to take it for the answer.
-    pub(crate) fn announce(&self, manifest: &Manifest, bytes: &[u8]) -> bool {
-        let Some(page) = &self.page else { return false };
-        let simple = manifest.sources.len() == 1 && bytes.len() <= AHEAD_BYTES;
-        if simple {
-            page.store_rest(bytes);
-        }
-        page.store_word(if simple { COMING } else { FILLING });
-        simple
-    }
-
-    /// Makes it complete.
-    pub(crate) fn complete(&self, bytes: &[u8], announced: bool, path: &Path) -> Result<()> {
-        debug_assert!(bytes.starts_with(&MAGIC) && bytes.len() > WORD_BYTES, "a manifest");
-        let Some(page) = &self.page else {
-            return file::write_all(self.file.here_for(path)?, bytes, path);
-        };
-        if let Some(rest) = bytes.get(AHEAD_BYTES..).filter(|rest| !rest.is_empty()) {
-            file::write_at(self.file.here_for(path)?, rest, AHEAD_BYTES as u64, path)?;
-        }
-        if !announced {
-            page.store_rest(bytes);
-        }
-        page.store_word(MAGIC);
-        Ok(())
-    }
-
-    /// What was announced does not come.
-    pub(crate) fn withdraw(&self) {
-        if let Some(page) = &self.page {
-            page.store_word([0; WORD_BYTES]);
-        }
-    }
-}
 
 impl Core {
     /// Makes the next manifest ahead, where live hooks are expected. Without success nothing is
@@ -136,7 +67,7 @@ impl Core {
     /// name [`SHARING`].
     pub(crate) fn manifest_file(
         &self,
-        state: &mut State,
+        state: &mut Tables,
         epoch: Epoch,
         kind: Kind,
     ) -> Result<ManifestFile> {
@@ -162,14 +93,14 @@ impl Core {
     }
 
     /// In a forked child, which has not got the mapping.
-    pub(crate) fn forget_in_child(&self, state: &mut State) {
+    pub(crate) fn forget_in_child(&self, state: &mut Tables) {
         if let Some(Prepared { page, .. }) = state.prepared.take() {
             page.forget();
         }
     }
 
     /// Nobody will ask for a publish any more.
-    pub(crate) fn forget_prepared(&self, state: &mut State) {
+    pub(crate) fn forget_prepared(&self, state: &mut Tables) {
         if let Some(prepared) = state.prepared.take() {
             self.drop_names(prepared.epoch);
         }
@@ -186,9 +117,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::model::manifest::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
+    use crate::model::manifest::{COMING, FILLING, HEADER_BYTES, Header, MAGIC, MAX_PAYLOAD_BYTES};
     use crate::publish::{Publish, Published};
     use crate::sys::file::Folder;
+    use crate::sys::first_page::LAST_WORD;
+    use crate::sys::notifier::Stamp;
     use crate::watch::{Stage, Watch};
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 

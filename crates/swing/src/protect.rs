@@ -8,8 +8,9 @@
 
 use std::ops::Range;
 
-use crate::area::{Core, State};
-use crate::memory::extent_words::States;
+use crate::area::core::Core;
+use crate::area::tables::Tables;
+use crate::memory::extent_words::ExtentWords;
 use crate::memory::mapping::mapping_fault;
 use crate::model::error::Result;
 use crate::model::extent_word::{FROZEN, PRIVATE};
@@ -48,7 +49,7 @@ pub(crate) enum Freeze {
 }
 
 /// Those in a list that are private, once each, in order.
-fn private_of(mut listed: Vec<ExtentId>, states: &States) -> impl Iterator<Item = ExtentId> {
+fn private_of(mut listed: Vec<ExtentId>, states: &ExtentWords) -> impl Iterator<Item = ExtentId> {
     listed.sort_unstable();
     listed.dedup();
     listed.into_iter().filter(|e| states.get(*e) == PRIVATE)
@@ -56,7 +57,7 @@ fn private_of(mut listed: Vec<ExtentId>, states: &States) -> impl Iterator<Item 
 
 /// Stretches of neighbours that are private, in order, of a list of these and others. An extent
 /// that was given back and taken again is listed twice.
-fn private_stretches(listed: Vec<ExtentId>, states: &States) -> Vec<Range<u32>> {
+fn private_stretches(listed: Vec<ExtentId>, states: &ExtentWords) -> Vec<Range<u32>> {
     if listed.len() >= (states.len() / SPARSE) as usize {
         let stretches = states.private_stretches();
         debug_assert!(
@@ -85,7 +86,7 @@ impl Core {
     /// stretches: their words say it when the caller has changed these.
     pub(crate) fn protect_private(
         &self,
-        state: &mut State,
+        state: &mut Tables,
         why: Freeze,
     ) -> (Vec<Range<u32>>, Result<()>) {
         let listed = std::mem::take(&mut state.private);
@@ -130,7 +131,7 @@ impl Core {
         extents.into_iter().filter(is_open).collect()
     }
 
-    fn protect_span(&self, state: &mut State, why: Freeze, start: u64, len: u64) -> Result<()> {
+    fn protect_span(&self, state: &mut Tables, why: Freeze, start: u64, len: u64) -> Result<()> {
         let span = self.mapping.span();
         if why == Freeze::Publish && self.tracked.get().is_some() {
             for (at, len) in self.whole_tables(state, start, start + len) {
@@ -143,7 +144,7 @@ impl Core {
     }
 
     /// The parts of a range whose page tables hold nothing but one mapping.
-    fn whole_tables(&self, state: &State, start: u64, end: u64) -> Vec<(u64, u64)> {
+    fn whole_tables(&self, state: &Tables, start: u64, end: u64) -> Vec<(u64, u64)> {
         let granule = self.for_pages(LIFT_HUGE, LIFT_SMALL).0;
         if end - start < granule {
             return Vec::new();
@@ -179,11 +180,6 @@ impl Core {
             state.lifted.push(tables);
         }
         Ok(!state.lifted.is_empty())
-    }
-
-    /// What holds for pages of the size that the area has.
-    pub(crate) fn for_pages(&self, huge: ByteLen, small: ByteLen) -> ByteLen {
-        if self.tracked.get().is_some_and(|t| t.has_huge_pages()) { huge } else { small }
     }
 
     /// The ranges of some stretches (in order), joined over gaps of extents that are protected
@@ -226,7 +222,7 @@ mod tests {
             let count = rng.u32(1..5000);
             let listed: Vec<_> =
                 (0..rng.u32(0..1000)).map(|_| ExtentId(rng.u32(..count))).collect();
-            let states = States::new(count);
+            let states = ExtentWords::new(count);
             let mut expected = BTreeSet::new();
             for extent in &listed {
                 let private = rng.bool();

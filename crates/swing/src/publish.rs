@@ -16,21 +16,22 @@
 
 use std::time::Instant;
 
-use crate::area::{Area, Core, State};
+use crate::area::area::Area;
+use crate::area::core::Core;
+use crate::area::tables::Tables;
 use crate::model::error::{Fault, PublishError, Result};
 use crate::model::manifest::{
     Kind, MAX_PAYLOAD_BYTES, MAX_RUNS, MAX_SOURCES, Manifest, SourceEntry,
 };
 use crate::model::units::{ByteLen, Epoch};
 use crate::namespace::files::{
-    COMMITTED, LINKING, LINKS, OVERSHARED, PARENTS, SHARED, SHARING, UNSHARED, manifest_name,
-    parent_memory_name, pin_name,
+    COMMITTED, LINKING, SHARING, manifest_name, parent_memory_name, pin_name,
 };
 use crate::namespace::lease::Lease;
-use crate::prepared::ManifestFile;
+use crate::namespace::manifest_file::ManifestFile;
 use crate::protect::Freeze;
 use crate::sys::file::{self, Folder};
-use crate::sys::kept_file::{Access, KeptFile};
+use crate::sys::kept_file::KeptFile;
 use crate::sys::process::now_ns;
 use crate::tracked::MAX_PINNED;
 use crate::tracked::ledger::Frozen;
@@ -157,7 +158,7 @@ impl Core {
     }
 
     /// Makes the newest shared state the committed one; which was that before.
-    fn commit_shared(&self, state: &mut State) -> Result<Option<Epoch>> {
+    fn commit_shared(&self, state: &mut Tables) -> Result<Option<Epoch>> {
         let Some(shared) = state.shared.filter(|s| Some(*s) > state.committed) else {
             return Ok(None);
         };
@@ -184,7 +185,7 @@ impl Core {
     }
 
     /// Step 4.
-    fn make_current(&self, state: &mut State, kind: Kind, written: Written) -> Result<Published> {
+    fn make_current(&self, state: &mut Tables, kind: Kind, written: Written) -> Result<Published> {
         let Written { epoch, file: manifest } = written;
         let name = manifest_name(epoch);
         let mut superseded = [None; 2];
@@ -210,14 +211,14 @@ impl Core {
 
     /// An anonymous manifest of the present state, leased before anybody else can see it. A
     /// manifest of the unchanged state serves again.
-    pub(crate) fn publish_view(&self, state: &mut State) -> Result<(Manifest, Lease)> {
+    pub(crate) fn publish_view(&self, state: &mut Tables) -> Result<(Manifest, Lease)> {
         // Others may depend on the view: whoever punches after this process must find the memory.
         self.link_memory(state)?;
         self.lease_view(state)
     }
 
     /// As `publish_view`, for a view that only this process and its children can ever use.
-    pub(crate) fn lease_view(&self, state: &mut State) -> Result<(Manifest, Lease)> {
+    pub(crate) fn lease_view(&self, state: &mut Tables) -> Result<(Manifest, Lease)> {
         if !state.dirty
             && let Some((epoch, ())) = state.live.last_key_value().map(|(e, v)| (*e, *v))
             && epoch.next() == state.next_epoch
@@ -245,9 +246,9 @@ impl Core {
     /// Freezing ends when `work` is done, or has taken what was begun and ended that itself.
     fn while_frozen<'a, T>(
         &'a self,
-        state: &mut State,
+        state: &mut Tables,
         why: Freeze,
-        work: impl FnOnce(&mut State, &mut Option<Frozen<'a>>) -> Result<T>,
+        work: impl FnOnce(&mut Tables, &mut Option<Frozen<'a>>) -> Result<T>,
     ) -> Result<T> {
         let mut frozen = Some(self.begin_freeze(state, why)?);
         let result = work(state, &mut frozen);
@@ -259,7 +260,7 @@ impl Core {
     /// Steps 1 to 3 of a publish.
     fn write_manifest(
         &self,
-        state: &mut State,
+        state: &mut Tables,
         kind: Kind,
         frozen: &mut Option<Frozen<'_>>,
     ) -> Result<Written> {
@@ -277,7 +278,7 @@ impl Core {
     }
 
     /// A manifest of the present state, frozen or not, that nobody can hook.
-    pub(crate) fn write_view(&self, state: &mut State) -> Result<(Epoch, KeptFile)> {
+    pub(crate) fn write_view(&self, state: &mut Tables) -> Result<(Epoch, KeptFile)> {
         let written = self.write_frozen(state, Kind::View, &mut None);
         written.map(|written| (written.epoch, written.file.file))
     }
@@ -285,7 +286,7 @@ impl Core {
     /// Protects what is to be frozen, unless that has been done, and writes the manifest.
     fn write_frozen(
         &self,
-        state: &mut State,
+        state: &mut Tables,
         kind: Kind,
         frozen: &mut Option<Frozen<'_>>,
     ) -> Result<Written> {
@@ -300,7 +301,7 @@ impl Core {
         let manifest = self.describe(state, kind, epoch)?;
         let name = manifest_name(epoch);
         // From here on the epoch is used up, also when writing fails.
-        let use_up = |state: &mut State| state.next_epoch = epoch.next();
+        let use_up = |state: &mut Tables| state.next_epoch = epoch.next();
         let file = self.manifest_file(state, epoch, kind).inspect_err(|_| use_up(state));
         let file = file?;
         let bytes = manifest.encode();
@@ -335,7 +336,7 @@ impl Core {
         state.dirty = false;
         state.reuse = std::mem::take(&mut state.rewritten);
         if self.tracked.get().is_some() && kind != Kind::View {
-            let State { alternation, runs, reuse, .. } = &mut *state;
+            let Tables { alternation, runs, reuse, .. } = &mut *state;
             alternation.turn(runs, *reuse, &self.geometry);
         }
         self.turn_ahead(state);
@@ -351,7 +352,7 @@ impl Core {
     }
 
     /// The manifest of the present state.
-    pub(crate) fn describe(&self, state: &State, kind: Kind, epoch: Epoch) -> Result<Manifest> {
+    pub(crate) fn describe(&self, state: &Tables, kind: Kind, epoch: Epoch) -> Result<Manifest> {
         if state.runs.count() > MAX_RUNS {
             return Err(Fault::Limit { what: "mapped runs", limit: MAX_RUNS as u64 });
         }
@@ -396,7 +397,7 @@ impl Core {
     }
 
     /// Leaves pins and links to memory files for everything the state shows of other areas.
-    fn pin_sources(&self, state: &mut State) -> Result<()> {
+    fn pin_sources(&self, state: &mut Tables) -> Result<()> {
         let mut folder: Option<Folder> = None;
         for slot in 1..state.sources.len() {
             let mapped = state.runs.bytes_of(slot as u32) > 0;
@@ -420,46 +421,6 @@ impl Core {
             source.via = None;
         }
         Ok(())
-    }
-
-    pub(crate) fn parents_folder(&self) -> Result<Folder> {
-        match self.folder.open_folder(PARENTS) {
-            Err(Fault::NotFound) => {
-                self.folder.make_folder(PARENTS)?;
-                self.folder.open_folder(PARENTS)
-            }
-            other => other,
-        }
-    }
-
-    /// The name the link for hookers has at the moment.
-    pub(crate) fn shared_link(&self, state: &State) -> &'static str {
-        match (state.hookable, state.over_threshold) {
-            (false, _) => UNSHARED,
-            (true, true) => OVERSHARED,
-            (true, false) => SHARED,
-        }
-    }
-
-    /// Renames the link for hookers after a change of what it depends on.
-    pub(crate) fn place_shared_link(&self, state: &mut State) -> Result<()> {
-        let to = self.shared_link(state);
-        for from in LINKS.into_iter().filter(|from| *from != to) {
-            match self.folder.rename(from, to) {
-                Ok(()) | Err(Fault::NotFound) => {}
-                Err(fault) => return Err(fault),
-            }
-        }
-        Ok(())
-    }
-
-    /// A read-only open of the own memory file, if there is one.
-    pub(crate) fn own_memory_read_only(&self, state: &State) -> Result<Option<KeptFile>> {
-        let Some(memory) = &state.memory else { return Ok(None) };
-        let path = self.memory_path();
-        let file = file::reopen_read(memory.file.here_for(&path)?)?;
-        let kept = KeptFile::known(file, memory.file.identity(), Access::Read);
-        Ok(Some(if memory.linked { kept.named(&path) } else { kept }))
     }
 }
 

@@ -11,7 +11,9 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::area::{Area, Core, Source, State};
+use crate::area::area::Area;
+use crate::area::core::Core;
+use crate::area::tables::{Source, Tables};
 use crate::memory::mapping::mapping_fault;
 use crate::model::error::{PublishError, Result, WriteError};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
@@ -91,7 +93,7 @@ impl Core {
                 let own = state.own.set(extent, None);
                 if let Some(own) = own {
                     state.punch_budget += self.geometry.len(extent).0;
-                    let State { versions, live, next_epoch, .. } = &mut *state;
+                    let Tables { versions, live, next_epoch, .. } = &mut *state;
                     versions.free(&self.geometry, live, (extent, own.plane), own.born, *next_epoch);
                 }
                 self.settle(&mut state, extent, ABSENT);
@@ -103,7 +105,7 @@ impl Core {
     }
 
     /// A discard failed: what it had not come to is what it was.
-    fn keep_present(&self, state: &mut State, extents: &[ExtentId], words: &[u32]) {
+    fn keep_present(&self, state: &mut Tables, extents: &[ExtentId], words: &[u32]) {
         assert_eq!(extents.len(), words.len(), "one word an extent");
         for (extent, word) in extents.iter().zip(words) {
             match (self.states.get(*extent), *word) {
@@ -115,7 +117,7 @@ impl Core {
     }
 
     /// Retires one manifest if nobody can see it.
-    pub(crate) fn retire_if_possible(&self, state: &mut State, epoch: Epoch) -> Result<()> {
+    pub(crate) fn retire_if_possible(&self, state: &mut Tables, epoch: Epoch) -> Result<()> {
         let current = state.shared == Some(epoch) || state.committed == Some(epoch);
         if current || !state.live.contains_key(&epoch) {
             return Ok(());
@@ -124,7 +126,7 @@ impl Core {
         if lease::probe(&self.folder, &manifest_name(epoch))? == Probe::Retired {
             let known = state.live.remove(&epoch);
             assert!(known.is_some(), "INV-AREA-2: a manifest goes once");
-            let State { versions, live, .. } = &mut *state;
+            let Tables { versions, live, .. } = &mut *state;
             versions.manifest_gone(&self.geometry, live, epoch);
             let newest = state.live.last_key_value().is_none_or(|(e, ())| *e < epoch);
             self.arm_changed(state, newest);
@@ -133,7 +135,7 @@ impl Core {
     }
 
     /// The bounded part that each publish does.
-    pub(crate) fn reclaim_some(&self, state: &mut State) -> Result<()> {
+    pub(crate) fn reclaim_some(&self, state: &mut Tables) -> Result<()> {
         let from = state.probe_from;
         let ahead = state.live.range(from..).chain(state.live.range(..from));
         let epochs: Vec<Epoch> = ahead.map(|(e, _)| *e).take(PROBES_PER_PUBLISH).collect();
@@ -175,7 +177,7 @@ impl Core {
 
     /// Gives back what is spare beyond the allowance, about as much as the caller has just
     /// allocated.
-    pub(crate) fn punch_after_writing(&self, state: &mut State, written: u64) -> Result<()> {
+    pub(crate) fn punch_after_writing(&self, state: &mut Tables, written: u64) -> Result<()> {
         self.punch_spare(state, SPARE_ALLOWANCE, ByteLen(2 * written))
     }
 
@@ -189,8 +191,8 @@ impl Core {
         Ok(ByteLen(now - before))
     }
 
-    pub(crate) fn reclaim_locked(&self, state: &mut State) -> Result<()> {
-        let sources = |state: &State| state.sources.iter().flatten().count();
+    pub(crate) fn reclaim_locked(&self, state: &mut Tables) -> Result<()> {
+        let sources = |state: &Tables| state.sources.iter().flatten().count();
         loop {
             let epochs: Vec<Epoch> = state.live.keys().copied().collect();
             for epoch in epochs {
@@ -207,7 +209,7 @@ impl Core {
         self.punch_spare(state, ByteLen(0), ALL)
     }
 
-    fn punch_spare(&self, state: &mut State, keep: ByteLen, limit: ByteLen) -> Result<()> {
+    fn punch_spare(&self, state: &mut Tables, keep: ByteLen, limit: ByteLen) -> Result<()> {
         let path = self.folder.join(MEMORY);
         self.take_spare(state, keep, limit, |state, offset, len| {
             let Some(memory) = &state.memory else {
@@ -222,7 +224,7 @@ impl Core {
 
     /// INV-AREA-1, where breaking it would lose data: what is given back is no current version, and
     /// no live manifest shows it.
-    fn assert_unseen(&self, state: &State, offset: u64, len: u64) {
+    fn assert_unseen(&self, state: &Tables, offset: u64, len: u64) {
         let reserve = self.geometry.reserve().0;
         let (plane, mut at) = (offset / reserve, offset % reserve);
         assert!(len > 0 && plane < u64::from(MAX_PLANES), "a part of the memory file");
@@ -239,7 +241,7 @@ impl Core {
     }
 
     /// Gives up leases and pins on areas that neither the live state nor a live manifest shows.
-    fn drop_unused_sources(&self, state: &mut State) -> Result<()> {
+    fn drop_unused_sources(&self, state: &mut Tables) -> Result<()> {
         for slot in 1..state.sources.len() {
             let Some(source) = &state.sources[slot] else {
                 continue;
@@ -281,7 +283,7 @@ impl Core {
     }
 
     /// Opens or closes the area for hooks as the memory held for snapshots demands.
-    fn check_threshold(&self, state: &mut State) -> Result<()> {
+    fn check_threshold(&self, state: &mut Tables) -> Result<()> {
         let retired = state.versions.retired_bytes();
         let over = state.cow_threshold.is_some_and(|threshold| retired > threshold);
         if over == state.over_threshold {

@@ -7,7 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::area::{Core, State};
+use crate::area::core::Core;
+use crate::area::tables::Tables;
 use crate::barrier::WriteIntent;
 use crate::fill::COPY_STEP;
 use crate::model::error::{Fault, Result};
@@ -55,7 +56,7 @@ impl Core {
     #[allow(clippy::type_complexity)]
     pub(crate) fn plan(
         &self,
-        state: &mut State,
+        state: &mut Tables,
         range: &Range<AreaOffset>,
         extents: Range<u32>,
         intent: WriteIntent,
@@ -103,12 +104,12 @@ impl Core {
         Ok((steps, Some(file)))
     }
 
-    fn abandon(&self, state: &mut State, steps: &[Step]) {
+    fn abandon(&self, state: &mut Tables, steps: &[Step]) {
         steps.iter().for_each(|step| self.give_planes_back(state, step));
     }
 
     /// Gives back the planes of a step that will not be performed: those without memory are free.
-    pub(crate) fn give_planes_back(&self, state: &mut State, step: &Step) {
+    pub(crate) fn give_planes_back(&self, state: &mut Tables, step: &Step) {
         if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way
             && step.spare
         {
@@ -117,7 +118,7 @@ impl Core {
     }
 
     /// The planes of an extent's neighbours, as they will be.
-    fn planes_beside(&self, state: &State, steps: &[Step], extent: ExtentId) -> [Option<u32>; 2] {
+    fn planes_beside(&self, state: &Tables, steps: &[Step], extent: ExtentId) -> [Option<u32>; 2] {
         let own = |e: ExtentId| state.own.get(e).map(|own| own.plane);
         let planned = steps.last().filter(|s| s.first.0 + s.count == extent.0);
         let left = match planned.map(|step| step.way) {
@@ -130,7 +131,7 @@ impl Core {
     /// How, and whether in memory that is spare.
     fn choose_way(
         &self,
-        state: &mut State,
+        state: &mut Tables,
         extent: ExtentId,
         overwrite: bool,
         beside: [Option<u32>; 2],

@@ -19,7 +19,7 @@ use crate::sys::futex;
 /// How many extents of each group have memory is counted, so that looking at an unused range of
 /// many gigabytes reads some words.
 #[derive(Debug)]
-pub(crate) struct States {
+pub(crate) struct ExtentWords {
     words: Box<[AtomicU32]>,
     /// A count a group of [`GROUP`] extents. It follows the words; between the two a thread that
     /// races may read one too few or, for a moment, wrapped below zero.
@@ -47,10 +47,10 @@ fn zeros(len: u32) -> Box<[AtomicU32]> {
     unsafe { Box::from_raw(Box::into_raw(zeros) as *mut [AtomicU32]) }
 }
 
-impl States {
+impl ExtentWords {
     pub(crate) fn new(extents: u32) -> Self {
         assert!(extents > 0, "an area has at least one extent");
-        States { words: zeros(extents), present: zeros(extents.div_ceil(GROUP)) }
+        ExtentWords { words: zeros(extents), present: zeros(extents.div_ceil(GROUP)) }
     }
 
     /// Freezes a range of absent extents, before anybody else can see them.
@@ -126,8 +126,8 @@ impl States {
         }
     }
 
-    /// As [`States::set`], for an extent that nobody can claim meanwhile, with a version before and
-    /// after: many of these in a row take half of the time.
+    /// As [`ExtentWords::set`], for an extent that nobody can claim meanwhile, with a version
+    /// before and after: many of these in a row take half of the time.
     #[inline]
     pub(crate) fn set_unclaimed(&self, extent: ExtentId, word: u32) {
         let cell = &self.words[extent.0 as usize];
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn states_start_absent() {
-        let s = States::new(10);
+        let s = ExtentWords::new(10);
         assert_eq!(s.len(), 10);
         assert!((0..10).all(|i| s.get(ExtentId(i)) == ABSENT));
         s.set(ExtentId(3), PRIVATE);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn extents_frozen_first_are_counted() {
-        let mut s = States::new(3 * GROUP);
+        let mut s = ExtentWords::new(3 * GROUP);
         s.freeze_first(GROUP - 2..2 * GROUP + 1);
         s.freeze_first(5..5);
         let frozen = |e: &u32| s.word(ExtentId(*e)) == FROZEN;
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn counts_of_groups_follow_the_words() {
         let len = 3 * GROUP + 100;
-        let (s, mut model) = (States::new(len), vec![ABSENT; len as usize]);
+        let (s, mut model) = (ExtentWords::new(len), vec![ABSENT; len as usize]);
         let mut seed = 88_172_645_463_325_252_u64;
         let mut random = |below: u32| {
             seed ^= seed << 13;
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_word_keeps_plane_and_flags_and_wakes_who_waits() {
-        let s = States::new(1);
+        let s = ExtentWords::new(1);
         let e = ExtentId(0);
         let word = FROZEN | SPARE | plane_bits(crate::model::geometry::MAX_PLANES - 1);
         s.set(e, word);

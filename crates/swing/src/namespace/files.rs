@@ -44,6 +44,8 @@ pub(crate) const HOLDERS: &str = "holders";
 pub(crate) const HELD: &str = ".held";
 /// Begin of the names that mean nothing after a crash.
 pub(crate) const TEMPORARY: &str = "t.";
+/// The name of the socket for live hooks until somebody listens on it.
+pub(crate) const NEW_LIVE: &str = "t.live";
 /// The socket's name in the area's folder.
 pub(crate) const LIVE: &str = "live";
 

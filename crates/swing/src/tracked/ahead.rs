@@ -27,7 +27,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::area::{Area, Core, State};
+use crate::area::area::Area;
+use crate::area::core::Core;
+use crate::area::tables::Tables;
 use crate::memory::mapping::mapping_fault;
 use crate::model::error::Result;
 use crate::model::extent_word::{self, FAULTING, FROZEN, IN_PLACE, UNARMED, WAITERS};
@@ -39,7 +41,6 @@ use crate::sys::copy_bytes::CopyFor;
 use crate::sys::extent_mapping;
 use crate::trap::requests;
 use crate::trap::resolve::Version;
-use crate::trap::trapped_area::Tracked;
 
 /// How much is copied at once where stores come in order: who stores waits for all of it.
 const AT_ONCE: ByteLen = ByteLen::mib(8);
@@ -88,16 +89,6 @@ impl Core {
             state.ahead.due.clear();
         }
         drop(tracked.ahead.stand_still());
-    }
-
-    /// At a publish, after it is known what was rewritten: another interval begins. Where stores
-    /// are followed, what they will come to needs spare memory, whenever it was stored to before.
-    pub(crate) fn turn_ahead(&self, state: &mut State) {
-        let followed = |t: &Tracked| t.ahead.is_wanted() && t.order.next().is_some();
-        if self.tracked.get().is_some_and(followed) {
-            state.reuse = state.reuse.max(state.runs.bytes_of(0));
-        }
-        state.ahead.turn();
     }
 
     /// After a live hook: has the keeper begin.
@@ -156,7 +147,7 @@ impl Core {
 
     /// The next extents whose turn it is, claimed: neighbours of one length, whose next versions
     /// lie in one plane. Those behind the last store, if stores come in order.
-    fn claim_ahead(&self, state: &mut State) -> Vec<Claim> {
+    fn claim_ahead(&self, state: &mut Tables) -> Vec<Claim> {
         let mut claims: Vec<Claim> = Vec::new();
         let Some(tracked) = self.tracked.get().filter(|t| t.ahead.is_wanted()) else {
             return claims;
@@ -201,7 +192,7 @@ impl Core {
         claims
     }
 
-    fn claim_one(&self, state: &State, extent: ExtentId) -> Option<Claim> {
+    fn claim_one(&self, state: &Tables, extent: ExtentId) -> Option<Claim> {
         let word = self.states.word(extent) & !WAITERS;
         if !may_be_copied(word) {
             return None;
@@ -215,7 +206,7 @@ impl Core {
     }
 
     /// Shows the new versions, for reading, in place of those they were copied from.
-    fn place_ahead(&self, state: &mut State, claims: &[Claim]) -> Result<()> {
+    fn place_ahead(&self, state: &mut Tables, claims: &[Claim]) -> Result<()> {
         let (Some(first), Some(last)) = (claims.first(), claims.last()) else { return Ok(()) };
         let (start, end) =
             (self.geometry.start(first.extent), self.geometry.range(last.extent).end);
@@ -232,7 +223,7 @@ impl Core {
             let spare = state.versions.take(&self.geometry, *extent, plane);
             assert!(spare, "INV-AREA-12: nobody else has taken or punched the plane");
             state.own.set(*extent, Some(Own { plane, born }));
-            let State { versions, live, .. } = &mut *state;
+            let Tables { versions, live, .. } = &mut *state;
             versions.free(&self.geometry, live, (*extent, own.plane), own.born, born);
             state.ahead.made.insert(*extent, own.born);
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::area::registry::with_tracked;
 use crate::namespace::handle::Namespace;
-use crate::registry::with_tracked;
 
 /// Gives back whatever can be; for stores that found no memory.
 pub(crate) fn reclaim_tracked() {

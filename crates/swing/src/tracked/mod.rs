@@ -66,10 +66,9 @@ pub use crate::trap::resolve::{is_tracked, prepare};
 pub use crate::trap::shortage::{ShortageHandler, StoreShortage, on_shortage};
 pub use crate::trap::signal::rearm;
 
-use crate::area::{Area, Core};
+use crate::area::area::Area;
+use crate::area::core::Core;
 use crate::model::error::{Fault, PublishError, Result, TrackError};
-use crate::model::extent_word::{ABSENT, FROZEN};
-use crate::model::units::ExtentId;
 use crate::policy::store_order::StoreOrder;
 use crate::protect::Freeze;
 use crate::sys::sync::MutexGuard;
@@ -160,7 +159,7 @@ impl Core {
         self.settle_memory(&mut state);
         let file = self.memory_of_len(&mut state, self.geometry.reserve().0)?;
         let links = vec![0u32; self.geometry.extent_count() as usize].into_boxed_slice();
-        // SAFETY: as in `States::new`: the same layout, and zeroed pages stay untouched.
+        // SAFETY: as in `ExtentWords::new`: the same layout, and zeroed pages stay untouched.
         let links = unsafe { Box::from_raw(Box::into_raw(links) as *mut [AtomicU32]) };
         let has_huge = crate::sys::file::has_huge_pages(file.here_for(&self.memory_path())?);
         let huge = self.geometry.has_huge_extents() && has_huge;
@@ -210,44 +209,5 @@ impl Core {
             tracked.gate.end_hold();
         }
         held.map(|()| HoldGuard { core: self, _thread: PhantomData })
-    }
-
-    /// Keeps private extents writable until the next publish; `false` when some are not private.
-    pub(crate) fn keep_open(&self, mut extents: std::ops::Range<u32>) -> bool {
-        match self.tracked.get() {
-            Some(_) => extents.all(|e| self.states.keep_hot(ExtentId(e))),
-            None => self.states.all_private(extents),
-        }
-    }
-
-    /// Whether live hooks are expected.
-    pub(crate) fn expect_live_hooks(&self, expected: bool) {
-        if let Some(tracked) = self.tracked.get() {
-            tracked.hooked_live.store(expected, Ordering::Relaxed);
-        }
-    }
-
-    /// Stores wait no longer for what the newest publish sets free.
-    pub(crate) fn end_settling(&self) {
-        if let Some(tracked) = self.tracked.get() {
-            tracked.spare_wait.end();
-        }
-    }
-
-    /// Faults in the area are no longer handled.
-    pub(crate) fn stop_tracking(&self) {
-        if let Some(tracked) = self.tracked.get() {
-            table::forget(tracked);
-        }
-    }
-
-    /// The word of an extent that is given back: frozen or absent. A tracked one is armed next.
-    pub(crate) fn settle(&self, state: &mut crate::area::State, extent: ExtentId, word: u32) {
-        debug_assert!(word == FROZEN || word == ABSENT);
-        if self.tracked.get().is_none() {
-            return self.states.set(extent, word);
-        }
-        self.states.set(extent, word | crate::model::extent_word::UNARMED);
-        self.arm(state, extent, false);
     }
 }

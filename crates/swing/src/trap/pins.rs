@@ -18,10 +18,9 @@
 //! area.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::area::Core;
-use crate::memory::extent_words::States;
+use crate::memory::extent_words::ExtentWords;
 use crate::model::units::{AreaId, ExtentId};
 use crate::sys::block_signals::HeldOff;
 use crate::trap::resolve::prepare;
@@ -91,7 +90,7 @@ impl Tracked {
     /// Pins a part of this area that is not empty.
     fn pin(&self, from: usize, end: usize) -> bool {
         let extents = self.extent_at(from).0..self.extent_at(end - 1).0 + 1;
-        let writable = |states: &States| extents.clone().all(|e| states.keep_hot(ExtentId(e)));
+        let writable = |states: &ExtentWords| extents.clone().all(|e| states.keep_hot(ExtentId(e)));
         self.pins.let_others_freeze();
         loop {
             if !prepare(from as *const u8, end - from) {
@@ -111,20 +110,10 @@ impl Tracked {
     }
 }
 
-impl Core {
-    /// Whether something may be frozen. The gate is closed.
-    pub(crate) fn has_pins(&self) -> bool {
-        self.tracked.get().is_some_and(|tracked| tracked.pins.are_there())
-    }
-
-    /// Waits until nothing is pinned; `false`: not in time.
-    pub(crate) fn wait_until_unpinned(&self, end: Instant) -> bool {
-        self.tracked.get().is_none_or(|tracked| tracked.pins.wait_until_none(end))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::trap::pin_count::{COURTESY, Pins};
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::memory::extent_words::States;
+use crate::memory::extent_words::ExtentWords;
 use crate::model::geometry::Geometry;
 use crate::model::units::{AreaId, ExtentId};
 use crate::policy::store_order::StoreOrder;
@@ -25,7 +25,7 @@ pub(crate) struct Tracked {
     pub(crate) len: usize,
     pub(crate) id: AreaId,
     pub(crate) geometry: Geometry,
-    pub(crate) states: Arc<States>,
+    pub(crate) states: Arc<ExtentWords>,
     /// The memory.
     pub(crate) file: Arc<KeptFile>,
     pub(crate) in_memory: bool,

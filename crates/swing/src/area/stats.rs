@@ -2,19 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::area::Area;
+use crate::area::area::Area;
 use crate::model::extent_word;
 use crate::model::units::{ByteLen, ExtentId};
 use crate::trap::trapped_area::Tracked;
-
-/// What has happened so far.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub copied_bytes: AtomicU64,
-    pub populated_bytes: AtomicU64,
-    pub in_place_bytes: AtomicU64,
-    pub punched_bytes: AtomicU64,
-}
 
 /// Sizes and counts of an area at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::area::Area;
-use crate::memory::extent_words::States;
+use crate::area::area::Area;
+use crate::memory::extent_words::ExtentWords;
 use crate::model::extent_word::ABSENT;
 use crate::model::geometry::Geometry;
 use crate::model::units::{AreaOffset, ExtentId};
@@ -20,7 +20,7 @@ use crate::model::units::{AreaOffset, ExtentId};
 /// Tells which extents of an area have memory; outlives the area.
 #[derive(Clone)]
 pub struct Presence {
-    states: Arc<States>,
+    states: Arc<ExtentWords>,
     geometry: Geometry,
 }
 
@@ -54,10 +54,10 @@ impl Area {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::area::options::AreaOptions;
     use crate::barrier::WriteIntent;
     use crate::model::units::ByteLen;
     use crate::namespace::handle::Namespace;
-    use crate::options::AreaOptions;
 
     fn range(start: u64, end: u64) -> Range<AreaOffset> {
         AreaOffset(start)..AreaOffset(end)

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::area::Core;
+use crate::area::core::Core;
 use crate::sys::sync::Mutex;
 
 /// The open areas of this process.

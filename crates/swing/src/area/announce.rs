@@ -6,19 +6,10 @@
 //! least one of them sees the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::area::{Area, Core};
-
-/// Whether somebody may be storing into private extents.
-#[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    /// The client announces its stores at all.
-    pub announced: AtomicBool,
-    pub alive: AtomicUsize,
-    /// A fork is about to freeze the area; set and cleared under the area's lock.
-    pub freezing: AtomicBool,
-}
+use crate::area::area::Area;
+use crate::area::core::Core;
 
 /// Announces stores into the area; see [`Area::write_session`].
 #[derive(Debug)]
