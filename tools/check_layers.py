@@ -59,7 +59,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {}
 # For each crate whose files are looked at: how many are in a cycle without a reason. Write the
 # smaller number here when some are mended.
 CYCLES: dict[str, int] = {
-    "swing": 11,
+    "swing": 8,
 }
 _REASON = re.compile(r"(?m)^//! (?:\* )?\*\*Cycle\.\*\*")
 

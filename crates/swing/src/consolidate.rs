@@ -31,6 +31,7 @@ use crate::model::own_versions::Own;
 use crate::model::runs::Run;
 use crate::model::units::{AreaOffset, ExtentId};
 use crate::sys::file;
+use crate::sys::kept_file::KeptFile;
 
 /// Seams a zone may have whatever its size.
 pub(crate) const MAX_SEAMS: u64 = 24;
@@ -180,30 +181,10 @@ impl Core {
         Ok(())
     }
 
-    fn copy_run(
-        &self,
-        run: &Run,
-        target: &Run,
-        file: &crate::sys::kept_file::KeptFile,
-        replaced: &mut u64,
-    ) -> Result<()> {
-        let path = self.memory_path();
-        let fault = |e| crate::memory::mapping::mapping_fault(e, &path);
-        if !self.geometry.is_huge(self.geometry.extent_of(AreaOffset(run.start))) {
-            // SAFETY: the range is mapped readable, and frozen under the lock that this call holds:
-            // nobody writes it.
-            let old = unsafe {
-                let at = self.mapping.base().as_ptr().add(run.start as usize);
-                std::slice::from_raw_parts(at, run.len as usize)
-            };
-            file::write_at(file.here_for(&path)?, old, target.file_offset, &path)?;
-            self.mapping.map_run(target, file, false).map_err(fault)?;
-            *replaced = run.len;
-            self.counters.copied_bytes.fetch_add(run.len, std::sync::atomic::Ordering::Relaxed);
-            return Ok(());
-        }
-        self.copy_to_plane(run.start, run.len, target.file_offset, file, replaced)?;
-        self.mapping.span().protect(run.start as usize, run.len as usize, false).map_err(fault)
+    fn copy_run(&self, run: &Run, target: &Run, file: &KeptFile, replaced: &mut u64) -> Result<()> {
+        // SAFETY: the range is mapped readable, and frozen under the lock that this call holds:
+        // nobody stores there.
+        unsafe { self.copy_shown(run.start, run.len, (file, target.file_offset), false, replaced) }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::area::core::Core;
 use crate::area::tables::Tables;
 use crate::barrier::WriteIntent;
-use crate::fill::COPY_STEP;
+use crate::memory::copier::COPY_STEP;
 use crate::model::error::{Fault, Result};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::model::old_versions::visible;

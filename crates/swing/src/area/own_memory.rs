@@ -6,14 +6,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use rustix::io::Errno;
+
 use crate::area::core::Core;
 use crate::area::tables::{Memory, Tables};
 use crate::memory::backing::headroom;
+use crate::memory::copier::{self, COPY_STEP, Contents, Route, Target};
+use crate::memory::mapping::mapping_fault;
 use crate::model::backing::Backing;
 use crate::model::error::{Fault, Result};
 use crate::model::geometry::MAX_PLANES;
-use crate::model::units::ByteLen;
+use crate::model::units::{AreaOffset, ByteLen};
 use crate::namespace::files::MEMORY;
+use crate::sys::copy_bytes::CopyFor;
 use crate::sys::kept_file::{Access, KeptFile};
 use crate::sys::{file, memfd, memory_limits};
 
@@ -172,6 +177,72 @@ impl Core {
         if was_movable && self.on_small && state.memory.is_none() {
             assert!(state.former.is_none(), "it has never had memory");
             state.backing = Backing::Memfd;
+        }
+    }
+
+    /// Copies what some extents of one zone show to a place of a file, and shows that.
+    ///
+    /// # Safety
+    /// The range is mapped readable, and nobody stores there.
+    pub(crate) unsafe fn copy_shown(
+        &self,
+        start: u64,
+        len: u64,
+        to: (&KeptFile, u64),
+        writable: bool,
+        replaced: &mut u64,
+    ) -> Result<()> {
+        let contents = Contents::Copied(CopyFor::Storing);
+        // SAFETY: the caller's promise.
+        unsafe { self.make_and_place(start, len, to, contents, writable, replaced) }?;
+        self.counters.copied_bytes.fetch_add(len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes new versions of some extents of one zone, and shows them; large ones a piece at a
+    /// time. `replaced` is how many of the bytes show something else afterwards, also when it
+    /// fails.
+    ///
+    /// # Safety
+    /// As of [`copier::make`].
+    pub(crate) unsafe fn make_and_place(
+        &self,
+        start: u64,
+        len: u64,
+        (file, offset): (&KeptFile, u64),
+        contents: Contents,
+        writable: bool,
+        replaced: &mut u64,
+    ) -> Result<()> {
+        let large = self.geometry.is_huge(self.geometry.extent_of(AreaOffset(start)));
+        let (route, most) = match large {
+            true => (Route::Mapping { small_pages: false }, COPY_STEP),
+            false => (Route::File, len),
+        };
+        while *replaced < len {
+            let piece = most.min(len - *replaced);
+            let (from, offset) = (start + *replaced, offset + *replaced);
+            let at = self.mapping.span().address_of(from as usize, piece as usize);
+            // Whether there are old bytes is the caller's knowledge, and has led to `contents`.
+            let spare = true;
+            let target = Target { at, len: piece as usize, file, offset, spare };
+            // SAFETY: the caller's promise.
+            let made = unsafe { copier::make(&target, contents, route) };
+            let made = made.map_err(|e| self.copying_fault(e, piece))?;
+            if let Err(e) = copier::place(&target, &made, writable) {
+                copier::leave_in_file(&target, made);
+                return Err(self.copying_fault(e, piece));
+            }
+            *replaced += piece;
+        }
+        assert_eq!(*replaced, len, "all of it, and nothing beyond");
+        Ok(())
+    }
+
+    fn copying_fault(&self, e: Errno, len: u64) -> Fault {
+        match e {
+            Errno::NOSPC => file::out_of_memory(self.folder.path(), ByteLen(len)),
+            e => mapping_fault(e, &self.memory_path()),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Imports `model`, `sys` and `namespace`.
 
 pub(crate) mod backing;
+pub(crate) mod copier;
 pub(crate) mod extent_words;
 pub(crate) mod lookup;
 pub(crate) mod mapping;

@@ -23,7 +23,7 @@ const MAX_LOCK_TRIES: u32 = 8;
 const MAX_LOCK_TRIES_NOBODY: u32 = 300;
 
 /// A new folder, locked.
-pub(crate) struct Made {
+pub(crate) struct NewFolder {
     pub folder: Folder,
     pub lock: OwnerLock,
 }
@@ -35,7 +35,7 @@ impl Namespace {
         name: Option<&AreaName>,
         id: AreaId,
         parents: &[Lineage],
-    ) -> Result<Made> {
+    ) -> Result<NewFolder> {
         self.collect_a_little();
         let target = folder_name(name, id);
         for tries in 0..MAX_TRIES {
@@ -67,7 +67,7 @@ impl Namespace {
         target: &str,
         id: AreaId,
         parents: &[Lineage],
-    ) -> Result<Option<Made>> {
+    ) -> Result<Option<NewFolder>> {
         self.folder().make_folder(making)?;
         let filled = self.fill_and_rename(making, target, id, parents);
         if !matches!(filled, Ok(Some(_))) {
@@ -82,7 +82,7 @@ impl Namespace {
         target: &str,
         id: AreaId,
         parents: &[Lineage],
-    ) -> Result<Option<Made>> {
+    ) -> Result<Option<NewFolder>> {
         let folder = self.folder().open_folder(making)?;
         folder.create_new(OWNER_LOCK)?;
         let mut lock = OwnerLock::take(&folder)?;
@@ -92,7 +92,7 @@ impl Namespace {
         }
         let folder = folder.renamed(self.folder().join(target)).kept()?;
         lock.renamed(&folder);
-        Ok(Some(Made { folder, lock }))
+        Ok(Some(NewFolder { folder, lock }))
     }
 
     /// Takes away a folder that this process has begun to make. The name is its own, so nobody but

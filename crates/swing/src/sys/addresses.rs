@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::ptr::{NonNull, null_mut};
 
 use rustix::io::Errno;
-use rustix::mm::{self, Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
+use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::sys::process;
 
@@ -100,11 +100,6 @@ impl Span {
         Ok(Self { base, len })
     }
 
-    /// A short-lived span wherever there is room.
-    pub(crate) fn reserve_scratch(len: usize) -> Result<Self, Errno> {
-        reserve_anywhere(len).map(|base| Self { base, len })
-    }
-
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -118,6 +113,11 @@ impl Span {
         assert!(offset <= self.len && len <= self.len - offset, "outside the reserved span");
         // SAFETY: the assertion keeps the result inside the reserved span.
         unsafe { self.base.as_ptr().add(offset).cast() }
+    }
+
+    /// The address of a part of the span; checked.
+    pub(crate) fn address_of(&self, offset: usize, len: usize) -> usize {
+        self.at(offset, len) as usize
     }
 
     /// Maps a file range shared over a part of the span, replacing what was there in one step.
@@ -187,29 +187,6 @@ impl Span {
     pub(crate) fn populate(&self, offset: usize, len: usize) -> Result<(), Errno> {
         // SAFETY: the range is inside the span.
         unsafe { populate(self.at(offset, len), len, Advice::LinuxPopulateWrite) }
-    }
-
-    /// Moves what is mapped at the begin of `from` over a part of this span, page tables included.
-    pub(crate) fn move_in(&self, offset: usize, len: usize, from: &Span) -> Result<(), Errno> {
-        assert!(offset.is_multiple_of(SPAN_ALIGN), "page tables move as a whole");
-        let target = self.at(offset, len);
-        let source = from.at(0, len);
-        let flags = MremapFlags::MAYMOVE;
-        // SAFETY: source and target are ranges of spans owned by the caller. The source becomes a
-        // hole, which `from`'s owner closes at once by `Span::forget_moved`.
-        unsafe { mm::mremap_fixed(source, len, len, flags, target) }.map(|_| ())
-    }
-
-    /// Ends a span whose first `moved` bytes have been moved away, without unmapping what may live
-    /// there by now.
-    pub(crate) fn forget_moved(self, moved: usize) {
-        assert!(moved <= self.len, "no more moved than there was");
-        let rest = self.len - moved;
-        if rest > 0 {
-            // SAFETY: the rest of the span is still this object's own mapping.
-            let _ = unsafe { mm::munmap(self.at(moved, rest), rest) };
-        }
-        std::mem::forget(self);
     }
 }
 

@@ -150,15 +150,16 @@ pub(crate) fn move_over(scratch: usize, at: usize, len: usize) -> Result<(), Err
     unsafe { mm::mremap_fixed(from, len, len, MremapFlags::MAYMOVE, to) }.map(|_| ())
 }
 
-/// Maps a populated range of a file writable over an extent.
+/// Maps a populated range of a file over an extent.
 pub(crate) fn map_over(
     at: usize,
     len: usize,
     file: BorrowedFd<'_>,
     offset: u64,
+    writable: bool,
 ) -> Result<(), Errno> {
     let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
-    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    let prot = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
     // SAFETY: the range is an extent that the caller has claimed.
     unsafe { mm::mmap(at as *mut c_void, len, prot, flags, file, offset) }.map(|_| ())
 }

@@ -30,6 +30,7 @@ use std::sync::atomic::Ordering;
 use crate::area::area::Area;
 use crate::area::core::Core;
 use crate::area::tables::Tables;
+use crate::memory::copier;
 use crate::memory::mapping::mapping_fault;
 use crate::model::error::Result;
 use crate::model::extent_word::{self, FAULTING, FROZEN, IN_PLACE, UNARMED, WAITERS};
@@ -38,9 +39,7 @@ use crate::model::runs::Run;
 use crate::model::units::{ByteLen, ExtentId};
 use crate::policy::copy_ahead::may_be_copied;
 use crate::sys::copy_bytes::CopyFor;
-use crate::sys::extent_mapping;
 use crate::trap::requests;
-use crate::trap::resolve::Version;
 
 /// How much is copied at once where stores come in order: who stores waits for all of it.
 const AT_ONCE: ByteLen = ByteLen::mib(8);
@@ -112,13 +111,10 @@ impl Core {
         let claims = self.claim_ahead(&mut *self.lock_for_change()?);
         let Some(first) = claims.first() else { return Ok(false) };
         let end = ExtentId(first.extent.0 + claims.len() as u32);
-        let filled = tracked.make_version(first.extent, end, first.word, CopyFor::Ahead);
-        if let Ok(Version::Scratch(scratch)) = filled {
-            extent_mapping::drop_scratch(
-                scratch,
-                claims.len() * self.geometry.len(first.extent).as_usize(),
-            );
-        }
+        let target = tracked.target(first.extent, end, first.word);
+        let made = tracked.make_version(first.extent, end, first.word, CopyFor::Ahead);
+        // Shown from the file, without its pages: what is stored to soon is looked up anew.
+        let made = made.map(|made| copier::leave_in_file(&target, made));
         let mut state = match self.lock_for_change() {
             Ok(state) => state,
             Err(fault) => {
@@ -127,7 +123,7 @@ impl Core {
                 return Err(fault);
             }
         };
-        let placed = match filled {
+        let placed = match made {
             Ok(_) => self.place_ahead(&mut state, &claims),
             Err(e) => Err(mapping_fault(e, &self.memory_path())),
         };

@@ -8,19 +8,18 @@
 //!
 //! Only system calls and atomics: nothing is allocated, no lock is taken.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
+use crate::memory::copier::{self, Contents, Made, Route, Target};
 use crate::model::extent_word::{
     self, ABSENT, BUSY, FAULTING, FROZEN, IN_PLACE, LOGGED, NO_PLANE, PRIVATE, SPARE, UNARMED,
 };
 use crate::model::units::{AreaOffset, ByteLen, ExtentId};
 use crate::sys::block_signals::HeldOff;
-use crate::sys::copy_bytes::{self, CopyFor};
-use crate::sys::kept_file::Here;
-use crate::sys::{extent_mapping, file, memory_limits, process};
+use crate::sys::copy_bytes::CopyFor;
+use crate::sys::{extent_mapping, memory_limits, process};
 use crate::trap::shortage::{StoreShortage, ask_program, complain, refuse};
 use crate::trap::trapped_area::Tracked;
 use crate::trap::{requests, table};
@@ -80,14 +79,6 @@ pub fn prepare(address: *const u8, len: usize) -> bool {
 /// answer is used another thread may have closed the area.
 pub fn is_tracked(address: *const u8) -> bool {
     table::find(address as usize).is_some()
-}
-
-/// A version made where nobody sees it.
-pub(crate) enum Version {
-    /// Mapped at this address.
-    Scratch(usize),
-    /// In the file only.
-    InFile,
 }
 
 impl Tracked {
@@ -255,6 +246,7 @@ impl Tracked {
         if !mine {
             return Ok(false);
         }
+        let target = self.target(extent, ExtentId(extent.0 + 1), next);
         let begin = process::thread_time_ns();
         let made = self.make_version(extent, ExtentId(extent.0 + 1), next, CopyFor::Storing);
         let spent = process::thread_time_ns().saturating_sub(begin);
@@ -262,8 +254,9 @@ impl Tracked {
         let placed = match &made {
             Ok(version) => match self.gate.enter_unless_held() {
                 true => {
-                    let placed = self.place(extent, next, version);
+                    let placed = copier::place(&target, version, true);
                     if placed.is_ok() {
+                        self.count_placed(next, target.len);
                         let plane = extent_word::plane_bits(extent_word::plane_of(next));
                         self.log(extent, PRIVATE | LOGGED | plane);
                     }
@@ -275,10 +268,10 @@ impl Tracked {
             Err(e) => Err(*e),
         };
         if matches!(placed, Ok(true)) {
-            self.after_placing(extent, matches!(made, Ok(Version::InFile)));
+            self.after_placing(extent, matches!(made, Ok(Made::InFile)));
             return Ok(true);
         }
-        self.drop_version(extent, next, made.ok());
+        copier::discard(&target, made.ok());
         self.states.set(extent, next);
         if matches!(placed, Ok(false)) {
             // The holder may want this very extent, so it waits for nothing we have.
@@ -286,6 +279,12 @@ impl Tracked {
             self.gate.leave();
         }
         placed
+    }
+
+    fn count_placed(&self, next: u32, len: usize) {
+        let absent = extent_word::state_of(next) == ABSENT;
+        let counter = if absent { &self.populated } else { &self.copied };
+        counter.fetch_add(len as u64, Ordering::Relaxed);
     }
 
     /// What need not be done while others wait at the gate.
@@ -307,119 +306,8 @@ impl Tracked {
         }
     }
 
-    /// The memory, for one call; allocates nothing, takes no lock.
-    fn file(&self) -> Result<Here<'_>, Errno> {
-        self.file.here()
-    }
-
     fn file_offset(&self, extent: ExtentId, next: u32) -> u64 {
         self.geometry.plane_offset(extent_word::plane_of(next), self.geometry.start(extent))
-    }
-
-    /// Makes a version of each extent from one to another, all of one length, whose words say the
-    /// same of the next version.
-    pub(crate) fn make_version(
-        &self,
-        extent: ExtentId,
-        end: ExtentId,
-        next: u32,
-        reader: CopyFor,
-    ) -> Result<Version, Errno> {
-        let (at, len) = self.span_to(extent, end);
-        let offset = self.file_offset(extent, next);
-        let absent = extent_word::state_of(next) == ABSENT;
-        // What is spare takes no memory.
-        if self.in_memory && next & SPARE == 0 && memory_limits::take(len as u64).is_err() {
-            return Err(Errno::NOSPC);
-        }
-        let spare = next & SPARE != 0;
-        if !self.geometry.is_huge(extent) || !self.huge && (absent || !spare) {
-            self.fill_file(at, len, offset, absent, spare)?;
-            return Ok(Version::InFile);
-        }
-        let scratch =
-            extent_mapping::scratch(len, self.file()?.as_fd(), offset, spare && !self.huge)?;
-        // SAFETY: the scratch range is this call's own, writable and populated. The old version is
-        // mapped readable and does not change while the extent is claimed: it is frozen.
-        unsafe {
-            if !absent {
-                copy_bytes::copy_far(at as *const u8, scratch as *mut u8, len, reader);
-            } else if spare {
-                std::ptr::write_bytes(scratch as *mut u8, 0, len);
-            }
-        }
-        Ok(Version::Scratch(scratch))
-    }
-
-    /// The way of small extents, and of new memory in small pages: the file is written from the old
-    /// mapping, which spares the kernel to fill the new pages with zeros, and takes no lock of the
-    /// address space.
-    fn fill_file(
-        &self,
-        at: usize,
-        len: usize,
-        offset: u64,
-        absent: bool,
-        spare: bool,
-    ) -> Result<(), Errno> {
-        let len64 = len as u64;
-        if absent {
-            if spare {
-                file::punch_quietly(self.file()?.as_fd(), offset, len64)?;
-            }
-            return file::allocate(self.file()?.as_fd(), offset, len64).map_err(memory_is_full);
-        }
-        if !file::may_reach(offset + len64) {
-            // SAFETY: the old version is mapped readable and frozen; see `make_version`.
-            let old = unsafe { std::slice::from_raw_parts(at as *const u8, len) };
-            return extent_mapping::write_mapped(old, self.file()?.as_fd(), offset)
-                .map_err(memory_is_full);
-        }
-        let mut done = 0;
-        while done < len {
-            // SAFETY: the old version is mapped readable and frozen; see `make_version`.
-            let rest = unsafe { std::slice::from_raw_parts((at + done) as *const u8, len - done) };
-            match rustix::io::pwrite(self.file()?, rest, offset + done as u64) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(memory_is_full(e)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Shows a finished version in place of the old one, in one step.
-    fn place(&self, extent: ExtentId, next: u32, version: &Version) -> Result<(), Errno> {
-        let (at, len) = self.span_of(extent);
-        match version {
-            Version::Scratch(scratch) => extent_mapping::move_over(*scratch, at, len)?,
-            Version::InFile => {
-                extent_mapping::map_over(
-                    at,
-                    len,
-                    self.file()?.as_fd(),
-                    self.file_offset(extent, next),
-                )?;
-            }
-        }
-        let counter =
-            if extent_word::state_of(next) == ABSENT { &self.populated } else { &self.copied };
-        counter.fetch_add(len as u64, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// A version that will not be used: what it allocated must not stay.
-    fn drop_version(&self, extent: ExtentId, next: u32, version: Option<Version>) {
-        let (_, len) = self.span_of(extent);
-        if let Some(Version::Scratch(scratch)) = version {
-            extent_mapping::drop_scratch(scratch, len);
-        }
-        if next & SPARE == 0 {
-            let offset = self.file_offset(extent, next);
-            let punch = |f: Here<'_>| file::punch_quietly(f.as_fd(), offset, len as u64);
-            let _ = self.file().and_then(punch);
-        }
     }
 
     /// Whether it is worth trying again.
@@ -429,6 +317,39 @@ impl Tracked {
         }
         let (at, needed) = (self.geometry.start(extent), self.geometry.len(extent));
         ask_program(&StoreShortage { area: self.id, at, needed, tries })
+    }
+
+    /// Where the next versions of the extents from one to another go, all of one length, whose
+    /// words say the same of them.
+    pub(crate) fn target(&self, extent: ExtentId, end: ExtentId, next: u32) -> Target<'_> {
+        let (at, len) = self.span_to(extent, end);
+        let offset = self.file_offset(extent, next);
+        Target { at, len, file: &self.file, offset, spare: next & SPARE != 0 }
+    }
+
+    /// Makes these versions, of claimed extents.
+    pub(crate) fn make_version(
+        &self,
+        extent: ExtentId,
+        end: ExtentId,
+        next: u32,
+        reader: CopyFor,
+    ) -> Result<Made, Errno> {
+        let target = self.target(extent, end, next);
+        let absent = extent_word::state_of(next) == ABSENT;
+        // What is spare takes no memory.
+        if self.in_memory && !target.spare && memory_limits::take(target.len as u64).is_err() {
+            return Err(Errno::NOSPC);
+        }
+        let new_small_pages = !self.huge && (absent || !target.spare);
+        let route = match self.geometry.is_huge(extent) && !new_small_pages {
+            true => Route::Mapping { small_pages: !self.huge },
+            false => Route::File,
+        };
+        let contents = if absent { Contents::Zeros } else { Contents::Copied(reader) };
+        // SAFETY: the old version is mapped readable and does not change while the extents are
+        // claimed: it is frozen.
+        unsafe { copier::make(&target, contents, route) }
     }
 
     /// Notes that an extent has become private. Inside the gate.
@@ -445,13 +366,5 @@ impl Tracked {
                 Err(now) => head = now,
             }
         }
-    }
-}
-
-/// A file system reports a lack of memory in several ways.
-fn memory_is_full(e: Errno) -> Errno {
-    match e {
-        Errno::FAULT | Errno::NOSPC | Errno::NOMEM | Errno::HWPOISON | Errno::DQUOT => Errno::NOSPC,
-        e => e,
     }
 }
