@@ -55,11 +55,29 @@ MEMORY_LAYERS = (
 FORBIDDEN_BELOW = ("arrow", "parquet", "datafusion", "tokio", "pyo3", "object_store", "futures")
 
 # For each crate that has folders: their names, lowest first.
-FOLDERS: dict[str, tuple[str, ...]] = {}
+FOLDERS: dict[str, tuple[str, ...]] = {
+    "swing": (
+        "model",
+        "policy",
+        "sys",
+        "namespace",
+        "memory",
+        "recovery",
+        "trap",
+        "area",
+        "reclaim",
+        "publish",
+        "hook",
+        "write",
+        "tracked",
+        "live",
+        "lifecycle",
+    ),
+}
 # For each crate whose files are looked at: how many are in a cycle without a reason. Write the
 # smaller number here when some are mended.
 CYCLES: dict[str, int] = {
-    "swing": 8,
+    "swing": 0,
 }
 _REASON = re.compile(r"(?m)^//! (?:\* )?\*\*Cycle\.\*\*")
 

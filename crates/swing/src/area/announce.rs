@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::area::area::Area;
 use crate::area::core::Core;
+use crate::area::handle::Area;
 
 /// Announces stores into the area; see [`Area::write_session`].
 #[derive(Debug)]

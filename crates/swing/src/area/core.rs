@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub states: Arc<ExtentWords>,
     /// What the fault handler uses, once the area is tracked.
     pub tracked: OnceLock<Tracked>,
-    /// Its memory is a file that may be exchanged for a memfd ([`crate::moving`]).
+    /// Its memory is a file that may be exchanged for a memfd ([`crate::write::migrate`]).
     pub movable: AtomicBool,
     /// The file system is a small one.
     pub on_small: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Core {
     /// Threads that want the whole state (publish, fork): others let them go first.
     pub idle_wanted: AtomicUsize,
     pub counters: Counters,
-    /// Write sessions alive; see [`Area::write_session`].
+    /// Write sessions alive; see [`crate::Area::write_session`].
     pub sessions: Sessions,
     /// A thread has panicked that was at work on it outside the lock.
     pub broken: AtomicBool,

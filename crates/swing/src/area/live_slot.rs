@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::sys::file::Folder;
 
-/// Called around each publish that a live hook asks for; see [`Area::guard_live_hooks`].
+/// Called around each publish that a live hook asks for; see [`crate::Area::guard_live_hooks`].
 pub type LiveGuard = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
 /// The thread that answers live hooks.

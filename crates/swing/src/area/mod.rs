@@ -1,15 +1,15 @@
 //! What an owner holds of its area: the tables behind its lock, the words of its extents, its
 //! memory, and where the next versions go.
 //!
-//! An [`area::Area`] is the handle, [`core::Core`] what outlives it, [`tables::Tables`] what its
+//! An [`handle::Area`] is the handle, [`core::Core`] what outlives it, [`tables::Tables`] what its
 //! lock protects. Everything above changes an area through these. Imports `model`, `policy`, `sys`,
 //! `namespace`, `memory`, `recovery` and `trap`.
 
 pub(crate) mod absorb;
 pub(crate) mod announce;
-pub(crate) mod area;
 pub(crate) mod check;
 pub(crate) mod core;
+pub(crate) mod handle;
 pub(crate) mod live_slot;
 pub(crate) mod locking;
 pub(crate) mod next_plane;

@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::area::area::Area;
+use crate::area::handle::Area;
 use crate::memory::extent_words::ExtentWords;
 use crate::model::extent_word::ABSENT;
 use crate::model::geometry::Geometry;
@@ -55,9 +55,9 @@ impl Area {
 mod tests {
     use super::*;
     use crate::area::options::AreaOptions;
-    use crate::barrier::WriteIntent;
     use crate::model::units::ByteLen;
     use crate::namespace::handle::Namespace;
+    use crate::write::plan::WriteIntent;
 
     fn range(start: u64, end: u64) -> Range<AreaOffset> {
         AreaOffset(start)..AreaOffset(end)

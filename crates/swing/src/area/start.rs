@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-use crate::area::area::Area;
 use crate::area::core::Core;
+use crate::area::handle::Area;
 use crate::area::live_slot::LiveSlot;
 use crate::area::registry::register;
 use crate::area::tables::{Counters, Sessions, Source, Tables};

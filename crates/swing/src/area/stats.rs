@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::area::area::Area;
+use crate::area::handle::Area;
 use crate::model::extent_word;
 use crate::model::units::{ByteLen, ExtentId};
 use crate::trap::trapped_area::Tracked;

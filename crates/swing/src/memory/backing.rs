@@ -10,8 +10,8 @@
 //! A file is better wherever it can be had, because a named area then outlives its processes.
 //! Containers often have a `/dev/shm` of 64 MB, where little can be had. So, unless somebody says
 //! otherwise, areas are files as long as the tmpfs of their namespace has room, and go on in a
-//! memfd when it has not ([`crate::moving`]); an area that begins when there is none is a memfd
-//! from its begin. Manifests, locks and pins are files in all cases; [`headroom`] is left for
+//! memfd when it has not ([`crate::write::migrate`]); an area that begins when there is none is a
+//! memfd from its begin. Manifests, locks and pins are files in all cases; [`headroom`] is left for
 //! them. Areas of all kinds may derive from each other.
 
 use std::path::Path;

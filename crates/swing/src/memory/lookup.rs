@@ -4,7 +4,7 @@
 //! areas that depend on it. For a memfd a symbolic link `memory.held` says where it is open:
 //! `/proc/<pid>/fd/<n>` of the area's owner, or of the owner of the area that depends on it. The
 //! link is read, never followed blindly; see [`crate::sys::memfd`]. An area that has moved on
-//! ([`crate::moving`]) has both; each manifest says by device and inode which one it means.
+//! ([`crate::write::migrate`]) has both; each manifest says by device and inode which one it means.
 //!
 //! **Who holds it.** The owner, everybody who has a snapshot, and the owners and readers of derived
 //! areas have it open. When the process that the link names is gone, whoever wants the memory looks

@@ -5,6 +5,7 @@
 //! 0. Where the words lie, and how threads change them, is in [`crate::memory::extent_words`].
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use crate::model::geometry::MAX_PLANES;
 use crate::model::units::ExtentId;
@@ -89,6 +90,11 @@ pub(crate) fn plan_of(word: u32) -> u32 {
 pub(crate) fn plane_bits(plane: u32) -> u32 {
     debug_assert!(plane < MAX_PLANES);
     plane << PLANE_SHIFT
+}
+
+/// The extents of some stretches.
+pub(crate) fn each(stretches: &[Range<u32>]) -> impl Iterator<Item = ExtentId> {
+    stretches.iter().flat_map(|stretch| stretch.clone().map(ExtentId))
 }
 
 #[cfg(test)]

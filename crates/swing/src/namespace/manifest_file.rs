@@ -26,7 +26,7 @@ pub(crate) fn read_manifest_from(file: impl AsFd, path: &Path) -> Result<Manifes
 
 const _: () = assert!(AHEAD_BYTES == PAGE_BYTES && MAGIC.len() == WORD_BYTES);
 
-/// An empty manifest with its own name and [`SHARING`].
+/// An empty manifest with its own name and [`crate::namespace::files::SHARING`].
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub epoch: Epoch,
@@ -38,12 +38,13 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub(crate) struct ManifestFile {
     pub file: KeptFile,
-    /// The first page of one made ahead, which has the name [`SHARING`] already.
+    /// The first page of one made ahead, which has the name [`crate::namespace::files::SHARING`]
+    /// already.
     pub page: Option<Page>,
 }
 
 impl ManifestFile {
-    /// Whether it has the name [`SHARING`].
+    /// Whether it has the name [`crate::namespace::files::SHARING`].
     pub(crate) fn is_linked(&self) -> bool {
         self.page.is_some()
     }

@@ -1,10 +1,10 @@
 //! The state that hookers find in an area's folder.
 //!
-//! It has the name [`SHARED`]. A manifest made ahead ([`crate::prepared`]) has the name [`SHARING`]
-//! while it is still empty; complete, which its first word says, it is the newest state at once,
-//! and gets the other name some microseconds later, or when somebody opens the area whose owner
-//! died in between. So whoever looks for the newest state looks at both, and takes what is complete
-//! and newer.
+//! It has the name [`SHARED`]. A manifest made ahead ([`crate::publish::made_ahead`]) has the name
+//! [`SHARING`] while it is still empty; complete, which its first word says, it is the newest state
+//! at once, and gets the other name some microseconds later, or when somebody opens the area whose
+//! owner died in between. So whoever looks for the newest state looks at both, and takes what is
+//! complete and newer.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::model::manifest::AHEAD_BYTES;
     use crate::namespace::files::manifest_name;
-    use crate::publish::Publish;
+    use crate::publish::protocol::Publish;
     use crate::{Area, AreaName, AreaOptions, ByteLen, Epoch, Namespace};
 
     fn name() -> AreaName {

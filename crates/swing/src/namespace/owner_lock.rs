@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_lock_that_no_area_has_yet_does_not_live_on_in_a_child() {
         let (_home, folder) = unowned();
-        crate::fork::handle_forks();
+        crate::lifecycle::fork::handle_forks();
         let lock = OwnerLock::take(&folder).unwrap();
         // SAFETY: the child does nothing but wait.
         let child = unsafe { libc::fork() };

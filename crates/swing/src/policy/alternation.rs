@@ -102,7 +102,7 @@ mod tests {
 
     use crate::model::extent_word;
     use crate::model::units::ExtentId;
-    use crate::publish::Publish;
+    use crate::publish::protocol::Publish;
     use crate::{Area, AreaName, AreaOptions, ByteLen, Namespace};
 
     const EXTENTS: u64 = 64;

@@ -38,7 +38,7 @@ pub struct AreaInfo {
     pub private: ByteLen,
     /// All that its newest published state shows.
     pub mapped: ByteLen,
-    /// What its owner calls it besides, if it ends with that ([`Area::end_with_process`]).
+    /// What its owner calls it besides, if it ends with that ([`crate::Area::end_with_process`]).
     pub label: Option<String>,
     /// The live process that writes it.
     pub owner: Option<Owner>,

@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn a_child_holds_what_it_inherits_alone() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-        crate::fork::handle_forks();
+        crate::lifecycle::fork::handle_forks();
         for leave in [false, true] {
             let path = dir.path().join(if leave { "left" } else { "inherited" });
             let mut forks = leave.then(hold_off_forks);

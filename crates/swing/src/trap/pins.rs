@@ -9,9 +9,9 @@
 //! **Concurrency.** A pin is counted inside the gate ([`crate::trap::gate`]), after a look
 //! whether the range is writable: whoever freezes closes the gate before it looks at the count, so
 //! one of the two sees the other. Counting takes no lock and allocates nothing: usable in a signal
-//! handler. Whoever wants to freeze and has found a pin goes first for [`COURTESY`], so that
-//! threads that pin one range after the other do not keep it waiting; not longer, since it may wait
-//! for a pin of the very thread that wants another.
+//! handler. Whoever wants to freeze and has found a pin goes first for a moment
+//! ([`crate::trap::pin_count`]), so that threads that pin one range after the other do not keep it
+//! waiting; not longer, since it may wait for a pin of the very thread that wants another.
 //!
 //! **Crash, fork.** The count is the process's own. A child's copies of pins mean nothing; a fork
 //! waits for pins as a publish does, and where that takes too long the child has nothing of the

@@ -1,4 +1,4 @@
-//! What a faulting thread does to its extent: [`crate::barrier`] without locks and tables.
+//! What a faulting thread does to its extent: [`crate::write::barrier`] without locks and tables.
 //!
 //! Where the new version goes was decided before, under the area's lock, and lies in the extent's
 //! word. The thread claims the extent by one compare-and-swap, makes the version in memory nobody
