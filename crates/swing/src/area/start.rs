@@ -90,7 +90,7 @@ impl Area {
             sources: start.sources,
             live: BTreeMap::new(),
             next_epoch: Epoch(1),
-            prepared: None,
+            made_ahead: None,
             rung: None,
             shared: None,
             committed: None,

@@ -13,7 +13,7 @@ use crate::model::own_versions::OwnTable;
 use crate::model::runs::RunMap;
 use crate::model::units::{AreaId, ByteLen, Epoch, ExtentId};
 use crate::namespace::lease::Lease;
-use crate::namespace::manifest_file::Prepared;
+use crate::namespace::manifest_file::MadeAhead;
 use crate::namespace::owner_lock::OwnerLock;
 use crate::policy::alternation::Alternation;
 use crate::policy::copy_ahead::Ahead;
@@ -91,7 +91,7 @@ pub(crate) struct Tables {
     pub live: BTreeMap<Epoch, ()>,
     pub next_epoch: Epoch,
     /// The next manifest, made ahead.
-    pub prepared: Option<Prepared>,
+    pub made_ahead: Option<MadeAhead>,
     /// Of a ring that the next shared state answers.
     pub rung: Option<Stamp>,
     pub shared: Option<Epoch>,

@@ -48,8 +48,8 @@ use crate::sys::file_lock::{self, ForksHeldOff};
 use crate::sys::strict::{self, strict_assert};
 use crate::sys::sync::MutexGuard;
 use crate::sys::{descriptors, process};
-use crate::tracked::MAX_PINNED;
 use crate::tracked::track::Locks;
+use crate::trap::pins::MAX_PINNED;
 use crate::trap::signal;
 
 static HANDLERS: Once = Once::new();
@@ -236,7 +236,7 @@ extern "C" fn in_child() {
         held.live.abandon_in_child();
         // It stays with the parent.
         drop(held.state.lock.take());
-        held.core.forget_in_child(&mut held.state);
+        held.core.forget_made_ahead_in_child(&mut held.state);
         // Views of the parent's memory that its keeper would have dropped.
         held.state.lifted.clear();
         // As long as this process lives: nobody can tell when its last address into the area is

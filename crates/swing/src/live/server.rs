@@ -41,7 +41,7 @@ use crate::live::protocol::{ANSWER_BYTES, FAILED, FRESH, PINNED, REFUSED, THREAD
 use crate::model::error::{Fault, Result, TrackError};
 use crate::model::manifest::Kind;
 use crate::namespace::files::{LIVE, NEW_LIVE};
-use crate::publish::protocol::Published;
+use crate::publish::commit::Published;
 use crate::sys::block_signals::{self, Quiet};
 use crate::sys::file::Folder;
 use crate::sys::kept_file::{Access, KeptFile};
@@ -179,7 +179,7 @@ impl Core {
         self.expect_live_hooks(true);
         live.responder = Some(Box::new(Responder { shared, connections, thread, seat }));
         drop(live);
-        self.prepare_manifest();
+        self.make_manifest_ahead();
         Ok(())
     }
 
@@ -235,7 +235,7 @@ impl Core {
         self.expect_live_hooks(false);
         responder.stop(&self.folder);
         if let Ok(mut state) = self.lock_for_change() {
-            self.forget_prepared(&mut state);
+            self.forget_made_ahead(&mut state);
         }
     }
 
@@ -368,7 +368,7 @@ impl Left {
             Ok(Some(published)) => core.follow_up(published),
             _ => core.drop_lifted_later(),
         };
-        core.prepare_manifest();
+        core.make_manifest_ahead();
         core.copy_ahead_soon();
         core.seat_responder();
     }

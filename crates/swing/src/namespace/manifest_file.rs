@@ -28,7 +28,7 @@ const _: () = assert!(AHEAD_BYTES == PAGE_BYTES && MAGIC.len() == WORD_BYTES);
 
 /// An empty manifest with its own name and [`crate::namespace::files::SHARING`].
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct MadeAhead {
     pub epoch: Epoch,
     pub file: KeptFile,
     pub page: Page,

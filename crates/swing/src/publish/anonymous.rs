@@ -10,9 +10,8 @@ use crate::model::manifest::{Kind, Manifest};
 use crate::model::units::Epoch;
 use crate::namespace::files::manifest_name;
 use crate::namespace::lease::Lease;
-use crate::namespace::manifest_file::ManifestFile;
+use crate::publish::commit::Commit;
 use crate::publish::protect::Freeze;
-use crate::publish::protocol::Written;
 use crate::sys::file;
 use crate::sys::kept_file::KeptFile;
 
@@ -38,7 +37,7 @@ impl Core {
         let written = self.while_frozen(state, Freeze::View, |state, frozen| {
             self.write_manifest(state, Kind::View, frozen)
         });
-        let Written { epoch, file: ManifestFile { file, .. } } = written?;
+        let (epoch, file) = written?.into_file();
         let path = self.folder.join(&manifest_name(epoch));
         // The state lock is held: nobody but this process may probe, and it does so only under this
         // lock.
@@ -54,6 +53,6 @@ impl Core {
     /// A manifest of the present state, frozen or not, that nobody can hook.
     pub(crate) fn write_view(&self, state: &mut Tables) -> Result<(Epoch, KeptFile)> {
         let written = self.write_frozen(state, Kind::View, &mut None);
-        written.map(|written| (written.epoch, written.file.file))
+        written.map(Commit::into_file)
     }
 }

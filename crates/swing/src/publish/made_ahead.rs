@@ -15,7 +15,7 @@
 //! rang knows the state by it, also if all this was quicker than it could open the file.
 //!
 //! **Fork.** A child has not got the mapping, and closes its copy of the file
-//! ([`Core::forget_in_child`]).
+//! ([`Core::forget_made_ahead_in_child`]).
 //!
 //! **Crash.** A manifest that is not complete never became current: whoever takes the inventory
 //! drops temporary names first, and then finds that it has no other name and no contents.
@@ -28,7 +28,7 @@ use crate::model::error::{Fault, Result};
 use crate::model::manifest::{AHEAD_BYTES, Kind};
 use crate::model::units::Epoch;
 use crate::namespace::files::{SHARED, SHARING, manifest_name};
-use crate::namespace::manifest_file::{ManifestFile, Prepared};
+use crate::namespace::manifest_file::{MadeAhead, ManifestFile};
 use crate::sys::file;
 use crate::sys::first_page::Page;
 use crate::sys::kept_file::{Access, KeptFile};
@@ -36,17 +36,17 @@ use crate::sys::kept_file::{Access, KeptFile};
 impl Core {
     /// Makes the next manifest ahead, where live hooks are expected. Without success nothing is
     /// lost but time.
-    pub(crate) fn prepare_manifest(&self) {
+    pub(crate) fn make_manifest_ahead(&self) {
         let Ok(mut state) = self.lock_for_change() else { return };
         let expected = self.live.try_lock().is_some_and(|live| live.is_answering());
-        if !expected || state.prepared.is_some() {
+        if !expected || state.made_ahead.is_some() {
             return;
         }
         let epoch = state.next_epoch;
         let name = manifest_name(epoch);
         let Ok(file) = self.new_manifest(epoch) else { return };
         match self.make_ahead(&file, &name) {
-            Ok(page) => state.prepared = Some(Prepared { epoch, file, page }),
+            Ok(page) => state.made_ahead = Some(MadeAhead { epoch, file, page }),
             Err(_) => self.drop_names(epoch),
         }
     }
@@ -71,9 +71,9 @@ impl Core {
         epoch: Epoch,
         kind: Kind,
     ) -> Result<ManifestFile> {
-        match state.prepared.take() {
+        match state.made_ahead.take() {
             // Complete it is there for hookers, which may be refused meanwhile.
-            Some(Prepared { epoch: of, file, page })
+            Some(MadeAhead { epoch: of, file, page })
                 if of == epoch && kind == Kind::Shared && self.shared_link(state) == SHARED =>
             {
                 return Ok(ManifestFile { file, page: Some(page) });
@@ -93,15 +93,15 @@ impl Core {
     }
 
     /// In a forked child, which has not got the mapping.
-    pub(crate) fn forget_in_child(&self, state: &mut Tables) {
-        if let Some(Prepared { page, .. }) = state.prepared.take() {
+    pub(crate) fn forget_made_ahead_in_child(&self, state: &mut Tables) {
+        if let Some(MadeAhead { page, .. }) = state.made_ahead.take() {
             page.forget();
         }
     }
 
     /// Nobody will ask for a publish any more.
-    pub(crate) fn forget_prepared(&self, state: &mut Tables) {
-        if let Some(prepared) = state.prepared.take() {
+    pub(crate) fn forget_made_ahead(&self, state: &mut Tables) {
+        if let Some(prepared) = state.made_ahead.take() {
             self.drop_names(prepared.epoch);
         }
     }
@@ -119,7 +119,8 @@ mod tests {
     use super::*;
     use crate::live::pending::{Stage, Watch};
     use crate::model::manifest::{COMING, FILLING, HEADER_BYTES, Header, MAGIC, MAX_PAYLOAD_BYTES};
-    use crate::publish::protocol::{Publish, Published};
+    use crate::publish::commit::Published;
+    use crate::publish::protocol::Publish;
     use crate::sys::file::Folder;
     use crate::sys::first_page::LAST_WORD;
     use crate::sys::notifier::Stamp;
@@ -143,7 +144,7 @@ mod tests {
         for _ in 0..2000 {
             let state = area.core.lock_for_change().unwrap();
             let found = state
-                .prepared
+                .made_ahead
                 .as_ref()
                 .map(|p| (p.epoch, file::facts(p.file.here().unwrap(), Path::new("")).unwrap()));
             drop(state);
@@ -290,7 +291,7 @@ mod tests {
             core.drop_names(epoch);
             state.next_epoch = epoch.next();
             drop(state);
-            core.prepare_manifest();
+            core.make_manifest_ahead();
         }
     }
 

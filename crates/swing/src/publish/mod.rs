@@ -4,6 +4,7 @@
 //! `area` and `reclaim`.
 
 pub(crate) mod anonymous;
+pub(crate) mod commit;
 pub(crate) mod consolidate;
 pub(crate) mod describe;
 pub(crate) mod detach_tables;

@@ -7,9 +7,8 @@
 //! 3. the manifest is written completely under its own name `m.<epoch>`, which nobody opens;
 //! 4. a rename makes it current. Before it the old state is current, after it the new one.
 //!
-//! A manifest made ahead ([`crate::publish::made_ahead`]) becomes current with step 3, by its first
-//! word: it has a name already that hookers look at, and take it by as soon as it is complete. Then
-//! step 4 only gives it the usual one.
+//! Steps 3 and 4 are the same for a manifest made ahead of its publish
+//! ([`crate::publish::commit`]).
 //!
 //! The cost is the number of extents that changed plus the number of runs, never the size of the
 //! area. Manifests that this publish supersedes are examined a bounded number at a time.
@@ -20,13 +19,12 @@ use crate::area::core::Core;
 use crate::area::handle::Area;
 use crate::area::tables::Tables;
 use crate::model::error::{Fault, PublishError, Result};
-use crate::model::manifest::{Kind, MAX_PAYLOAD_BYTES, Manifest};
+use crate::model::manifest::{Kind, MAX_PAYLOAD_BYTES};
 use crate::model::units::{ByteLen, Epoch};
-use crate::namespace::files::{COMMITTED, LINKING, SHARING, manifest_name};
-use crate::namespace::manifest_file::ManifestFile;
+use crate::publish::commit::{Commit, Published};
 use crate::publish::freeze::Frozen;
 use crate::publish::protect::Freeze;
-use crate::tracked::MAX_PINNED;
+use crate::trap::pins::MAX_PINNED;
 
 /// For whom a state is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,21 +34,6 @@ pub enum Publish {
     Committed,
     /// The same, and it can be hooked from now on.
     Shared,
-}
-
-/// A state that has become current.
-pub(crate) struct Published {
-    pub epoch: Epoch,
-    /// The manifests that were current before it.
-    superseded: [Option<Epoch>; 2],
-    /// Closing it is left to [`Core::follow_up`]: whoever asked for the state does not wait for it.
-    manifest: ManifestFile,
-}
-
-/// A manifest that is complete, and not current yet.
-pub(crate) struct Written {
-    pub epoch: Epoch,
-    pub file: ManifestFile,
 }
 
 impl Area {
@@ -129,35 +112,6 @@ impl Core {
         }
     }
 
-    /// What a publish made superfluous is given back.
-    pub(crate) fn follow_up(&self, published: Published) -> Result<()> {
-        drop(published.manifest);
-        let retired = self.retire_superseded(published.superseded);
-        self.end_settling();
-        retired?;
-        self.drop_lifted_later()
-    }
-
-    fn retire_superseded(&self, superseded: [Option<Epoch>; 2]) -> Result<()> {
-        let mut state = self.lock_for_change()?;
-        let committed = self.commit_shared(&mut state)?;
-        for old in committed.into_iter().chain(superseded.into_iter().flatten()) {
-            self.retire_if_possible(&mut state, old)?;
-        }
-        // What stores wait for is decided.
-        self.end_settling();
-        self.reclaim_some(&mut state)
-    }
-
-    /// Makes the newest shared state the committed one; which was that before.
-    fn commit_shared(&self, state: &mut Tables) -> Result<Option<Epoch>> {
-        let Some(shared) = state.shared.filter(|s| Some(*s) > state.committed) else {
-            return Ok(None);
-        };
-        self.folder.relink(&manifest_name(shared), "t.committed", COMMITTED)?;
-        Ok(state.committed.replace(shared))
-    }
-
     /// A publish without the part that gives memory back, which is [`Core::follow_up`].
     pub(crate) fn publish_quickly(&self, kind: Kind, payload: &[u8]) -> Result<Published> {
         self.publish_new(kind, payload).inspect_err(|_| self.end_settling())
@@ -173,32 +127,7 @@ impl Core {
         let written = self.while_frozen(&mut state, Freeze::Publish, |state, frozen| {
             self.write_manifest(state, kind, frozen)
         });
-        self.make_current(&mut state, kind, written?)
-    }
-
-    /// Step 4.
-    fn make_current(&self, state: &mut Tables, kind: Kind, written: Written) -> Result<Published> {
-        let Written { epoch, file: manifest } = written;
-        let name = manifest_name(epoch);
-        let mut superseded = [None; 2];
-        // Of a shared state the link for hookers comes first, because somebody may be waiting for
-        // it; the other follows, and an adopter that finds it missing takes the newer one.
-        let late = kind == Kind::Shared && state.committed.is_some();
-        if !late {
-            self.folder.relink(&name, "t.committed", COMMITTED)?;
-            superseded[0] = state.committed.replace(epoch);
-        }
-        if kind == Kind::Shared {
-            let link = self.shared_link(state);
-            match manifest.is_linked() {
-                true => self.folder.rename(SHARING, link)?,
-                false => self.folder.relink(&name, LINKING, link)?,
-            }
-            superseded[1] = state.shared.replace(epoch);
-        }
-        let older = superseded.iter().flatten().all(|old| *old < epoch);
-        assert!(older, "INV-AREA-5: what is current is the newest state");
-        Ok(Published { epoch, superseded, manifest })
+        written?.make_current(self, &mut state)
     }
 
     /// Freezing ends when `work` is done, or has taken what was begun and ended that itself.
@@ -221,7 +150,7 @@ impl Core {
         state: &mut Tables,
         kind: Kind,
         frozen: &mut Option<Frozen<'_>>,
-    ) -> Result<Written> {
+    ) -> Result<Commit> {
         if self.tracked.get().is_none() {
             self.protect_frozen(state, frozen)?;
             // What moves extents looks at their words.
@@ -241,7 +170,7 @@ impl Core {
         state: &mut Tables,
         kind: Kind,
         frozen: &mut Option<Frozen<'_>>,
-    ) -> Result<Written> {
+    ) -> Result<Commit> {
         let epoch = state.next_epoch;
         if !Epoch::POSSIBLE.contains(&epoch) {
             let limit = Epoch::POSSIBLE.end().0;
@@ -251,36 +180,17 @@ impl Core {
         let newest = state.live.last_key_value().map(|(e, ())| *e);
         assert!(newest.is_none_or(|e| e < epoch), "epochs only grow");
         let manifest = self.describe(state, kind, epoch)?;
-        let name = manifest_name(epoch);
-        // From here on the epoch is used up, also when writing fails.
-        let use_up = |state: &mut Tables| state.next_epoch = epoch.next();
-        let file = self.manifest_file(state, epoch, kind).inspect_err(|_| use_up(state));
-        let file = file?;
-        let bytes = manifest.encode();
-        debug_assert!(
-            Manifest::decode(&bytes, self.folder.path()).is_ok_and(|read| read == manifest),
-            "INV-AREA-6: what is written is what readers accept"
-        );
-        use_up(state);
-        if file.is_linked()
-            && let Some(stamp) = state.rung.take()
-        {
-            file.sign(stamp, &bytes);
-        }
-        let announced = file.announce(&manifest, &bytes);
-        let mut written = self.protect_frozen(state, frozen);
+        let mut commit = self.begin_commit(state, kind, &manifest)?;
+        let announced = commit.announce(state, &manifest);
+        let frozen_now = self.protect_frozen(state, frozen);
         #[cfg(debug_assertions)]
         self.assert_tables_agree(state);
         // Otherwise the handler waits until it is current, which takes a single store.
         if !announced {
             self.end_freeze(state, frozen.take());
         }
-        let path = self.folder.join(&name);
-        written = written.and_then(|()| file.complete(&bytes, announced, &path));
-        if let Err(fault) = written {
-            file.withdraw();
-            let _ = self.folder.unlink(&name);
-            let _ = if file.is_linked() { self.folder.unlink(SHARING) } else { Ok(()) };
+        if let Err(fault) = frozen_now.and_then(|()| commit.complete(self)) {
+            commit.withdraw(self);
             return Err(fault);
         }
         let known = state.live.insert(epoch, ());
@@ -300,14 +210,14 @@ impl Core {
                 source.last_published = Some(epoch);
             }
         }
-        Ok(Written { epoch, file })
+        Ok(commit)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::files::manifest_epoch;
+    use crate::namespace::files::{manifest_epoch, manifest_name};
 
     #[test]
     fn only_what_an_area_could_have_made_is_a_manifest() {
