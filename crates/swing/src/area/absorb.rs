@@ -27,7 +27,7 @@ impl Core {
     }
 
     fn record_logged(&self, state: &mut Tables, extent: ExtentId) {
-        let word = self.states.word(extent);
+        let word = self.words.word(extent);
         assert!(
             extent_word::state_of(word) == PRIVATE && word & LOGGED != 0,
             "INV-AREA-12: {extent} was logged once"
@@ -64,8 +64,8 @@ impl Core {
         state.dirty = true;
         // Only `prepare` changes the word, before or meanwhile, and says that it is hot.
         let next = self.private_word(state, extent) | again | word & HOT;
-        if !self.states.exchange(extent, word, next) {
-            self.states.set(extent, next | HOT);
+        if !self.words.exchange(extent, word, next) {
+            self.words.set(extent, next | HOT);
         }
     }
 

@@ -30,7 +30,7 @@ impl Core {
         }
         for run in state.runs.iter() {
             for extent in self.geometry.covering(&(AreaOffset(run.start)..AreaOffset(run.end()))) {
-                let word = self.states.get(ExtentId(extent));
+                let word = self.words.get(ExtentId(extent));
                 let present = matches!(word, extent_word::FROZEN | extent_word::PRIVATE);
                 assert!(present, "INV-AREA-2: extent {extent} is shown, but its word is {word}");
             }

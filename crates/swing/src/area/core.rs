@@ -34,7 +34,7 @@ pub(crate) struct Core {
     pub name: Option<AreaName>,
     pub geometry: Geometry,
     pub mapping: Arc<Mapping>,
-    pub states: Arc<ExtentWords>,
+    pub words: Arc<ExtentWords>,
     /// What the fault handler uses, once the area is tracked.
     pub tracked: OnceLock<Tracked>,
     /// Its memory is a file that may be exchanged for a memfd ([`crate::write::migrate`]).

@@ -71,8 +71,8 @@ impl Area {
     /// writable counts as frozen.
     #[inline]
     pub fn extent_state(&self, extent: ExtentId) -> ExtentState {
-        assert!(extent.0 < self.core.states.len(), "no such extent");
-        match self.core.states.get(extent) {
+        assert!(extent.0 < self.core.words.len(), "no such extent");
+        match self.core.words.get(extent) {
             extent_word::ABSENT => ExtentState::Absent,
             extent_word::PRIVATE => ExtentState::Private,
             _ => ExtentState::Frozen,
@@ -84,7 +84,7 @@ impl Area {
     #[inline]
     pub fn any_present(&self, range: &std::ops::Range<AreaOffset>) -> bool {
         assert!(self.core.geometry.contains(range), "the range lies inside the area");
-        self.core.states.any_present(self.core.geometry.covering(range))
+        self.core.words.any_present(self.core.geometry.covering(range))
     }
 }
 

@@ -105,7 +105,7 @@ impl Core {
     ) -> Result<(MutexGuard<'_, Tables>, Option<Closed<'_>>)> {
         loop {
             let mut state = self.lock_for_change()?;
-            while extents.clone().any(|e| self.states.get(ExtentId(e)) == BUSY) {
+            while extents.clone().any(|e| self.words.get(ExtentId(e)) == BUSY) {
                 // Whoever has panicked does not come back.
                 self.check_whole()?;
                 state = self.idle.wait(state);
@@ -118,16 +118,16 @@ impl Core {
             }
             let closed = tracked.gate.close();
             self.absorb(&mut state);
-            let faulting = |e: &u32| self.states.get(ExtentId(*e)) == FAULTING;
+            let faulting = |e: &u32| self.words.get(ExtentId(*e)) == FAULTING;
             let Some(extent) = extents.clone().find(faulting).map(ExtentId) else {
                 return Ok((state, Some(closed)));
             };
-            let word = self.states.word(extent);
+            let word = self.words.word(extent);
             // The handler may need the gate to finish: wait without it, and without the lock.
             drop(closed);
             drop(state);
             if extent_word::state_of(word) == FAULTING {
-                self.states.wait(extent, word);
+                self.words.wait(extent, word);
             }
         }
     }

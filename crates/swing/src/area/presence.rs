@@ -20,13 +20,13 @@ use crate::model::units::{AreaOffset, ExtentId};
 /// Tells which extents of an area have memory; outlives the area.
 #[derive(Clone)]
 pub struct Presence {
-    states: Arc<ExtentWords>,
+    words: Arc<ExtentWords>,
     geometry: Geometry,
 }
 
 impl fmt::Debug for Presence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presence").field("extents", &self.states.len()).finish_non_exhaustive()
+        f.debug_struct("Presence").field("extents", &self.words.len()).finish_non_exhaustive()
     }
 }
 
@@ -37,8 +37,8 @@ impl Presence {
             return false;
         }
         let mut extents = self.geometry.covering(range);
-        assert!(extents.end <= self.states.len(), "extents lie inside the area");
-        extents.all(|e| self.states.get(ExtentId(e)) != ABSENT)
+        assert!(extents.end <= self.words.len(), "extents lie inside the area");
+        extents.all(|e| self.words.get(ExtentId(e)) != ABSENT)
     }
 }
 
@@ -46,8 +46,8 @@ impl Area {
     /// Which parts have memory, to be asked as long as addresses are used.
     pub fn presence(&self) -> Presence {
         let core = &self.core;
-        assert_eq!(core.states.len(), core.geometry.extent_count(), "one word an extent");
-        Presence { states: Arc::clone(&core.states), geometry: core.geometry }
+        assert_eq!(core.words.len(), core.geometry.extent_count(), "one word an extent");
+        Presence { words: Arc::clone(&core.words), geometry: core.geometry }
     }
 }
 

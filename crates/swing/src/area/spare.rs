@@ -33,7 +33,7 @@ impl Core {
             let closed = self.close_gate();
             self.absorb(state);
             let ranges = state.versions.take_spare(&self.geometry, keep, step, |extent, plane| {
-                let word = self.states.word(extent);
+                let word = self.words.word(extent);
                 let now = extent_word::state_of(word);
                 if tracked && now == FAULTING && extent_word::plane_of(word) == plane {
                     return false;
@@ -45,7 +45,7 @@ impl Core {
                     // Nobody uses these plans before the next publish.
                     PRIVATE | FROZEN if word & PLANNED != 0 => {}
                     FROZEN | ABSENT if word & IN_PLACE == 0 => {
-                        self.states.set(extent, now | UNARMED);
+                        self.words.set(extent, now | UNARMED);
                     }
                     _ => return true,
                 }

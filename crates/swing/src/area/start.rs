@@ -67,7 +67,7 @@ impl Area {
     pub(crate) fn start(start: Start) -> Area {
         let geometry = *start.mapping.geometry();
         start.check();
-        let states = start.words(&geometry);
+        let words = start.words(&geometry);
         let BackingChoice { backing, automatic, .. } = start.backing;
         assert_ne!(backing, Backing::Auto, "decided when the area is made");
         let state = Tables {
@@ -116,7 +116,7 @@ impl Area {
             name: start.name,
             geometry,
             mapping: start.mapping,
-            states: Arc::new(states),
+            words: Arc::new(words),
             tracked: OnceLock::new(),
             movable: AtomicBool::new(automatic && backing == Backing::File),
             on_small: start.backing.too_small,

@@ -50,10 +50,10 @@ impl Area {
         assert!(own <= mapped && mapped <= core.geometry.reserve().0, "sums follow the runs");
         let early = |e: &&ExtentId| {
             let own = state.own.get(**e);
-            core.states.get(**e) == extent_word::FROZEN
+            core.words.get(**e) == extent_word::FROZEN
                 && own.is_some_and(|own| own.born == state.next_epoch)
         };
-        let private = state.private.iter().filter(|e| core.states.get(**e) == extent_word::PRIVATE);
+        let private = state.private.iter().filter(|e| core.words.get(**e) == extent_word::PRIVATE);
         let private = private.chain(state.in_place.iter().filter(early));
         let private: u64 = private.map(|e| core.geometry.len(*e).0).sum();
         let counter = |c: &AtomicU64, stored: fn(&Tracked) -> &AtomicU64| {

@@ -12,8 +12,8 @@ impl Core {
     /// Keeps private extents writable until the next publish; `false` when some are not private.
     pub(crate) fn keep_open(&self, mut extents: std::ops::Range<u32>) -> bool {
         match self.tracked.get() {
-            Some(_) => extents.all(|e| self.states.keep_hot(ExtentId(e))),
-            None => self.states.all_private(extents),
+            Some(_) => extents.all(|e| self.words.keep_hot(ExtentId(e))),
+            None => self.words.all_private(extents),
         }
     }
 

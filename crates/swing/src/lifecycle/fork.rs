@@ -308,7 +308,7 @@ impl Core {
 
     /// The child must not write what the parent sees.
     fn protect_in_child(&self, state: &Tables) {
-        let private = state.private.iter().filter(|e| self.states.get(**e) == PRIVATE);
+        let private = state.private.iter().filter(|e| self.words.get(**e) == PRIVATE);
         let mut ranges: Vec<(u64, u64)> =
             private.map(|e| (self.geometry.start(*e).0, self.geometry.len(*e).0)).collect();
         ranges.sort_unstable();

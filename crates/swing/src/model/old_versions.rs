@@ -79,10 +79,8 @@ impl Versions {
         ByteLen(self.spare_bytes)
     }
 
-    /// The plane for a new version of an extent whose present version lies in `current`; `None`
-    /// when all are in use. `prefer` are the planes of the neighbours, which the new version should
-    /// join: always in the small zone, where a copy is cheap, and in the data zone when that takes
-    /// no other memory than there is.
+    /// What [`Versions::peek`] says, taken at once.
+    #[cfg(test)]
     pub(crate) fn choose(
         &mut self,
         geometry: &Geometry,
@@ -96,7 +94,10 @@ impl Versions {
         Some(choice)
     }
 
-    /// What `choose` would choose.
+    /// The plane for a new version of an extent whose present version lies in `current`; `None`
+    /// when all are in use. `prefer` are the planes of the neighbours, which the new version should
+    /// join: always in the small zone, where a copy is cheap, and in the data zone when that takes
+    /// no other memory than there is.
     pub(crate) fn peek(
         &self,
         geometry: &Geometry,

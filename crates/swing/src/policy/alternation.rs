@@ -31,6 +31,13 @@ pub(crate) struct Alternation {
 }
 
 impl Alternation {
+    /// With this target, and so many extents in a part.
+    #[cfg(test)]
+    pub(crate) fn of(target_and_part: Option<(u32, u32)>) -> Self {
+        let (target, part) = target_and_part.unzip();
+        Self { target, part: part.unwrap_or_default() }
+    }
+
     /// A publish of an area, after it is known what was rewritten.
     pub(crate) fn turn(&mut self, runs: &RunMap, rewritten: u64, geometry: &Geometry) {
         let plane_len = geometry.reserve().0;
@@ -198,7 +205,7 @@ mod tests {
                 core.arm(&mut state, ExtentId(extent), false);
             }
             let case = format!("{around} {third}");
-            assert_eq!(extent_word::plane_of(core.states.word(middle)), expected, "{case}");
+            assert_eq!(extent_word::plane_of(core.words.word(middle)), expected, "{case}");
             drop(state);
             store(&area, 0..3);
             area.publish(Publish::Shared, b"").unwrap();

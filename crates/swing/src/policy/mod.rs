@@ -6,4 +6,5 @@
 
 pub(crate) mod alternation;
 pub(crate) mod copy_ahead;
+pub(crate) mod plane_choice;
 pub(crate) mod store_order;

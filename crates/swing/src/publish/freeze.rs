@@ -96,14 +96,14 @@ impl Core {
             false => FROZEN | UNARMED,
         };
         for extent in &again {
-            let word = self.states.word(*extent);
+            let word = self.words.word(*extent);
             if extent_word::state_of(word) == FROZEN && word & IN_PLACE != 0 {
-                self.states.set_unclaimed(*extent, frozen_word(word));
+                self.words.set_unclaimed(*extent, frozen_word(word));
             }
         }
         for extent in each(&stretches) {
-            let word = if shut.is_some() { frozen_word(self.states.word(extent)) } else { FROZEN };
-            self.states.set_unclaimed(extent, word);
+            let word = if shut.is_some() { frozen_word(self.words.word(extent)) } else { FROZEN };
+            self.words.set_unclaimed(extent, word);
         }
         let (Some(tracked), Some((closed, _quiet))) = (self.tracked.get(), shut) else { return };
         if why == Freeze::Publish && tracked.hooked_live.load(Ordering::Relaxed) {
@@ -111,7 +111,7 @@ impl Core {
         }
         drop(closed);
         for extent in each(&stretches).chain(again) {
-            if self.states.word(extent) & UNARMED != 0 {
+            if self.words.word(extent) & UNARMED != 0 {
                 self.arm(state, extent, publishing);
             }
         }

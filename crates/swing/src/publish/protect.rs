@@ -77,7 +77,7 @@ impl Core {
     ) -> (Vec<Range<u32>>, Result<()>) {
         let listed = std::mem::take(&mut state.private);
         state.old_private = 0;
-        let mut stretches = private_stretches(listed, &self.states);
+        let mut stretches = private_stretches(listed, &self.words);
         let mut failure = None;
         let mut open = Vec::new();
         let mut done = 0;
@@ -138,7 +138,7 @@ impl Core {
         for stretch in stretches {
             let joins = |before: &Range<u32>| {
                 stretch.start - before.end < most
-                    && (before.end..stretch.start).all(|e| self.states.get(ExtentId(e)) == FROZEN)
+                    && (before.end..stretch.start).all(|e| self.words.get(ExtentId(e)) == FROZEN)
             };
             match spans.last_mut() {
                 Some(last) if joins(last) => last.end = stretch.end,

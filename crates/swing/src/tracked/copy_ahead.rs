@@ -119,7 +119,7 @@ impl Core {
             Ok(state) => state,
             Err(fault) => {
                 // The plane is spare as before: whatever is in it, nobody sees it.
-                claims.iter().for_each(|claim| self.states.set(claim.extent, claim.word));
+                claims.iter().for_each(|claim| self.words.set(claim.extent, claim.word));
                 return Err(fault);
             }
         };
@@ -129,12 +129,12 @@ impl Core {
         };
         for Claim { extent, .. } in claims {
             // Keeps the handler away until it is decided where the next version goes.
-            self.states.set(extent, FROZEN | UNARMED);
+            self.words.set(extent, FROZEN | UNARMED);
             self.arm(&mut state, extent, false);
             debug_assert!(
                 placed.is_err()
-                    || self.states.word(extent) & IN_PLACE != 0
-                    || self.states.get(extent) != FROZEN,
+                    || self.words.word(extent) & IN_PLACE != 0
+                    || self.words.get(extent) != FROZEN,
                 "INV-AREA-2: nobody sees what has just been made"
             );
         }
@@ -161,10 +161,10 @@ impl Core {
         };
         let len_of = |extent| self.geometry.len(extent).0;
         let mut left = REACH.0;
-        for extent in (next.0..self.states.len()).map(ExtentId) {
+        for extent in (next.0..self.words.len()).map(ExtentId) {
             let len = len_of(extent);
             let goes_on = |first: &Claim| {
-                extent_word::plane_of(first.word) == extent_word::plane_of(self.states.word(extent))
+                extent_word::plane_of(first.word) == extent_word::plane_of(self.words.word(extent))
                     && len_of(first.extent) == len
                     && (claims.len() as u64 + 1) * len <= AT_ONCE.0
             };
@@ -180,8 +180,8 @@ impl Core {
         }
         if claims.is_empty() {
             let reach = (REACH.0 / len_of(next)) as u32;
-            let end = self.states.len().min(next.0.saturating_add(FAR * reach));
-            let may = |e: &u32| may_be_copied(self.states.word(ExtentId(*e)));
+            let end = self.words.len().min(next.0.saturating_add(FAR * reach));
+            let may = |e: &u32| may_be_copied(self.words.word(ExtentId(*e)));
             let far = (next.0..end).find(may).unwrap_or(end);
             tracked.ahead.rest(next.0..far.saturating_sub(reach));
         }
@@ -189,13 +189,13 @@ impl Core {
     }
 
     fn claim_one(&self, state: &Tables, extent: ExtentId) -> Option<Claim> {
-        let word = self.states.word(extent) & !WAITERS;
+        let word = self.words.word(extent) & !WAITERS;
         if !may_be_copied(word) {
             return None;
         }
         let own = state.own.get(extent)?;
         let claimed = word & !7 | FAULTING;
-        self.states.replace(extent, word, claimed).then(|| {
+        self.words.replace(extent, word, claimed).then(|| {
             assert_ne!(own.plane, extent_word::plane_of(word), "INV-AREA-12: into another plane");
             Claim { extent, word, own }
         })

@@ -38,7 +38,7 @@ impl Core {
         let (mut open, mut early) = (Vec::new(), Vec::new());
         let (mut left, mut more) = (false, !young.is_empty());
         for extent in std::mem::take(&mut state.private) {
-            let word = self.states.word(extent);
+            let word = self.words.word(extent);
             let ready = extent_word::state_of(word) == PRIVATE && word & (PLANNED | HOT) == PLANNED;
             let again = word & AGAIN != 0;
             left |= ready && !again && most == 0;
@@ -50,7 +50,7 @@ impl Core {
             }
             (most, chances) = (most - 1, chances - usize::from(again));
             // Whoever stores there meanwhile waits for the word.
-            match self.states.exchange(extent, word, FROZEN | UNARMED) {
+            match self.words.exchange(extent, word, FROZEN | UNARMED) {
                 true => early.push((extent, word)),
                 false => open.push(extent),
             }
@@ -59,10 +59,10 @@ impl Core {
         for (extent, word) in early {
             if result.is_ok() {
                 note(&mut state.in_place, extent);
-                self.states.set(extent, FROZEN | IN_PLACE | PLANNED | extent_word::plan_of(word));
+                self.words.set(extent, FROZEN | IN_PLACE | PLANNED | extent_word::plan_of(word));
             } else {
                 open.push(extent);
-                self.states.set(extent, word | HOT);
+                self.words.set(extent, word | HOT);
             }
         }
         // Before the others have had their turn, what is young does not become old.

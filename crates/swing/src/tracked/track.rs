@@ -76,7 +76,7 @@ impl Core {
             len: self.geometry.reserve().as_usize(),
             id: self.id,
             geometry: self.geometry,
-            states: self.states.clone(),
+            words: self.words.clone(),
             in_memory: self.in_memory,
             generation: self.generation,
             gate: StoreGate::default(),

@@ -100,7 +100,7 @@ impl Tracked {
             let _held = HeldOff::begin();
             self.gate.enter();
             self.pins.count.fetch_add(1, Ordering::SeqCst);
-            let pinned = writable(&self.states);
+            let pinned = writable(&self.words);
             self.gate.leave();
             if pinned {
                 return true;

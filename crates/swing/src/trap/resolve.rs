@@ -62,7 +62,7 @@ pub fn prepare(address: *const u8, len: usize) -> bool {
     while at < end {
         let Some(area) = table::find(at) else { return true };
         let extent = area.extent_at(at);
-        while !area.states.keep_hot(extent) {
+        while !area.words.keep_hot(extent) {
             // A handler that interrupts this thread and stores there would wait for what the thread
             // has claimed. The handler of SIGSEGV has them held off by itself.
             let _held = HeldOff::begin();
@@ -91,7 +91,7 @@ impl Tracked {
         let extent = self.extent_at(address);
         let (mut tries, mut doubts, mut settled) = (0, 0, false);
         loop {
-            let word = self.states.word(extent);
+            let word = self.words.word(extent);
             match extent_word::state_of(word) {
                 // Another thread was faster; or somebody has just protected the extent, and says
                 // so before the gate opens; or the fault is about something else.
@@ -102,15 +102,15 @@ impl Tracked {
                     if self.gate.is_closed() {
                         self.gate.enter();
                         self.gate.leave();
-                    } else if self.states.word(extent) == word {
+                    } else if self.words.word(extent) == word {
                         doubts += 1;
                         if doubts > MAX_DOUBTS {
                             return false;
                         }
                     }
                 }
-                BUSY | FAULTING => self.states.wait(extent, word),
-                _ if word & UNARMED != 0 => self.states.wait(extent, word),
+                BUSY | FAULTING => self.words.wait(extent, word),
+                _ if word & UNARMED != 0 => self.words.wait(extent, word),
                 _ if word & NO_PLANE != 0 => {
                     complain(
                         address,
@@ -147,7 +147,7 @@ impl Tracked {
 
     /// Address and length of the extents from one to another, which is not among them.
     fn span_to(&self, extent: ExtentId, end: ExtentId) -> (usize, usize) {
-        debug_assert!(extent < end && end.0 <= self.states.len());
+        debug_assert!(extent < end && end.0 <= self.words.len());
         let (start, end) = (self.geometry.start(extent), self.geometry.start(end));
         (self.base + start.as_usize(), (end - start).as_usize())
     }
@@ -158,7 +158,7 @@ impl Tracked {
     fn write_in_place(&self, extent: ExtentId, word: u32) -> Result<bool, Errno> {
         self.gate.enter();
         let mut done = Ok(false);
-        if self.states.replace(extent, word, FAULTING) {
+        if self.words.replace(extent, word, FAULTING) {
             let frozen = word & !extent_word::WAITERS;
             let end = self.claim_behind(extent, frozen);
             done = self.open(extent, end, frozen).map(|()| true);
@@ -199,7 +199,7 @@ impl Tracked {
         let (at, len) = self.span_of(extent);
         let closed = extent_mapping::set_writable(at, len, false).is_ok();
         match closed {
-            true => self.states.set(extent, frozen),
+            true => self.words.set(extent, frozen),
             false => self.log_opened(extent),
         }
         closed
@@ -225,8 +225,8 @@ impl Tracked {
         let most = if self.order.comes_to(extent) { most.max(1) } else { 1 };
         let mut end = ExtentId(extent.0 + 1);
         while u64::from(end.0 - extent.0) < most
-            && end.0 < self.states.len()
-            && self.states.replace(end, word, FAULTING)
+            && end.0 < self.words.len()
+            && self.words.replace(end, word, FAULTING)
         {
             end.0 += 1;
         }
@@ -241,7 +241,7 @@ impl Tracked {
         let claimed = next & !7 | FAULTING;
         // Inside the gate, so that whoever has closed it finds words that do not change.
         self.gate.enter();
-        let mine = self.states.replace(extent, word, claimed);
+        let mine = self.words.replace(extent, word, claimed);
         self.gate.leave();
         if !mine {
             return Ok(false);
@@ -272,7 +272,7 @@ impl Tracked {
             return Ok(true);
         }
         copier::discard(&target, made.ok());
-        self.states.set(extent, next);
+        self.words.set(extent, next);
         if matches!(placed, Ok(false)) {
             // The holder may want this very extent, so it waits for nothing we have.
             self.gate.enter();
@@ -355,7 +355,7 @@ impl Tracked {
     /// Notes that an extent has become private. Inside the gate.
     fn log(&self, extent: ExtentId, word: u32) {
         // The word first: who finds the extent in the list finds it private.
-        self.states.set(extent, word);
+        self.words.set(extent, word);
         let link = &self.links[extent.0 as usize];
         let mut head = self.head.load(Ordering::Acquire);
         loop {

@@ -25,7 +25,7 @@ pub(crate) struct Tracked {
     pub(crate) len: usize,
     pub(crate) id: AreaId,
     pub(crate) geometry: Geometry,
-    pub(crate) states: Arc<ExtentWords>,
+    pub(crate) words: Arc<ExtentWords>,
     /// The memory.
     pub(crate) file: Arc<KeptFile>,
     pub(crate) in_memory: bool,

@@ -133,7 +133,7 @@ impl Core {
     fn look_before_copying(&self, state: &mut Tables, extents: Range<u32>) -> Result<()> {
         // What a current manifest shows is copied in any case.
         let current = state.shared.max(state.committed).unwrap_or(Epoch(0));
-        let frozen = extents.map(ExtentId).filter(|e| self.states.get(*e) == FROZEN);
+        let frozen = extents.map(ExtentId).filter(|e| self.words.get(*e) == FROZEN);
         let born = frozen.filter_map(|e| state.own.get(e)).map(|own| own.born);
         let Some(oldest) = born.filter(|b| *b > current).min() else { return Ok(()) };
         if !visible(&state.live, oldest, state.next_epoch) {
@@ -150,7 +150,7 @@ impl Core {
     fn record(&self, state: &mut Tables, step: &Step) {
         let born: Epoch = state.next_epoch;
         for extent in step.extents() {
-            assert_eq!(self.states.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
+            assert_eq!(self.words.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
             let before = state.own.get(extent);
             let plane = match step.way {
                 Way::InPlace => {
@@ -182,7 +182,7 @@ impl Core {
         state.dirty = true;
         for extent in step.extents() {
             let word = self.private_word(state, extent) | HOT;
-            self.states.set(extent, word);
+            self.words.set(extent, word);
         }
     }
 
@@ -215,7 +215,7 @@ impl Core {
             Way::Fresh { .. } | Way::Copy { .. } => self.give_planes_back(state, step),
         }
         for extent in step.extents() {
-            assert_eq!(self.states.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
+            assert_eq!(self.words.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
             if open.contains(&extent) {
                 let (start, len) = (self.geometry.start(extent).0, self.geometry.len(extent).0);
                 self.record(state, &Step { first: extent, count: 1, start, len, ..*step });

@@ -29,12 +29,12 @@ impl Core {
         let inside = self.geometry.inside(range);
         let (mut state, closed) = self.lock_settled(inside.clone())?;
         let present =
-            inside.map(ExtentId).filter(|e| matches!(self.states.get(*e), FROZEN | PRIVATE));
+            inside.map(ExtentId).filter(|e| matches!(self.words.get(*e), FROZEN | PRIVATE));
         let extents: Vec<ExtentId> = present.collect();
-        let words: Vec<u32> = extents.iter().map(|e| self.states.get(*e)).collect();
+        let words: Vec<u32> = extents.iter().map(|e| self.words.get(*e)).collect();
         // Keeps the handler away from here to the end, without holding up the whole area.
         let _quiet = closed.is_some().then(Quiet::begin);
-        extents.iter().filter(|_| closed.is_some()).for_each(|e| self.states.set(*e, BUSY));
+        extents.iter().filter(|_| closed.is_some()).for_each(|e| self.words.set(*e, BUSY));
         drop(closed);
         let span = |e: &ExtentId| (self.geometry.start(*e).0, self.geometry.len(*e).0);
         let path = self.memory_path();
@@ -63,8 +63,8 @@ impl Core {
     fn keep_present(&self, state: &mut Tables, extents: &[ExtentId], words: &[u32]) {
         assert_eq!(extents.len(), words.len(), "one word an extent");
         for (extent, word) in extents.iter().zip(words) {
-            match (self.states.get(*extent), *word) {
-                (BUSY, PRIVATE) => self.states.set(*extent, PRIVATE),
+            match (self.words.get(*extent), *word) {
+                (BUSY, PRIVATE) => self.words.set(*extent, PRIVATE),
                 (BUSY, word) => self.settle(state, *extent, word),
                 _ => {}
             }

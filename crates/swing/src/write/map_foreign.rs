@@ -67,13 +67,13 @@ impl Core {
         self.discard(&to)?;
         let extents = self.geometry.covering(&to);
         let (mut state, closed) = self.lock_settled(extents.clone())?;
-        if extents.clone().any(|e| self.states.get(ExtentId(e)) != ABSENT) {
+        if extents.clone().any(|e| self.words.get(ExtentId(e)) != ABSENT) {
             // Another thread wrote there at the same time: the callers do not agree on who owns the
             // range.
             return Err(target);
         }
         let _quiet = closed.is_some().then(Quiet::begin);
-        extents.clone().for_each(|e| self.states.set(ExtentId(e), BUSY));
+        extents.clone().for_each(|e| self.words.set(ExtentId(e), BUSY));
         drop(closed);
         let mapped = self.map_source_runs(&mut state, source, from, at);
         if let Err(fault) = mapped {
@@ -83,7 +83,7 @@ impl Core {
             return Err(fault);
         }
         extents.for_each(|e| {
-            assert_eq!(self.states.get(ExtentId(e)), BUSY, "INV-AREA-3: claimed all the time");
+            assert_eq!(self.words.get(ExtentId(e)), BUSY, "INV-AREA-3: claimed all the time");
             self.settle(&mut state, ExtentId(e), FROZEN);
         });
         state.dirty = true;

@@ -31,7 +31,7 @@ impl Core {
     pub(crate) fn perform(&self, step: &Step, file: &KeptFile, replaced: &mut u64) -> Result<()> {
         assert!(step.len > 0 && *replaced == 0, "a step is begun once");
         debug_assert!(
-            step.extents().all(|e| self.states.get(e) == BUSY),
+            step.extents().all(|e| self.words.get(e) == BUSY),
             "INV-AREA-3: what is filled outside the lock is claimed"
         );
         match step.way {

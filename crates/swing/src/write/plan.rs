@@ -14,6 +14,7 @@ use crate::model::error::{Fault, Result};
 use crate::model::extent_word::{ABSENT, BUSY, FROZEN, PRIVATE};
 use crate::model::old_versions::visible;
 use crate::model::units::{AreaOffset, ExtentId};
+use crate::policy::plane_choice::{self, Look};
 use crate::sys::kept_file::KeptFile;
 
 /// What the caller will do with a range it makes writable.
@@ -70,13 +71,13 @@ impl Core {
         extents: Range<u32>,
         intent: WriteIntent,
     ) -> Result<(Vec<Step>, Option<Arc<KeptFile>>)> {
-        assert!(extents.end <= self.states.len(), "the range was checked");
+        assert!(extents.end <= self.words.len(), "the range was checked");
         let inside = self.geometry.inside(range);
         let mut steps: Vec<Step> = Vec::new();
         let mut highest = 0;
         for e in extents {
             let extent = ExtentId(e);
-            match self.states.get(extent) {
+            match self.words.get(extent) {
                 PRIVATE => continue,
                 word => assert!(
                     matches!(word, ABSENT | FROZEN),
@@ -107,7 +108,7 @@ impl Core {
             }
         };
         for step in &steps {
-            step.extents().for_each(|e| self.states.set(e, BUSY));
+            step.extents().for_each(|e| self.words.set(e, BUSY));
             state.busy += step.count;
         }
         Ok((steps, Some(file)))
@@ -146,14 +147,18 @@ impl Core {
         beside: [Option<u32>; 2],
     ) -> Option<(Way, bool)> {
         let own = state.own.get(extent);
-        let absent = self.states.get(extent) == ABSENT;
+        let absent = self.words.get(extent) == ABSENT;
         if let Some(own) = own
             && !visible(&state.live, own.born, state.next_epoch)
         {
             return Some((Way::InPlace, false));
         }
         let current = own.map(|o| o.plane);
-        let choice = state.versions.choose(&self.geometry, extent, current, beside)?;
+        let Tables { own, versions, .. } = &mut *state;
+        let look = Look { geometry: &self.geometry, own, versions, tracked: None };
+        let choice = plane_choice::choose(&look, extent, current, beside)?;
+        let spare = versions.take(&self.geometry, extent, choice.plane);
+        assert_eq!(spare, choice.spare, "INV-AREA-2: looked at and taken alike");
         assert_ne!(Some(choice.plane), current, "INV-AREA-1: a visible version stays");
         let way = match (absent, overwrite) {
             (_, true) => Way::Fresh { plane: choice.plane, zero: false },
