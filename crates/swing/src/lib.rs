@@ -9,10 +9,9 @@
 //!
 //! The model is that of Meng, Zhou, Wang, "Memory Instant Snapshot Sharing Mechanism and Its
 //! Application in Database", Chinese Journal of Computers 2018, section 3, which patched the
-//! kernel; here it is built from files in memory, `flock`, and `mmap`. The order to read the
-//! modules in: [`geometry`], `versions`, `manifest`, `lease`, `barrier`, `publish`, `hook`,
-//! `reclaim`, `adopt`. Invariants are named in `docs/invariants.md`, formats described in
-//! `docs/format.md`.
+//! kernel; here it is built from files in memory, `flock`, and `mmap`. Each folder's `mod.rs` says
+//! what lives there; the order to read them in is that of ARCHITECTURE.md. Invariants are named in
+//! `docs/invariants.md`, formats described in `docs/format.md`.
 //!
 //! ```
 //! use swing::{AreaName, AreaOffset, AreaOptions, ByteLen, Namespace, Publish, WriteIntent};
