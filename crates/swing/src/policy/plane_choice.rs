@@ -161,7 +161,7 @@ mod tests {
         /// A part of the area has its turn in one of 17 epochs.
         fn in_step(&self, e: usize, now: u32) -> Option<u32> {
             let (target, part) = self.alternation?;
-            let turn = (e as u64 / u64::from(part) + self.next_epoch) % 17 == 0;
+            let turn = (e as u64 / u64::from(part) + self.next_epoch).is_multiple_of(17);
             if now == target {
                 return if turn { self.apart(e, 1 - target) } else { None };
             }
