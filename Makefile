@@ -212,6 +212,15 @@ bench-mapped-scan: tools ## Scans of files larger than memory: mmap, pread, io_u
 	$(PY) bench/mapped.py scan --bin $(BIN)
 	$(PY) bench/disk.py mapped-scan
 
+# All four, or one: make bench-heap-workloads WORKLOADS=btree
+WORKLOADS ?=
+
+.PHONY: bench-heap-workloads
+bench-heap-workloads: tools ## The object heap against Linux swap: the paper's four workloads; root
+	cargo build --release --locked -p swing-heap --example workloads
+	$(PY) bench/heap/workloads.py $(WORKLOADS) --program $(BIN)/examples/workloads \
+		--folder /var/tmp --budget-mib 16 --data-mib 256 --accesses 20000
+
 .PHONY: bench-fig10
 bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, shared memory
 	cargo build --release --locked -p swing-preload --lib --examples

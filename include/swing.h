@@ -37,11 +37,13 @@ extern "C" {
 #define SWING_E_NO_TOKENS (-7)     /* 4095 areas live in the namespace */
 #define SWING_E_FORKED (-8)        /* the area belongs to a parent process */
 #define SWING_E_IO (-9)            /* a system call failed */
-#define SWING_E_CORRUPT (-10)      /* a shared file is damaged */
+#define SWING_E_CORRUPT (-10)      /* a file is damaged */
 #define SWING_E_BUSY (-11)         /* try again */
 #define SWING_E_INTERNAL (-12)     /* a mistake in the library */
 #define SWING_E_EXISTS (-13)       /* another area has the name; the area has an allocator */
 #define SWING_E_STALE (-14)        /* the owner has not given its state of this moment */
+#define SWING_E_NO_OBJECT (-15)    /* fgmm.h: freed, or never an object of this heap */
+#define SWING_E_DISK_FULL (-16)    /* fgmm.h: the disk, or the heap's limit on it */
 
 #define SWING_MAX_TOKEN 4095
 

@@ -15,13 +15,14 @@ if [ -n "$dest" ]; then prefix=$2; fi
 if [ "${3:-}" = --remove ]; then
     rm -f "$lib"/libswing.so "$lib"/libswing.so.0 "$lib/libswing.so.$version" "$lib"/libswing.a
     rm -f "$lib"/pkgconfig/swing.pc "$lib"/pkgconfig/swing-original.pc
-    rm -f "$include"/swing.h "$include"/swing_compat.h "$include"/original/swing.h
+    rm -f "$include"/swing.h "$include"/swing_compat.h "$include"/fgmm.h "$include"/original/swing.h
     rmdir --ignore-fail-on-non-empty "$include/original" "$include" 2>/dev/null || true
     exit 0
 fi
 
 install -D -m 644 "$here/include/swing.h" "$include/swing.h"
 install -D -m 644 "$here/include/swing_compat.h" "$include/swing_compat.h"
+install -D -m 644 "$here/include/fgmm.h" "$include/fgmm.h"
 install -D -m 644 "$here/include/original/swing.h" "$include/original/swing.h"
 install -D -m 755 "$built/libswing_c.so" "$lib/libswing.so.$version"
 ln -sf "libswing.so.$version" "$lib/libswing.so.0"

@@ -115,6 +115,30 @@ def test_the_allocator_as_c_programs_use_it(build, env):
         subprocess.run([program], env=env, check=True)
 
 
+def test_the_object_heap_as_c_programs_use_it(build, env, tmp_path):
+    for compiler in (C99, CPP):
+        source = ROOT / "tests/capi/objects.c"
+        language = ["-xc++"] if compiler is CPP else ["-D_POSIX_C_SOURCE=200809L"]
+        program = build([*compiler, *language, "-pthread"], source)
+        subprocess.run([program, tmp_path], env=env, check=True)
+
+
+def test_the_papers_calls_with_plain_pointers(build, env, tmp_path):
+    for compiler in (C99, CPP):
+        source = ROOT / "tests/capi/fgmm.c"
+        language = ["-xc++"] if compiler is CPP else ["-D_POSIX_C_SOURCE=200809L"]
+        program = build([*compiler, *language, "-pthread"], source)
+        subprocess.run([program], env={**env, "FGMM_DIRECTORY": str(tmp_path)}, check=True)
+
+
+def test_the_example_of_the_object_heap(build, env, tmp_path):
+    program = build(C99, ROOT / "examples/c/objects.c")
+    printed = subprocess.run(
+        [program, tmp_path], env=env, check=True, capture_output=True, text=True
+    ).stdout
+    assert printed.startswith("100000 right of 100000;")
+
+
 def test_the_address_sanitizer_bears_trapped_stores(build, env):
     source = ROOT / "examples/c/interactive.c"
     compiler = ["gcc", "-std=gnu99", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -162,10 +186,15 @@ C_TYPES = {
     "*const swing_options": "const swing_options *", "*const swing_class": "const swing_class *",
     "*const swing_heap_options": "const swing_heap_options *",
     "*mut swing_heap_stats": "swing_heap_stats *",
+    "swing_heap_progress": "swing_heap_progress",
+    "*mut c_void": "void *", "*mut *mut c_void": "void **",
+    "*mut swing_heap": "swing_heap *", "*mut *mut swing_heap": "swing_heap **",
+    "*const swing_heap_config": "const swing_heap_config *", "*const u64": "const swing_object *",
+    "*mut swing_heap_counters": "swing_heap_counters *", "*mut u64": "swing_object *",
 }  # fmt: skip
 STRUCTURES = (
     "swing_area", "swing_block", "swing_stats", "swing_options", "swing_class",
-    "swing_heap_options", "swing_heap_stats",
+    "swing_heap_options", "swing_heap_stats", "swing_heap_config", "swing_heap_counters",
 )  # fmt: skip
 
 
@@ -184,8 +213,11 @@ def c_functions(text):
 
 
 def test_the_header_says_what_the_library_has(prefix):
-    header = (ROOT / "include/swing.h").read_text()
-    sources = [ROOT / f"crates/swing-capi/src/{name}.rs" for name in ("calls", "heap_calls")]
+    header = "".join((ROOT / f"include/{name}.h").read_text() for name in ("swing", "fgmm"))
+    # A `swing_object` is a number of 64 bits.
+    header = header.replace("swing_object object", "uint64_t object")
+    names = ("calls", "heap_calls", "object_calls", "pointer_calls")
+    sources = [ROOT / f"crates/swing-capi/src/{name}.rs" for name in names]
     source = "".join(path.read_text() for path in sources)
     declared, defined = dict(c_functions(header)), dict(rust_functions(source))
     assert declared == defined and len(declared) > 15

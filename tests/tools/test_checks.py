@@ -8,6 +8,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import check_layers  # noqa: E402
 import check_style  # noqa: E402
+import rust_modules  # noqa: E402
 import rust_source  # noqa: E402
 
 DOCS = "//! What it is for.\n"
@@ -108,3 +109,90 @@ def test_dependency_pointing_up_is_found():
 def test_engine_reached_through_somebody_else_is_found():
     found = check_layers.breaches(metadata([("swing", "helper"), ("helper", "tokio")]))
     assert found == ["swing -> tokio: the memory layers must not know it"]
+
+
+def crate(folder, files):
+    """A crate with these files below `src`, and what each of its modules uses."""
+    for name, text in files.items():
+        path = folder / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    modules = rust_modules.read(folder)
+    graph = rust_modules.uses(modules)
+    uses = {str(modules[a]): sorted(str(modules[b]) for b in used) for a, used in graph.items()}
+    return modules, graph, uses
+
+
+def test_uses_are_found_in_all_their_forms(tmp_path):
+    files = {
+        "lib.rs": "mod a;\nmod b;\nmod low;\npub use low::names::Name;\n",
+        "a.rs": "use std::fs;\nuse crate::{Name, low::{self, sums::add as plus}};\n",
+        "b.rs": "// use crate::a;\nfn f() -> &str { crate::low::names::NAME; \"crate::a::x\" }\n"
+        "#[cfg(test)]\nmod tests {\n    use crate::a::g;\n}\n",
+        "low/mod.rs": "//! Folder.\nmod names;\npub(crate) mod sums;\n",
+        "low/names.rs": "pub struct Name;\nconst NAME: &str = super::sums::TEXT;\n",
+        "low/sums.rs": "use std::io::{self, Write};\nfn f() { io::stdout(); }\n",
+    }
+    _, _, uses = crate(tmp_path, files)
+    assert uses == {
+        "crate": [],
+        "a": ["low", "low::names", "low::sums"],
+        "b": ["low::names"],
+        "low": [],
+        "low::names": ["low::sums"],
+        "low::sums": [],
+    }
+
+
+def test_a_method_that_another_file_adds_to_a_type_is_a_use_of_that_file(tmp_path):
+    files = {
+        "lib.rs": "mod core;\nmod extra;\nmod user;\n",
+        "core.rs": "pub struct Core<T>(T);\nimpl<T> Core<T> {\n    fn own(&self) {}\n}\n",
+        "extra.rs": "use crate::core::Core;\n"
+        "impl<T> Core<T> {\n    fn more(&self) {}\n    fn len(&self) {}\n}\n"
+        "impl<T> Drop for Core<T> {\n    fn drop(&mut self) {}\n}\n",
+        "user.rs": "struct Other;\nimpl Other {\n    fn len(&self) {}\n}\n"
+        "fn f(core: &C) { core.own(); core\n    .more(); core.len(); core.drop(); }\n",
+    }
+    _, _, uses = crate(tmp_path, files)
+    assert uses["user"] == ["extra"] and uses["extra"] == ["core"] and uses["core"] == []
+
+
+CYCLE = {
+    "lib.rs": "mod low;\nmod high;\n",
+    "low/mod.rs": "//! Low.\nmod a;\nmod b;\n",
+    "low/a.rs": "//! A.\nuse super::b::f;\n",
+    "low/b.rs": "//! B.\nuse super::a::g;\n",
+    "high/mod.rs": "//! High.\nmod c;\n",
+    "high/c.rs": "//! C.\nuse crate::low::a::g;\n",
+}
+
+
+def test_files_that_use_each_other_are_counted_and_may_only_become_fewer(tmp_path):
+    modules, graph, _ = crate(tmp_path, CYCLE)
+    found = [check_layers.cycle_breaches(modules, graph, known, "x") for known in (0, 2, 3)]
+    assert found == [
+        ["x: 2 files in cycles, at most 0: low::a low::b"],
+        [],
+        ["x: 2 files in cycles, not 3: write that into CYCLES"],
+    ]
+    reason = "//!\n//! **Cycle.** They are one.\n"
+    for given, most in ((["a"], 2), (["a", "b"], 0)):
+        for name in given:
+            path = tmp_path / "src" / "low" / f"{name}.rs"
+            path.write_text("//! It.\n" + reason + CYCLE[f"low/{name}.rs"].split("\n", 1)[1])
+        assert check_layers.cycle_breaches(modules, graph, most, "x") == []
+
+
+def test_a_use_that_points_up_is_found_and_so_is_a_folder_without_a_place(tmp_path):
+    modules, graph, _ = crate(tmp_path, CYCLE)
+    check = check_layers.folder_breaches
+    assert check(modules, graph, ("low", "high"), tmp_path) == []
+    (up,) = check(modules, graph, ("high", "low"), tmp_path)
+    assert up.endswith("src/high/c.rs:2: high::c -> low::a points up")
+    (missing,) = check(modules, graph, ("low",), tmp_path)
+    assert "src/high: not in the table" in missing
+
+
+def test_the_tables_are_those_of_this_repository():
+    assert check_layers.source_breaches(ROOT) == []

@@ -16,6 +16,8 @@ use crate::hooks::Way;
 use crate::names::MAX_NAME;
 
 pub use crate::heap_calls::*;
+pub use crate::object_calls::*;
+pub use crate::pointer_calls::*;
 
 /// `swing_hook`: at the origin's addresses, or fail.
 pub const SWING_AT_ORIGIN: c_uint = 1;

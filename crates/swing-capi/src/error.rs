@@ -27,10 +27,12 @@ pub(crate) enum Code {
     Internal = -12,
     Exists = -13,
     Stale = -14,
+    NoObject = -15,
+    DiskFull = -16,
 }
 
 impl Code {
-    pub(crate) const ALL: [Code; 14] = [
+    pub(crate) const ALL: [Code; 16] = [
         Code::Argument,
         Code::NotFound,
         Code::Refused,
@@ -45,6 +47,8 @@ impl Code {
         Code::Internal,
         Code::Exists,
         Code::Stale,
+        Code::NoObject,
+        Code::DiskFull,
     ];
 
     pub(crate) fn text(self) -> &'static CStr {
@@ -58,11 +62,13 @@ impl Code {
             Code::NoTokens => c"all 4095 tokens are in use",
             Code::Forked => c"the area belongs to the parent process",
             Code::Io => c"a system call failed",
-            Code::Corrupt => c"a shared file is damaged",
+            Code::Corrupt => c"a file is damaged",
             Code::Busy => c"busy; try again",
             Code::Internal => c"a mistake in the library",
             Code::Exists => c"another area has the name, or the area has its allocator already",
             Code::Stale => c"the owner has not given its state of this moment",
+            Code::NoObject => c"no object of the heap has this number",
+            Code::DiskFull => c"the disk is full, or the heap's limit on it is reached",
         }
     }
 }

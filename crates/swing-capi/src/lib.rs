@@ -2,7 +2,8 @@
 //!
 //! An area is known by its *token*, a number from 1 to 4095 that is unique in its namespace as long
 //! as the process that has the area lives ([`tokens`]). [`areas`] keeps what this process has;
-//! [`calls`] is the interface itself, `heap_calls` its part for the allocator; [`error`] turns the
+//! [`calls`] is the interface itself, `heap_calls` its part for the allocator; `object_calls` and
+//! `pointer_calls`, of `include/fgmm.h`, are the object heap; [`error`] turns the
 //! errors of the layers below into numbers and a text for each thread. `include/swing_compat.h` and
 //! `include/original/swing.h` give the same calls other names, inline, so that the library exports
 //! one set of symbols only.
@@ -20,4 +21,6 @@ mod heap_calls;
 mod hold;
 mod hooks;
 mod names;
+mod object_calls;
+mod pointer_calls;
 mod tokens;

@@ -3,14 +3,15 @@
 //! Nothing here waits. Where the keeper has to write first, or guards have to be dropped, the
 //! caller is told so, waits without the lock, and asks again.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::chunk::{CHUNK_BYTES, CellRef, Chunks, NONE, Place};
+use crate::chunk::{CHUNK_BYTES, Cell, CellRef, Chunks, NONE, Place};
 use crate::classes::{CLASSES, cell_bytes, class_of};
 use crate::disk::{BLOCK_BYTES, BUFFERS, Disk, NoRoom, objects_in};
 use crate::entry::{
-    DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, MAX_GENERATION, PART_BYTES, RESIDENT, STATE,
-    TOUCH, TOUCHES, Table, USERS, address_and_len, busy, checksum, evicted, generation,
+    Changes, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, MAX_GENERATION, PART_BYTES, RESIDENT,
+    STATE, TOUCH, TOUCHES, Table, USERS, address_and_len, busy, checksum, evicted, generation,
     resident_place, touches, with_generation,
 };
 use crate::error::HeapError;
@@ -69,8 +70,53 @@ pub(crate) struct Totals {
     pub(crate) evicted_objects: u64,
     pub(crate) dropped_objects: u64,
     pub(crate) evicted_bytes: u64,
+    pub(crate) flushed_bytes: u64,
     pub(crate) moved_bytes: u64,
     pub(crate) written_bytes: u64,
+}
+
+/// The generations that handles of this opening of a heap may have. Those of an earlier opening,
+/// also of one that was killed, are not given out again (INV-OBJ-7).
+#[derive(Debug)]
+pub(crate) struct Generations {
+    first: u32,
+    /// The newest commit reserves the generations up to this one.
+    pub(crate) last: u32,
+    pub(crate) highest: u32,
+    /// Freed ids that wait for a commit that reserves more.
+    pub(crate) parked: Vec<u32>,
+    wraps: bool,
+}
+
+impl Default for Generations {
+    /// All of them, again and again: an ephemeral heap.
+    fn default() -> Self {
+        Generations { first: 1, last: MAX_GENERATION, highest: 0, parked: Vec::new(), wraps: true }
+    }
+}
+
+impl Generations {
+    /// Those of a persistent heap from `first` on. A commit reserves them before they are used.
+    pub(crate) fn from(first: u32) -> Self {
+        let highest = first - 1;
+        Generations { first, last: highest, highest, parked: Vec::new(), wraps: false }
+    }
+
+    /// The generation of a handle whose id was last used with the one before `next`.
+    fn of_next(&mut self, next: u32) -> u32 {
+        let generation = next.max(self.first);
+        self.highest = self.highest.max(generation);
+        generation
+    }
+
+    /// Zero: the id's generations are used up.
+    fn after(&self, generation: u32) -> u32 {
+        if generation < MAX_GENERATION { generation + 1 } else { u32::from(self.wraps) }
+    }
+
+    fn may_use(&self, generation: u32) -> bool {
+        (1..=self.last).contains(&generation)
+    }
 }
 
 pub(crate) struct Core {
@@ -80,20 +126,38 @@ pub(crate) struct Core {
     pub(crate) budget: u64,
     /// Memory of the keeper.
     pub(crate) outside_bytes: u64,
+    /// Chunks that the heap has in any case: a load through an address cannot fail. So whatever
+    /// takes more metadata checks before that there is room ([`Core::check_metadata`]).
+    pub(crate) min_chunks: usize,
     queue_bytes: u64,
     parts: u64,
-    next_id: u32,
+    pub(crate) next_id: u32,
     free_id: u32,
+    pub(crate) generations: Generations,
+    pub(crate) most_objects: u32,
+    pub(crate) changes: Arc<Changes>,
+    /// The object that the program finds first.
+    pub(crate) root: Option<Handle>,
+    /// Blocks are to be emptied although a commit keeps them.
+    pub(crate) compacting: bool,
     /// A chunk that is being emptied.
     draining: Option<usize>,
     pub(crate) totals: Totals,
     pub(crate) closed: bool,
+    /// The last flush has begun.
+    pub(crate) flushed: bool,
     /// Blocks that could not be emptied lately.
     pub(crate) skip: Vec<u32>,
 }
 
 impl Core {
-    pub(crate) fn new(disk: Disk, budget: u64, policy: PolicyKind, outside_bytes: u64) -> Self {
+    pub(crate) fn new(
+        disk: Disk,
+        budget: u64,
+        policy: PolicyKind,
+        outside_bytes: u64,
+        changes: Arc<Changes>,
+    ) -> Self {
         let class = || Class {
             chunks: Vec::new(),
             partial: Vec::new(),
@@ -107,13 +171,20 @@ impl Core {
             disk,
             budget,
             outside_bytes,
+            min_chunks: 0,
             queue_bytes: 0,
             parts: 0,
             next_id: 0,
             free_id: NONE,
+            generations: Generations::default(),
+            most_objects: NONE,
+            changes,
+            root: None,
+            compacting: false,
             draining: None,
             totals: Totals::default(),
             closed: false,
+            flushed: false,
             skip: Vec::new(),
         }
     }
@@ -133,8 +204,13 @@ impl Core {
         self.queue_bytes = self.queue_bytes.max(bytes);
     }
 
-    fn allowed_chunks(&self) -> usize {
+    /// Chunks that the budget has room for.
+    fn affordable_chunks(&self) -> usize {
         (self.budget.saturating_sub(self.metadata_bytes()) / CHUNK_BYTES as u64) as usize
+    }
+
+    fn allowed_chunks(&self) -> usize {
+        self.affordable_chunks().max(self.min_chunks)
     }
 
     pub(crate) fn is_over_budget(&self) -> bool {
@@ -408,6 +484,7 @@ impl Core {
             // SAFETY: the entry is busy by our doing (INV-OBJ-1), so nobody else has the bytes.
             let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, len) };
             self.totals.evicted_bytes += len as u64;
+            self.changes.mark(facts.id);
             self.disk.append(handle, bytes)
         } else {
             self.totals.dropped_objects += 1;
@@ -440,9 +517,12 @@ impl Core {
         let facts = self.chunks.cell(cell);
         facts.id = handle.id();
         facts.block = NONE;
-        if let Some((place, sum)) = from {
-            (facts.block, facts.checksum) = (place.block, sum);
-            facts.offset8 = (place.offset / 8) as u16;
+        match from {
+            Some((place, sum)) => {
+                (facts.block, facts.checksum) = (place.block, sum);
+                facts.offset8 = (place.offset / 8) as u16;
+            }
+            None => self.changes.mark(handle.id()),
         }
         let era = from.map_or(0, |(place, _)| place.era);
         let class = self.chunks.get((cell >> 16) as usize).class;
@@ -459,7 +539,8 @@ impl Core {
     /// caller. Returns the cell.
     pub(crate) fn uninstall(&mut self, address: usize, len: usize) -> CellRef {
         let cell = self.chunks.cell_at(address);
-        let block = self.chunks.cell(cell).block;
+        let Cell { id, block, .. } = *self.chunks.cell(cell);
+        self.changes.mark(id);
         if block != NONE {
             self.disk.forget(block, len);
             self.chunks.cell(cell).block = NONE;
@@ -477,26 +558,62 @@ impl Core {
             let id = self.free_id;
             let Some(entry) = table.get(id) else { unreachable!("a used id has an entry") };
             self.free_id = entry.place.load(Relaxed) as u32;
-            return Ok(Handle::new(id, generation(entry.state.load(Relaxed))));
+            let generation = self.generations.of_next(generation(entry.state.load(Relaxed)));
+            return Ok(Handle::new(id, generation));
         }
         let id = self.next_id;
-        if id == NONE {
+        if id >= self.most_objects {
             return Err(HeapError::TooManyObjects);
         }
-        if table.is_missing(id) {
-            table.add_part(id);
-            self.parts += 1;
-        }
-        self.next_id += 1;
-        Ok(Handle::new(id, 1))
+        self.add_entry(table, id);
+        Ok(Handle::new(id, self.generations.of_next(1)))
     }
 
     /// Ends an id's use. The caller has the entry.
     pub(crate) fn free_id(&mut self, entry: &Entry, handle: Handle) {
-        let next = handle.generation() % MAX_GENERATION + 1;
-        entry.place.store(u64::from(self.free_id), Relaxed);
-        self.free_id = handle.id();
+        let next = self.generations.after(handle.generation());
+        self.changes.mark(handle.id());
+        if self.generations.may_use(next) {
+            entry.place.store(u64::from(self.free_id), Relaxed);
+            self.free_id = handle.id();
+        } else {
+            self.generations.parked.push(handle.id());
+        }
         entry.state.store(with_generation(next, FREE), Release);
+    }
+
+    /// Makes the next id known.
+    pub(crate) fn add_entry(&mut self, table: &Table, id: u32) {
+        if table.is_missing(id) {
+            table.add_part(id);
+            self.parts += 1;
+        }
+        self.next_id = id + 1;
+    }
+
+    /// An id may be used again: a commit has reserved more generations.
+    pub(crate) fn unpark(&mut self, table: &Table, id: u32) {
+        let next = table.get(id).map_or(0, |entry| generation(entry.state.load(Relaxed)));
+        if self.generations.may_use(next) {
+            self.link_free_id(table, id);
+        } else if next != 0 {
+            self.generations.parked.push(id);
+        }
+    }
+
+    /// Whether the metadata leaves room for a chunk.
+    pub(crate) fn check_metadata(&self) -> Result<(), HeapError> {
+        if self.affordable_chunks() == 0 {
+            return Err(HeapError::NoMemory { budget: self.budget, len: CHUNK_BYTES });
+        }
+        Ok(())
+    }
+
+    /// Puts an id into the list of free ones.
+    pub(crate) fn link_free_id(&mut self, table: &Table, id: u32) {
+        let Some(entry) = table.get(id) else { unreachable!("a used id has an entry") };
+        entry.place.store(u64::from(self.free_id), Relaxed);
+        self.free_id = id;
     }
 
     /// Moves what is still needed of a block elsewhere. `bytes` were read without the lock, so
@@ -539,6 +656,7 @@ impl Core {
         let cell = self.chunks.cell_at(address);
         let facts = self.chunks.cell(cell);
         if facts.block == block && u32::from(facts.offset8) * 8 == offset {
+            self.changes.mark(facts.id);
             facts.block = NONE;
             self.disk.forget(block, len);
         }
@@ -561,6 +679,7 @@ impl Core {
         let (moved, sum) = self.disk.append(handle, data);
         self.disk.forget(block, data.len());
         self.totals.moved_bytes += data.len() as u64;
+        self.changes.mark(id);
         entry.place.store(DiskPlace { era: place.era, ..moved }.encode(), Relaxed);
         evicted(generation(state), sum)
     }

@@ -5,10 +5,12 @@
 //! written anew as a whole. What a block is to hold stands in the entries: place and checksum,
 //! seeded with the place, so an old, damaged or misplaced block is noticed (INV-OBJ-4).
 //!
-//! The file has no name: the kernel frees it when the process ends, however that happens.
+//! The file of an ephemeral heap has no name: the kernel frees it when the process ends, however
+//! that happens. That of a persistent heap does, and the newest commit and the one in the making
+//! *keep* blocks: a kept block is not written anew (INV-OBJ-6).
 
 use swing_tier::storage::{FileRef, Storage};
-use swing_tier::{IoError, random_u64};
+use swing_tier::{IoError, UNIT_BYTES, random_u64};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::entry::{DiskPlace, Handle};
@@ -26,6 +28,10 @@ const SPARE_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 1 << 28;
 /// Blocks whose room is reserved at once.
 const STEP_BLOCKS: usize = 64;
+/// The newest commit refers to the block.
+const COMMITTED: u8 = 1;
+/// The commit in the making refers to the block.
+const NEXT: u8 = 2;
 
 /// The state of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +59,10 @@ pub(crate) struct Disk {
     pub(crate) buffers: Vec<Buffer>,
     /// Bytes of objects that each block must keep.
     live: Vec<u32>,
+    /// [`COMMITTED`] and [`NEXT`] of each block.
+    kept: Vec<u8>,
+    /// Blocks with no needed byte that a commit keeps.
+    kept_dead: usize,
     empty: Vec<u32>,
     reserved: usize,
     limit: usize,
@@ -79,6 +89,11 @@ impl Disk {
         let name = format!("heap-{:016x}", random_u64());
         let file = storage.create(&name)?;
         storage.remove(&name)?;
+        Ok(Self::on(file, random_u64(), limit_bytes))
+    }
+
+    /// The empty blocks of a file.
+    pub(crate) fn on(file: FileRef, seed: u64, limit_bytes: u64) -> Self {
         let buffer = || Buffer {
             state: BufferState::Idle,
             block: 0,
@@ -86,17 +101,19 @@ impl Disk {
             used: BLOCK_HEADER,
         };
         let limit = (limit_bytes / BLOCK_BYTES as u64).min(MAX_BLOCKS as u64) as usize;
-        Ok(Disk {
+        Disk {
             file,
             buffers: (0..BUFFERS).map(|_| buffer()).collect(),
             live: Vec::new(),
+            kept: Vec::new(),
+            kept_dead: 0,
             empty: Vec::new(),
             reserved: 0,
             limit,
-            seed: random_u64(),
+            seed,
             live_bytes: 0,
             failed: None,
-        })
+        }
     }
 
     pub(crate) fn blocks(&self) -> usize {
@@ -104,7 +121,7 @@ impl Disk {
     }
 
     pub(crate) fn metadata_bytes(&self) -> u64 {
-        4 * (self.live.capacity() + self.empty.capacity()) as u64
+        (4 * (self.live.capacity() + self.empty.capacity()) + self.kept.capacity()) as u64
     }
 
     pub(crate) fn checksum(&self, handle: Handle, block: u32, offset: u32, bytes: &[u8]) -> u32 {
@@ -147,13 +164,14 @@ impl Disk {
     }
 
     fn take_block(&mut self, collects: bool) -> Result<u32, NoRoom> {
-        let room = self.empty.len() + self.limit.saturating_sub(self.live.len());
+        let room = self.room();
         if room == 0 || (!collects && room <= SPARE_BLOCKS) {
-            if self.garbage_bytes() > BLOCK_BYTES as u64 {
+            if self.can_collect() {
                 return Err(NoRoom::Wait);
             }
             let limit = self.limit as u64 * BLOCK_BYTES as u64;
-            let text = format!("its limit of {limit} bytes is reached");
+            let kept = if self.kept_dead > 0 { "; flush() frees some of it" } else { "" };
+            let text = format!("its limit of {limit} bytes is reached{kept}");
             return Err(NoRoom::Failed(HeapError::DiskFull(text)));
         }
         if let Some(block) = self.empty.pop() {
@@ -174,29 +192,66 @@ impl Disk {
             }
         }
         self.live.push(0);
+        self.kept.push(0);
         Ok(self.live.len() as u32 - 1)
     }
 
-    /// Bytes of written blocks that no object needs.
+    /// Blocks that can be taken.
+    pub(crate) fn room(&self) -> usize {
+        self.empty.len() + self.limit.saturating_sub(self.live.len())
+    }
+
+    /// Whether blocks run short.
+    pub(crate) fn is_short(&self) -> bool {
+        self.room() <= 2 * SPARE_BLOCKS
+    }
+
+    /// Bytes of the blocks that are neither empty nor kept for a commit alone.
+    fn held_bytes(&self) -> u64 {
+        let held = self.live.len().saturating_sub(self.empty.len() + self.kept_dead);
+        held as u64 * BLOCK_BYTES as u64
+    }
+
+    /// Bytes of written blocks that no object needs, and that collection can free.
     pub(crate) fn garbage_bytes(&self) -> u64 {
-        let held = (self.live.len() - self.empty.len()) as u64 * BLOCK_BYTES as u64;
-        held.saturating_sub(self.live_bytes)
+        self.held_bytes().saturating_sub(self.live_bytes)
+    }
+
+    /// Whether a flush has to empty blocks that commits keep: the next one needs room for all that
+    /// changes until then.
+    pub(crate) fn wants_compaction(&self) -> bool {
+        let scarce = self.room() < (self.limit / 8).max(2 * SPARE_BLOCKS);
+        scarce && (self.kept_dead > 0 || self.garbage_bytes() > BLOCK_BYTES as u64)
+    }
+
+    /// Whether collection frees a block without a commit.
+    fn can_collect(&self) -> bool {
+        if self.garbage_bytes() <= BLOCK_BYTES as u64 {
+            return false;
+        }
+        let blocks =
+            self.live.iter().zip(&self.kept).filter(|&(&live, &kept)| live > 0 && kept == 0);
+        let garbage: u64 = blocks.map(|(&live, _)| BLOCK_BYTES as u64 - u64::from(live)).sum();
+        garbage > BLOCK_BYTES as u64
     }
 
     /// Whether garbage takes more than `fraction` of the blocks, or blocks run short.
     pub(crate) fn wants_collection(&self, fraction: f64) -> bool {
-        let held = (self.live.len() - self.empty.len()) as f64 * BLOCK_BYTES as f64;
         let garbage = self.garbage_bytes();
-        let room = self.empty.len() + self.limit.saturating_sub(self.live.len());
-        let short = room <= 2 * SPARE_BLOCKS && garbage > BLOCK_BYTES as u64;
-        short || (garbage > 64 * BLOCK_BYTES as u64 && garbage as f64 > fraction * held)
+        let short = self.is_short() && garbage > BLOCK_BYTES as u64;
+        let many = garbage > 64 * BLOCK_BYTES as u64;
+        short || (many && garbage as f64 > fraction * self.held_bytes() as f64)
     }
 
     /// The written block with the fewest bytes that must be kept; `skip`: blocks to leave alone.
-    pub(crate) fn emptiest(&self, skip: &[u32]) -> Option<u32> {
+    /// `kept`: also blocks that come free with the next commit only.
+    pub(crate) fn emptiest(&self, skip: &[u32], kept: bool) -> Option<u32> {
         let in_memory = |block: u32| self.in_memory(block).is_some() || skip.contains(&block);
         let blocks = self.live.iter().enumerate().filter(|&(block, &live)| {
-            live > 0 && (live as usize) < BLOCK_BYTES * 15 / 16 && !in_memory(block as u32)
+            live > 0
+                && (live as usize) < BLOCK_BYTES * 15 / 16
+                && (kept || self.kept[block] == 0)
+                && !in_memory(block as u32)
         });
         blocks.min_by_key(|&(_, &live)| live).map(|(block, _)| block as u32)
     }
@@ -222,6 +277,9 @@ impl Disk {
         let offset = start + OBJECT_HEADER;
         buffer.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         buffer.used = start + stored_bytes(bytes.len());
+        if self.live[block as usize] == 0 && self.kept[block as usize] != 0 {
+            self.kept_dead -= 1;
+        }
         self.live[block as usize] += stored_bytes(bytes.len()) as u32;
         self.live_bytes += stored_bytes(bytes.len()) as u64;
         let place = DiskPlace { block, offset: offset as u32, len: bytes.len(), era: 0 };
@@ -235,15 +293,104 @@ impl Disk {
         assert!(*live >= bytes, "INV-OBJ-5: a copy is forgotten twice");
         *live -= bytes;
         self.live_bytes -= u64::from(bytes);
-        if *live == 0 && self.in_memory(block).is_none() {
+        if *live > 0 {
+            return;
+        }
+        if self.kept[block as usize] != 0 {
+            self.kept_dead += 1;
+        } else if self.in_memory(block).is_none() {
             self.empty.push(block);
         }
+    }
+
+    /// Begins a commit: it keeps all blocks that objects need now, and those of [`Disk::keep`].
+    pub(crate) fn begin_commit(&mut self) {
+        for (kept, &live) in self.kept.iter_mut().zip(&self.live) {
+            if live > 0 {
+                *kept |= NEXT;
+            }
+        }
+    }
+
+    /// The commit in the making refers to a block that an object needs.
+    pub(crate) fn keep(&mut self, block: u32) {
+        assert!(self.live[block as usize] > 0, "INV-OBJ-6: a commit refers to an empty block");
+        self.kept[block as usize] |= NEXT;
+    }
+
+    /// Ends a commit. Unless it surely happened, the blocks of both states are kept.
+    pub(crate) fn end_commit(&mut self, happened: bool) {
+        self.kept_dead = 0;
+        for block in 0..self.kept.len() {
+            let old = self.kept[block];
+            let next = if happened { old & NEXT } else { old };
+            self.kept[block] = if next != 0 { COMMITTED } else { 0 };
+            if self.live[block] > 0 {
+                continue;
+            }
+            if next != 0 {
+                self.kept_dead += 1;
+            } else if old != 0 && self.in_memory(block as u32).is_none() {
+                self.empty.push(block as u32);
+            }
+        }
+    }
+
+    /// Closes the open buffer if it has objects. Returns the blocks that are to be written.
+    pub(crate) fn close_buffers(&mut self) -> Vec<u32> {
+        if let Some(buffer) = self.open_buffer().filter(|buffer| buffer.used > BLOCK_HEADER) {
+            buffer.state = BufferState::Full;
+        }
+        let waiting = |b: &&Buffer| matches!(b.state, BufferState::Full | BufferState::Writing);
+        self.buffers.iter().filter(waiting).map(|buffer| buffer.block).collect()
+    }
+
+    /// Whether one of the blocks still has to be written.
+    pub(crate) fn is_waiting(&self, blocks: &[u32]) -> bool {
+        let waiting = |b: &Buffer| matches!(b.state, BufferState::Full | BufferState::Writing);
+        self.buffers.iter().any(|buffer| waiting(buffer) && blocks.contains(&buffer.block))
+    }
+
+    /// Takes in what a commit says: so many blocks.
+    pub(crate) fn recover_blocks(&mut self, blocks: usize) {
+        self.live = vec![0; blocks];
+        self.kept = vec![0; blocks];
+        self.reserved = blocks;
+    }
+
+    /// Takes in an object of the commit. False if the place is none.
+    #[must_use]
+    pub(crate) fn recover_object(&mut self, place: DiskPlace) -> bool {
+        let inside = place.offset as usize >= BLOCK_HEADER + OBJECT_HEADER
+            && place.offset as usize + place.len <= BLOCK_BYTES;
+        let Some(live) = self.live.get_mut(place.block as usize).filter(|_| inside) else {
+            return false;
+        };
+        let bytes = stored_bytes(place.len) as u32;
+        if *live as usize + bytes as usize > BLOCK_BYTES - BLOCK_HEADER {
+            return false;
+        }
+        *live += bytes;
+        self.live_bytes += u64::from(bytes);
+        self.kept[place.block as usize] = COMMITTED;
+        true
+    }
+
+    /// After the last [`Disk::recover_object`]: blocks without objects are empty.
+    pub(crate) fn recovered(&mut self) {
+        let empty = |&block: &u32| self.live[block as usize] == 0;
+        self.empty = (0..self.live.len() as u32).rev().filter(empty).collect();
     }
 
     /// An object's bytes, if its block is still in memory.
     pub(crate) fn buffered(&self, place: DiskPlace) -> Option<&[u8]> {
         let buffer = self.in_memory(place.block)?;
         Some(&buffer.bytes[place.offset as usize..place.offset as usize + place.len])
+    }
+
+    /// How many bytes of a buffer have to be written: whole units.
+    pub(crate) fn bytes_to_write(&self, index: usize) -> usize {
+        self.buffers[index].used.next_multiple_of(UNIT_BYTES as usize)
     }
 
     /// The next buffer to write.
@@ -256,7 +403,7 @@ impl Disk {
         let block = self.buffers[index].block;
         self.buffers[index].state = BufferState::Idle;
         self.failed = None;
-        if self.live[block as usize] == 0 {
+        if self.live[block as usize] == 0 && self.kept[block as usize] == 0 {
             self.empty.push(block);
         }
     }
@@ -281,7 +428,7 @@ pub(crate) fn objects_in(bytes: &[u8]) -> impl Iterator<Item = (u32, u32, usize)
     })
 }
 
-fn write_error(error: IoError) -> HeapError {
+pub(crate) fn write_error(error: IoError) -> HeapError {
     if error.cause.is_full() {
         HeapError::DiskFull(error.to_string())
     } else {

@@ -10,6 +10,7 @@
 //! | 16 | | a writer | | |
 //! | 17-28 | | pins | | |
 //! | 29 | | dirty: the disk has not these bytes | | |
+//! | 30 | | the page of the object's address is filled | | |
 //! | 36-63 | generation of the handle, 1 to 2^28 - 1 | same | same | same |
 //!
 //! | state | bits of `place` |
@@ -73,7 +74,8 @@ pub(crate) const WRITER: u64 = 1 << 16;
 pub(crate) const PIN: u64 = 1 << 17;
 pub(crate) const PINS: u64 = 0xfff << 17;
 pub(crate) const DIRTY: u64 = 1 << 29;
-pub(crate) const USERS: u64 = READERS | WRITER | PINS;
+pub(crate) const WINDOW: u64 = 1 << 30;
+pub(crate) const USERS: u64 = READERS | WRITER | PINS | WINDOW;
 const CHECKSUM_SHIFT: u32 = 4;
 const GENERATION_SHIFT: u32 = 36;
 pub(crate) const MAX_GENERATION: u32 = (1 << 28) - 1;
@@ -146,6 +148,50 @@ pub(crate) struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 16);
+
+/// Entries that a commit writes together.
+pub(crate) const GROUP_ENTRIES: usize = 1024;
+const GROUPS: usize = 1 << 22;
+
+/// Groups of entries whose objects, or their places, have changed since the last commit.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// A bit each; no words in an ephemeral heap.
+    words: Box<[AtomicU64]>,
+}
+
+impl Changes {
+    pub(crate) fn new(persistent: bool) -> Self {
+        let words = if persistent { GROUPS / 64 } else { 0 };
+        // SAFETY: an atomic word of zeros is a valid one.
+        Changes { words: unsafe { Box::new_zeroed_slice(words).assume_init() } }
+    }
+
+    pub(crate) fn mark(&self, id: u32) {
+        self.mark_group(id / GROUP_ENTRIES as u32);
+    }
+
+    pub(crate) fn mark_group(&self, group: u32) {
+        if let Some(word) = self.words.get(group as usize / 64) {
+            word.fetch_or(1 << (group % 64), Ordering::AcqRel);
+        }
+    }
+
+    /// Takes out the marks of the first groups.
+    pub(crate) fn take(&self, groups: u32) -> Vec<u32> {
+        let mut found = Vec::new();
+        for (index, word) in self.words.iter().enumerate() {
+            let first = index as u32 * 64;
+            if first >= groups {
+                break;
+            }
+            let beyond = if groups - first < 64 { u64::MAX << (groups - first) } else { 0 };
+            let bits = word.fetch_and(beyond, Ordering::AcqRel) & !beyond;
+            found.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| first + bit));
+        }
+        found
+    }
+}
 
 const PART_ENTRIES: usize = 4096;
 /// Bytes of one part of the table.

@@ -1,6 +1,6 @@
 //! What can go wrong with an object heap.
 
-use swing_tier::IoError;
+use swing_tier::{CommitError, IoError, OpenError, ReadError};
 use thiserror::Error;
 
 use crate::entry::Handle;
@@ -14,6 +14,12 @@ pub enum HeapError {
     NoObject {
         /// The handle.
         handle: Handle,
+    },
+    /// No object begins at this address.
+    #[error("no object of this heap begins at address {address:#x}")]
+    NoPointer {
+        /// The address.
+        address: usize,
     },
     /// An object of this length is not possible.
     #[error("an object has 1 to 65536 bytes, not {len}; use the ordinary allocator for others")]
@@ -68,6 +74,19 @@ pub enum HeapError {
         /// The object's length in bytes.
         len: usize,
     },
+    /// The persistent heap could not be opened.
+    #[error("cannot open the object heap: {0}")]
+    Open(#[from] OpenError),
+    /// The object table could not be read.
+    #[error("cannot read the object table: {0}")]
+    Table(#[from] ReadError),
+    /// The flush failed; the state of the flush before stays.
+    #[error("the flush failed: {0}")]
+    Flush(#[from] CommitError),
+    /// Blocks could not be made durable, and nobody knows which. The heap takes no more flushes;
+    /// the state of the flush before stays.
+    #[error("{0}; the heap cannot be flushed any more: copy what is needed elsewhere")]
+    Sync(IoError),
     /// The process has forked since the heap was opened; the heap belongs to the parent.
     #[error("the process has forked; open a heap of its own in the child")]
     Forked,

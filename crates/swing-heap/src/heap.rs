@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,15 +22,18 @@ use crate::classes::{MAX_OBJECT_BYTES, class_of};
 use crate::core::{Core, Take};
 use crate::disk::{self, BLOCK_BYTES, Disk};
 use crate::entry::{
-    BUSY, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, PIN, PINS, READER, READERS, RESIDENT,
-    STATE, TOUCH, TOUCHES, Table, USERS, WRITER, address_and_len, busy, checksum, evicted,
-    generation,
+    BUSY, Changes, DIRTY, DiskPlace, EVICTED, Entry, FREE, Handle, PIN, PINS, READER, READERS,
+    RESIDENT, STATE, TOUCH, TOUCHES, Table, USERS, WINDOW, WRITER, address_and_len, busy, checksum,
+    evicted, generation,
 };
 use crate::error::HeapError;
 use crate::guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 use crate::keeper;
 use crate::policy::PolicyKind;
+use crate::signal;
 use crate::stats::{Counters, HeapStats};
+use crate::store::Store;
+use crate::window::Window;
 
 /// The smallest budget of a heap.
 pub const MIN_BUDGET_BYTES: u64 = 6 << 20;
@@ -88,9 +91,23 @@ pub(crate) struct Shared {
     mark: ProcessMark,
     max_wait: Duration,
     pub(crate) dead_fraction: f64,
+    /// What a persistent heap keeps beside its blocks.
+    pub(crate) store: Option<Mutex<Store>>,
+    pub(crate) changes: Arc<Changes>,
+    /// What plain pointers lead to.
+    pub(crate) window: OnceLock<Window>,
+    pub(crate) enabling: Mutex<()>,
 }
 
 impl Shared {
+    pub(crate) fn max_wait(&self) -> Duration {
+        self.max_wait
+    }
+
+    pub(crate) fn wake_keeper(&self) {
+        self.work.notify_one();
+    }
+
     /// The lock. Each holder leaves the tables whole; a failed check inside ends its thread only.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
@@ -108,9 +125,9 @@ impl Shared {
 
 /// A heap of small objects, more of them than memory holds. See the crate's documentation.
 pub struct ObjectHeap {
-    shared: Arc<Shared>,
-    keeper: Option<JoinHandle<()>>,
-    owner: QueueOwner,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) keeper: Option<JoinHandle<()>>,
+    pub(crate) owner: QueueOwner,
 }
 
 impl std::fmt::Debug for ObjectHeap {
@@ -136,9 +153,10 @@ struct Mode {
     counts: u64,
 }
 
-const READ: Mode = Mode { adds: READER, excludes: WRITER, counts: READERS };
-const WRITE: Mode = Mode { adds: WRITER | DIRTY, excludes: WRITER | READERS, counts: 0 };
-const KEEP: Mode = Mode { adds: PIN, excludes: WRITER, counts: PINS };
+const READ: Mode = Mode { adds: READER, excludes: WRITER | WINDOW, counts: READERS };
+const WRITE: Mode = Mode { adds: WRITER | DIRTY, excludes: WRITER | READERS | WINDOW, counts: 0 };
+const KEEP: Mode = Mode { adds: PIN, excludes: WRITER | WINDOW, counts: PINS };
+const FILL: Mode = Mode { adds: READER, excludes: WRITER | PINS, counts: READERS };
 const ALONE: Mode = Mode { adds: WRITER | DIRTY, excludes: USERS, counts: 0 };
 
 impl ObjectHeap {
@@ -157,21 +175,28 @@ impl ObjectHeap {
     /// # Errors
     /// As [`ObjectHeap::open`].
     pub fn open_on(storage: Arc<dyn Storage>, options: HeapOptions) -> Result<Self, HeapError> {
-        check_budget(options.budget)?;
-        if options.disk_limit < 8 * BLOCK_BYTES as u64 {
-            return Err(HeapError::Options("disk_limit must be at least 2 MiB"));
-        }
-        if !(options.dead_fraction > 0.0 && options.dead_fraction < 1.0) {
-            return Err(HeapError::Options("dead_fraction must lie between 0 and 1"));
-        }
+        check_options(&options)?;
         let disk = Disk::create(&*storage, options.disk_limit)?;
-        let (file, seed) = (disk.file.clone(), disk.seed());
-        let core = Core::new(disk, options.budget, options.policy, keeper::KEEPER_BYTES);
+        let (outside, changes) = (keeper::KEEPER_BYTES, Arc::new(Changes::new(false)));
+        let core = Core::new(disk, options.budget, options.policy, outside, changes);
+        Self::start(storage, &options, core, Table::new(), None)
+    }
+
+    /// Starts the keeper of a heap.
+    pub(crate) fn start(
+        storage: Arc<dyn Storage>,
+        options: &HeapOptions,
+        core: Core,
+        table: Table,
+        store: Option<Mutex<Store>>,
+    ) -> Result<Self, HeapError> {
+        let (file, seed) = (core.disk.file.clone(), core.disk.seed());
+        let changes = core.changes.clone();
         let shared = Arc::new(Shared {
             core: Mutex::new(core),
             changed: Condvar::new(),
             work: Condvar::new(),
-            table: Table::new(),
+            table,
             storage,
             file,
             counters: Counters::new(),
@@ -180,6 +205,10 @@ impl ObjectHeap {
             mark: ProcessMark::current(),
             max_wait: options.max_wait,
             dead_fraction: options.dead_fraction,
+            store,
+            changes,
+            window: OnceLock::new(),
+            enabling: Mutex::new(()),
         });
         let (ready, started) = std::sync::mpsc::sync_channel(1);
         let of_thread = shared.clone();
@@ -192,7 +221,7 @@ impl ObjectHeap {
         Ok(ObjectHeap { shared, keeper: Some(keeper), owner: QueueOwner::default() })
     }
 
-    fn check_process(&self) -> Result<(), HeapError> {
+    pub(crate) fn check_process(&self) -> Result<(), HeapError> {
         if self.shared.mark.is_stale() { Err(HeapError::Forked) } else { Ok(()) }
     }
 
@@ -217,13 +246,22 @@ impl ObjectHeap {
     /// # Errors
     /// As [`ObjectHeap::alloc_zeroed`].
     pub fn alloc_from(&self, bytes: &[u8]) -> Result<Handle, HeapError> {
+        if signal::any() {
+            // The bytes may be an object, and are copied under the lock.
+            let copy = bytes.to_vec();
+            return self.allocate(copy.len(), Some(&copy));
+        }
         self.allocate(bytes.len(), Some(bytes))
     }
 
     fn allocate(&self, len: usize, bytes: Option<&[u8]>) -> Result<Handle, HeapError> {
         self.check_process()?;
         check_len(len)?;
-        let (mut core, cell) = self.take_cell(self.shared.lock(), len)?;
+        let core = self.shared.lock();
+        if core.min_chunks > 0 {
+            core.check_metadata()?;
+        }
+        let (mut core, cell) = self.take_cell(core, len)?;
         let handle = match core.take_id(&self.shared.table) {
             Ok(handle) => handle,
             Err(error) => {
@@ -281,6 +319,9 @@ impl ObjectHeap {
                 return Err(HeapError::NoObject { handle });
             }
             let used = state & STATE == BUSY || state & STATE == RESIDENT && state & USERS != 0;
+            if used && self.recall(entry, handle, state)? {
+                continue;
+            }
             if used {
                 patience.wait(handle)?;
             } else if entry.state.compare_exchange(state, busy(state), AcqRel, Relaxed).is_ok() {
@@ -349,6 +390,7 @@ impl ObjectHeap {
     #[inline]
     pub fn write(&self, handle: Handle) -> Result<WriteGuard<'_>, HeapError> {
         let (entry, address, len) = self.acquire(handle, WRITE)?;
+        self.shared.changes.mark(handle.id());
         Ok(WriteGuard { entry, address, len })
     }
 
@@ -359,6 +401,7 @@ impl ObjectHeap {
     pub fn pin(&self, handle: Handle) -> Result<PinGuard<'_>, HeapError> {
         let (entry, address, len) = self.acquire(handle, KEEP)?;
         entry.state.fetch_or(DIRTY, Relaxed);
+        self.shared.changes.mark(handle.id());
         Ok(PinGuard { entry, address, len })
     }
 
@@ -475,6 +518,7 @@ impl ObjectHeap {
             evicted_objects: totals.evicted_objects,
             dropped_objects: totals.dropped_objects,
             evicted_bytes: totals.evicted_bytes,
+            flushed_bytes: totals.flushed_bytes,
             moved_bytes: totals.moved_bytes,
             written_bytes: totals.written_bytes,
             read_bytes: counters.bytes_read.load(Relaxed),
@@ -494,7 +538,7 @@ impl ObjectHeap {
     }
 
     #[inline]
-    fn entry(&self, handle: Handle) -> Result<&Entry, HeapError> {
+    pub(crate) fn entry(&self, handle: Handle) -> Result<&Entry, HeapError> {
         self.shared.table.get(handle.id()).ok_or(HeapError::NoObject { handle })
     }
 
@@ -538,6 +582,10 @@ impl ObjectHeap {
                 }
                 RESIDENT => {
                     let full = mode.counts != 0 && state & mode.counts == mode.counts;
+                    let marked = state & mode.excludes & WINDOW != 0;
+                    if marked && self.recall(entry, handle, state)? {
+                        continue;
+                    }
                     if state & mode.excludes != 0 || full {
                         patience.wait(handle)?;
                     } else if take(entry, state, mode) {
@@ -550,6 +598,30 @@ impl ObjectHeap {
         }
         let (address, len) = address_and_len(entry.place.load(Relaxed));
         Ok((entry, address, len))
+    }
+
+    /// Takes the page of an object's address back, if it is filled. False: it is not, or has to
+    /// stay for now.
+    fn recall(&self, entry: &Entry, handle: Handle, state: u64) -> Result<bool, HeapError> {
+        let filled = state & STATE == RESIDENT && state & WINDOW != 0;
+        match self.shared.window.get().filter(|_| filled) {
+            Some(window) => window.recall(&self.shared, handle.id(), entry),
+            None => Ok(false),
+        }
+    }
+
+    /// Counts a reader into an object for `window`, which ends that.
+    pub(crate) fn acquire_for_window(&self, handle: Handle) -> Result<(), HeapError> {
+        self.acquire(handle, FILL).map(|_| ())
+    }
+
+    /// Ends a view of the heap, see `pointers`.
+    pub(crate) fn release_view(&mut self) {
+        // SAFETY: a view is not used any more and never dropped; these are its only contents.
+        unsafe {
+            drop(std::ptr::read(&raw const self.shared));
+            drop(std::ptr::read(&raw const self.owner));
+        }
     }
 
     /// Claims an object if it is on the disk.
@@ -692,6 +764,7 @@ impl ObjectHeap {
     ) -> Result<(MutexGuard<'a, Core>, CellRef), HeapError> {
         let shared = &self.shared;
         let started = Instant::now();
+        let mut waited_for_pages = false;
         loop {
             let taken = core.take_cell(&shared.table, len);
             if core.disk.next_full().is_some() {
@@ -711,6 +784,16 @@ impl ObjectHeap {
                     (false, _) => HeapError::NoMemory { budget, len },
                 });
             }
+            if let Some(window) = shared.window.get().filter(|_| !for_disk) {
+                // Objects whose pages are filled do not leave memory.
+                drop(core);
+                window.recall_all(shared)?;
+                core = shared.lock();
+                if !waited_for_pages {
+                    waited_for_pages = true;
+                    continue;
+                }
+            }
             let most = Duration::from_millis(if for_disk { 100 } else { 1 });
             shared.work.notify_one();
             let waited = shared.changed.wait_timeout(core, most);
@@ -726,6 +809,13 @@ impl Drop for ObjectHeap {
             // The thread and the file are the parent's; a lock may be held for ever.
             std::mem::forget(keeper);
             return;
+        }
+        if !std::thread::panicking() {
+            let _ = self.flush_last();
+        }
+        if let Some(window) = self.shared.window.get() {
+            signal::forget(self);
+            window.close(&self.shared);
         }
         self.shared.lock().closed = true;
         self.shared.work.notify_all();
@@ -767,6 +857,18 @@ fn check_len(len: usize) -> Result<(), HeapError> {
     if (1..=MAX_OBJECT_BYTES).contains(&len) { Ok(()) } else { Err(HeapError::Size { len }) }
 }
 
+/// Whether options make sense.
+pub(crate) fn check_options(options: &HeapOptions) -> Result<(), HeapError> {
+    check_budget(options.budget)?;
+    if options.disk_limit < 8 * BLOCK_BYTES as u64 {
+        return Err(HeapError::Options("disk_limit must be at least 2 MiB"));
+    }
+    if !(options.dead_fraction > 0.0 && options.dead_fraction < 1.0) {
+        return Err(HeapError::Options("dead_fraction must lie between 0 and 1"));
+    }
+    Ok(())
+}
+
 fn check_budget(budget: u64) -> Result<(), HeapError> {
     if !(MIN_BUDGET_BYTES..=MAX_BUDGET_BYTES).contains(&budget) {
         return Err(HeapError::Options("a budget is 6 MiB to 64 GiB"));
@@ -780,18 +882,18 @@ fn check_type<T>(handle: Handle, len: usize) -> Result<(), HeapError> {
 }
 
 /// Waits a little longer each time, and not for ever.
-struct Patience {
+pub(crate) struct Patience {
     started: Option<Instant>,
     most: Duration,
     rounds: u32,
 }
 
 impl Patience {
-    fn new(most: Duration) -> Self {
+    pub(crate) fn new(most: Duration) -> Self {
         Patience { started: None, most, rounds: 0 }
     }
 
-    fn wait(&mut self, handle: Handle) -> Result<(), HeapError> {
+    pub(crate) fn wait(&mut self, handle: Handle) -> Result<(), HeapError> {
         let waited = self.started.get_or_insert_with(Instant::now).elapsed();
         if waited > self.most {
             return Err(HeapError::InUse { handle, waited_ms: waited.as_millis() as u64 });

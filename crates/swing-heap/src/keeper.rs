@@ -39,12 +39,23 @@ pub(crate) fn run(shared: &Arc<Shared>, ready: &SyncSender<IoResult<()>>) {
             continue;
         }
         let idle = core.disk.buffers.iter().filter(|b| b.state == BufferState::Idle).count();
-        let wanted = core.disk.wants_collection(shared.dead_fraction) && idle >= 2;
+        if core.compacting && core.disk.room() < 2 {
+            core.compacting = false;
+            shared.changed.notify_all();
+        }
+        let compacts = core.compacting;
+        let wanted = (compacts || core.disk.wants_collection(shared.dead_fraction)) && idle >= 2;
+        // Emptying a block that a commit keeps takes room until the next commit.
+        let kept = compacts || !core.disk.is_short();
         let skip = core.skip.clone();
-        if let Some(block) = wanted.then(|| core.disk.emptiest(&skip)).flatten() {
+        if let Some(block) = wanted.then(|| core.disk.emptiest(&skip, kept)).flatten() {
             drop(core);
             collect(shared, &mut *queue, block);
             continue;
+        }
+        if compacts && idle >= 2 {
+            core.compacting = false;
+            shared.changed.notify_all();
         }
         core = shared.wait_for_work(core, Duration::from_secs(1));
         drop(core);
@@ -56,40 +67,41 @@ fn transfer(
     shared: &Shared,
     queue: &mut dyn Queue,
     direction: Direction,
-    block: u32,
+    (block, len): (u32, usize),
     bytes: &mut dyn FnMut(&mut [u8]),
 ) -> IoResult<()> {
     let Some(mut buffer) = queue.take_buffer(BLOCK_BYTES) else {
         unreachable!("the keeper has one request at a time")
     };
     if direction == Direction::Write {
-        bytes(&mut buffer[..BLOCK_BYTES]);
+        bytes(&mut buffer[..len]);
     }
     let offset = u64::from(block) * BLOCK_BYTES as u64;
     let file = shared.file.clone();
-    let len = BLOCK_BYTES as u32;
-    queue.submit(Request { file, direction, offset, len, buffer, tag: 0 });
+    let request = Request { file, direction, offset, len: len as u32, buffer, tag: 0 };
+    queue.submit(request);
     let Some(mut completion) = queue.wait() else { unreachable!("a request is in flight") };
     completion.result?;
     if direction == Direction::Read {
-        bytes(&mut completion.buffer[..BLOCK_BYTES]);
+        bytes(&mut completion.buffer[..len]);
     }
     Ok(())
 }
 
 fn write(shared: &Shared, queue: &mut dyn Queue, index: usize) {
-    let block = {
+    let (block, len) = {
         let mut core = shared.lock();
         core.disk.buffers[index].state = BufferState::Writing;
-        core.disk.buffers[index].block
+        (core.disk.buffers[index].block, core.disk.bytes_to_write(index))
     };
-    let mut copy = |to: &mut [u8]| to.copy_from_slice(&shared.lock().disk.buffers[index].bytes);
-    let result = transfer(shared, queue, Direction::Write, block, &mut copy);
+    let mut copy =
+        |to: &mut [u8]| to.copy_from_slice(&shared.lock().disk.buffers[index].bytes[..len]);
+    let result = transfer(shared, queue, Direction::Write, (block, len), &mut copy);
     let mut core = shared.lock();
     match result {
         Ok(()) => {
             core.disk.written(index);
-            core.totals.written_bytes += BLOCK_BYTES as u64;
+            core.totals.written_bytes += len as u64;
             shared.changed.notify_all();
         }
         Err(error) => {
@@ -110,7 +122,7 @@ fn collect(shared: &Shared, queue: &mut dyn Queue, block: u32) {
         let mut core = shared.lock();
         finished = core.collect(&shared.table, block, bytes);
     };
-    let result = transfer(shared, queue, Direction::Read, block, &mut move_on);
+    let result = transfer(shared, queue, Direction::Read, (block, BLOCK_BYTES), &mut move_on);
     let mut core = shared.lock();
     if (finished || result.is_err()) && core.disk.is_needed(block) {
         // Something in it is in use or damaged: not soon again.

@@ -104,6 +104,8 @@ pub struct HeapStats {
     pub dropped_objects: u64,
     /// Lengths of objects that left memory with a write.
     pub evicted_bytes: u64,
+    /// Lengths of objects that flushes wrote.
+    pub flushed_bytes: u64,
     /// Lengths of objects that garbage collection wrote again.
     pub moved_bytes: u64,
     /// Bytes written to the disk.
@@ -124,9 +126,10 @@ impl HeapStats {
         ratio(self.hits, self.hits + self.misses)
     }
 
-    /// Bytes written to the disk for each byte of evicted objects; 1 before the first write.
+    /// Bytes written to the disk for each byte of evicted and flushed objects; 1 before the first
+    /// write.
     pub fn write_amplification(&self) -> f64 {
-        ratio(self.written_bytes, self.evicted_bytes)
+        ratio(self.written_bytes, self.evicted_bytes + self.flushed_bytes)
     }
 
     /// The part of the memory in chunks that holds no object's bytes.

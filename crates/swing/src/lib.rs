@@ -9,10 +9,9 @@
 //!
 //! The model is that of Meng, Zhou, Wang, "Memory Instant Snapshot Sharing Mechanism and Its
 //! Application in Database", Chinese Journal of Computers 2018, section 3, which patched the
-//! kernel; here it is built from files in memory, `flock`, and `mmap`. The order to read the
-//! modules in: [`geometry`], `versions`, `manifest`, `lease`, `barrier`, `publish`, `hook`,
-//! `reclaim`, `adopt`. Invariants are named in `docs/invariants.md`, formats described in
-//! `docs/format.md`.
+//! kernel; here it is built from files in memory, `flock`, and `mmap`. Each folder's `mod.rs` says
+//! what lives there; the order to read them in is that of ARCHITECTURE.md. Invariants are named in
+//! `docs/invariants.md`, formats described in `docs/format.md`.
 //!
 //! ```
 //! use swing::{AreaName, AreaOffset, AreaOptions, ByteLen, Namespace, Publish, WriteIntent};
@@ -41,85 +40,52 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("areas are built on Linux system calls and need a 64-bit address space");
 
-mod adopt;
 mod area;
-mod ask;
-mod backing;
-mod barrier;
-mod close;
-mod consolidate;
-mod departure;
-mod error;
-mod extents;
-mod fill;
-mod foreign;
-mod fork;
-pub mod geometry;
 mod hook;
-mod info;
-mod inventory;
-mod lease;
-mod leave;
-mod list;
+mod lifecycle;
 mod live;
-mod manifest;
-mod mapping;
 mod memory;
-mod moving;
-mod name;
+mod model;
 mod namespace;
-mod options;
-mod planes;
-mod prepared;
-mod presence;
-mod protect;
+mod policy;
 mod publish;
-mod ready;
 mod reclaim;
-mod remove;
-mod runs;
-mod seat;
-mod sessions;
-mod sharing;
-mod snapshot;
-mod sparse;
-mod stats;
-mod steps;
-mod sync;
+mod recovery;
 mod sys;
 pub mod tracked;
-mod units;
-mod versions;
-mod wait;
-mod watch;
+mod trap;
+mod write;
 
-pub use area::Area;
-pub use backing::{BACKING_VARIABLE, Backing, BackingChoice, MIN_SHARE};
-pub use barrier::WriteIntent;
-pub use error::{
+pub use area::announce::{Storing, WriteSession};
+pub use area::handle::Area;
+pub use area::live_slot::LiveGuard;
+pub use area::options::AreaOptions;
+pub use area::presence::Presence;
+pub use area::stats::AreaStats;
+pub use hook::options::{HookAt, HookOptions, IfStale};
+pub use hook::snapshot::Snapshot;
+pub use lifecycle::fork::handle_forks;
+pub use memory::backing::{BACKING_VARIABLE, BackingChoice, MIN_SHARE};
+pub use memory::mapping::Mapping;
+pub use model::backing::Backing;
+pub use model::error::{
     CreateError, DeriveError, HookError, IoFailure, MapForeignError, NamespaceError, NotFresh,
     OpenError, PublishError, RemoveError, TrackError, WriteError,
 };
-pub use extents::ExtentState;
-pub use fork::handle_forks;
-pub use geometry::Geometry;
-pub use hook::{HookAt, HookOptions, IfStale};
-pub use list::{AreaInfo, ParentInfo};
-pub use live::LiveGuard;
-pub use manifest::MAX_PAYLOAD_BYTES;
-pub use mapping::Mapping;
-pub use name::{AreaName, MAX_NAME_BYTES, NameError};
-pub use namespace::{HOME_VARIABLE, Namespace, Owner};
-pub use options::AreaOptions;
-pub use presence::Presence;
-pub use publish::Publish;
-pub use remove::{GcReport, RemoveReport};
-pub use sessions::{Storing, WriteSession};
-pub use snapshot::Snapshot;
-pub use stats::AreaStats;
+pub use model::extent_word::ExtentState;
+pub use model::geometry::{self, Geometry};
+pub use model::manifest::MAX_PAYLOAD_BYTES;
+pub use model::name::{AreaName, MAX_NAME_BYTES, NameError};
+pub use model::units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId, StateId};
+pub use namespace::handle::{HOME_VARIABLE, Namespace};
+pub use namespace::owner_lock::Owner;
+pub use publish::protocol::Publish;
+pub use recovery::dismantle::RemoveReport;
+pub use recovery::gc::GcReport;
+pub use recovery::list::{AreaInfo, ParentInfo};
 pub use sys::descriptors;
 pub use sys::file::{Room, room_of};
 pub use sys::file_lock::ByteLock;
 pub use sys::process::exit_now;
-pub use tracked::HoldGuard;
-pub use units::{AreaId, AreaOffset, ByteLen, Epoch, ExtentId, StateId};
+pub use tracked::hold::HoldGuard;
+pub use write::plan::WriteIntent;

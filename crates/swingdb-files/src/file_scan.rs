@@ -31,18 +31,18 @@ pub(crate) type FileSink<'a> = dyn Fn(u64, usize, RecordBatch) -> Result<()> + S
 /// The circumstances of one reading.
 #[derive(Clone)]
 pub struct Run<'a> {
-    pub(crate) threads: usize,
+    pub threads: usize,
     /// Rows of a batch, at most (CSV and JSON: about).
-    pub(crate) batch_rows: usize,
+    pub batch_rows: usize,
     /// Columns to read; `None`: all.
-    pub(crate) projection: Option<&'a [usize]>,
-    pub(crate) token: Option<&'a CancelToken>,
+    pub projection: Option<&'a [usize]>,
+    pub token: Option<&'a CancelToken>,
     /// The time zone of points in time that name none in their text.
-    pub(crate) zone: Zone,
+    pub zone: Zone,
     /// Counts bytes.
-    pub(crate) meter: Arc<Meter>,
+    pub meter: Arc<Meter>,
     /// Told the number of a batch that will not reach the sink.
-    pub(crate) on_failure: Option<&'a (dyn Fn(u64) + Sync)>,
+    pub on_failure: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
 impl Run<'_> {
@@ -87,9 +87,9 @@ enum Kind {
 
 /// The columns of the table that the files are read into, where there is one.
 pub struct Target<'a> {
-    pub(crate) fields: &'a [Arc<Field>],
+    pub fields: &'a [Arc<Field>],
     /// Whether the file's columns are named by [`ImportOptions::columns`].
-    pub(crate) listed: bool,
+    pub listed: bool,
 }
 
 impl Kind {

@@ -26,7 +26,7 @@ pub(crate) enum Packing {
 
 /// A file to read.
 #[derive(Clone, Debug)]
-pub(crate) struct InputFile {
+pub struct InputFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) packing: Packing,

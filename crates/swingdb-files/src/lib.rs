@@ -13,7 +13,7 @@
 mod csv;
 mod file_columns;
 pub mod file_scan;
-mod input_file;
+pub mod input_file;
 mod ipc;
 mod json;
 mod match_columns;

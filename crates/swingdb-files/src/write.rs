@@ -40,8 +40,8 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// Who hears of progress and may interrupt.
 pub struct Reporting {
-    pub(crate) token: Option<CancelToken>,
-    pub(crate) progress: Option<Arc<dyn Progress>>,
+    pub token: Option<CancelToken>,
+    pub progress: Option<Arc<dyn Progress>>,
 }
 
 /// Writes `rows` to `path`; in text, points in time are written by the clock of `zone`.

@@ -20,6 +20,9 @@ mod sql;
 
 pub use arrow;
 pub use datafusion::common::ScalarValue;
+pub use swingdb_common::error;
+pub use swingdb_files as io;
+pub use swingdb_store as store;
 
 pub use admin::{
     Finding, LineageNode, discard_snapshot, discard_snapshot_in, doctor, doctor_in, drop, drop_in,

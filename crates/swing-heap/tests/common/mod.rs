@@ -20,6 +20,7 @@ pub struct Faults {
     pub write: AtomicI32,
     pub read: AtomicI32,
     pub reserve: AtomicI32,
+    pub sync: AtomicI32,
     pub keep_names: AtomicBool,
 }
 
@@ -65,7 +66,8 @@ impl Storage for Faulty {
         Ok(Arc::new(FaultyFile(file, self.faults.clone())))
     }
     fn open(&self, name: &str, access: Access) -> IoResult<Option<FileRef>> {
-        self.inner.open(name, access)
+        let file = self.inner.open(name, access)?;
+        Ok(file.map(|file| Arc::new(FaultyFile(file, self.faults.clone())) as FileRef))
     }
     fn list(&self) -> IoResult<Vec<String>> {
         self.inner.list()
@@ -106,6 +108,7 @@ impl StorageFile for FaultyFile {
         self.0.truncate(len)
     }
     fn sync(&self) -> IoResult<()> {
+        fault(&self.1.sync, "sync")?;
         self.0.sync()
     }
     fn as_any(&self) -> &dyn Any {

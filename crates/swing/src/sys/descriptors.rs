@@ -11,12 +11,12 @@
 //! numbers far from those that programs get and choose, they are noted, and the functions of the C
 //! library that close descriptors, which such a library defines as well, ask here first.
 //!
-//! The kernel gives each new descriptor the lowest number, so for moments, in a [`Window`], a low
+//! The kernel gives each new descriptor the lowest number, so for moments, in a `Window`, a low
 //! one is the library's. Whoever closes a number waits for these to be over ([`is_programs`]); who
 //! puts something at a number excludes them ([`unless_own`]).
 //!
 //! **Concurrency.** Counters and waits of bounded length: usable in signal handlers. **Fork.** A
-//! child begins without windows ([`begin_in_child`]).
+//! child begins without windows (`begin_in_child`).
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use super::quiet::Quiet;
+use crate::sys::block_signals::Quiet;
 
 /// Behind standard input, output and error.
 const LEAST: RawFd = 3;
@@ -119,7 +119,7 @@ pub(crate) fn open_all<E>(
     Ok(make()?.into_iter().map(keep).collect())
 }
 
-/// Puts a new descriptor where those of this library are; in a [`Window`].
+/// Puts a new descriptor where those of this library are; in a `Window`.
 fn keep(made: OwnedFd) -> OwnedFd {
     let from = FROM.load(Ordering::Relaxed);
     let high = match made.as_raw_fd() < from {

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::descriptors;
-use super::kept_file::{Access, Here, KeptFile, proc_path};
-use super::strict::strict_assert;
-use crate::error::{Fault, Result};
-use crate::sync::Mutex;
-use crate::units::ByteLen;
+use crate::model::error::{Fault, Result};
+use crate::model::units::ByteLen;
+use crate::sys::descriptors;
+use crate::sys::kept_file::{Access, Here, KeptFile, proc_path};
+use crate::sys::strict::strict_assert;
+use crate::sys::sync::Mutex;
 
 /// Mode of files this crate makes: for the user alone.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);

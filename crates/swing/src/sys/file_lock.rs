@@ -24,9 +24,9 @@ use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
-use super::kept_file::{Access, KeptFile, proc_path};
-use super::{descriptors, process};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sys::kept_file::{Access, KeptFile, proc_path};
+use crate::sys::sync::{Mutex, MutexGuard};
+use crate::sys::{descriptors, process};
 
 /// What is mapped.
 const LEN: usize = 4096;
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn a_child_holds_what_it_inherits_alone() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-        crate::fork::handle_forks();
+        crate::lifecycle::fork::handle_forks();
         for leave in [false, true] {
             let path = dir.path().join(if leave { "left" } else { "inherited" });
             let mut forks = leave.then(hold_off_forks);

@@ -31,8 +31,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{descriptors, process};
-use crate::error::{Fault, Result};
+use crate::model::error::{Fault, Result};
+use crate::sys::{descriptors, process};
 
 /// No number.
 const NONE: RawFd = -1;

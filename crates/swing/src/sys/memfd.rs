@@ -20,9 +20,9 @@ use std::path::Path;
 use rustix::fs::{self, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 
-use super::descriptors;
-use crate::error::{Fault, Result};
-use crate::units::AreaId;
+use crate::model::error::{Fault, Result};
+use crate::model::units::AreaId;
+use crate::sys::descriptors;
 
 /// `statfs` of a memfd, as of every file of a tmpfs.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -38,7 +38,7 @@ fn label(area: AreaId) -> String {
 /// by anybody.
 pub(crate) fn create(area: AreaId, folder: &Path) -> Result<File> {
     let fault = |e: Errno| match e {
-        Errno::NOMEM => super::file::out_of_memory(folder, crate::units::ByteLen(4096)),
+        Errno::NOMEM => super::file::out_of_memory(folder, crate::model::units::ByteLen(4096)),
         e => Fault::io("make memory (memfd_create) for", folder, e),
     };
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

@@ -5,9 +5,10 @@ use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::descriptors;
-use crate::sync::Mutex;
+use crate::sys::descriptors;
+use crate::sys::sync::Mutex;
 
 /// Grows in every forked child; 0 in a process that was never forked since this library was loaded
 /// into it.
@@ -196,6 +197,11 @@ pub(crate) fn is_thread(process: i32, thread: i32, name: &str) -> bool {
 /// The time of the clock that all processes share. Async-signal-safe.
 pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since 1970, by the clock that people set.
+pub(crate) fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {

@@ -1,9 +1,10 @@
 //! Tracked areas: plain stores are copy-on-write by themselves.
 //!
-//! After [`Area::track`] any store by any thread, in Rust, C or a vectorised loop of NumPy, works
-//! without a call of [`Area::make_writable`]: a store into an extent that a publish has frozen is
-//! trapped by the processor, and the SIGSEGV handler of this module makes the extent private, as
-//! the barrier would have done. The first touch of an extent without memory gives zeros.
+//! After [`crate::Area::track`] any store by any thread, in Rust, C or a vectorised loop of NumPy,
+//! works without a call of [`crate::Area::make_writable`]: a store into an extent that a publish
+//! has frozen is trapped by the processor, and the SIGSEGV handler of this module makes the extent
+//! private, as the barrier would have done. The first touch of an extent without memory gives
+//! zeros.
 //!
 //! # How a handler may do that
 //!
@@ -12,27 +13,29 @@
 //! handler allocates or locks:
 //!
 //! * Where the next version of each extent goes is **decided ahead**, under the area's lock,
-//!   whenever that changes ("armed"), and kept in the extent's word ([`crate::extents`]).
+//!   whenever that changes ("armed"), and kept in the extent's word
+//!   (`memory/extent_words.rs`).
 //! * The handler **claims** the extent by compare-and-swap of the word (`FAULTING`), so exactly one
 //!   thread copies and the others sleep on the word; it fills the planned plane through a scratch
-//!   mapping, and moves that over the old version in one system call ([`fault`]).
+//!   mapping, and moves that over the old version in one system call (`trap/resolve.rs`).
 //! * It **logs** the extent in a lock-free list. Who takes the area's lock next writes down what
-//!   was logged ([`ledger`]); a publish does so before it assigns its epoch.
+//!   was logged (`area/absorb.rs`); a publish does so before it assigns its epoch.
 //!
 //! # The moment of a publish
 //!
-//! A publish of a tracked area closes a [`gate`], write-protects every private extent, and opens it
-//! again. A thread that faults meanwhile copies but does not proceed to its store before the gate
-//! opens. So, at the instant when the last extent has been protected, memory is exactly what the
-//! publish shows: each store of each thread was executed before that instant and is in it, or after
-//! it and is not. No store of a thread is missing while a later one of it, or one of another thread
-//! that saw it, is there. What may be half done is a change that takes several machine stores;
-//! [`Area::hold_stores`] stops everybody for as long as a program needs to see to that.
+//! A publish of a tracked area closes a gate (`trap/gate.rs`), write-protects every private
+//! extent, and opens it again. A thread that faults meanwhile copies but does not proceed to its
+//! store before the gate opens. So, at the instant when the last extent has been protected, memory
+//! is exactly what the publish shows: each store of each thread was executed before that instant
+//! and is in it, or after it and is not. No store of a thread is missing while a later one of it,
+//! or one of another thread that saw it, is there. What may be half done is a change that takes
+//! several machine stores; [`crate::Area::hold_stores`] stops everybody for as long as a program
+//! needs to see to that.
 //!
 //! # Limits
 //!
 //! * A *system call* that writes into a frozen extent fails with EFAULT instead of faulting: pass
-//!   its buffer through [`prepare`] or [`Area::make_writable`] first.
+//!   its buffer through [`prepare`] or [`crate::Area::make_writable`] first.
 //! * A thread that blocks SIGSEGV, or whose own stack lies in a tracked area without an alternate
 //!   signal stack, is killed by the kernel at its first trapped store.
 //! * The memory of Rust's global allocator must not lie in a tracked area: the tables of this crate
@@ -44,272 +47,20 @@
 //!
 //! # Crashes, forks
 //!
-//! A fault that is none of a tracked area goes to the handler that was there before ([`signal`]). A
-//! store that finds no memory says so on standard error and dies by SIGSEGV, unless
-//! [`on_shortage`] finds a way; it is never a SIGBUS. A forked child gets the state of the fork as
-//! ordinary private memory at the same addresses: it may read and write it, and cannot publish it.
-//! No other thread's store gets through the gate before there is a child.
+//! A fault that is none of a tracked area goes to the handler that was there before
+//! (`trap/signal.rs`). A store that finds no memory says so on standard error and dies by
+//! SIGSEGV, unless [`on_shortage`] finds a way; it is never a SIGBUS. A forked child gets the state
+//! of the fork as ordinary private memory at the same addresses: it may read and write it, and
+//! cannot publish it. No other thread's store gets through the gate before there is a child.
 
-mod ahead;
-mod alternation;
-mod fault;
-mod gate;
+pub(crate) mod chores;
+pub(crate) mod copy_ahead;
+pub(crate) mod early;
+pub(crate) mod hold;
 pub(crate) mod keeper;
-mod ledger;
-mod pins;
-mod settling;
-mod signal;
-mod table;
+pub(crate) mod track;
 
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
-
-pub(crate) use ahead::Ahead;
-pub(crate) use alternation::Alternation;
-pub use fault::{ShortageHandler, StoreShortage, is_tracked, on_shortage, prepare};
-pub(crate) use gate::Closed;
-use gate::Gate;
-pub(crate) use ledger::Frozen;
-use pins::Pins;
-pub use pins::{MAX_PINNED, Pin, pin, unpin};
-use settling::Settling;
-pub use signal::rearm;
-
-use crate::area::{Area, Core};
-use crate::error::{Fault, PublishError, Result, TrackError};
-use crate::extents::{ABSENT, FROZEN, States};
-use crate::geometry::Geometry;
-use crate::protect::Freeze;
-use crate::sync::MutexGuard;
-use crate::sys::kept_file::KeptFile;
-use crate::sys::process;
-use crate::units::{AreaId, ExtentId};
-
-/// What the handler knows of an area.
-#[derive(Debug)]
-pub(crate) struct Tracked {
-    base: usize,
-    len: usize,
-    id: AreaId,
-    geometry: Geometry,
-    states: Arc<States>,
-    /// The memory.
-    file: Arc<KeptFile>,
-    in_memory: bool,
-    generation: u64,
-    pub gate: Gate,
-    /// Ranges that the kernel may store into.
-    pins: Pins,
-    /// What the newest publish has superseded is about to become spare.
-    pub settling: Settling,
-    /// The log: extents made private by the handler, each pointing to the next; numbers are one
-    /// too high, so that 0 is the end.
-    head: AtomicU32,
-    links: Box<[AtomicU32]>,
-    /// Of trapped stores.
-    order: fault::Order,
-    /// How many extents have ever been logged.
-    logged: AtomicU32,
-    /// Hooks may come at any moment: what can be done ahead of them is.
-    pub hooked_live: AtomicBool,
-    /// The memory file can have huge pages: extents of that size are filled through a mapping.
-    huge: bool,
-    /// Copies made before they are needed.
-    pub ahead: ahead::Progress,
-    /// Time of the processor spent on filling new versions.
-    pub copying_ns: AtomicU64,
-    /// The processor on which a trapped store has copied last, plus one; 0: not known.
-    pub processor: AtomicU32,
-    pub copied: AtomicU64,
-    pub populated: AtomicU64,
-    pub in_place: AtomicU64,
-}
-
-impl Tracked {
-    fn contains(&self, address: usize) -> bool {
-        address >= self.base && address - self.base < self.len
-    }
-
-    pub(crate) fn has_huge_pages(&self) -> bool {
-        self.huge
-    }
-
-    fn is_of_this_process(&self) -> bool {
-        self.generation == process::fork_generation()
-    }
-}
-
-/// Stores into the area wait as long as it lives; see [`Area::hold_stores`].
-#[derive(Debug)]
-pub struct HoldGuard<'a> {
-    core: &'a Core,
-    // The thread that holds is the one whose stores go on.
-    _thread: PhantomData<*const ()>,
-}
-
-impl Drop for HoldGuard<'_> {
-    fn drop(&mut self) {
-        if let Some(tracked) = self.core.tracked.get().filter(|t| t.is_of_this_process()) {
-            tracked.gate.end_hold();
-        }
-    }
-}
-
-impl Area {
-    /// From now on plain stores by any thread work without a barrier call; see the
-    /// documentation of the module. An area stays tracked until it is closed; tracking it again
-    /// does nothing.
-    pub fn track(&self) -> Result<(), TrackError> {
-        let core = &*self.core;
-        core.track().map_err(|fault| TrackError::from_fault(fault, &core.context()))
-    }
-
-    /// Holds all stores off as long as the guard lives: every thread that stores into the area
-    /// stops at its store and goes on when the guard is dropped. What the calling thread sees and
-    /// publishes meanwhile is one moment, also over several areas held at once. It may itself store
-    /// and make writable; protection is the process's, so an extent that it does that to is open to
-    /// every thread again. Keep it short, and take no lock that a storing thread may hold.
-    ///
-    /// The area must be tracked: in others stores into private extents are not trapped, and nothing
-    /// is held.
-    pub fn hold_stores(&self) -> Result<HoldGuard<'_>, PublishError> {
-        let core = &*self.core;
-        core.hold_stores().map_err(|fault| PublishError::from_fault(fault, &core.context()))
-    }
-
-    /// How much time of the processor trapped stores have spent so far on allocating and copying
-    /// extents; the rest of the time that a trapped store takes, it waits. Takes no lock.
-    pub fn time_copying(&self) -> Duration {
-        let tracked = self.core.tracked.get();
-        Duration::from_nanos(tracked.map_or(0, |t| t.copying_ns.load(Ordering::Relaxed)))
-    }
-
-    /// Whether plain stores work.
-    pub fn is_tracked(&self) -> bool {
-        self.core.tracked.get().is_some()
-    }
-}
-
-/// The locks of this module, none held by anybody else: taken over a fork, so that the child finds
-/// them free.
-pub(crate) struct Locks {
-    _guards: [MutexGuard<'static, ()>; 3],
-}
-
-impl Locks {
-    /// After all areas' locks, as `Area::track` takes them.
-    pub(crate) fn take() -> Self {
-        Self { _guards: [keeper::START.lock(), signal::INSTALL.lock(), table::CHANGE.lock()] }
-    }
-}
-
-/// From now on faults in the area are handled.
-fn enter(tracked: &Tracked) -> Result<()> {
-    let limit = table::MAX_TRACKED as u64;
-    let fault = Fault::Limit { what: "tracked areas in one process", limit };
-    if table::enter(tracked) { Ok(()) } else { Err(fault) }
-}
-
-impl Core {
-    pub(crate) fn track(&self) -> Result<()> {
-        let mut state = self.lock_idle()?;
-        if let Some(tracked) = self.tracked.get() {
-            // There was no slot for it the last time.
-            return if table::has(tracked) { Ok(()) } else { enter(tracked) };
-        }
-        self.settle_memory(&mut state);
-        let file = self.memory_of_len(&mut state, self.geometry.reserve().0)?;
-        let links = vec![0u32; self.geometry.extent_count() as usize].into_boxed_slice();
-        // SAFETY: as in `States::new`: the same layout, and zeroed pages stay untouched.
-        let links = unsafe { Box::from_raw(Box::into_raw(links) as *mut [AtomicU32]) };
-        let has_huge = crate::sys::file::has_huge_pages(file.here_for(&self.memory_path())?);
-        let huge = self.geometry.has_huge_extents() && has_huge;
-        let tracked = Tracked {
-            base: self.mapping.base().as_ptr() as usize,
-            len: self.geometry.reserve().as_usize(),
-            id: self.id,
-            geometry: self.geometry,
-            states: self.states.clone(),
-            in_memory: self.in_memory,
-            generation: self.generation,
-            gate: Gate::default(),
-            pins: Pins::default(),
-            settling: Settling::default(),
-            head: AtomicU32::new(0),
-            links,
-            order: fault::Order::default(),
-            logged: AtomicU32::new(0),
-            hooked_live: AtomicBool::new(false),
-            huge,
-            file,
-            ahead: ahead::Progress::default(),
-            copying_ns: AtomicU64::new(0),
-            processor: AtomicU32::new(0),
-            copied: AtomicU64::new(0),
-            populated: AtomicU64::new(0),
-            in_place: AtomicU64::new(0),
-        };
-        if !signal::rearm() {
-            let e = std::io::Error::last_os_error();
-            return Err(Fault::io("install a handler for faults in", self.folder.path(), e));
-        }
-        keeper::start();
-        let tracked = self.tracked.get_or_init(|| tracked);
-        self.arm_all(&mut state);
-        enter(tracked)
-    }
-
-    fn hold_stores(&self) -> Result<HoldGuard<'_>> {
-        let tracked = self.tracked.get();
-        if let Some(tracked) = tracked {
-            self.check_fork()?;
-            tracked.gate.begin_hold();
-        }
-        let held = self.lock_idle().and_then(|mut state| self.freeze(&mut state, Freeze::Hold));
-        if let (Err(_), Some(tracked)) = (&held, tracked) {
-            tracked.gate.end_hold();
-        }
-        held.map(|()| HoldGuard { core: self, _thread: PhantomData })
-    }
-
-    /// Keeps private extents writable until the next publish; `false` when some are not private.
-    pub(crate) fn keep_open(&self, mut extents: std::ops::Range<u32>) -> bool {
-        match self.tracked.get() {
-            Some(_) => extents.all(|e| self.states.keep_hot(ExtentId(e))),
-            None => self.states.all_private(extents),
-        }
-    }
-
-    /// Whether live hooks are expected.
-    pub(crate) fn expect_live_hooks(&self, expected: bool) {
-        if let Some(tracked) = self.tracked.get() {
-            tracked.hooked_live.store(expected, Ordering::Relaxed);
-        }
-    }
-
-    /// Stores wait no longer for what the newest publish sets free.
-    pub(crate) fn end_settling(&self) {
-        if let Some(tracked) = self.tracked.get() {
-            tracked.settling.end();
-        }
-    }
-
-    /// Faults in the area are no longer handled.
-    pub(crate) fn stop_tracking(&self) {
-        if let Some(tracked) = self.tracked.get() {
-            table::forget(tracked);
-        }
-    }
-
-    /// The word of an extent that is given back: frozen or absent. A tracked one is armed next.
-    pub(crate) fn settle(&self, state: &mut crate::area::State, extent: ExtentId, word: u32) {
-        debug_assert!(word == FROZEN || word == ABSENT);
-        if self.tracked.get().is_none() {
-            return self.states.set(extent, word);
-        }
-        self.states.set(extent, word | crate::extents::UNARMED);
-        self.arm(state, extent, false);
-    }
-}
+pub use crate::trap::pins::{MAX_PINNED, Pin, pin, unpin};
+pub use crate::trap::resolve::{is_tracked, prepare};
+pub use crate::trap::shortage::{ShortageHandler, StoreShortage, on_shortage};
+pub use crate::trap::signal::rearm;

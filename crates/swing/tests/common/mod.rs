@@ -91,13 +91,25 @@ pub fn value_in(snapshot: &Snapshot, at: u64) -> u64 {
 }
 
 /// A live hook that shows all that was stored before the call, of an owner that may get no
-/// processor for long.
+/// processor for long, also before it listens again on a socket that its program has closed.
 pub fn hook_now(h: &Home, text: &str) -> Snapshot {
     let patience = std::time::Duration::from_secs(60);
-    let options = swing::HookOptions { patience, ..Default::default() };
-    let snapshot = h.ns.hook_live_with(&name(text), options).unwrap();
-    assert!(snapshot.is_fresh());
-    snapshot
+    let begun = std::time::Instant::now();
+    loop {
+        let options = swing::HookOptions { patience, ..Default::default() };
+        match h.ns.hook_live_with(&name(text), options) {
+            Err(swing::HookError::NotFresh { why: swing::NotFresh::NobodyAnswers, .. })
+                if begun.elapsed() < patience =>
+            {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            hooked => {
+                let snapshot = hooked.unwrap();
+                assert!(snapshot.is_fresh());
+                return snapshot;
+            }
+        }
+    }
 }
 
 /// A live hook of an owner that does not answer: the newest shared state, which says that it is.

@@ -1,0 +1,345 @@
+//! Plain pointers: an address for each object, and a window of pages that are filled.
+//!
+//! A range of addresses has one page for each id. The page of an object is empty until somebody
+//! loads from it or stores to it; then the kernel raises SIGBUS in that thread (`userfaultfd` with
+//! `UFFD_FEATURE_SIGBUS`), and [`Window::fill`] puts a copy of the object into the page. At most
+//! `capacity` pages are filled; the oldest makes room: it is write-protected, so that nobody stores
+//! any more, compared with the object's cell, copied back if it differs, and emptied.
+//!
+//! **INV-OBJ-8.** A page is filled exactly while its entry has the mark `WINDOW`. Both change
+//! under the window's lock. An entry with the mark is resident, has no writer, no pin and no new
+//! reader, so page and cell are the only copies, and the page is the newer one. Guards, `free`,
+//! `realloc` and a flush take the page back first.
+//!
+//! **Locks.** The window's lock comes before the heap's. No code touches a window's addresses while
+//! it holds either.
+//!
+//! **fork.** A child does not get the range (`MADV_DONTFORK`): touching it there is SIGSEGV, not
+//! zeros.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use swing_tier::IoError;
+
+use crate::entry::{
+    DIRTY, Entry, FREE, Handle, PINS, READER, READERS, STATE, WINDOW, WRITER, address_and_len,
+    generation,
+};
+use crate::error::HeapError;
+use crate::heap::{ObjectHeap, Patience, Shared};
+
+/// The length of a page, and of the longest object with an address.
+pub const MAX_POINTER_BYTES: usize = 4096;
+const PAGE: usize = MAX_POINTER_BYTES;
+/// Ids that have an address.
+const IDS: usize = 1 << 28;
+/// Memory of a page table with 512 pages.
+const TABLE_BYTES: u64 = 4096;
+const PAGES_OF_TABLE: usize = 512;
+
+const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
+const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
+const UFFDIO_COPY: libc::c_ulong = 0xc028_aa03;
+const UFFDIO_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
+const API: u64 = 0xaa;
+const FEATURE_WP: u64 = 1;
+const FEATURE_SIGBUS: u64 = 1 << 7;
+const REGISTER_MISSING_AND_WP: u64 = 3;
+const PROTECT: u64 = 1;
+const UNPROTECT: u64 = 0;
+
+/// The range of addresses, and which pages are filled.
+pub(crate) struct Window {
+    faults: OwnedFd,
+    pub(crate) base: usize,
+    capacity: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Ids of filled pages, the oldest first.
+    filled: VecDeque<u32>,
+    /// A page as it will be.
+    staging: Box<Staging>,
+    /// Parts of the range whose page tables are counted, a bit each.
+    tables: Vec<u64>,
+    has_range: bool,
+}
+
+#[repr(align(4096))]
+struct Staging([u8; PAGE]);
+
+// SAFETY: an ioctl of `userfaultfd` is given a structure that it expects, and is valid for it.
+unsafe fn ioctl(fd: &OwnedFd, request: libc::c_ulong, argument: *mut u64) -> Result<(), i32> {
+    // SAFETY: the caller's promise.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
+impl Window {
+    /// Reserves the range for a window of so many bytes.
+    pub(crate) fn new(bytes: u64, path: &Path) -> Result<Self, HeapError> {
+        let failed = |what| move |e: std::io::Error| IoError::from_os(what, path, e);
+        // For user mode only (1), which needs no privilege.
+        // SAFETY: the call takes flags and gives a descriptor.
+        let raw = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | 1) };
+        if raw < 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(failed("get userfaultfd, which plain pointers need, for")(error).into());
+        }
+        // SAFETY: a descriptor that nobody else has.
+        let faults = unsafe { OwnedFd::from_raw_fd(raw as i32) };
+        let mut api = [API, FEATURE_SIGBUS | FEATURE_WP, 0];
+        // SAFETY: the structure is three words.
+        let agreed = unsafe { ioctl(&faults, UFFDIO_API, api.as_mut_ptr()) };
+        let os = |errno| std::io::Error::from_raw_os_error(errno);
+        agreed.map_err(|e| failed("set up userfaultfd for")(os(e)))?;
+        let len = IDS * PAGE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nothing.
+        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, access, flags) }
+            .map_err(|e| failed("reserve addresses for")(e.into()))?;
+        let capacity = (bytes as usize / PAGE).max(16);
+        let state = State {
+            filled: VecDeque::with_capacity(2 * capacity + 64),
+            staging: Box::new(Staging([0; PAGE])),
+            tables: vec![0; IDS / PAGES_OF_TABLE / 64],
+            has_range: true,
+        };
+        let window = Window { faults, base: base as usize, capacity, state: Mutex::new(state) };
+        // SAFETY: the range is the window's own.
+        unsafe { rustix::mm::madvise(base, len, Advice::LinuxDontFork) }
+            .map_err(|e| failed("set up addresses for")(e.into()))?;
+        // Kernels without huge pages refuse.
+        // SAFETY: as above.
+        let _ = unsafe { rustix::mm::madvise(base, len, Advice::LinuxNoHugepage) };
+        let mut range = [base as u64, len as u64, REGISTER_MISSING_AND_WP, 0];
+        // SAFETY: the structure is four words, and the range is the window's own.
+        let registered = unsafe { ioctl(&window.faults, UFFDIO_REGISTER, range.as_mut_ptr()) };
+        registered.map_err(|e| failed("watch addresses of")(os(e)))?;
+        Ok(window)
+    }
+
+    /// Memory that the window takes: its pages, and the bits of the page tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.capacity * PAGE + IDS / PAGES_OF_TABLE / 8) as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The id whose page has an address.
+    pub(crate) fn id_at(&self, address: usize) -> Option<u32> {
+        let page = address.checked_sub(self.base)? / PAGE;
+        (page < IDS).then_some(page as u32)
+    }
+
+    fn page(&self, id: u32) -> usize {
+        self.base + id as usize * PAGE
+    }
+
+    /// Where in its page an object begins. Not all at the begin, where they would compete for the
+    /// same sets of the processor's caches.
+    fn offset(id: u32, len: usize) -> usize {
+        let room = (PAGE - len.min(PAGE)) / 64;
+        id as usize * 7 % (room + 1) * 64
+    }
+
+    /// An object's address; `None` if it has none.
+    pub(crate) fn address(&self, id: u32, len: usize) -> Option<usize> {
+        let has = (id as usize) < IDS && len <= PAGE;
+        has.then(|| self.page(id) + Self::offset(id, len))
+    }
+
+    fn protect(&self, id: u32, mode: u64) -> Result<(), i32> {
+        let mut words = [self.page(id) as u64, PAGE as u64, mode];
+        // SAFETY: the structure is three words, and the page is the window's own.
+        unsafe { ioctl(&self.faults, UFFDIO_WRITEPROTECT, words.as_mut_ptr()) }
+    }
+
+    /// Takes a page back: its bytes are the object's again. False if a read guard, which is older
+    /// than the page, keeps the object from being changed.
+    fn empty(&self, shared: &Shared, id: u32) -> Result<bool, HeapError> {
+        let Some(entry) = shared.table.get(id) else { unreachable!("a filled page has an entry") };
+        let os = |errno| {
+            let error = std::io::Error::from_raw_os_error(errno);
+            HeapError::Io(IoError::from_os("take back a page of", shared.storage.path(), error))
+        };
+        self.protect(id, PROTECT).map_err(os)?;
+        let (cell, len) = address_and_len(entry.place.load(Relaxed));
+        let from = (self.page(id) + Self::offset(id, len)) as *const u8;
+        // SAFETY: the page is filled and protected, so the bytes do not change. The mark keeps the
+        // cell where it is, and nobody writes to it (INV-OBJ-8).
+        let (page, bytes) = unsafe {
+            (
+                std::slice::from_raw_parts(from, len),
+                std::slice::from_raw_parts(cell as *const u8, len),
+            )
+        };
+        if page != bytes {
+            if entry.state.load(Acquire) & READERS != 0 {
+                self.protect(id, UNPROTECT).map_err(os)?;
+                return Ok(false);
+            }
+            // SAFETY: as above; no reader is there, and the mark keeps new ones away.
+            unsafe { std::ptr::copy_nonoverlapping(from, cell as *mut u8, len) };
+            entry.state.fetch_or(DIRTY, Release);
+            shared.changes.mark(id);
+        }
+        // SAFETY: the page is the window's own, and what it held lies in the cell.
+        unsafe { rustix::mm::madvise(self.page(id) as *mut _, PAGE, Advice::LinuxDontNeed) }
+            .map_err(|e| os(e.raw_os_error()))?;
+        entry.state.fetch_and(!WINDOW, Release);
+        Ok(true)
+    }
+
+    /// Takes an object's page back, if it is filled. False: a read guard keeps it.
+    pub(crate) fn recall(
+        &self,
+        shared: &Shared,
+        id: u32,
+        entry: &Entry,
+    ) -> Result<bool, HeapError> {
+        let mut state = self.lock();
+        if entry.state.load(Acquire) & STATE == FREE || !has_mark(entry) {
+            return Ok(true);
+        }
+        let emptied = self.empty(shared, id)?;
+        if emptied && let Some(index) = state.filled.iter().position(|&other| other == id) {
+            state.filled.remove(index);
+        }
+        Ok(emptied)
+    }
+
+    /// Takes all pages back. Returns the id of one that has to stay, if there is any.
+    pub(crate) fn recall_all(&self, shared: &Shared) -> Result<Option<u32>, HeapError> {
+        let mut state = self.lock();
+        let mut stays = None;
+        for _ in 0..state.filled.len() {
+            let Some(id) = state.filled.pop_front() else { break };
+            if !self.empty(shared, id)? {
+                state.filled.push_back(id);
+                stays = Some(id);
+            }
+        }
+        Ok(stays)
+    }
+
+    /// Fills a page whose object this thread reads (it is counted in the entry). Ends the read.
+    fn fill(&self, heap: &ObjectHeap, id: u32, entry: &Entry) -> Result<bool, HeapError> {
+        let shared = &*heap.shared;
+        let mut state = self.lock();
+        if has_mark(entry) {
+            // Another thread was faster.
+            entry.state.fetch_sub(READER, Release);
+            return Ok(true);
+        }
+        let mut looked = 0;
+        while state.filled.len() >= self.capacity && looked < state.filled.len() {
+            looked += 1;
+            let Some(oldest) = state.filled.pop_front() else { break };
+            if !self.empty(shared, oldest)? {
+                state.filled.push_back(oldest);
+            }
+        }
+        let mark = |word: u64| (word & (WRITER | PINS) == 0).then(|| (word | WINDOW) - READER);
+        if entry.state.fetch_update(AcqRel, Relaxed, mark).is_err() {
+            entry.state.fetch_sub(READER, Release);
+            return Ok(false);
+        }
+        let (cell, len) = address_and_len(entry.place.load(Relaxed));
+        let at = Self::offset(id, len);
+        state.staging.0.fill(0);
+        // SAFETY: the mark keeps the cell where it is, and nobody writes to it.
+        let bytes = unsafe { std::slice::from_raw_parts(cell as *const u8, len) };
+        state.staging.0[at..at + len].copy_from_slice(bytes);
+        let from = state.staging.0.as_ptr() as u64;
+        let mut words = [self.page(id) as u64, from, PAGE as u64, 0, 0];
+        // SAFETY: the structure is five words, the page is the window's own and empty.
+        if let Err(errno) = unsafe { ioctl(&self.faults, UFFDIO_COPY, words.as_mut_ptr()) } {
+            entry.state.fetch_and(!WINDOW, Release);
+            let error = std::io::Error::from_raw_os_error(errno);
+            return Err(IoError::from_os("fill a page of", shared.storage.path(), error).into());
+        }
+        state.filled.push_back(id);
+        Ok(true)
+    }
+
+    /// Counts the page table that an id's page needs, before its address is given out.
+    pub(crate) fn count_table(&self, shared: &Shared, id: u32) -> Result<(), HeapError> {
+        let mut state = self.lock();
+        let table = id as usize / PAGES_OF_TABLE;
+        if state.tables[table / 64] >> (table % 64) & 1 == 1 {
+            return Ok(());
+        }
+        let mut core = shared.lock();
+        core.outside_bytes += TABLE_BYTES;
+        if let Err(error) = core.check_metadata() {
+            core.outside_bytes -= TABLE_BYTES;
+            return Err(error);
+        }
+        state.tables[table / 64] |= 1 << (table % 64);
+        Ok(())
+    }
+
+    /// Gives the range up. What was only in pages goes back to the objects.
+    pub(crate) fn close(&self, shared: &Shared) {
+        let mut state = self.lock();
+        while let Some(id) = state.filled.pop_front() {
+            let _ = self.empty(shared, id);
+        }
+        if std::mem::take(&mut state.has_range) {
+            // SAFETY: the range is the window's own, and the heap is being closed.
+            let _ = unsafe { rustix::mm::munmap(self.base as *mut _, IDS * PAGE) };
+        }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if state.has_range {
+            // SAFETY: as in `close`.
+            let _ = unsafe { rustix::mm::munmap(self.base as *mut _, IDS * PAGE) };
+        }
+    }
+}
+
+fn has_mark(entry: &Entry) -> bool {
+    let state = entry.state.load(Acquire);
+    state & STATE == crate::entry::RESIDENT && state & WINDOW != 0
+}
+
+/// Fills the page that a thread has touched. False if the heap has no object there.
+pub(crate) fn touch(heap: &ObjectHeap, id: u32) -> Result<bool, HeapError> {
+    let (Some(window), Some(entry)) = (heap.shared.window.get(), heap.shared.table.get(id)) else {
+        return Ok(false);
+    };
+    let mut patience = Patience::new(heap.shared.max_wait());
+    loop {
+        let state = entry.state.load(Acquire);
+        if state & STATE == FREE || generation(state) == 0 {
+            return Ok(false);
+        }
+        // Filled meanwhile, or about to be emptied: the lock tells.
+        drop(window.lock());
+        if has_mark(entry) {
+            return Ok(true);
+        }
+        let handle = Handle::new(id, generation(state));
+        heap.acquire_for_window(handle)?;
+        if window.fill(heap, id, entry)? {
+            return Ok(true);
+        }
+        patience.wait(handle)?;
+    }
+}

@@ -1,0 +1,360 @@
+//! Loads and stores through addresses, beside guards, flushes, forks and other handlers.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use common::{on_disk, seed};
+use swing_heap::{Handle, HeapError, HeapOptions, MAX_POINTER_BYTES, ObjectHeap};
+
+fn options() -> HeapOptions {
+    HeapOptions { budget: 8 << 20, max_wait: Duration::from_secs(5), ..HeapOptions::default() }
+}
+
+/// An object as a program with plain pointers sees it.
+#[derive(Clone, Copy)]
+struct Object {
+    address: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the address is valid in all threads, and each object is used by one at a time.
+unsafe impl Send for Object {}
+
+impl Object {
+    fn new(heap: &ObjectHeap, len: usize) -> Self {
+        Object { address: heap.alloc_pointer(len).unwrap().as_ptr(), len }
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    fn bytes(&self) -> &mut [u8] {
+        // SAFETY: the object has so many bytes, and the test uses them from one thread at a time.
+        unsafe { std::slice::from_raw_parts_mut(self.address, self.len) }
+    }
+}
+
+#[test]
+fn threads_load_and_store_more_than_memory_holds() {
+    let seed = seed();
+    println!("SWING_SEED={seed}");
+    let folder = on_disk();
+    let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let heap = &heap;
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed ^ thread);
+                let mut model: Vec<(Object, Vec<u8>)> = Vec::new();
+                for _ in 0..15_000 {
+                    let chosen = random.usize(..model.len().max(1));
+                    match random.u32(..100) {
+                        0..30 if model.len() < 3000 => {
+                            let len = random.usize(1..=MAX_POINTER_BYTES);
+                            let object = Object::new(heap, len);
+                            assert!(object.bytes().iter().all(|&byte| byte == 0));
+                            let mut bytes = vec![0; len];
+                            random.fill(&mut bytes);
+                            object.bytes().copy_from_slice(&bytes);
+                            model.push((object, bytes));
+                        }
+                        _ if model.is_empty() => {}
+                        0..60 => {
+                            let (object, bytes) = &mut model[chosen];
+                            let at = random.usize(..bytes.len());
+                            bytes[at] ^= 0x5a;
+                            object.bytes()[at] ^= 0x5a;
+                        }
+                        60..65 => {
+                            let (object, bytes) = &mut model[chosen];
+                            let handle = heap.handle_of(object.address).unwrap();
+                            bytes[0] ^= 1;
+                            heap.write(handle).unwrap()[0] ^= 1;
+                        }
+                        65..70 => {
+                            let (object, _) = model.swap_remove(chosen);
+                            heap.free(heap.handle_of(object.address).unwrap()).unwrap();
+                        }
+                        70..74 => {
+                            let (object, bytes) = &mut model[chosen];
+                            let handle = heap.handle_of(object.address).unwrap();
+                            let len = random.usize(1..=MAX_POINTER_BYTES);
+                            heap.realloc(handle, len).unwrap();
+                            bytes.resize(len, 0);
+                            let address = heap.pointer(handle).unwrap().as_ptr();
+                            *object = Object { address, len };
+                        }
+                        74..84 => {
+                            let (object, bytes) = &model[chosen];
+                            let handle = heap.handle_of(object.address).unwrap();
+                            assert_eq!(*heap.read(handle).unwrap(), **bytes);
+                        }
+                        _ => {
+                            let (object, bytes) = &model[chosen];
+                            assert_eq!(object.bytes(), &bytes[..]);
+                        }
+                    }
+                }
+                model.iter().for_each(|(object, bytes)| assert_eq!(object.bytes(), &bytes[..]));
+            });
+        }
+    });
+    heap.check().unwrap();
+    let stats = heap.stats().unwrap();
+    assert!(stats.evicted_objects > 1000 && stats.used_bytes <= 8 << 20, "{stats:?}");
+}
+
+#[test]
+fn threads_store_to_one_object_while_guards_read_it() {
+    let folder = on_disk();
+    let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+    let object = Object::new(&heap, 64);
+    let handle = heap.handle_of(object.address).unwrap();
+    let done = AtomicBool::new(false);
+    let counters = object.address.cast::<AtomicUsize>();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3)
+            .map(|thread| {
+                // SAFETY: the object has 8 words, which are used as atomic ones only.
+                let counter = unsafe { &*counters.add(thread) };
+                scope.spawn(|| {
+                    (0..200_000).for_each(|_| assert!(counter.fetch_add(1, SeqCst) < 200_000))
+                })
+            })
+            .collect();
+        let watcher = scope.spawn(|| {
+            let mut last = [0; 3];
+            while !done.load(SeqCst) {
+                let guard = heap.read(handle).unwrap();
+                for (i, last) in last.iter_mut().enumerate() {
+                    let word = usize::from_ne_bytes(guard[8 * i..8 * i + 8].try_into().unwrap());
+                    assert!(word >= *last, "a store is lost");
+                    *last = word;
+                }
+            }
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        done.store(true, SeqCst);
+        watcher.join().unwrap();
+    });
+    let guard = heap.read(handle).unwrap();
+    assert!(guard[..24].chunks(8).all(|c| c == 200_000_usize.to_ne_bytes()));
+}
+
+#[test]
+fn a_flush_takes_what_was_stored_through_pointers() {
+    let folder = on_disk();
+    let path = folder.path().join("heap");
+    let heap = ObjectHeap::open_persistent(&path, options()).unwrap();
+    let objects: Vec<_> = (0..5000).map(|_| Object::new(&heap, 1000)).collect();
+    let handles: Vec<_> =
+        objects.iter().map(|object| heap.handle_of(object.address).unwrap()).collect();
+    for (round, close) in [(1, false), (2, true)] {
+        objects.iter().enumerate().for_each(|(i, object)| object.bytes().fill((i + round) as u8));
+        heap.flush().unwrap();
+        objects[7].bytes()[0] = 99;
+        if close {
+            break;
+        }
+        heap.check().unwrap();
+    }
+    heap.close().unwrap();
+    let heap = ObjectHeap::open_persistent(&path, options()).unwrap();
+    for (i, &handle) in handles.iter().enumerate() {
+        let first = if i == 7 { 99 } else { (i + 2) as u8 };
+        let guard = heap.read(handle).unwrap();
+        assert!(guard[0] == first && guard[1..].iter().all(|&b| b == (i + 2) as u8), "{i}");
+        drop(guard);
+        // SAFETY: the object has 1000 bytes.
+        assert_eq!(unsafe { heap.pointer(handle).unwrap().add(999).read() }, (i + 2) as u8);
+    }
+}
+
+#[test]
+fn wrong_addresses_are_errors() {
+    let folder = on_disk();
+    let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+    let none = |found| matches!(found, Err(HeapError::NoPointer { .. }));
+    assert!(none(heap.handle_of(std::ptr::null())));
+    let object = Object::new(&heap, 100);
+    assert!(none(heap.handle_of(object.address.wrapping_add(1))));
+    assert!(none(heap.handle_of(object.address.wrapping_add(4096))));
+    let handle = heap.handle_of(object.address).unwrap();
+    heap.free(handle).unwrap();
+    assert!(none(heap.handle_of(object.address)));
+    assert!(matches!(heap.pointer(handle), Err(HeapError::NoObject { .. })));
+    assert!(matches!(heap.alloc_pointer(4097), Err(HeapError::Size { .. })));
+    let long = heap.alloc_zeroed(4097).unwrap();
+    assert!(matches!(heap.pointer(long), Err(HeapError::Size { .. })));
+    // Bytes of an object may be the source of another.
+    let object = Object::new(&heap, 4096);
+    object.bytes().fill(7);
+    heap.read(heap.handle_of(object.address).unwrap()).unwrap();
+    let copy = heap.alloc_from(object.bytes()).unwrap();
+    assert!(heap.read(copy).unwrap().iter().all(|&byte| byte == 7));
+}
+
+#[test]
+fn a_budget_that_metadata_fills_is_an_error_and_no_signal() {
+    let folder = on_disk();
+    let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+    let mut objects = Vec::new();
+    let error = loop {
+        match heap.alloc_pointer(100) {
+            Ok(address) => objects.push(address.as_ptr()),
+            Err(error) => break error,
+        }
+        assert!(objects.len() < 1_000_000, "8 MiB of metadata");
+    };
+    assert!(matches!(error, HeapError::NoMemory { .. }), "{error}");
+    assert!(objects.len() > 100_000, "{}", objects.len());
+    // What has an address is there.
+    for (i, &address) in objects.iter().enumerate().step_by(7) {
+        Object { address, len: 100 }.bytes()[i % 100] = 1;
+    }
+    for (i, &address) in objects.iter().enumerate().step_by(7) {
+        assert_eq!(Object { address, len: 100 }.bytes()[i % 100], 1);
+    }
+    let stats = heap.stats().unwrap();
+    assert!(stats.used_bytes <= (8 << 20) + (1 << 20), "{stats:?}");
+    heap.check().unwrap();
+}
+
+#[test]
+fn a_forked_child_does_not_see_zeros() {
+    let folder = on_disk();
+    let heap = ObjectHeap::open(folder.path(), options()).unwrap();
+    let object = Object::new(&heap, 100);
+    object.bytes().fill(5);
+    // SAFETY: the child loads one byte and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends the child; the load is what is tested.
+        unsafe {
+            libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+            let found = object.address.read_volatile();
+            libc::_exit(i32::from(found));
+        }
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status}");
+    object.bytes()[3] = 6;
+    heap.read(heap.handle_of(object.address).unwrap()).unwrap();
+    assert_eq!(object.bytes()[..4], [5, 5, 5, 6]);
+}
+
+/// Runs one test of this file in a process of its own, as the only one.
+fn alone(name: &str, folder: &Path) -> std::process::ExitStatus {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env("SWING_HEAP_ALONE", folder)
+        .status()
+        .unwrap()
+}
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn own_handler(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    CALLS.fetch_add(1, SeqCst);
+    // SAFETY: the kernel passes a valid structure. The page gets memory, so the load succeeds.
+    unsafe {
+        let page = ((*info).si_addr() as usize & !4095) as *mut libc::c_void;
+        let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        libc::mmap(page, 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+    }
+}
+
+/// A page behind the end of its file: touching it is a SIGBUS that is none of ours.
+fn foreign_fault() -> u8 {
+    let file = tempfile::tempfile().unwrap();
+    use std::os::fd::AsRawFd;
+    // SAFETY: a fresh mapping, of which one byte is read.
+    unsafe {
+        let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
+        let page = libc::mmap(std::ptr::null_mut(), 4096, read, shared, file.as_raw_fd(), 0);
+        assert_ne!(page, libc::MAP_FAILED);
+        page.cast::<u8>().read_volatile()
+    }
+}
+
+fn install() {
+    // SAFETY: a valid structure and a handler of the right type.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = own_handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+    }
+}
+
+#[test]
+fn other_handlers_get_what_is_theirs() {
+    let Ok(folder) = std::env::var("SWING_HEAP_ALONE") else {
+        let folder = on_disk();
+        assert!(alone("other_handlers_get_what_is_theirs", folder.path()).success());
+        return;
+    };
+    install();
+    let heap = ObjectHeap::open(Path::new(&folder), options()).unwrap();
+    let object = Object::new(&heap, 10);
+    let handle = heap.handle_of(object.address).unwrap();
+    object.bytes()[0] = 1;
+    assert_eq!((foreign_fault(), CALLS.load(SeqCst)), (0, 1));
+    // Installed again, in front: the next address that is asked for mends that.
+    install();
+    heap.pointer(handle).unwrap();
+    drop(heap.read(handle).unwrap());
+    assert_eq!(object.bytes()[0], 1);
+    assert_eq!((foreign_fault(), CALLS.load(SeqCst)), (0, 2));
+}
+
+#[test]
+fn a_damaged_object_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+    let Ok(folder) = std::env::var("SWING_HEAP_ALONE") else {
+        let folder = on_disk();
+        let status = alone("a_damaged_object_ends_the_process", folder.path());
+        assert_eq!(status.signal(), Some(libc::SIGBUS));
+        return;
+    };
+    let path = Path::new(&folder).join("heap");
+    let heap = ObjectHeap::open_persistent(&path, options()).unwrap();
+    let handle = heap.alloc_from(&[3; 500]).unwrap();
+    heap.close().unwrap();
+    let blocks = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().path());
+    for file in blocks.filter(|p| p.to_string_lossy().contains("objects-")) {
+        std::fs::write(&file, vec![9; std::fs::metadata(&file).unwrap().len() as usize]).unwrap();
+    }
+    let heap = ObjectHeap::open_persistent(&path, options()).unwrap();
+    let address = heap.pointer(handle).unwrap();
+    // SAFETY: what is tested.
+    println!("{}", unsafe { address.read_volatile() });
+}
+
+#[test]
+fn a_fault_on_an_object_in_memory_is_short() {
+    let folder = on_disk();
+    let options = HeapOptions { budget: 64 << 20, ..options() };
+    let heap = ObjectHeap::open(folder.path(), options).unwrap();
+    heap.enable_pointers(Some(4 << 20)).unwrap();
+    let objects: Vec<_> = (0..20_000).map(|_| Object::new(&heap, 1000)).collect();
+    let handles: Vec<Handle> =
+        objects.iter().map(|object| heap.handle_of(object.address).unwrap()).collect();
+    let mut best = [f64::MAX; 2];
+    for _ in 0..3 {
+        let started = Instant::now();
+        let sum: usize = objects.iter().map(|object| usize::from(object.bytes()[0])).sum();
+        best[0] = best[0].min(started.elapsed().as_secs_f64());
+        let started = Instant::now();
+        let guards: usize = handles.iter().map(|&h| usize::from(heap.read(h).unwrap()[0])).sum();
+        best[1] = best[1].min(started.elapsed().as_secs_f64());
+        assert_eq!(sum + guards, 0);
+    }
+    let [fault, guard] = best.map(|seconds| seconds / 20_000.0 * 1e6);
+    println!("a fault takes {fault:.2} us, a guard {guard:.3} us");
+    assert!(fault < 200.0, "{fault}");
+}

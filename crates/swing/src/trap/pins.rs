@@ -1,0 +1,140 @@
+//! Pins: ranges into which something else than this process's threads stores.
+//!
+//! Direct I/O, `io_uring` and asynchronous I/O look for the pages of a buffer once. Then a device
+//! or a thread of the kernel stores into these pages, whatever the page tables say by then: what
+//! was frozen meanwhile would change (INV-AREA-1), and what a trapped store has copied meanwhile
+//! would not get what still arrives. So while a range is pinned nothing is frozen: a publish waits
+//! for a while, and then fails; a live hook does, too.
+//!
+//! **Concurrency.** A pin is counted inside the gate ([`crate::trap::gate`]), after a look
+//! whether the range is writable: whoever freezes closes the gate before it looks at the count, so
+//! one of the two sees the other. Counting takes no lock and allocates nothing: usable in a signal
+//! handler. Whoever wants to freeze and has found a pin goes first for a moment
+//! ([`crate::trap::pin_count`]), so that threads that pin one range after the other do not keep it
+//! waiting; not longer, since it may wait for a pin of the very thread that wants another.
+//!
+//! **Crash, fork.** The count is the process's own. A child's copies of pins mean nothing; a fork
+//! waits for pins as a publish does, and where that takes too long the child has nothing of the
+//! area.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::memory::extent_words::ExtentWords;
+use crate::model::units::{AreaId, ExtentId};
+use crate::sys::block_signals::HeldOff;
+use crate::trap::resolve::prepare;
+use crate::trap::table;
+use crate::trap::trapped_area::Tracked;
+
+/// How long a publish, a live hook and a fork wait for pins.
+pub const MAX_PINNED: Duration = Duration::from_secs(2);
+
+/// A range is pinned as long as this lives; see [`pin`].
+#[derive(Debug)]
+#[must_use]
+pub struct Pin {
+    address: usize,
+    len: usize,
+    /// The area where it begins: another one may have its addresses by the time of the drop.
+    area: Option<AreaId>,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let first = table::find(self.address).map(|area| area.id);
+        if first.is_some() && first == self.area {
+            unpin(self.address as *const u8, self.len);
+        }
+    }
+}
+
+/// Makes a range writable, as [`prepare`], and keeps it so: as long as the result
+/// lives the areas that it lies in are not published, nor hooked live. For direct I/O (`O_DIRECT`),
+/// `io_uring` and asynchronous I/O into a tracked area: from before the request, or the
+/// registration of the buffer, until it is complete, or unregistered. `None`: there is no memory.
+///
+/// A publish waits for at most [`MAX_PINNED`], and then is an error; so the thread that pins and
+/// publishes must not do both at once. Async-signal-safe, as is the drop. Addresses in no tracked
+/// area are left alone.
+pub fn pin(address: *const u8, len: usize) -> Option<Pin> {
+    let (from, end) = (address as usize, (address as usize).saturating_add(len));
+    let id = table::find(from).map(|area| area.id);
+    let mut at = from;
+    while at < end {
+        let Some(area) = table::find(at) else { break };
+        let area_end = area.base + area.len;
+        if !area.pin(at, end.min(area_end)) {
+            unpin(address, at - from);
+            return None;
+        }
+        at = area_end;
+    }
+    Some(Pin { address: from, len, area: id })
+}
+
+/// Ends a pin of exactly this range; for callers that cannot keep a [`Pin`], and have forgotten it.
+/// `false`: some of it was not pinned.
+pub fn unpin(address: *const u8, len: usize) -> bool {
+    let (mut at, end) = (address as usize, (address as usize).saturating_add(len));
+    let mut all = true;
+    while at < end {
+        let Some(area) = table::find(at) else { break };
+        all &= area.pins.give_back();
+        at = area.base + area.len;
+    }
+    all
+}
+
+impl Tracked {
+    /// Pins a part of this area that is not empty.
+    fn pin(&self, from: usize, end: usize) -> bool {
+        let extents = self.extent_at(from).0..self.extent_at(end - 1).0 + 1;
+        let writable = |states: &ExtentWords| extents.clone().all(|e| states.keep_hot(ExtentId(e)));
+        self.pins.let_others_freeze();
+        loop {
+            if !prepare(from as *const u8, end - from) {
+                return false;
+            }
+            // A handler that stores while this thread is inside would wait for it.
+            let _held = HeldOff::begin();
+            self.gate.enter();
+            self.pins.count.fetch_add(1, Ordering::SeqCst);
+            let pinned = writable(&self.words);
+            self.gate.leave();
+            if pinned {
+                return true;
+            }
+            self.pins.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::trap::pin_count::{COURTESY, Pins};
+
+    #[test]
+    fn whoever_freezes_goes_before_the_next_pin_but_not_for_ever() {
+        let pins = Pins::default();
+        assert!(!pins.give_back(), "there is none");
+        pins.count.store(1, Ordering::SeqCst);
+        let soon = || Instant::now() + Duration::from_millis(20);
+        assert!(!pins.wait_until_none(soon()));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| pins.wait_until_none(Instant::now() + MAX_PINNED));
+            while pins.waiting.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            let begin = Instant::now();
+            pins.let_others_freeze();
+            assert!(begin.elapsed() >= COURTESY / 2);
+            assert!(pins.give_back());
+            assert!(waits.join().unwrap());
+        });
+        assert!(pins.wait_until_none(soon()) && !pins.are_there());
+    }
+}
