@@ -31,11 +31,13 @@ pub(crate) type FileSink<'a> = dyn Fn(u64, usize, RecordBatch) -> Result<()> + S
 /// The circumstances of one reading.
 #[derive(Clone)]
 pub struct Run<'a> {
+    /// Threads that read.
     pub threads: usize,
     /// Rows of a batch, at most (CSV and JSON: about).
     pub batch_rows: usize,
     /// Columns to read; `None`: all.
     pub projection: Option<&'a [usize]>,
+    /// Ends the reading.
     pub token: Option<&'a CancelToken>,
     /// The time zone of points in time that name none in their text.
     pub zone: Zone,
@@ -87,6 +89,7 @@ enum Kind {
 
 /// The columns of the table that the files are read into, where there is one.
 pub struct Target<'a> {
+    /// Its columns.
     pub fields: &'a [Arc<Field>],
     /// Whether the file's columns are named by [`ImportOptions::columns`].
     pub listed: bool,
@@ -277,5 +280,45 @@ impl FileScan {
     ) -> Result<()> {
         let guarded = Run { on_failure: Some(&|order| turnstile.close_at(order)), ..run.clone() };
         self.run(&guarded, sink)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A panic in any part is an error, whichever thread meets it; nobody waits for ever.
+    #[test]
+    fn a_panic_is_an_error() {
+        for (part, threads) in (0..3).flat_map(|part| [1, 4].map(|threads| (part, threads))) {
+            let turnstile = Turnstile::default();
+            let mut count = 0;
+            let mut after = 0;
+            let next = || {
+                count += 1;
+                after += u64::from(count > 51);
+                assert!(part != 0 || count != 51, "no luck with cutting");
+                Ok((count <= 100).then_some((count - 1, ())))
+            };
+            let run = Run {
+                threads,
+                batch_rows: 1,
+                projection: None,
+                token: None,
+                zone: Zone::UTC,
+                meter: Meter::new(None, None, "bytes"),
+                on_failure: Some(&|order| turnstile.close_at(order)),
+            };
+            let result = run.in_parallel(next, |order, ()| {
+                assert!(part != 1 || order != 50, "no luck with parsing");
+                turnstile.pass(order, || {
+                    assert!(part != 2 || order != 50, "no luck with storing");
+                    Ok(())
+                })
+            });
+            let error = result.unwrap_err();
+            assert!(error.to_string().contains("no luck"), "{part} {threads}: {error}");
+            assert!(part != 0 || after == 0, "asked again after the panic");
+        }
     }
 }

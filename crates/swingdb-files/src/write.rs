@@ -40,7 +40,9 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// Who hears of progress and may interrupt.
 pub struct Reporting {
+    /// Ends the writing.
     pub token: Option<CancelToken>,
+    /// Hears how many rows are written.
     pub progress: Option<Arc<dyn Progress>>,
 }
 

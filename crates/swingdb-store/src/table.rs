@@ -156,9 +156,13 @@ impl Definition {
 /// Some neighbouring segments of a table; shared by all versions of the table that have them.
 #[derive(Debug)]
 pub struct Page {
+    /// How many segments.
     pub segments: usize,
+    /// Their rows, with those that are deleted.
     pub rows: u64,
+    /// Their rows that are not deleted.
     pub live: u64,
+    /// Bytes of memory.
     pub bytes: u64,
     space: Arc<Space>,
     schema: SchemaRef,
@@ -229,7 +233,7 @@ impl Page {
     }
 
     /// Statistics of a column over all its segments.
-    pub(crate) fn column_stats(&self, column: usize) -> Result<ColumnStats> {
+    pub fn column_stats(&self, column: usize) -> Result<ColumnStats> {
         let stats = self.merged(column).map_err(|e| self.space.named(e))?.clone();
         Ok(stats.finish(self.schema.field(column).data_type()))
     }

@@ -29,3 +29,17 @@ pub fn blob_of_text(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     out.extend_from_slice(rest);
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_texts() {
+        let mut out = Vec::new();
+        assert_eq!(blob_of_text(br"a\x00\xfFz", &mut out), Some(()));
+        assert_eq!(out, b"a\x00\xFFz");
+        assert_eq!(blob_of_text(br"\q", &mut out), None);
+        assert_eq!(blob_of_text(br"\x0", &mut out), None);
+    }
+}

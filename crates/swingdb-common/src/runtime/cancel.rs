@@ -67,6 +67,7 @@ impl Running {
         CancelToken(token)
     }
 
+    /// What another thread ends the statements with.
     pub fn handle(self: &Arc<Self>) -> InterruptHandle {
         InterruptHandle { running: Arc::clone(self) }
     }
@@ -251,6 +252,7 @@ pub struct Stoppable<F> {
 }
 
 impl<F: Future> Stoppable<F> {
+    /// The work of a statement that the token ends.
     pub fn new(token: CancelToken, work: F) -> Self {
         Self { token, work: Box::pin(work) }
     }

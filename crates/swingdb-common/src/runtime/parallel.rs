@@ -153,41 +153,6 @@ mod tests {
         }
     }
 
-    /// A panic in any part is an error, whichever thread meets it; nobody waits for ever.
-    #[test]
-    fn a_panic_is_an_error() {
-        for (part, threads) in (0..3).flat_map(|part| [1, 4].map(|threads| (part, threads))) {
-            let turnstile = Turnstile::default();
-            let mut count = 0;
-            let mut after = 0;
-            let next = || {
-                count += 1;
-                after += u64::from(count > 51);
-                assert!(part != 0 || count != 51, "no luck with cutting");
-                Ok((count <= 100).then_some((count - 1, ())))
-            };
-            let run = Run {
-                threads,
-                batch_rows: 1,
-                projection: None,
-                token: None,
-                zone: Zone::UTC,
-                meter: Meter::new(None, None, "bytes"),
-                on_failure: Some(&|order| turnstile.close_at(order)),
-            };
-            let result = run.in_parallel(next, |order, ()| {
-                assert!(part != 1 || order != 50, "no luck with parsing");
-                turnstile.pass(order, || {
-                    assert!(part != 2 || order != 50, "no luck with storing");
-                    Ok(())
-                })
-            });
-            let error = result.unwrap_err();
-            assert!(error.to_string().contains("no luck"), "{part} {threads}: {error}");
-            assert!(part != 0 || after == 0, "asked again after the panic");
-        }
-    }
-
     #[test]
     fn a_turnstile_keeps_the_order() {
         let turnstile = Turnstile::default();

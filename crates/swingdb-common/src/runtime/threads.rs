@@ -157,6 +157,7 @@ where
 pub struct OwnThreads(Option<Runtime>);
 
 impl OwnThreads {
+    /// As many threads as the shared ones are.
     pub fn start() -> Result<Self> {
         Ok(Self(Some(start()?)))
     }

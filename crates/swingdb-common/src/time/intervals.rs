@@ -84,19 +84,32 @@ fn written(months: i64, days: i64, nanos: i128) -> String {
 
 // ---- reading ------------------------------------------------------------------------------------
 
+/// Names of millennia.
 pub const MILLENNIA: &[&str] = &["millennium", "millenniums", "millennia", "mil", "mils"];
+/// Names of centuries.
 pub const CENTURIES: &[&str] = &["century", "centuries", "cent", "c"];
+/// Names of decades.
 pub const DECADES: &[&str] = &["decade", "decades", "dec", "decs"];
+/// Names of years.
 pub const YEARS: &[&str] = &["year", "years", "yr", "yrs", "y"];
+/// Names of quarters.
 pub const QUARTERS: &[&str] = &["quarter", "quarters"];
+/// Names of months.
 pub const MONTHS: &[&str] = &["month", "months", "mon", "mons"];
+/// Names of weeks.
 pub const WEEKS: &[&str] = &["week", "weeks", "w"];
+/// Names of days.
 pub const DAYS: &[&str] = &["day", "days", "d"];
+/// Names of hours.
 pub const HOURS: &[&str] = &["hour", "hours", "hr", "hrs", "h"];
+/// Names of minutes.
 pub const MINUTES: &[&str] = &["minute", "minutes", "min", "mins", "m"];
+/// Names of seconds.
 pub const SECONDS: &[&str] = &["second", "seconds", "sec", "secs", "s"];
+/// Names of milliseconds.
 pub const MILLISECONDS: &[&str] =
     &["millisecond", "milliseconds", "ms", "msec", "msecs", "msecond", "mseconds"];
+/// Names of microseconds.
 pub const MICROSECONDS: &[&str] =
     &["microsecond", "microseconds", "us", "usec", "usecs", "usecond", "useconds"];
 const NANOSECONDS: &[&str] = &["nanosecond", "nanoseconds", "ns"];
@@ -104,8 +117,11 @@ const NANOSECONDS: &[&str] = &["nanosecond", "nanoseconds", "ns"];
 /// The length of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
+    /// Whole months.
     Months(i32),
+    /// Whole days.
     Days(i32),
+    /// Nanoseconds.
     Nanos(i64),
 }
 

@@ -27,6 +27,7 @@ const DAY_NS: i64 = DAY_S * SECOND_NS;
 /// Zones are at most so far ahead or behind.
 const MOST_OFFSET_H: i64 = 23;
 
+/// How many of the unit are a second.
 pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -51,7 +52,7 @@ fn padded(value: u64, width: usize, out: &mut Vec<u8>) {
 }
 
 /// A date, of its days since 1970.
-pub(crate) fn date_text(days: i64, out: &mut Vec<u8>) {
+pub fn date_text(days: i64, out: &mut Vec<u8>) {
     let (year, month, day) = civil_from_days(days);
     // There is no year 0.
     let counted = if year > 0 { year } else { 1 - year };
@@ -66,7 +67,7 @@ pub(crate) fn date_text(days: i64, out: &mut Vec<u8>) {
 }
 
 /// A time of day, in parts of a second.
-pub(crate) fn time_text(value: i64, per_second: i64, out: &mut Vec<u8>) {
+pub fn time_text(value: i64, per_second: i64, out: &mut Vec<u8>) {
     let second = value.div_euclid(per_second).unsigned_abs();
     padded(second / 3_600, 2, out);
     for part in [second / 60 % 60, second % 60] {
@@ -84,7 +85,7 @@ pub(crate) fn time_text(value: i64, per_second: i64, out: &mut Vec<u8>) {
 }
 
 /// A timestamp, in parts of a second since 1970.
-pub(crate) fn stamp_text(value: i64, per_second: i64, out: &mut Vec<u8>) {
+pub fn stamp_text(value: i64, per_second: i64, out: &mut Vec<u8>) {
     let day = DAY_S * per_second;
     date_text(value.div_euclid(day), out);
     out.push(b' ');
@@ -92,7 +93,7 @@ pub(crate) fn stamp_text(value: i64, per_second: i64, out: &mut Vec<u8>) {
 }
 
 /// A point in time by the clock of a zone, and how far that is ahead of UTC.
-pub(crate) fn zoned_text(value: i64, per_second: i64, zone: Zone, out: &mut Vec<u8>) {
+pub fn zoned_text(value: i64, per_second: i64, zone: Zone, out: &mut Vec<u8>) {
     let offset = zone.offset_s(value.div_euclid(per_second));
     match value.checked_add(offset * per_second) {
         Some(shown) => {
@@ -213,8 +214,11 @@ pub enum Kind {
 /// What a text says: days since 1970, nanoseconds of the day, a zone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stamp {
+    /// Days since 1970.
     pub days: i64,
+    /// Nanoseconds since midnight.
     pub nanos: i64,
+    /// The zone, where the text has one.
     pub zone: Option<Where>,
 }
 
@@ -223,6 +227,7 @@ pub struct Stamp {
 pub enum Where {
     /// So many seconds ahead of UTC.
     Offset(i64),
+    /// A zone by its name.
     In(Zone),
 }
 

@@ -36,6 +36,7 @@ pub struct Zone {
 }
 
 impl Zone {
+    /// Universal time.
     pub const UTC: Self = Self { zone: None };
 
     /// The zone of a name, without regard to capitals where possible; offsets are no names.
@@ -65,6 +66,7 @@ impl Zone {
         name.and_then(Self::of_arrow).unwrap_or_default()
     }
 
+    /// Whether the clock shows universal time.
     pub fn is_utc(self) -> bool {
         self.zone.is_none()
     }

@@ -32,9 +32,7 @@ use crate::file_scan::{FileSink, Run, Target};
 use crate::input_file::{InputFile, Packing};
 use crate::match_columns::{Matched, match_columns};
 
-pub(crate) use self::columns::{Column, Reading};
 pub(crate) use self::parse::shown;
-pub(crate) use self::sniff::header_names;
 pub(crate) use self::split::{Block, MAX_RECORD_BYTES};
 
 /// Rows of a sample when the caller does not say.

@@ -682,15 +682,10 @@ mod tests {
     }
 
     #[test]
-    fn booleans_and_blobs() {
+    fn booleans() {
         for (text, value) in [("TRUE", true), ("f", false), ("Yes", true), ("0", false)] {
             assert_eq!(boolean(text.as_bytes()), Some(value));
         }
         assert_eq!(boolean(b"2"), None);
-        let mut out = Vec::new();
-        assert_eq!(blob(br"a\x00\xfFz", &mut out), Some(()));
-        assert_eq!(out, b"a\x00\xFFz");
-        assert_eq!(blob(br"\q", &mut out), None);
-        assert_eq!(blob(br"\x0", &mut out), None);
     }
 }

@@ -31,9 +31,6 @@ use crate::file_scan::{FileSink, Run, Target};
 use crate::input_file::InputFile;
 use crate::match_columns;
 
-pub(crate) use self::decode::Values;
-pub(crate) use self::write::lines;
-
 const SAMPLE_ROWS: u64 = 20_480;
 const SAMPLE_BYTES: u64 = 8 << 20;
 const MIN_BLOCK_BYTES: usize = 256 << 10;

@@ -26,14 +26,20 @@ use super::integers::{Integer, Side, compute};
 /// An operator on whole numbers of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
+    /// `+`.
     Add,
+    /// `-`.
     Subtract,
+    /// `*`.
     Multiply,
+    /// `<<`.
     ShiftLeft,
+    /// `-` before one operand.
     Negate,
 }
 
 impl Operation {
+    /// That of an operator, where it is one of these.
     pub fn of(operator: Operator) -> Option<Self> {
         match operator {
             Operator::Plus => Some(Self::Add),
@@ -79,6 +85,7 @@ impl Checked {
     /// How many operations one function has at most: all its operands are in memory at once.
     const LONGEST: usize = 63;
 
+    /// One after the other, from left to right.
     pub fn new(operations: Vec<Operation>) -> Self {
         let first = operations[0];
         let operands = if first == Operation::Negate { 1 } else { operations.len() + 1 };

@@ -1,7 +1,7 @@
 //! Whole numbers that do not fit are an error, never a wrong number.
 //!
-//! The query engine's own `+`, `-`, `*` and `<<` wrap around. The functions of [`checked`] are put in
-//! their place when a statement is analyzed, before anything is simplified: constants are then
+//! The query engine's own `+`, `-`, `*` and `<<` wrap around. The functions of [`checked`] are put
+//! in their place when a statement is analyzed, before anything is simplified: constants are then
 //! folded by the same functions, and a constant that overflows stays in the plan and fails when
 //! (and only if) it is computed. Sums and averages are in [`aggregates`](crate::aggregates).
 //! [`zeros`] compares floating point by `=` only.

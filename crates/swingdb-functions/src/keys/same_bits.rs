@@ -33,6 +33,7 @@ pub fn is_same_bits(expr: &Expr) -> bool {
     }
 }
 
+/// The function of a key.
 pub fn call(function: &Arc<ScalarUDF>, expr: Expr) -> Expr {
     call_of(function, vec![expr])
 }

@@ -1,5 +1,5 @@
-//! Puts [checked](swingdb_functions::arithmetic::checked) functions where a plan computes with whole numbers, prepares
-//! what is cast, and compares [zeros](swingdb_functions::arithmetic::zeros) by `=`.
+//! Puts functions of [`arithmetic`](swingdb_functions::arithmetic) where a plan computes with whole
+//! numbers, prepares what is cast, and compares zeros by `=`.
 
 use std::any::Any;
 use std::sync::{Arc, LazyLock};

@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::CancelToken;
 use swingdb_common::runtime::memory::Kept;
-use swingdb_common::runtime::{memory, threads};
+use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
 
 use crate::database::Database;

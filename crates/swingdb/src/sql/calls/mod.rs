@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Ident, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
-pub(crate) use once::{DRAWN_ONCE, function as drawn_once, tell_draws_apart};
+pub(crate) use once::{function as drawn_once, tell_draws_apart};
 pub(crate) use ordered_windows::order_windows;
 
 use swingdb_common::error::{Error, Result};
@@ -86,7 +86,7 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     if name == "struct_pack" && !(known.any)(&name) {
         return Ok(struct_pack(function));
     }
-    if swingdb_functions::nested::structs::NAMED.contains(&name.as_str()) {
+    if NAMED.contains(&name.as_str()) {
         return Ok(named_fields(function));
     }
     if let Some(template) = of_now(&name, function) {

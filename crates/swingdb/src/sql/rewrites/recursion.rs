@@ -10,8 +10,6 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, RecursiveQuery};
 
-use crate::sql::calls;
-
 /// Gives the columns of the recursive part the marks of the first one's.
 pub(super) fn rewrite(mut query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
     let expected = query.static_term.schema().fields().iter();
