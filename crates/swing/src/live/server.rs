@@ -26,6 +26,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -68,6 +69,8 @@ pub(crate) struct Responder {
 #[derive(Debug)]
 struct Shared {
     ends: Mutex<Arc<Ends>>,
+    /// The thread is to end, and sees it when it is woken the next time.
+    ending: AtomicBool,
 }
 
 impl LiveResponder for Responder {
@@ -87,14 +90,14 @@ impl LiveResponder for Responder {
     }
 
     fn stop(self: Box<Self>, folder: &Folder) {
+        self.shared.ending.store(true, Ordering::SeqCst);
         let ends = self.shared.ends.lock().clone();
         let shut = ends.listener.here().is_ok_and(|listener| {
             // SAFETY: an open descriptor that `ends` has.
             unsafe { libc::shutdown(listener.as_fd().as_raw_fd(), libc::SHUT_RDWR) == 0 }
         });
         drop(ends);
-        // The thread may wait on a socket that the program has closed since: it is woken, and finds
-        // that it is to end.
+        // The thread may wait on a socket that the program has closed since: a connection wakes it.
         let told = shut || connect::wake(folder);
         let _ = folder.unlink(LIVE);
         assert_ne!(
@@ -162,7 +165,8 @@ impl Core {
             return Ok(());
         }
         let ends = Arc::new(self.listen()?);
-        let shared = Arc::new(Shared { ends: Mutex::new(ends.clone()) });
+        let shared =
+            Arc::new(Shared { ends: Mutex::new(ends.clone()), ending: AtomicBool::new(false) });
         let core = Arc::downgrade(self);
         let (seat, connections) = (Seat::default(), Connections::default());
         let (taken, noted) = (seat.clone(), connections.clone());
@@ -300,6 +304,9 @@ fn respond(
     loop {
         let longest = if left.is_some() { Some(Duration::ZERO) } else { idle.longest(&clients) };
         let events = match wait_for_clients(&ends, &clients, longest) {
+            _ if shared.ending.load(Ordering::SeqCst) => {
+                return left.into_iter().for_each(Left::finish);
+            }
             Woken::By(events) => events,
             Woken::Over => return left.into_iter().for_each(Left::finish),
             Woken::Lost => {
