@@ -73,6 +73,13 @@ struct Shared {
     ending: AtomicBool,
 }
 
+impl Shared {
+    fn wait(&self, ends: &Ends, clients: &[Client], longest: Option<Duration>) -> Woken {
+        let woken = wait_for_clients(ends, clients, longest);
+        if self.ending.load(Ordering::SeqCst) { Woken::Over } else { woken }
+    }
+}
+
 impl LiveResponder for Responder {
     fn move_to(&self, processor: u32) {
         self.seat.move_to(processor);
@@ -303,10 +310,7 @@ fn respond(
     let mut left: Option<Left> = None;
     loop {
         let longest = if left.is_some() { Some(Duration::ZERO) } else { idle.longest(&clients) };
-        let events = match wait_for_clients(&ends, &clients, longest) {
-            _ if shared.ending.load(Ordering::SeqCst) => {
-                return left.into_iter().for_each(Left::finish);
-            }
+        let events = match shared.wait(&ends, &clients, longest) {
             Woken::By(events) => events,
             Woken::Over => return left.into_iter().for_each(Left::finish),
             Woken::Lost => {
