@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use crate::model::error::{Fault, Result};
 use crate::model::units::{AreaId, Epoch};
-use crate::namespace::files::{PARENTS, REMOVED};
+use crate::namespace::files::{PARENTS, manifest_name, pin_name};
 use crate::sys::backoff::pause;
 use crate::sys::file::{self, Folder};
 use crate::sys::file_lock::FileLock;
@@ -95,7 +95,8 @@ impl Lease {
     }
 
     /// Gives the leased manifest a further name, in the folder of what depends on it. It is looked
-    /// for where it was found, or where that has been put when its area was removed.
+    /// for where it was found, and then in all areas: the one it was found in may have been removed
+    /// meanwhile, and its folder collected. What is leased keeps some name.
     pub(crate) fn pin(&self, folder: &Folder, name: &str) -> Result<()> {
         let identity = self.lock.identity();
         if folder.identity_of(name) == Some(identity)
@@ -103,7 +104,7 @@ impl Lease {
         {
             return Ok(());
         }
-        for place in self.removed_places() {
+        for place in self.possible_places() {
             if folder.link_from(&place, identity, name)? {
                 return Ok(());
             }
@@ -111,13 +112,15 @@ impl Lease {
         Err(Fault::corrupt(&self.found, "not the manifest that was leased"))
     }
 
-    /// The names it can have since its area, or the one that had the pin, was removed.
-    fn removed_places(&self) -> Vec<PathBuf> {
-        let Some(own) = self.found.file_name() else { return Vec::new() };
-        let homes = self.found.ancestors().skip(2).take(2);
-        let entries = homes.filter_map(|home| std::fs::read_dir(home).ok()).flatten().flatten();
-        let removed = entries.filter(|e| e.file_name().to_string_lossy().starts_with(REMOVED));
-        removed.flat_map(|e| [e.path().join(own), e.path().join(PARENTS).join(own)]).collect()
+    /// Its name in its own area's folder and those of its pins, for each folder that there is.
+    fn possible_places(&self) -> Vec<PathBuf> {
+        let is_pin = self.found.parent().is_some_and(|folder| folder.ends_with(PARENTS));
+        let home = self.found.ancestors().nth(if is_pin { 3 } else { 2 });
+        let entries = home.and_then(|home| std::fs::read_dir(home).ok()).into_iter().flatten();
+        let own = manifest_name(self.epoch);
+        let pin = pin_name(self.area, self.epoch);
+        let places = |folder: PathBuf| [folder.join(&own), folder.join(PARENTS).join(&pin)];
+        entries.flatten().flat_map(|entry| places(entry.path())).collect()
     }
 
     pub(crate) fn area(&self) -> AreaId {
