@@ -1,9 +1,8 @@
 //! Work on many segments of one statement at once.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use swingdb_common::error::{Error, Result};
+use parking_lot::Mutex;
+use swingdb_common::error::Result;
+use swingdb_common::runtime::{parallel, threads};
 
 /// Applies `f` to all items on as many threads as there are processors; the results in order.
 pub(super) fn in_parallel<T: Sync, R: Send>(
@@ -14,36 +13,24 @@ pub(super) fn in_parallel<T: Sync, R: Send>(
     if items.len() <= 1 {
         return items.iter().map(f).collect();
     }
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(items.len());
-    let (next, f) = (AtomicUsize::new(0), &f);
-    let run = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { return Ok(done) };
-            done.push((at, f(item)?));
-        }
+    let threads = threads::cores().min(items.len());
+    let mut pieces = items.iter().enumerate().map(|(at, item)| (at as u64, item));
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    let work = |at, item| {
+        let result = f(item)?;
+        done.lock().push((at, result));
+        Ok(())
     };
-    let parts: Vec<Result<Vec<(usize, R)>>> = std::thread::scope(|scope| {
-        // The caller's thread works too: it does all of it where the system gives no other.
-        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
-        let handles: Vec<_> = (1..threads).map_while(spawn).collect();
-        let panicked = || Err(Error::internal("a thread panicked"));
-        let own = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| panicked());
-        let join =
-            |h: std::thread::ScopedJoinHandle<'_, _>| h.join().unwrap_or_else(|_| panicked());
-        std::iter::once(own).chain(handles.into_iter().map(join)).collect()
-    });
-    let mut all = Vec::with_capacity(items.len());
-    for part in parts {
-        all.extend(part?);
-    }
-    all.sort_unstable_by_key(|(at, _)| *at);
-    Ok(all.into_iter().map(|(_, r)| r).collect())
+    parallel::in_parallel(threads, || Ok(pieces.next()), work)?;
+    let mut done = done.into_inner();
+    done.sort_unstable_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use swingdb_common::error::Error;
+
     use super::*;
 
     #[test]
