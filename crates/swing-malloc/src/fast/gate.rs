@@ -12,8 +12,9 @@
 //! one comparison.
 
 use std::ptr::{NonNull, null_mut};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence,
+};
 
 /// Rounds of spinning for a busy thread before the processor is given away.
 const SPINS: u32 = 1000;
@@ -28,12 +29,19 @@ fn membarrier(command: i32) -> i64 {
 
 /// True if the kernel makes other threads pass a barrier for us.
 pub(crate) fn asymmetric() -> bool {
-    static KNOWN: OnceLock<bool> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
-        let offered = membarrier(QUERY);
-        let needed = i64::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
-        offered >= 0 && offered & needed == needed && membarrier(REGISTER_PRIVATE_EXPEDITED) == 0
-    })
+    const UNKNOWN: u8 = 2;
+    // Several may find out at once: no child waits for a thread of its parent's.
+    static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
+    match KNOWN.load(Ordering::Relaxed) {
+        UNKNOWN => {}
+        known => return known == 1,
+    }
+    let offered = membarrier(QUERY);
+    let needed = i64::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
+    let known =
+        offered >= 0 && offered & needed == needed && membarrier(REGISTER_PRIVATE_EXPEDITED) == 0;
+    KNOWN.store(u8::from(known), Ordering::Relaxed);
+    known
 }
 
 /// In the word of an open gate: the thread must pass a barrier of its own.

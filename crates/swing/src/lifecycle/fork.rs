@@ -30,7 +30,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Once, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::area::core::Core;
@@ -45,6 +45,7 @@ use crate::namespace::files::manifest_name;
 use crate::namespace::lease::Lease;
 use crate::sys::block_signals::Quiet;
 use crate::sys::file_lock::{self, ForksHeldOff};
+use crate::sys::once::Once;
 use crate::sys::strict::{self, strict_assert};
 use crate::sys::sync::MutexGuard;
 use crate::sys::{descriptors, process};
@@ -53,7 +54,7 @@ use crate::trap::pins::MAX_PINNED;
 use crate::trap::signal;
 
 static HANDLERS: Once = Once::new();
-/// Not 0: this process is forking, or it is a child whose memory is not its own yet.
+/// The thread that is forking, or of which this is a child whose memory is not its own yet; else 0.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 /// What [`before_fork`] hands to the handlers after the fork.
 static IN_FORK: ForkSlot = ForkSlot(UnsafeCell::new(None));
@@ -98,7 +99,7 @@ struct Held {
 /// that does (for one that stores into a tracked area it waits a second): whoever calls
 /// this at the very start of a program is free of that.
 pub fn handle_forks() {
-    HANDLERS.call_once(|| {
+    HANDLERS.call(|| {
         process::prepare_mark();
         signal::set_enter_child(enter_child);
         // SAFETY: the handlers are functions of this library, which is never unloaded while areas
@@ -110,6 +111,11 @@ pub fn handle_forks() {
 }
 
 extern "C" fn before_fork() {
+    let me = process::thread_id().unsigned_abs();
+    // Registered twice, in a child that was forked while its parent did it.
+    if FORKING.load(Ordering::SeqCst) == me {
+        return;
+    }
     let quiet = Quiet::begin();
     let open = OPEN.lock();
     let mut areas = Vec::new();
@@ -144,7 +150,7 @@ extern "C" fn before_fork() {
     // SAFETY: see `ForkSlot`.
     unsafe { *IN_FORK.0.get() = Some(fork) };
     process::mark();
-    FORKING.store(1, Ordering::SeqCst);
+    FORKING.store(me, Ordering::SeqCst);
 }
 
 /// An area that is locked, and what a child is to see of it.

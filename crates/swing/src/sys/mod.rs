@@ -18,6 +18,7 @@ pub(crate) mod kept_file;
 pub(crate) mod memfd;
 pub(crate) mod memory_limits;
 pub(crate) mod notifier;
+pub(crate) mod once;
 pub(crate) mod page_tables;
 pub(crate) mod pass_fd;
 pub(crate) mod process;
