@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
@@ -155,12 +155,17 @@ fn missing(is_it: impl Fn(&Entry) -> bool, otherwise: String) -> Failure {
 }
 
 fn make(pid: u32, ns: Namespace) -> Result<*mut Registry> {
-    static EXIT: Once = Once::new();
-    // SAFETY: the one may run at any orderly end of the process; the other is async-signal-safe.
-    EXIT.call_once(|| unsafe {
-        libc::atexit(release_all);
-        libc::pthread_atfork(None, None, Some(forget_in_child));
-    });
+    // Nobody waits for another thread here: a child that is forked meanwhile does not have it. Such
+    // a child goes without the two; what it leaves is swept as after a kill.
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, Ordering::AcqRel) {
+        // SAFETY: the one may run at any orderly end of the process; the other is
+        // async-signal-safe.
+        unsafe {
+            libc::atexit(release_all);
+            libc::pthread_atfork(None, None, Some(forget_in_child));
+        }
+    }
     let (tokens, names) = (Tokens::open(ns.path())?, Names::new(ns.path()));
     let areas = RwLock::new(BTreeMap::new());
     let before = AtomicPtr::new(std::ptr::null_mut());
