@@ -4,7 +4,7 @@
 //! [`Value::Scalar`], which carries a DataFusion [`ScalarValue`] and so every Arrow type.
 //!
 //! ```
-//! use swingdb::Value;
+//! use swingdb_common::value::Value;
 //! assert_eq!(Value::from(7), Value::Int64(7));
 //! assert_eq!(Value::from("seven"), Value::Text("seven".to_string()));
 //! assert_eq!(Value::from(None::<f64>), Value::Null);

@@ -35,7 +35,7 @@ use crate::runtime::threads;
 use crate::runtime::threads::panic_text;
 
 /// Ends the statements a session is running; see
-/// [`Connection::interrupt_handle`](crate::Connection::interrupt_handle).
+/// `Connection::interrupt_handle` of `swingdb`.
 #[derive(Clone, Debug)]
 pub struct InterruptHandle {
     running: Arc<Running>,

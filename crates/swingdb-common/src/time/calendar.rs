@@ -4,8 +4,10 @@
 /// Year, month and day of a number of days since 1970-01-01.
 ///
 /// ```
-/// assert_eq!(swingdb::civil_from_days(0), (1970, 1, 1));
-/// assert_eq!(swingdb::civil_from_days(-1), (1969, 12, 31));
+/// use swingdb_common::time::calendar::civil_from_days;
+///
+/// assert_eq!(civil_from_days(0), (1970, 1, 1));
+/// assert_eq!(civil_from_days(-1), (1969, 12, 31));
 /// ```
 pub fn civil_from_days(days: i64) -> (i64, u8, u8) {
     let shifted = days + 719_468;
