@@ -20,7 +20,6 @@ fn directory(path: &Path) -> Arc<dyn Storage> {
 
 #[test]
 fn random_work_on_every_back_end_matches_the_model() {
-    let _alone = common::alone();
     let seed = common::seed();
     println!("SWING_SEED={seed}");
     for (name, _folder, storage) in common::back_ends() {
@@ -53,7 +52,6 @@ fn random_work_on_every_back_end_matches_the_model() {
 
 #[test]
 fn a_lease_shows_its_state_whatever_happens_later() {
-    let _alone = common::alone();
     let folder = common::on_disk();
     let log = Log::create(directory(folder.path()), small_options()).unwrap();
     let mut random = fastrand::Rng::with_seed(4);
@@ -85,7 +83,6 @@ fn a_lease_shows_its_state_whatever_happens_later() {
 
 #[test]
 fn what_nobody_can_ask_for_gives_its_room_back() {
-    let _alone = common::alone();
     let folder = common::on_disk();
     let log = Log::create(directory(folder.path()), small_options()).unwrap();
     let mut batch = log.batch().unwrap();
@@ -117,7 +114,6 @@ fn what_nobody_can_ask_for_gives_its_room_back() {
 
 #[test]
 fn the_collector_works_in_the_background() {
-    let _alone = common::alone();
     let folder = common::on_disk();
     let options = LogOptions { background: true, ..small_options() };
     let log = Log::create(directory(folder.path()), options).unwrap();
@@ -141,7 +137,6 @@ fn the_collector_works_in_the_background() {
 
 #[test]
 fn one_writer_or_many_readers() {
-    let _alone = common::alone();
     for (name, folder, storage) in common::back_ends() {
         let storage: Arc<dyn Storage> = Arc::new(storage);
         let log = Log::create(storage, small_options()).unwrap();
@@ -162,7 +157,6 @@ fn one_writer_or_many_readers() {
 
 #[test]
 fn threads_commit_together_and_none_is_lost() {
-    let _alone = common::alone();
     for (name, folder, storage) in common::back_ends() {
         let log = Log::create(Arc::new(storage), small_options()).unwrap();
         let done = AtomicBool::new(false);
@@ -214,7 +208,6 @@ fn write_and_free(log: &Log, thread: u8) -> Vec<(RecordId, Vec<u8>)> {
 
 #[test]
 fn wrong_use_is_refused() {
-    let _alone = common::alone();
     let folder = common::on_disk();
     let log = Log::create(directory(folder.path()), small_options()).unwrap();
     let mut batch = log.batch().unwrap();
@@ -240,7 +233,6 @@ fn wrong_use_is_refused() {
 
 #[test]
 fn a_forked_child_changes_nothing() {
-    let _alone = common::alone();
     for (name, folder, storage) in common::back_ends() {
         let log = Log::create(Arc::new(storage), small_options()).unwrap();
         let mut batch = log.batch().unwrap();
@@ -274,7 +266,6 @@ fn a_forked_child_changes_nothing() {
 
 #[test]
 fn a_copy_of_the_files_opens() {
-    let _alone = common::alone();
     let folder = common::on_disk();
     let log = Log::create(directory(folder.path()), small_options()).unwrap();
     let mut model = Model::default();
@@ -314,7 +305,6 @@ fn fixture_model(log: Option<&Log>) -> Model {
 
 #[test]
 fn logs_of_format_version_1_open() {
-    let _alone = common::alone();
     let fixture = common::fixtures().join("version-1");
     if std::env::var_os("SWING_WRITE_FIXTURE").is_some() {
         std::fs::create_dir_all(&fixture).unwrap();

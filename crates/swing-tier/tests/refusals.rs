@@ -60,7 +60,6 @@ fn fill(path: &Path, random: &mut fastrand::Rng) -> u32 {
 
 #[test]
 fn a_full_file_system_is_an_error_and_nothing_is_lost() {
-    let _alone = common::alone();
     let mount = match Mount::new(8) {
         Ok(mount) => mount,
         Err(why) => return println!("skipped: {why}"),
@@ -73,7 +72,6 @@ fn a_full_file_system_is_an_error_and_nothing_is_lost() {
 
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_nothing_is_lost() {
-    let _alone = common::alone();
     let folder = common::on_disk();
     let path = folder.path().to_owned();
     in_child(move || {
@@ -90,7 +88,6 @@ fn a_limit_on_the_size_of_files_is_an_error_and_nothing_is_lost() {
 
 #[test]
 fn a_read_only_file_system_can_be_read() {
-    let _alone = common::alone();
     let mount = match Mount::new(24) {
         Ok(mount) => mount,
         Err(why) => return println!("skipped: {why}"),
@@ -120,7 +117,6 @@ fn a_read_only_file_system_can_be_read() {
 
 #[test]
 fn another_users_directory_is_not_written() {
-    let _alone = common::alone();
     if !is_root() {
         return println!("skipped: changing the user needs root");
     }
@@ -168,7 +164,6 @@ fn forbid_rings() -> bool {
 
 #[test]
 fn where_io_uring_is_forbidden_threads_do_the_work() {
-    let _alone = common::alone();
     let folder = common::on_disk();
     let path = folder.path().to_owned();
     in_child(move || {

@@ -469,7 +469,6 @@ fn a_task_is_woken_when_a_part_has_arrived() {
 
 #[test]
 fn a_forked_child_is_refused() {
-    let _alone = common::alone();
     let bed = large(Arc::new(Recorder::new(1)));
     let scan = bed.scan(&narrow());
     settle(&scan);

@@ -1,19 +1,20 @@
 //! A directory of the real file system: direct I/O, `fsync`, `flock`.
 //!
 //! Files get mode 0600 and directories 0700. The lock is a `flock` on a file that holds the owner's
-//! process id as text; the kernel drops it however the process ends. A forked child shares it, and
-//! can therefore not use it to write: everything that changes a file is refused there.
+//! process id as text; the kernel drops it however the process ends. A forked child does not have
+//! it, and can not write: everything that changes a file is refused there.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
 use crate::disk::file::DiskFile;
-use crate::disk::held::HeldLock;
+use crate::disk::held::{HeldLock, Taking};
 use crate::error::{Cause, IoError};
 use crate::io::arena::Arena;
 use crate::io::{Choice, Engine, Pool, PoolQueue, RingQueue, choose};
@@ -22,6 +23,10 @@ use crate::process::{ProcessMark, random_u64};
 use crate::storage::{
     Access, FileRef, IoResult, Locked, MAX_QUEUE_DEPTH, Queue, QueueOptions, Storage,
 };
+
+/// How long a lock is tried to be taken: a program that another thread starts has the descriptors of
+/// this one for an instant, also that of a lock which was given up meanwhile.
+const LET_GO: Duration = Duration::from_millis(100);
 
 /// How a directory is opened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,6 +155,52 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// Takes the lock of that name, if nobody holds it at this moment.
+    fn try_lock(&self, name: &str, exclusive: bool) -> IoResult<Locked> {
+        let path = self.path.join(name);
+        let failed = |e: std::io::Error| IoError::from_os("lock", &path, e);
+        let _forks_wait = Taking::begin();
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(exclusive)
+            .create(exclusive)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(&path);
+        let mut file = match opened {
+            Ok(file) => file,
+            // Nobody has written here since the lock file went, or ever.
+            Err(error) if !exclusive && error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Locked::Held(Box::new(())));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let operation = if exclusive {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        match rustix::fs::flock(&file, operation) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                let _ = file.read_to_string(&mut text);
+                return Ok(Locked::Busy { pid: text.trim().parse().unwrap_or(0) });
+            }
+            Err(errno) => return Err(failed(errno.into())),
+        }
+        if exclusive {
+            // Only a message for others: a full disk does not matter.
+            let _ = file.set_len(0);
+            let _ = file.rewind().and_then(|()| write!(file, "{}", std::process::id()));
+            let again = || OpenOptions::new().read(true).open(&path).ok();
+            return Ok(Locked::Held(Box::new(HeldLock::exclusive(file, again))));
+        }
+        Ok(Locked::Held(Box::new(HeldLock::shared(file))))
+    }
+}
+
 impl Storage for Directory {
     fn path(&self) -> &Path {
         &self.path
@@ -211,45 +262,15 @@ impl Storage for Directory {
     }
 
     fn lock(&self, name: &str, exclusive: bool) -> IoResult<Locked> {
-        let path = self.path.join(name);
-        let failed = |e: std::io::Error| IoError::from_os("lock", &path, e);
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(exclusive)
-            .create(exclusive)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&path);
-        let mut file = match opened {
-            Ok(file) => file,
-            // Nobody has written here since the lock file went, or ever.
-            Err(error) if !exclusive && error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Locked::Held(Box::new(())));
+        let start = Instant::now();
+        loop {
+            match self.try_lock(name, exclusive)? {
+                Locked::Busy { .. } if start.elapsed() < LET_GO => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                found => return Ok(found),
             }
-            Err(error) => return Err(failed(error)),
-        };
-        let operation = if exclusive {
-            FlockOperation::NonBlockingLockExclusive
-        } else {
-            FlockOperation::NonBlockingLockShared
-        };
-        match rustix::fs::flock(&file, operation) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let _ = file.read_to_string(&mut text);
-                return Ok(Locked::Busy { pid: text.trim().parse().unwrap_or(0) });
-            }
-            Err(errno) => return Err(failed(errno.into())),
         }
-        if exclusive {
-            // Only a message for others: a full disk does not matter.
-            let _ = file.set_len(0);
-            let _ = file.rewind().and_then(|()| write!(file, "{}", std::process::id()));
-            let again = || OpenOptions::new().read(true).open(&path).ok();
-            return Ok(Locked::Held(Box::new(HeldLock::of(file, again))));
-        }
-        Ok(Locked::Held(Box::new(file)))
     }
 
     fn profile(&self) -> Option<DeviceProfile> {

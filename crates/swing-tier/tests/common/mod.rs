@@ -69,9 +69,3 @@ pub fn rounds(usual: u64) -> u64 {
 pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
-
-/// One test at a time: a child that another one has forked holds the lock of a log for a while.
-pub fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
