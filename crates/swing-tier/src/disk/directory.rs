@@ -24,8 +24,8 @@ use crate::storage::{
     Access, FileRef, IoResult, Locked, MAX_QUEUE_DEPTH, Queue, QueueOptions, Storage,
 };
 
-/// How long a lock is tried to be taken: a program that another thread starts has the descriptors of
-/// this one for an instant, also that of a lock which was given up meanwhile.
+/// How long a lock is tried to be taken: a program that another thread starts has the descriptors
+/// of this one for an instant, also that of a lock which was given up meanwhile.
 const LET_GO: Duration = Duration::from_millis(100);
 
 /// How a directory is opened.
