@@ -20,7 +20,7 @@ use swingdb_common::error::{Error, Result};
 use super::catalog::Catalog;
 pub(super) use super::commit::Writer;
 use super::commit::{MAX_LEFT_BY_COMMITS, read_state};
-use super::durable::Disk;
+use super::durable::{Disk, Loading};
 use super::info::{StoreInfo, TableInfo};
 use super::space::{Ground, Space, corrupt};
 use super::translate::{create_error, derive_error, hook_error, open_error, suggest};
@@ -67,6 +67,8 @@ pub(super) struct Inner {
     pub(super) latest: RwLock<Arc<Catalog>>,
     /// The store on a disk.
     pub(super) disk: Mutex<Option<Arc<Disk>>>,
+    /// While its state is still read from there.
+    pub(super) loading: Mutex<Option<Arc<Loading>>>,
     /// The snapshot, for cloning from it and as the place where an area is derived.
     snapshot: Mutex<Option<Snapshot>>,
     slot: Mutex<Slot>,
@@ -170,6 +172,7 @@ impl Store {
             slot: Mutex::new(Slot { writer: Some(writer), closed: false }),
             free: Condvar::new(),
             disk: Mutex::new(None),
+            loading: Mutex::new(None),
             pid: std::process::id(),
         };
         Self { inner: Arc::new(inner) }
@@ -214,8 +217,31 @@ impl Store {
     pub fn begin(&self) -> Result<WriteTxn> {
         let mut writer = self.take_writer()?;
         writer.give_back_dropped(&self.latest());
-        match self.ground(&mut writer).and_then(|ground| ground.drain().map(|()| ground)) {
-            Ok(ground) => Ok(WriteTxn::new(self.clone(), writer, ground)),
+        let ground = self.drained(&mut writer);
+        self.transaction(writer, ground, self.latest())
+    }
+
+    /// A transaction of a database that is opened: it starts from `base`.
+    pub(super) fn begin_over(&self, base: &Arc<Catalog>) -> Result<WriteTxn> {
+        let mut writer = self.take_slot()?;
+        let ground = self.drained(&mut writer);
+        self.transaction(writer, ground, base.clone())
+    }
+
+    fn drained(&self, writer: &mut Writer) -> Result<Arc<Ground>> {
+        let ground = self.ground(writer)?;
+        ground.drain()?;
+        Ok(ground)
+    }
+
+    fn transaction(
+        &self,
+        writer: Box<Writer>,
+        ground: Result<Arc<Ground>>,
+        base: Arc<Catalog>,
+    ) -> Result<WriteTxn> {
+        match ground {
+            Ok(ground) => Ok(WriteTxn::new(self.clone(), writer, ground, base)),
             Err(error) => {
                 self.give_back(writer);
                 Err(error)
@@ -227,7 +253,7 @@ impl Store {
     /// end of a statement, when nobody of it looks at the old state any more.
     pub fn give_back_dropped(&self) {
         let much = self.latest().space.queued_bytes() > MAX_LEFT_BY_COMMITS;
-        if !much || self.inner.pid != std::process::id() {
+        if !much || self.inner.pid != std::process::id() || self.loading().is_some() {
             return;
         }
         let Some(mut writer) = self.inner.slot.lock().writer.take() else { return };
@@ -235,8 +261,17 @@ impl Store {
         self.give_back(writer);
     }
 
+    /// Takes the writer's slot, when the database is in memory whole.
     fn take_writer(&self) -> Result<Box<Writer>> {
-        // Looked at before the lock, which another thread may have held when the process forked.
+        // Looked at before the locks, which another thread may have held when the process forked.
+        if self.inner.pid != std::process::id() {
+            return Err(Error::Forked);
+        }
+        self.loaded()?;
+        self.take_slot()
+    }
+
+    fn take_slot(&self) -> Result<Box<Writer>> {
         if self.inner.pid != std::process::id() {
             return Err(Error::Forked);
         }
@@ -439,7 +474,8 @@ impl Store {
     pub fn is_new(&self) -> bool {
         let slot = self.inner.slot.lock();
         let unpublished = slot.writer.as_ref().is_some_and(|w| w.is_fresh());
-        self.inner.kind == StoreKind::Writer && unpublished
+        drop(slot);
+        self.inner.kind == StoreKind::Writer && unpublished && self.loading().is_none()
     }
 
     /// Epoch of the last publish of this store, or of the snapshot it was taken from.

@@ -45,7 +45,7 @@ pub use catalog::{Catalog, View};
 pub use check::StoreReport;
 pub use checks::checked_schema;
 pub use checks::{Check, Checker, Test};
-pub use durable::{CheckpointInfo, Durability, DurableInfo, StoreOptions};
+pub use durable::{CheckpointInfo, DiskRead, Durability, DurableInfo, ReadAhead, StoreOptions};
 pub use handle::{MEMORY, ShareInfo, Store, StoreKind};
 pub use info::{StoreInfo, TableInfo};
 pub use macros::{Macro, MacroKind, MacroParameter, MacroVariant};

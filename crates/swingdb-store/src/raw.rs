@@ -4,7 +4,8 @@
 //! * [`Memory`] is an address range (of a snapshot or of an area open for writing) that is checked
 //!   at every access: an offset outside it is an error, never an access.
 //! * [`Fresh`] is a block that was just allocated: until it is turned into a [`Loc`] nobody else
-//!   knows it, so it may be written through `&mut`.
+//!   knows it, so it may be written through `&mut`. [`Reserved`] is one that is written later; while
+//!   it exists no bytes of the block are lent.
 //! * [`Blocks`] are allocated blocks that whoever reads them holds. Bytes of a block never change
 //!   while a `Blocks` that lists it exists (INV-DB-1), which is what makes `&[u8]` and `Buffer` to
 //!   them sound.
@@ -20,8 +21,9 @@ use arrow::buffer::{Buffer, MutableBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 use swing::{AreaOffset, ByteLen, Mapping, WriteIntent, WriteSession};
 use swing_malloc::Heap;
-use swingdb_common::error::Result;
+use swingdb_common::error::{Error, Result};
 
+use super::durable;
 use super::space::{self, Blocks};
 
 /// Alignment of every buffer: what Arrow recommends, and enough for its widest type.
@@ -74,6 +76,38 @@ impl Memory {
     }
 }
 
+/// A block that nobody may read yet, and that takes no memory so far.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    loc: Loc,
+}
+
+impl Reserved {
+    /// Allocates `len` bytes.
+    pub fn allocate(heap: &Heap, len: u64) -> Result<Self> {
+        assert!(len > 0, "an empty block has no address");
+        let offset = heap
+            .allocate_exact(ByteLen(len), ByteLen(BUFFER_ALIGN))
+            .map_err(|e| space::alloc_error(e, len))?;
+        Ok(Self { loc: Loc { offset: offset.0, len } })
+    }
+
+    /// Where it is.
+    pub fn loc(&self) -> Loc {
+        self.loc
+    }
+
+    /// Makes it writable; contents are unspecified. On an error it is given back.
+    pub fn open(self, heap: &Heap, memory: &Memory) -> std::result::Result<Fresh, (Self, Error)> {
+        let session = heap.area().write_session();
+        let range = AreaOffset(self.loc.offset)..AreaOffset(self.loc.end());
+        match heap.area().make_writable(range, WriteIntent::Overwrite) {
+            Ok(()) => Ok(Fresh { memory: memory.clone(), loc: self.loc, _session: session }),
+            Err(error) => Err((self, space::write_error(error))),
+        }
+    }
+}
+
 /// A block nobody else knows yet; writable.
 #[derive(Debug)]
 pub(super) struct Fresh {
@@ -88,23 +122,21 @@ impl Fresh {
     /// Allocates `len` bytes and makes them writable. Contents are unspecified.
     pub fn allocate(heap: &Heap, memory: &Memory, len: u64) -> Result<Self> {
         assert!(len > 0, "an empty block has no address");
-        let session = heap.area().write_session();
-        let offset = heap
-            .allocate_exact(ByteLen(len), ByteLen(BUFFER_ALIGN))
-            .map_err(|e| space::alloc_error(e, len))?;
-        let loc = Loc { offset: offset.0, len };
-        let range = offset..AreaOffset(loc.end());
-        if let Err(error) = heap.area().make_writable(range, WriteIntent::Overwrite) {
+        Reserved::allocate(heap, len)?.open(heap, memory).map_err(|(Reserved { loc }, error)| {
             // The block was never handed out; a failure to free it again could only leak it.
-            let _ = heap.free_exact(offset, ByteLen(len));
-            return Err(space::write_error(error));
-        }
-        Ok(Self { memory: memory.clone(), loc, _session: session })
+            let _ = heap.free_exact(AreaOffset(loc.offset), ByteLen(len));
+            error
+        })
     }
 
     /// Where it is.
     pub fn loc(&self) -> Loc {
         self.loc
+    }
+
+    /// It is written later.
+    pub fn into_reserved(self) -> Reserved {
+        Reserved { loc: self.loc }
     }
 
     /// Its bytes.
@@ -117,7 +149,12 @@ impl Fresh {
 }
 
 /// The bytes of `loc`, which must lie in one of `blocks`.
-pub(super) fn bytes(blocks: &Blocks, loc: Loc) -> Result<&[u8]> {
+///
+/// Where they are in the store on a disk still, they are read from there first.
+pub(super) fn bytes(blocks: &Arc<Blocks>, loc: Loc) -> Result<&[u8]> {
+    if !blocks.in_memory() {
+        durable::fetch(std::iter::once(blocks))?;
+    }
     let memory = blocks.memory();
     if loc.len == 0 {
         return Ok(&[]);
@@ -128,7 +165,7 @@ pub(super) fn bytes(blocks: &Blocks, loc: Loc) -> Result<&[u8]> {
     let address = memory.address(loc)?;
     // SAFETY: INV-DB-1: the range lies in a block that `blocks` pins for the lifetime of the
     // result, is mapped (checked when the block was read from the catalog, or made by us), and does
-    // not change while pinned.
+    // not change while pinned: what was still on its way from a store has arrived (above).
     Ok(unsafe { std::slice::from_raw_parts(address.as_ptr(), loc.len as usize) })
 }
 

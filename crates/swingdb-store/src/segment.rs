@@ -301,6 +301,14 @@ impl Segment {
         Ok(all)
     }
 
+    /// Those blocks of some columns that are in the store on a disk still, and not in memory.
+    pub(super) fn cold_blocks(&self, columns: &[usize]) -> Vec<Arc<Blocks>> {
+        // What was opened from a store has all its chunks.
+        let chunks = columns.iter().filter_map(|c| self.chunks.get(*c)?.get());
+        let blocks = chunks.flat_map(|chunk| chunk.all_blocks());
+        blocks.filter(|blocks| !blocks.in_memory()).cloned().collect()
+    }
+
     /// The page it was read from is about to go: it keeps a copy of what it has not decoded yet.
     pub(super) fn detach(&self) -> Result<()> {
         self.origin.as_ref().map_or(Ok(()), |(directory, _)| directory.detach())

@@ -17,8 +17,8 @@ use swing::{Area, AreaOffset, ByteLen, Mapping, Presence, Snapshot, WriteError};
 use swing_malloc::{AllocError, FreeError, Heap};
 use swingdb_common::error::{Error, Result};
 
-use super::durable::BlockRef;
-use super::raw::{self, Fresh, Loc, Memory};
+use super::durable::{BlockRef, Cold};
+use super::raw::{self, Fresh, Loc, Memory, Reserved};
 
 /// Blocks that belong together (one column chunk, one catalog record): pinned while any `Arc` of
 /// this is held.
@@ -34,6 +34,8 @@ pub(super) struct Blocks {
     state: AtomicU8,
     /// The records in the store on a disk, one a block.
     stored: Mutex<Option<Arc<[BlockRef]>>>,
+    /// Of blocks that were opened from there: whether their bytes are in memory.
+    cold: Option<Cold>,
 }
 
 /// Made by a transaction that has not committed.
@@ -51,7 +53,17 @@ impl Blocks {
             limbo.insert(loc.offset, loc.len);
         }
         drop(limbo);
-        Self::with(space, own.clone(), own, Vec::new(), FRESH)
+        Self::with(space, own.clone(), own, Vec::new(), FRESH, None)
+    }
+
+    /// As [`Blocks::fresh`]; the bytes come from a store when they are needed.
+    pub fn in_store(space: &Arc<Space>, own: Vec<Loc>, cold: Cold) -> Arc<Self> {
+        let mut limbo = space.limbo.lock();
+        for loc in &own {
+            limbo.insert(loc.offset, loc.len);
+        }
+        drop(limbo);
+        Self::with(space, own.clone(), own, Vec::new(), FRESH, Some(cold))
     }
 
     /// As [`Blocks::fresh`], with further blocks `mapped` inside foreign ranges.
@@ -74,7 +86,7 @@ impl Blocks {
         }
         drop(limbo);
         let listed = mapped.into_iter().chain(own.iter().copied()).collect();
-        Ok(Self::with(space, listed, own, foreign, FRESH))
+        Ok(Self::with(space, listed, own, foreign, FRESH, None))
     }
 
     /// Blocks that the committed catalog reaches; checked against the area. Parts in a foreign
@@ -106,7 +118,7 @@ impl Blocks {
                 None => own.push(loc),
             }
         }
-        Ok(Self::with(space, listed, own, foreign, LIVE))
+        Ok(Self::with(space, listed, own, foreign, LIVE, None))
     }
 
     fn with(
@@ -115,6 +127,7 @@ impl Blocks {
         own: Vec<Loc>,
         foreign: Vec<Arc<Foreign>>,
         state: u8,
+        cold: Option<Cold>,
     ) -> Arc<Self> {
         Arc::new(Self {
             space: space.clone(),
@@ -123,7 +136,18 @@ impl Blocks {
             foreign: foreign.into(),
             state: AtomicU8::new(state),
             stored: Mutex::default(),
+            cold,
         })
+    }
+
+    /// Whether the bytes are in memory; elsewhere they are read with the first use.
+    pub fn in_memory(&self) -> bool {
+        self.cold.as_ref().is_none_or(Cold::has_arrived)
+    }
+
+    /// How the bytes get from a store into memory.
+    pub fn cold(&self) -> Option<&Cold> {
+        self.cold.as_ref()
     }
 
     /// The memory they are in.
@@ -433,6 +457,17 @@ impl Ground {
     pub fn allocate(&self, len: u64) -> Result<Fresh> {
         self.changes.fetch_add(1, Ordering::AcqRel);
         Fresh::allocate(&self.heap, &self.space.memory, len)
+    }
+
+    /// A new block of `len` > 0 bytes, to be written later.
+    pub fn reserve_block(&self, len: u64) -> Result<Reserved> {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        Reserved::allocate(&self.heap, len)
+    }
+
+    /// Makes a block that was reserved writable.
+    pub fn open(&self, place: Reserved) -> std::result::Result<Fresh, (Reserved, Error)> {
+        place.open(&self.heap, &self.space.memory)
     }
 
     /// Frees a block that nobody reads.

@@ -76,8 +76,12 @@ pub struct WriteTxn {
 }
 
 impl WriteTxn {
-    pub(super) fn new(store: Store, writer: Box<Writer>, ground: Arc<Ground>) -> Self {
-        let base = store.latest();
+    pub(super) fn new(
+        store: Store,
+        writer: Box<Writer>,
+        ground: Arc<Ground>,
+        base: Arc<Catalog>,
+    ) -> Self {
         Self {
             store,
             writer: Some(writer),

@@ -4,9 +4,9 @@
 //! |---|---|---|
 //! | nothing | nothing | a new database; its first commit goes to the store |
 //! | a state | nothing | the state goes to the store |
-//! | nothing | a state | it is read into memory |
+//! | nothing | a state | it is read into memory: what is needed at once, the rest by and by |
 //! | a state | an earlier one of it, or the same | memory's is used |
-//! | a state | a later one of it | it is read into memory, in place of memory's |
+//! | a state | a later one of it | the same, in place of memory's |
 //! | a state | one that did not come from it | an error that says what to do |
 
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use super::disk::{CheckpointInfo, Disk, DurableInfo};
 use super::history::{History, Relation};
 use super::link::{Durability, Link};
 use super::load::{StoredCatalog, load};
+use super::loading::Loading;
 use super::tier::{absolute, open_error, problem};
 
 /// The shortest interval between checkpoints.
@@ -63,7 +64,8 @@ impl StoreOptions {
 }
 
 impl Store {
-    /// As [`Store::open`], with the store that `options` say.
+    /// As [`Store::open`], with the store that `options` say. With `progress` it returns when
+    /// everything is in memory, and tells meanwhile how far it is; else at once.
     pub fn open_stored(
         namespace: &Namespace,
         name: &str,
@@ -142,13 +144,14 @@ impl Store {
         if let Some(stored) = &stored {
             stored.check_name(&path, &name)?;
         }
+        let mut loading = None;
         let known = link.as_ref().map(|link| &link.history);
         let (history, stored) = match (known, stored) {
             (known, None) => (known.cloned().unwrap_or_else(History::new), None),
             (None, Some(stored)) if is_new => {
                 let history = stored.root.history.branch_at(stored.root.version);
                 let link = self.link(&path, history.clone(), durability)?;
-                self.load(&stored, &log, &path, link, progress)?;
+                loading = Some(self.load(&stored, &log, &path, link)?);
                 (history, Some(stored))
             }
             (None, Some(_)) => return Err(mismatch(&path, &name, Relation::Unrelated)),
@@ -163,7 +166,7 @@ impl Store {
                     Relation::Before => {
                         let history = stored.root.history.branch_at(stored.root.version);
                         let link = self.link(&path, history.clone(), durability)?;
-                        self.load(&stored, &log, &path, link, progress)?;
+                        loading = Some(self.load(&stored, &log, &path, link)?);
                         (history, Some(stored))
                     }
                     other => return Err(mismatch(&path, &name, other)),
@@ -175,7 +178,16 @@ impl Store {
             self.relink(Some(wanted))?;
         }
         let disk = Disk::new((&path, &name), log, stored, history, durability);
-        self.start(Arc::new(disk))
+        self.start(Arc::new(disk))?;
+        if let Some(loading) = loading {
+            // From here on changes wait until everything is in memory.
+            *self.inner.loading.lock() = Some(loading.clone());
+            match progress {
+                Some(_) => loading.finish(self, progress)?,
+                None => loading.start(self)?,
+            }
+        }
+        Ok(())
     }
 
     fn link(&self, path: &Path, history: History, durability: Durability) -> Result<Arc<Link>> {
@@ -186,22 +198,22 @@ impl Store {
         })
     }
 
-    /// Reads the stored state in place of the present one.
+    /// Shows the stored state in place of the present one, in this process.
     fn load(
         &self,
         stored: &StoredCatalog,
         log: &Log,
         path: &Path,
         link: Arc<Link>,
-        progress: Option<&dyn Progress>,
-    ) -> Result<()> {
-        let mut txn = self.begin()?;
-        let lease = log.lease();
-        let loaded = load(stored, &lease, path, &txn.ground, progress)?;
-        let mut catalog = loaded.catalog;
-        catalog.link = Some(link);
-        txn.replace_all(catalog, loaded.created, loaded.shared)?;
-        txn.commit().map(drop)
+    ) -> Result<Arc<Loading>> {
+        let base = self.latest();
+        let txn = self.begin()?;
+        let mut loaded = load(stored, &log.lease(), path, &txn.ground)?;
+        drop(txn);
+        loaded.catalog.link = Some(link);
+        let loading = Loading::new(base, loaded);
+        self.install(loading.catalog().clone());
+        Ok(loading)
     }
 
     /// From here on commits know of the store.
@@ -228,6 +240,7 @@ impl Store {
 
     /// Writes the last committed state to the store; returns when it is on the disk.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
+        self.loaded()?;
         let Some(disk) = self.disk() else {
             return Err(Error::unsupported(
                 "CHECKPOINT: this database has no store on a disk; open it with one \
@@ -248,7 +261,13 @@ impl Store {
     /// How the store stands; `None`: there is none.
     pub fn durable_info(&self) -> Option<DurableInfo> {
         let disk = self.disk()?;
-        Some(disk.info(&self.latest()))
+        let mut info = disk.info(&self.latest());
+        let loading = self.inner.loading.lock().clone();
+        if let Some(loading) = loading {
+            info.loading = Some(loading.progress());
+            info.failure = loading.failure().or(info.failure);
+        }
+        Some(info)
     }
 }
 
@@ -258,6 +277,10 @@ impl Inner {
         // Looked at before the locks, which another thread may have held when the process forked.
         if self.pid != std::process::id() {
             return Ok(());
+        }
+        let loading = self.loading.lock().take();
+        if let Some(loading) = loading {
+            loading.stop();
         }
         let Some(disk) = self.disk.lock().take() else { return Ok(()) };
         disk.stop();

@@ -79,7 +79,8 @@ impl Store {
             return Err(Error::AlreadyExists { kind, name: name.to_owned() });
         }
         let mut txn = store.begin()?;
-        let loaded = load(&stored, &lease, &path, &txn.ground, progress)?;
+        let loaded = load(&stored, &lease, &path, &txn.ground)?;
+        loaded.fetch_all(progress)?;
         txn.replace_all(loaded.catalog, loaded.created, loaded.shared)?;
         // The records are those of another database's store.
         txn.forget_stored()?;

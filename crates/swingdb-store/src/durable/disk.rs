@@ -60,7 +60,10 @@ pub struct DurableInfo {
     pub used_bytes: u64,
     /// Bytes that a record needs.
     pub live_bytes: u64,
-    /// Why the last checkpoint in the background failed.
+    /// Bytes of column data that are in memory, and bytes of all, while the database is read from
+    /// the store; `None`: it is in memory whole.
+    pub loading: Option<(u64, u64)>,
+    /// Why the last checkpoint, or the reading, in the background failed.
     pub failure: Option<String>,
 }
 
@@ -296,6 +299,7 @@ impl Disk {
             stored_version: *self.stored.lock(),
             used_bytes: stats.used_bytes,
             live_bytes: stats.live_bytes,
+            loading: None,
             failure: self.failure.lock().clone(),
         }
     }

@@ -1,4 +1,4 @@
-//! Reading a stored state: its catalog, and its blocks into the memory of a database.
+//! Reading a stored state: its catalog, with blocks that come when they are needed (see `fetch`).
 //!
 //! The log checks each record against its checksum. What a record says is looked at all the same
 //! before it is used: a store can come from anywhere.
@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::buffer::BooleanBuffer;
 use parking_lot::Mutex;
@@ -17,11 +16,12 @@ use swingdb_common::progress::Progress;
 use super::super::catalog::{Catalog, TableEntry};
 use super::super::parallel::in_parallel;
 use super::super::patch::{MAX_PATCH_ROWS, Patch, patch_type};
-use super::super::raw::{Fresh, Loc};
+use super::super::raw::Reserved;
 use super::super::segment::{Chunk, Deletion, Segment};
 use super::super::space::{Blocks, Ground, corrupt};
 use super::super::stats::ChunkStats;
 use super::super::table::{Definition, Page, Table};
+use super::fetch::{Cold, Source, fetch};
 use super::format::{
     self, BlockRef, Head, StoredArray, StoredEntry, StoredPage, StoredRoot, StoredSegment, to_place,
 };
@@ -30,6 +30,8 @@ use super::tier::{in_store, read_error};
 
 /// How many records are read by one request for many.
 const READ_TOGETHER: usize = 256;
+/// How many bytes of blocks are read together where all are read.
+const FETCHED_TOGETHER: u64 = 64 << 20;
 
 /// The catalog of a stored state.
 pub(crate) struct StoredCatalog {
@@ -152,12 +154,48 @@ fn check_page(page: &StoredPage, segments: &[StoredSegment], columns: usize) -> 
     Ok(())
 }
 
-/// A state that was read into memory, and the blocks that it is made of.
+/// A stored state as a catalog, and the blocks that it is made of.
 pub(crate) struct Loaded {
     pub catalog: Catalog,
     pub created: Vec<Arc<Blocks>>,
     /// Blocks that one more table uses, once for each.
     pub shared: Vec<Arc<Blocks>>,
+    /// Where the bytes of the blocks come from.
+    pub source: Arc<Source>,
+}
+
+impl Loaded {
+    /// Reads everything into memory.
+    pub fn fetch_all(&self, progress: Option<&dyn Progress>) -> Result<()> {
+        fetch_all(&self.created, || {
+            let (done, total) = self.source.progress();
+            if let Some(progress) = progress {
+                progress.progress(done, Some(total), "bytes");
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Reads blocks into memory, some at a time; `between` is called after each time.
+pub(super) fn fetch_all(
+    all: &[Arc<Blocks>],
+    mut between: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    let mut rest = all;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let some = rest.iter().take_while(|blocks| {
+            let before = bytes;
+            bytes += blocks.listed().iter().map(|loc| loc.len).sum::<u64>();
+            before < FETCHED_TOGETHER
+        });
+        let (some, later) = rest.split_at(some.count());
+        fetch(some.iter())?;
+        between()?;
+        rest = later;
+    }
+    Ok(())
 }
 
 /// Blocks of arrays: those found, or of these the ones that were made here.
@@ -166,37 +204,28 @@ type Made = Vec<Arc<Blocks>>;
 /// Blocks that tables share, by the record of the first: the table that read them first, and they.
 type Shared = Mutex<HashMap<RecordId, (u64, Arc<Blocks>)>>;
 
-/// Reads blocks into memory.
+/// Makes the catalog of a stored state.
 struct Loader<'a> {
-    lease: &'a Lease,
-    path: &'a Path,
     ground: &'a Ground,
+    source: Arc<Source>,
     sharing: bool,
     shared: Shared,
     reused: Mutex<Vec<Arc<Blocks>>>,
-    done: AtomicU64,
-    total: u64,
-    progress: Option<&'a dyn Progress>,
 }
 
-/// Reads all of a stored state into the area of `ground`.
+/// The catalog of a stored state, whose blocks have places in the area of `ground`.
 pub(crate) fn load(
     stored: &StoredCatalog,
     lease: &Lease,
     path: &Path,
-    ground: &Ground,
-    progress: Option<&dyn Progress>,
+    ground: &Arc<Ground>,
 ) -> Result<Loaded> {
     let loader = Loader {
-        lease,
-        path,
         ground,
+        source: Source::new(lease, path, ground, stored.bytes()),
         sharing: stored.root.sharing,
         shared: Mutex::default(),
         reused: Mutex::default(),
-        done: AtomicU64::new(0),
-        total: stored.bytes(),
-        progress,
     };
     loader.load(stored).map_err(|error| in_store(path, error))
 }
@@ -250,10 +279,10 @@ impl Loader<'_> {
             }
         }
         let shared = std::mem::take(&mut *self.reused.lock());
-        Ok(Loaded { catalog, created, shared })
+        Ok(Loaded { catalog, created, shared, source: self.source.clone() })
     }
 
-    /// Reads the segments of a page, all blocks together.
+    /// The segments of a page. Bitmaps of deleted rows are read here, all together.
     fn page(
         &self,
         table: u64,
@@ -269,6 +298,12 @@ impl Loader<'_> {
             arrays.extend(segment.bitmap.as_ref().map(std::slice::from_ref));
         }
         let (blocks, created) = self.blocks(table, &arrays)?;
+        fetch(
+            segments
+                .iter()
+                .zip(bitmaps(segments))
+                .filter_map(|(s, at)| s.bitmap.is_some().then(|| &blocks[at])),
+        )?;
         let mut next = blocks.into_iter();
         let mut take = || {
             next.next().ok_or_else(|| swingdb_common::error::Error::internal("a block is missing"))
@@ -322,20 +357,10 @@ impl Loader<'_> {
             self.reused.lock().extend(found.iter().flatten().cloned());
         }
         let mut created = Vec::new();
-        let missing: Vec<usize> = (0..arrays.len()).filter(|at| found[*at].is_none()).collect();
-        for some in missing.chunks(READ_TOGETHER) {
-            let mut fresh: Vec<Vec<Fresh>> = Vec::with_capacity(some.len());
-            let read = self.read_fresh(some.iter().map(|at| arrays[*at]), &mut fresh);
-            let locs = fresh.into_iter().map(|array| array.iter().map(Fresh::loc).collect());
-            // From here on they are freed with the last who holds them.
-            let made = locs.map(|locs: Vec<Loc>| Blocks::fresh(&self.ground.space, locs));
-            let made: Vec<Arc<Blocks>> = made.collect();
-            read?;
-            for (at, blocks) in some.iter().zip(made) {
-                blocks.set_stored(Some(arrays[*at].into()));
-                created.push(blocks.clone());
-                found[*at] = Some(blocks);
-            }
+        for (array, found) in arrays.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
+            let blocks = self.reserve(array)?;
+            created.push(blocks.clone());
+            *found = Some(blocks);
         }
         if self.sharing {
             let mut shared = self.shared.lock();
@@ -348,40 +373,41 @@ impl Loader<'_> {
         Ok((found.into_iter().flatten().collect(), created))
     }
 
-    fn read_fresh<'r>(
-        &self,
-        arrays: impl Iterator<Item = &'r [BlockRef]>,
-        fresh: &mut Vec<Vec<Fresh>>,
-    ) -> Result<()> {
-        let mut wanted: Vec<RecordId> = Vec::new();
-        for array in arrays {
-            let mut made = Vec::with_capacity(array.len());
-            for block in array {
-                match self.ground.allocate(block.len) {
-                    Ok(one) => made.push(one),
-                    Err(error) => {
-                        fresh.push(made);
-                        return Err(error);
-                    }
+    /// Places for an array's blocks, which are freed with the last who holds them.
+    fn reserve(&self, array: &[BlockRef]) -> Result<Arc<Blocks>> {
+        let mut places = Vec::with_capacity(array.len());
+        let mut failed = None;
+        for block in array {
+            match self.ground.reserve_block(block.len) {
+                Ok(place) => places.push(place),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
                 }
-                wanted.push(block.record);
             }
-            fresh.push(made);
         }
-        let mut buffers = Vec::with_capacity(wanted.len());
-        let mut bytes = 0;
-        for (record, one) in wanted.into_iter().zip(fresh.iter_mut().flatten()) {
-            let buffer = one.bytes_mut()?;
-            bytes += buffer.len() as u64;
-            buffers.push((record, buffer));
+        let space = &self.ground.space;
+        let locs = places.iter().map(Reserved::loc).collect();
+        if let Some(error) = failed {
+            drop(Blocks::fresh(space, locs));
+            return Err(error);
         }
-        self.lease.read_into(&mut buffers).map_err(|e| read_error(self.path, e))?;
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if let Some(progress) = self.progress {
-            progress.progress(done, Some(self.total), "bytes");
-        }
-        Ok(())
+        let records: Arc<[BlockRef]> = array.into();
+        let blocks =
+            Blocks::in_store(space, locs, Cold::new(&self.source, records.clone(), places));
+        blocks.set_stored(Some(records));
+        Ok(blocks)
     }
+}
+
+/// Where the bitmap of each segment is among all arrays of a page, if it has one: the last of its
+/// segment.
+fn bitmaps(segments: &[StoredSegment]) -> impl Iterator<Item = usize> {
+    segments.iter().scan(0, |next, segment| {
+        let patches = segment.chunks.iter().filter(|chunk| chunk.patch.is_some()).count();
+        *next += segment.chunks.len() + patches + usize::from(segment.bitmap.is_some());
+        Some(next.saturating_sub(1))
+    })
 }
 
 fn is_of(blocks: &Arc<Blocks>, array: &[BlockRef]) -> bool {

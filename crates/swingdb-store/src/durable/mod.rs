@@ -8,7 +8,8 @@
 //! * [`open`] and [`attach`](super::Store): which of the states in memory and on the disk is the
 //!   newer, and loading it.
 //! * `write`, `disk`: bringing the store up to date.
-//! * `load`: reading it. `copy`: copies in directories of their own.
+//! * `load`: its catalog. `fetch`: reading blocks when they are needed, or all in the background
+//!   (`loading`), or ahead of a query (`ahead`). `copy`: copies in directories of their own.
 //! * `format`: the records. `ledger`: which of them are in use. `history`: which state came from
 //!   which. `link`: what the database in memory knows of its store.
 //!
@@ -18,20 +19,26 @@
 //! the database next takes the newer of both; they can differ by the one commit that was under way,
 //! or by what an `interval` has not written yet.
 
+mod ahead;
 mod attach;
 mod copy;
 mod disk;
+mod fetch;
 mod format;
 mod history;
 mod ledger;
 mod link;
 mod load;
+mod loading;
 mod tier;
 mod write;
 
+pub use ahead::{DiskRead, ReadAhead};
 pub use attach::StoreOptions;
 pub(super) use disk::Disk;
 pub use disk::{CheckpointInfo, DurableInfo};
+pub(super) use fetch::{Cold, fetch};
 pub(super) use format::BlockRef;
 pub use link::Durability;
 pub(super) use link::Link;
+pub(super) use loading::Loading;

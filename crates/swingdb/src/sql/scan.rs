@@ -8,9 +8,11 @@
 //!
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
 //! can matter at all (see [`pruning`](crate::sql::pruning)). Batches are views of the segment's
-//! memory, at most [`BATCH_ROWS`] long. Rows that a condition rules out are left out (see
+//! memory, at most [`BATCH_ROWS`] long; what of it is still in the store on a disk is read by
+//! parallel scans ahead of the morsels (see [`disk`]). Rows that a condition rules out are left out (see
 //! [`filter`]); only what is left of such batches is copied.
 
+mod disk;
 mod filter;
 mod stream;
 
@@ -42,6 +44,7 @@ use swingdb_store::{SEGMENT_ROWS, Segment, Table};
 use crate::sql::engine::BATCH_ROWS;
 use crate::sql::statistics;
 
+use disk::DiskReads;
 pub(crate) use filter::cannot_fail;
 use stream::{ScanStream, Shared};
 
@@ -236,6 +239,7 @@ impl DataSource for SwingSource {
             },
             next: AtomicUsize::new(0),
             emitted: AtomicUsize::new(0),
+            disk: DiskReads::new(self),
         }))
     }
 

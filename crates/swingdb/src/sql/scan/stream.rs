@@ -17,6 +17,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder};
 use futures::Stream;
 use swingdb_store::{RowId, Segment};
 
+use super::disk::DiskReads;
 use super::filter::RowFilter;
 use super::{Morsel, SwingSource};
 use crate::sql::engine::BATCH_ROWS;
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) morsels: Arc<[Morsel]>,
     pub(super) next: AtomicUsize,
     pub(super) emitted: AtomicUsize,
+    pub(super) disk: DiskReads,
 }
 
 /// See the [module documentation](self).
@@ -75,20 +77,26 @@ impl ScanStream {
         })
     }
 
-    /// Takes the next morsel that may matter; `false` when there is none.
-    fn take_morsel(&mut self) -> bool {
+    /// Takes the next morsel that may matter, with its columns in memory; `false` when there is
+    /// none.
+    fn take_morsel(&mut self) -> Result<bool> {
         loop {
             let number = match &mut self.own {
                 Some(own) => std::mem::replace(own, usize::MAX),
                 None => self.shared.next.fetch_add(1, Ordering::Relaxed),
             };
-            let Some(morsel) = self.shared.morsels.get(number) else { return false };
+            let Some(morsel) = self.shared.morsels.get(number) else {
+                self.shared.disk.note_done();
+                return Ok(false);
+            };
             self.source.done.fetch_add(morsel.rows.len() as u64, Ordering::Relaxed);
             let (_, segment) = &self.source.segments[morsel.place];
             if self.pruner.keeps(segment) {
                 self.morsels_read.add(1);
                 self.morsel = morsel.clone();
-                return true;
+                let matters = |segment: &Arc<Segment>| self.pruner.keeps(segment);
+                self.shared.disk.prepare(morsel.place, matters)?;
+                return Ok(true);
             }
             self.morsels_pruned.add(1);
         }
@@ -117,7 +125,7 @@ impl ScanStream {
             if self.ended {
                 return Ok(None);
             }
-            if self.limit_reached() || (self.morsel.rows.is_empty() && !self.take_morsel()) {
+            if self.limit_reached() || (self.morsel.rows.is_empty() && !self.take_morsel()?) {
                 self.ended = true;
                 self.gathered.finish_buffered_batch()?;
                 continue;

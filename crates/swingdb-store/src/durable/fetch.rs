@@ -1,0 +1,435 @@
+//! Blocks whose bytes are still in the store, and reading them into memory.
+//!
+//! A state that was opened from a store has its whole catalog. Its blocks have places in memory;
+//! their bytes come when somebody reads them, or when the background gets to them. Until then a
+//! block is *cold* ([`Cold`]).
+//!
+//! A [`Fetch`] reads cold blocks together, by a parallel scan of the log (`swing_tier::scan`), each
+//! part straight to its place. Whoever needs a block that another fetch is reading takes part in
+//! that fetch until the block is there. So a thread waits for the disk, or for others to copy a
+//! part, and never for what another thread does between two parts.
+//!
+//! # What holds
+//! * The place of a cold block belongs to one fetch at a time ([`Reserved`]). Nobody is lent bytes
+//!   of it before all have arrived and matched their checksums.
+//! * A fetch that fails, or is dropped, gives back what it has not finished: the next reader tries
+//!   again, and gets the error itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::{Condvar, Mutex};
+use swing_tier::scan::{Part, Scan, ScanStats};
+use swing_tier::{Lease, RecordId};
+use swingdb_common::error::{Error, Result};
+
+use super::super::raw::{Fresh, Reserved};
+use super::super::space::{Blocks, Ground, corrupt};
+use super::format::BlockRef;
+use super::tier::{in_store, read_error};
+
+/// Up to so many bytes are read by the thread that needs them; more by a scan with its own threads.
+const READ_AT_ONCE: u64 = 1 << 20;
+
+/// Where cold blocks of a database come from.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// The stored state; `None` when the database was closed.
+    lease: Mutex<Option<Lease>>,
+    path: PathBuf,
+    ground: Weak<Ground>,
+    /// Bytes of all blocks, and of those that have arrived.
+    total: u64,
+    arrived: AtomicU64,
+    pid: u32,
+}
+
+impl Source {
+    pub fn new(lease: &Lease, path: &Path, ground: &Arc<Ground>, total: u64) -> Arc<Self> {
+        Arc::new(Self {
+            lease: Mutex::new(Some(lease.clone())),
+            path: path.to_owned(),
+            ground: Arc::downgrade(ground),
+            total,
+            arrived: AtomicU64::new(0),
+            pid: std::process::id(),
+        })
+    }
+
+    /// Bytes that have arrived, and bytes of all.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.arrived.load(Ordering::Relaxed), self.total)
+    }
+
+    /// Nothing is read any more: the log can be closed.
+    pub fn close(&self) {
+        drop(self.lease.lock().take());
+    }
+
+    /// What reading needs.
+    fn open(&self) -> Result<(Lease, Arc<Ground>)> {
+        let ended = || Error::Closed { what: "database" };
+        let lease = self.lease.lock().clone().ok_or_else(ended)?;
+        Ok((lease, self.ground.upgrade().ok_or_else(ended)?))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.lease.lock().is_none()
+    }
+}
+
+/// That blocks have no bytes in memory yet.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    source: Arc<Source>,
+    records: Arc<[BlockRef]>,
+    arrived: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nobody reads them; their places.
+    Waiting(Vec<Reserved>),
+    /// They are being read.
+    Claimed(Weak<Fetch>),
+    Arrived,
+}
+
+impl Cold {
+    /// Blocks for `places`, whose bytes are in `records`.
+    pub fn new(source: &Arc<Source>, records: Arc<[BlockRef]>, places: Vec<Reserved>) -> Self {
+        let (source, state) = (source.clone(), Mutex::new(State::Waiting(places)));
+        Self { source, records, arrived: AtomicBool::new(false), state }
+    }
+
+    /// Whether the bytes are in memory.
+    pub fn has_arrived(&self) -> bool {
+        self.arrived.load(Ordering::Acquire)
+    }
+
+    fn set_arrived(&self) {
+        let mut state = self.state.lock();
+        *state = State::Arrived;
+        self.arrived.store(true, Ordering::Release);
+    }
+}
+
+/// Reads blocks that are cold; the others are left alone.
+pub(crate) fn fetch<'a>(all: impl Iterator<Item = &'a Arc<Blocks>>) -> Result<()> {
+    let mut cold: Vec<&Arc<Blocks>> = all.filter(|blocks| !blocks.in_memory()).collect();
+    while let Some(first) = cold.first() {
+        let Begun { fetch, others } = Fetch::begin(first, &cold)?;
+        if fetch.is_none() && others.is_empty() {
+            // A fetch is ending, and about to give them back.
+            std::thread::yield_now();
+        }
+        if let Some(fetch) = fetch {
+            fetch.groups().iter().try_for_each(|g| fetch.take_part(&g.blocks).map(drop))?;
+        }
+        for (other, blocks) in others {
+            other.take_part(&blocks)?;
+        }
+        cold.retain(|blocks| !blocks.in_memory());
+    }
+    Ok(())
+}
+
+/// What beginning a fetch came to: the blocks that it reads, and those that others are reading.
+pub(crate) struct Begun {
+    pub fetch: Option<Arc<Fetch>>,
+    others: Vec<(Arc<Fetch>, Arc<Blocks>)>,
+}
+
+/// Some blocks that are read together.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    source: Arc<Source>,
+    work: OnceLock<Work>,
+    /// Where those wait who have nothing to do.
+    progress: Mutex<Progress>,
+    moved: Condvar,
+}
+
+/// Set when a fetch has begun.
+#[derive(Debug)]
+struct Work {
+    /// `None`: the thread that began reads.
+    scan: Option<Scan>,
+    groups: Vec<Group>,
+    /// For each record its group, and its place there.
+    records: Vec<(usize, usize)>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// Threads that wait for a part or copy one.
+    busy: usize,
+    /// Nothing more arrives.
+    ended: bool,
+}
+
+/// Blocks that arrive together.
+#[derive(Debug)]
+struct Group {
+    blocks: Arc<Blocks>,
+    /// While they are on their way.
+    filling: Mutex<Option<Filling>>,
+}
+
+#[derive(Debug)]
+struct Filling {
+    places: Vec<Fresh>,
+    /// Bytes that have not arrived.
+    missing: u64,
+}
+
+/// Places that were claimed, with the blocks they are of.
+type Claims = Vec<(Arc<Blocks>, Vec<Reserved>)>;
+
+impl Fetch {
+    /// Begins to read those of the blocks that nobody reads yet. `any` is one of them.
+    pub fn begin(any: &Arc<Blocks>, all: &[&Arc<Blocks>]) -> Result<Begun> {
+        let Some(cold) = any.cold() else { return Ok(Begun { fetch: None, others: Vec::new() }) };
+        let source = cold.source.clone();
+        // Looked at before the locks, which another thread may have held when the process forked.
+        if source.pid != std::process::id() {
+            return Err(Error::Forked);
+        }
+        let (lease, ground) = source.open()?;
+        let fetch = Arc::new(Self {
+            source,
+            work: OnceLock::new(),
+            progress: Mutex::default(),
+            moved: Condvar::new(),
+        });
+        let (claims, others) = fetch.claim(all);
+        if claims.is_empty() {
+            return Ok(Begun { fetch: None, others });
+        }
+        let begun = fetch.start(claims, &lease, &ground);
+        if begun.is_err() {
+            fetch.end();
+        }
+        begun.map_err(|error| in_store(&fetch.source.path, error))?;
+        Ok(Begun { fetch: Some(fetch), others })
+    }
+
+    fn claim(self: &Arc<Self>, all: &[&Arc<Blocks>]) -> (Claims, Vec<(Arc<Fetch>, Arc<Blocks>)>) {
+        let (mut claims, mut others) = (Vec::new(), Vec::new());
+        for blocks in all {
+            let Some(cold) = blocks.cold() else { continue };
+            let mut state = cold.state.lock();
+            match &mut *state {
+                State::Waiting(places) => {
+                    claims.push(((*blocks).clone(), std::mem::take(places)));
+                    *state = State::Claimed(Arc::downgrade(self));
+                }
+                State::Claimed(other) => {
+                    let other = other.upgrade().filter(|other| !Arc::ptr_eq(other, self));
+                    others.extend(other.map(|other| (other, (*blocks).clone())));
+                }
+                State::Arrived => {}
+            }
+        }
+        (claims, others)
+    }
+
+    /// Opens the places for writing and starts to read.
+    fn start(&self, claims: Claims, lease: &Lease, ground: &Ground) -> Result<()> {
+        let (mut groups, mut places, mut records) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bytes, mut failed) = (0, Ok(()));
+        for (blocks, reserved) in claims {
+            let Some(cold) = blocks.cold() else { continue };
+            match open_all(ground, reserved) {
+                Ok(opened) => {
+                    let missing = cold.records.iter().map(|record| record.len).sum();
+                    bytes += missing;
+                    records.extend(cold.records.iter().map(|record| record.record));
+                    places.extend((0..opened.len()).map(|place| (groups.len(), place)));
+                    let filling = Mutex::new(Some(Filling { places: opened, missing }));
+                    groups.push(Group { blocks, filling });
+                }
+                Err((back, error)) => {
+                    *cold.state.lock() = State::Waiting(back);
+                    failed = Err(error);
+                }
+            }
+        }
+        let alone = failed.is_err() || bytes <= READ_AT_ONCE;
+        let scan = match alone {
+            true => Ok(None),
+            false => lease.scan(&records, &lease.scan_options()).map(Some),
+        };
+        let (scan, no_scan) = match scan {
+            Ok(scan) => (scan, Ok(())),
+            Err(error) => (None, Err(read_error(&self.source.path, error))),
+        };
+        {
+            let _others_look = self.progress.lock();
+            let work = Work { scan, groups, records: places };
+            assert!(self.work.set(work).is_ok(), "a fetch begins once");
+        }
+        self.moved.notify_all();
+        failed.and(no_scan)?;
+        if alone { self.read(lease, &records) } else { Ok(()) }
+    }
+
+    /// Reads everything in this thread.
+    fn read(&self, lease: &Lease, records: &[RecordId]) -> Result<()> {
+        let mut groups: Vec<_> = self.groups().iter().map(|g| g.filling.lock()).collect();
+        let places = groups.iter_mut().filter_map(|filling| filling.as_mut());
+        let places = places.flat_map(|filling| &mut filling.places);
+        let mut buffers = Vec::with_capacity(records.len());
+        for (record, place) in records.iter().zip(places) {
+            buffers.push((*record, place.bytes_mut()?));
+        }
+        lease.read_into(&mut buffers).map_err(|e| read_error(&self.source.path, e))?;
+        for (group, filling) in self.groups().iter().zip(&mut groups) {
+            let missing = filling.as_ref().map_or(0, |filling| filling.missing);
+            self.arrived(group, filling, missing);
+        }
+        drop(groups);
+        self.end();
+        Ok(())
+    }
+
+    fn groups(&self) -> &[Group] {
+        self.work.get().map_or(&[], |work| &work.groups)
+    }
+
+    /// Bytes and records of everything it reads.
+    pub fn size(&self) -> (u64, u64) {
+        let blocks = self.groups().iter().flat_map(|group| group.blocks.listed());
+        blocks.fold((0, 0), |(bytes, records), loc| (bytes + loc.len, records + 1))
+    }
+
+    /// What the scan did so far; `None` where there was too little for one.
+    pub fn stats(&self) -> Option<ScanStats> {
+        self.work.get()?.scan.as_ref().map(Scan::stats)
+    }
+
+    /// Takes part until `blocks` have arrived; `false`: it has ended without them.
+    fn take_part(&self, blocks: &Blocks) -> Result<bool> {
+        loop {
+            let mut progress = self.progress.lock();
+            while self.work.get().is_none() && !progress.ended {
+                self.moved.wait(&mut progress);
+            }
+            if blocks.in_memory() {
+                return Ok(true);
+            }
+            if progress.ended {
+                return Ok(false);
+            }
+            let Some((work, scan)) = self.work.get().and_then(|w| Some((w, w.scan.as_ref()?)))
+            else {
+                // Whoever began it is reading.
+                self.moved.wait(&mut progress);
+                continue;
+            };
+            progress.busy += 1;
+            drop(progress);
+            let part = scan.next_part();
+            let last = part.is_none();
+            let placed = match part {
+                Some(Ok(part)) => self.place(work, &part),
+                Some(Err(error)) => Err(read_error(&self.source.path, error)),
+                None => Ok(()),
+            };
+            let mut progress = self.progress.lock();
+            progress.busy -= 1;
+            let ended = last && progress.busy == 0;
+            if last && !ended && !blocks.in_memory() {
+                // The parts are with other threads, which are copying them.
+                self.moved.wait(&mut progress);
+            }
+            drop(progress);
+            self.moved.notify_all();
+            let closed = self.source.is_closed();
+            if ended || placed.is_err() || closed {
+                self.end();
+            }
+            placed?;
+            if closed {
+                return Err(Error::Closed { what: "database" });
+            }
+        }
+    }
+
+    /// Copies a part to its place.
+    fn place(&self, work: &Work, part: &Part) -> Result<()> {
+        let of = work.records.get(part.index());
+        let (group, place) = *of.ok_or_else(|| Error::internal("a part of another scan"))?;
+        let group = &work.groups[group];
+        let mut filling = group.filling.lock();
+        // Given back by another thread, which has failed.
+        let Some(found) = &mut *filling else { return Ok(()) };
+        let (start, bytes) = (part.offset() as usize, found.places[place].bytes_mut()?);
+        if part.record_bytes() != bytes.len() as u64 {
+            return Err(in_store(&self.source.path, corrupt("a block of another length")));
+        }
+        bytes[start..start + part.len()].copy_from_slice(part);
+        self.arrived(group, &mut filling, part.len() as u64);
+        Ok(())
+    }
+
+    /// Notes bytes of a group; with the last ones everybody may read it.
+    fn arrived(&self, group: &Group, filling: &mut Option<Filling>, bytes: u64) {
+        let Some(found) = filling else { return };
+        self.source.arrived.fetch_add(bytes, Ordering::Relaxed);
+        found.missing -= bytes;
+        if found.missing == 0 {
+            *filling = None;
+            if let Some(cold) = group.blocks.cold() {
+                cold.set_arrived();
+            }
+        }
+    }
+
+    /// Gives back what has not arrived.
+    fn end(&self) {
+        let mut progress = self.progress.lock();
+        if std::mem::replace(&mut progress.ended, true) {
+            return;
+        }
+        for group in self.groups() {
+            let Some(left) = group.filling.lock().take() else { continue };
+            if let Some(cold) = group.blocks.cold() {
+                let back = left.places.into_iter().map(Fresh::into_reserved).collect();
+                *cold.state.lock() = State::Waiting(back);
+            }
+        }
+        drop(progress);
+        self.moved.notify_all();
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        // The places of a parent's fetch are the parent's.
+        if self.source.pid == std::process::id() {
+            self.end();
+        }
+    }
+}
+
+/// Opens places for writing: all, or none of them.
+fn open_all(
+    ground: &Ground,
+    reserved: Vec<Reserved>,
+) -> std::result::Result<Vec<Fresh>, (Vec<Reserved>, Error)> {
+    let mut opened = Vec::with_capacity(reserved.len());
+    let mut reserved = reserved.into_iter();
+    while let Some(place) = reserved.next() {
+        match ground.open(place) {
+            Ok(fresh) => opened.push(fresh),
+            Err((place, error)) => {
+                let back = opened.into_iter().map(Fresh::into_reserved);
+                return Err((back.chain([place]).chain(reserved).collect(), error));
+            }
+        }
+    }
+    Ok(opened)
+}
