@@ -61,7 +61,9 @@ class StoreInfo(NamedTuple):
     used_bytes: int
     #: Bytes of them that are needed.
     live_bytes: int
-    #: Why the last checkpoint in the background failed.
+    #: While the database is read from the store: bytes in memory, and bytes of all.
+    loading: tuple[int, int] | None
+    #: Why the last checkpoint, or the reading, in the background failed.
     failure: str | None
 
 

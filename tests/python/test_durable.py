@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -307,6 +308,157 @@ def damaged(store: Path, rng: random.Random) -> str:
             file.seek(at)
             file.write(bytes([byte ^ 1 << rng.randrange(8) if how == "flip" else 0]))
     return f"{how} {victim.name}"
+
+
+def cold(con: swingdb.Connection) -> int:
+    """Bytes that are still in the store alone."""
+    loading = con.store.loading
+    return 0 if loading is None else loading[1] - loading[0]
+
+
+def large(store: Path, rows: int = 1_000_000) -> list:
+    """A database of several segments, with deleted and changed rows, and what is true of it."""
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute(f"CREATE TABLE t AS SELECT i AS a, i % 1000 AS b, hash(i) AS c, "
+                    f"'text number ' || (i % 5000) AS s, [i, i + 1] AS l FROM range({rows}) r(i)")
+        con.execute("DELETE FROM t WHERE a % 1003 = 7; UPDATE t SET b = -1 WHERE a < 9")
+        return con.sql(WHOLE).fetchall()
+
+
+WHOLE = """SELECT count(*), sum(a), sum(b), sum(c::HUGEINT), count(DISTINCT s), min(s), max(s),
+           sum(l[2]) FROM t"""
+
+
+def test_what_a_query_needs_is_read_first(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    reboot()
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        start = cold(con)
+        assert start > 20_000_000
+        plan = str(con.sql("EXPLAIN ANALYZE SELECT sum(b) FROM t WHERE a < 100000").fetchall())
+        for metric in ("disk_bytes=", "disk_requests=", "disk_depth=", "disk_domains=",
+                       "disk_buffer_bytes=", "disk_mb_per_s="):
+            assert metric in plan, plan
+        # Two columns of one segment, unless the background was there first.
+        assert con.sql(WHOLE).fetchall() == whole
+        plan = str(con.sql("EXPLAIN ANALYZE SELECT sum(b) FROM t").fetchall())
+        assert "disk_bytes" not in plan, "it is in memory now"
+
+
+def test_a_limit_reads_little(tmp_path: Path, reboot) -> None:
+    large(tmp_path / "taxi")
+    reboot()
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        start = time.monotonic()
+        before = cold(con)
+        assert con.sql("SELECT a, b FROM t LIMIT 1").fetchall() == [(0, -1)]
+        if time.monotonic() - start < 0.4:
+            # Before the background begins.
+            assert before - cold(con) < before / 8
+
+
+def test_the_background_reads_everything(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    reboot()
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        deadline = time.monotonic() + 60
+        while con.store.loading is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        # Others can have it now, and nothing is needed from the store any more.
+        con.share()
+        shutil.rmtree(tmp_path / "taxi")
+        assert con.sql(WHOLE).fetchall() == whole
+        with swingdb.snapshot("taxi") as snapshot:
+            assert snapshot.sql(WHOLE).fetchall() == whole
+
+
+def test_a_change_and_a_share_wait_for_everything(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    for change in ("INSERT INTO t (a) VALUES (-1)", "CREATE TABLE u (a INT)", None):
+        reboot()
+        with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+            if change is None:
+                con.share()
+            else:
+                con.execute(change)
+            assert con.store.loading is None
+            con.execute("DELETE FROM t WHERE a = -1; DROP TABLE IF EXISTS u")
+            assert con.sql(WHOLE).fetchall() == whole
+            con.share()
+            with swingdb.snapshot("taxi") as snapshot:
+                assert snapshot.sql(WHOLE).fetchall() == whole
+
+
+def test_many_threads_read_while_it_is_opened(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    column = {"a": whole[0][1], "b": whole[0][2], "c": whole[0][3], "l[2]": whole[0][7]}
+    for _ in range(3):
+        reboot()
+        with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+            with ThreadPoolExecutor(8) as pool:
+                names = list(column) * 6
+                sums = pool.map(
+                    lambda name: con.cursor().execute(
+                        f"SELECT sum(x.{name}::HUGEINT) FROM t x JOIN t y USING (a)"
+                    ).fetchone()[0],
+                    names,
+                )
+                assert list(sums) == [column[name] for name in names]
+
+
+def test_a_database_can_be_closed_while_it_is_opened(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    for wait in (0, 0, 0.01, 0.5, 0.52, 0.6):
+        reboot()
+        con = swingdb.connect("taxi", store=tmp_path / "taxi")
+        time.sleep(wait)
+        if wait:
+            assert con.sql("SELECT sum(a) FROM t").fetchone() == (whole[0][1],)
+        con.close()
+    assert rows("taxi", tmp_path / "taxi", WHOLE) == whole
+
+
+def test_a_forked_child_is_told_what_is_not_in_memory(tmp_path: Path, reboot) -> None:
+    whole = large(tmp_path / "taxi")
+    reboot()
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = 0 if con.sql(WHOLE).fetchall() == whole else 2
+            except swingdb.Error as error:
+                code = 0 if "fork" in str(error) else 3
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert con.sql(WHOLE).fetchall() == whole
+
+
+def test_damage_is_told_by_the_query_that_needs_the_block(tmp_path: Path, reboot) -> None:
+    store = tmp_path / "taxi"
+    whole = large(store)
+    reboot()
+    with swingdb.connect("taxi", store=store) as con:
+        # Opened, and then the bytes of every data file go.
+        for file in store.glob("*"):
+            if file.stat().st_size > 1_000_000:
+                with open(file, "r+b") as out:
+                    for at in range(1 << 20, file.stat().st_size - 4096, 1 << 19):
+                        out.seek(at)
+                        out.write(os.urandom(512))
+        for _ in range(2):
+            try:
+                assert con.sql(WHOLE).fetchall() == whole, "it had been read before"
+            except swingdb.StoreError as error:
+                assert error.problem == "damaged"
+        try:
+            con.execute("INSERT INTO t (a) VALUES (1)")
+        except swingdb.StoreError as error:
+            assert error.problem == "damaged"
+        else:
+            con.execute("DELETE FROM t WHERE a = 1 AND b IS NULL")
 
 
 def test_a_damaged_store_is_an_error_or_right(tmp_path: Path, rng: random.Random, reboot) -> None:

@@ -35,7 +35,7 @@ const READ_AT_ONCE: u64 = 1 << 20;
 /// Where cold blocks of a database come from.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The stored state; `None` when the database was closed.
+    /// The stored state; `None` when nothing is read from it any more.
     lease: Mutex<Option<Lease>>,
     path: PathBuf,
     ground: Weak<Ground>,
@@ -62,7 +62,8 @@ impl Source {
         (self.arrived.load(Ordering::Relaxed), self.total)
     }
 
-    /// Nothing is read any more: the log can be closed.
+    /// Nothing is read any more, because everything has arrived or nobody wants it: the log can be
+    /// closed.
     pub fn close(&self) {
         drop(self.lease.lock().take());
     }
@@ -347,7 +348,7 @@ impl Fetch {
             }
             drop(progress);
             self.moved.notify_all();
-            let closed = self.source.is_closed();
+            let closed = self.source.is_closed() && !blocks.in_memory();
             if ended || placed.is_err() || closed {
                 self.end();
             }

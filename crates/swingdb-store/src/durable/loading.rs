@@ -99,6 +99,7 @@ impl Loading {
         txn.replace_all(Catalog::clone(&self.catalog), created, shared)?;
         txn.commit()?;
         *store.inner.loading.lock() = None;
+        self.source.close();
         Ok(())
     }
 
