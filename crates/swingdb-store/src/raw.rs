@@ -4,8 +4,8 @@
 //! * [`Memory`] is an address range (of a snapshot or of an area open for writing) that is checked
 //!   at every access: an offset outside it is an error, never an access.
 //! * [`Fresh`] is a block that was just allocated: until it is turned into a [`Loc`] nobody else
-//!   knows it, so it may be written through `&mut`. [`Reserved`] is one that is written later; while
-//!   it exists no bytes of the block are lent.
+//!   knows it, so it may be written through `&mut`. [`Reserved`] is one that is written later;
+//!   while it exists no bytes of the block are lent.
 //! * [`Blocks`] are allocated blocks that whoever reads them holds. Bytes of a block never change
 //!   while a `Blocks` that lists it exists (INV-DB-1), which is what makes `&[u8]` and `Buffer` to
 //!   them sound.

@@ -7,10 +7,10 @@
 //! instead ([`SwingSource::in_order`]).
 //!
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
-//! can matter at all (see [`pruning`](crate::sql::pruning)). Batches are views of the segment's
-//! memory, at most [`BATCH_ROWS`] long; what of it is still in the store on a disk is read by
-//! parallel scans ahead of the morsels (see [`disk`]). Rows that a condition rules out are left out (see
-//! [`filter`]); only what is left of such batches is copied.
+//! can matter at all (see [`pruning`](crate::sql::pruning)). What of the segment is still in the
+//! store on a disk is read by parallel scans ahead of the morsels (see [`disk`]). Batches are views
+//! of the segment's memory, at most [`BATCH_ROWS`] long. Rows that a condition rules out are left
+//! out (see [`filter`]); only what is left of such batches is copied.
 
 mod disk;
 mod filter;
