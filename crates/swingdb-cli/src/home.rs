@@ -72,10 +72,10 @@ impl Home {
             None => self.options(),
         };
         crate::progress::during("store", |progress| {
-            let options = match progress {
-                Some(progress) => options.progress(progress),
-                None => options,
-            };
+            // With somebody to tell it to, opening waits until everything is in memory: the next
+            // command finds it there.
+            let nobody = || -> Arc<dyn Progress> { Arc::new(|_, _, _: &str| {}) };
+            let options = options.progress(progress.unwrap_or_else(nobody));
             Ok(Database::open_with_options(name, &options)?)
         })
     }

@@ -88,7 +88,9 @@ impl OpenOptions {
         Self { store: Some(store), ..self }
     }
 
-    /// Tells how much of a store has been read into memory.
+    /// Tells how much of a store has been read into memory. Opening then waits until it is all;
+    /// else it returns when the catalog was read, and the rest comes when it is needed, or in the
+    /// background.
     pub fn progress(self, progress: Arc<dyn Progress>) -> Self {
         Self { progress: Some(progress), ..self }
     }
