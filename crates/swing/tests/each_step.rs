@@ -4,9 +4,9 @@
 //! second, and so on until it comes to its end. After each death what was acknowledged is there,
 //! whole; what a snapshot showed has not changed; the area goes on; and when it is removed, nothing
 //! is left. Locks and leases, which are mappings, are looked at from outside between any two calls
-//! (INV-AREA-19). And failure of any one system call, for want of memory, space or descriptors: it is an
-//! error of the call, which can be made again, or of no consequence. No randomness: a failure names
-//! the case, the number of calls made, and the call that was next.
+//! (INV-AREA-19). And failure of any one system call, for want of memory, space or descriptors: it
+//! is an error of the call, which can be made again, or of no consequence. No randomness: a failure
+//! names the case, the number of calls made, and the call that was next.
 //!
 //! A history of numbered states says what every extent must hold: state `k` writes some extents
 //! with `k`, its payload is `k`. After a death the test is the heir.
