@@ -18,6 +18,8 @@ ROWS ?= 20000000
 DEMO_OUT ?= $(CURDIR)/demo-output
 KILLS ?= 300
 MINUTES ?= 10
+# Crates with models of what their threads compete for.
+MODELLED := swing swing-malloc
 PREFIX ?= $(HOME)/.local
 # For packages: comes before PREFIX where files go, and nowhere else.
 export DESTDIR ?=
@@ -68,6 +70,16 @@ test: build ## All tests: Rust, documentation, Python, across processes
 test-assertions: tools ## The memory layers with debug assertions, which also compare all their tables
 	RUSTFLAGS="-C debug-assertions=on" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/assertions \
 		cargo test --release --locked -p swing -p swing-malloc -p swing-tier -p swing-heap -p swing-calls -p swing-capi
+
+.PHONY: test-concurrency
+test-concurrency: tools ## Gates, the table of areas, sessions, extents' words: every order of threads' steps
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/concurrency \
+		cargo test --release --locked $(MODELLED:%=--config profile.release.package.%.opt-level=1) \
+		$(MODELLED:%=-p %) --lib models::
+
+.PHONY: test-miri
+test-miri: ## What makes no system call, in Miri: undefined behaviour (needs a nightly toolchain)
+	tools/miri.sh
 
 .PHONY: test-kill
 test-kill: build ## Kill processes for longer: make test-kill KILLS=5000

@@ -41,7 +41,7 @@ UNSAFE_ALLOWED = (
 )
 _TEST_PATH = re.compile(
     r"(^|/)(tests?|benches|bench|fuzz|examples)(/|$)"
-    r"|(^|/)tests?\.rs$|_tests?\.rs$|(^|/)test_\w+\.rs$"
+    r"|(^|/)(tests?|models)\.rs$|_tests?\.rs$|(^|/)test_\w+\.rs$"
 )
 _UNSAFE = re.compile(r"\bunsafe\s*\{|\bunsafe\s+impl\b")
 _PANICKING = re.compile(r"\.(unwrap|expect)\s*\(")

@@ -8,11 +8,14 @@ mod common;
 #[path = "common/stage.rs"]
 mod stage;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -149,6 +152,11 @@ impl Program {
                 "ok".into()
             }
             ["wait", text] => self.wait(text),
+            ["at_random", seed] => {
+                let (own, lost) = self.close_at_random(seed.parse().unwrap());
+                self.files = own.files.into_values().collect();
+                if lost { "lost".into() } else { "ok".into() }
+            }
             _ => panic!("{words:?}"),
         }
     }
@@ -313,6 +321,110 @@ impl Program {
         }
         let idle = if share < 0.3 { "idle".to_owned() } else { format!("busy {share}") };
         format!("{news:?} {idle} {}", self.check())
+    }
+}
+
+/// What a program that closes and opens at random has at the numbers it got, by these.
+#[derive(Default)]
+struct Own {
+    files: HashMap<RawFd, File>,
+    made: usize,
+}
+
+impl Own {
+    /// Closes a range of numbers, whosever they are, and opens files at some of them.
+    fn exchange(&mut self, program: &Program, random: &mut fastrand::Rng) {
+        let first = random.i32(3..40);
+        let end = first + random.i32(1..20);
+        for number in first..end {
+            // The range is closed as a whole, by numbers.
+            if let Some(file) = self.files.remove(&number) {
+                std::mem::forget(file);
+            }
+        }
+        // SAFETY: what such a program does; it has forgotten its own files there.
+        unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, 0) };
+        for _ in 0..random.usize(0..12) {
+            let file = program.make_file(self.made);
+            self.made += 1;
+            self.files.insert(file.as_raw_fd(), file);
+        }
+    }
+
+    fn all_intact(&self) -> bool {
+        self.files.values().all(|mut file| {
+            let mut text = vec![0; TEXT.len()];
+            std::os::unix::fs::FileExt::read_exact_at(file, &mut text, 0).is_ok()
+                && text == TEXT
+                && file.metadata().is_ok_and(|facts| facts.len() == TEXT.len() as u64)
+                && file.stream_position().is_ok_and(|at| at == 3)
+        })
+    }
+}
+
+/// What one thread does to its extents; what it has stored there is in `known`.
+fn change_at_random(
+    area: &Area,
+    thread: u64,
+    random: &mut fastrand::Rng,
+    known: &mut HashMap<u64, u8>,
+) -> Result<(), WriteError> {
+    let at = data_at(8 * (thread + 1) + random.u64(0..8));
+    let n = random.u8(..);
+    if n < 20 {
+        area.discard(range(at, DATA))?;
+        known.remove(&at);
+    } else {
+        area.make_writable(range(at, DATA), WriteIntent::Keep)?;
+        // SAFETY: made writable, and this thread's.
+        unsafe { area.base().as_ptr().add(at as usize).write_bytes(n, DATA as usize) };
+        known.insert(at, n);
+    }
+    Ok(())
+}
+
+impl Program {
+    /// Two threads store and discard, while a third one publishes, and exchanges ranges of numbers
+    /// between their calls (not within: see `docs/limits.md`). They go on, or find that the
+    /// memory's descriptor is lost; what they have stored they find again.
+    fn close_at_random(&self, seed: u64) -> (Own, bool) {
+        let (turns, stop, lost) = (RwLock::new(()), AtomicBool::new(false), AtomicBool::new(false));
+        let (area, mut own) = (self.area(), Own::default());
+        let lose = || lost.store(true, Ordering::Relaxed);
+        let stores = |thread: u64| {
+            let (mut random, mut known) =
+                (fastrand::Rng::with_seed(seed ^ (thread + 1)), HashMap::new());
+            while !stop.load(Ordering::Relaxed) {
+                let _turn = turns.read().unwrap();
+                if let Err(e) = change_at_random(area, thread, &mut random, &mut known) {
+                    assert!(matches!(e, WriteError::DescriptorLost { .. }), "{e}");
+                    lose();
+                }
+                for (at, n) in &known {
+                    let ends = [read(area, *at, 1)[0], read(area, at + DATA - 1, 1)[0]];
+                    assert_eq!(ends, [*n; 2], "seed {seed}");
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let _end = AtTheEnd(&stop);
+            let stores = &stores;
+            let threads = [0, 1].map(|thread| scope.spawn(move || stores(thread)));
+            let mut random = fastrand::Rng::with_seed(seed);
+            for round in 0..300 {
+                std::thread::sleep(Duration::from_micros(random.u64(0..2000)));
+                let _turn = turns.write().unwrap();
+                if round % 3 == 0
+                    && let Err(e) = area.publish(Publish::Shared, b"")
+                {
+                    assert!(matches!(e, PublishError::DescriptorLost { .. }), "{e}");
+                    lose();
+                }
+                own.exchange(self, &mut random);
+                assert!(own.all_intact() && threads.iter().all(|t| !t.is_finished()), "{seed}");
+            }
+        });
+        (own, lost.into_inner())
     }
 }
 
@@ -498,6 +610,30 @@ fn one_exchanged_number_harms_nothing() {
     }
 }
 
+/// Which descriptors a program closes, when, and what it opens there, by a seed.
+fn numbers_exchanged_at_random_harm_nothing() {
+    let seed = std::env::var("SWING_SEED").ok().and_then(|text| text.parse().ok());
+    for round in 0..2 {
+        let seed: u64 = seed.unwrap_or_else(|| fastrand::u64(..));
+        println!("SWING_SEED={seed}");
+        let h = home();
+        let mut owner = program(&h);
+        for line in ["make till", "store 2", "publish"] {
+            assert_eq!(owner.ask(line), "ok");
+        }
+        let answer = owner.ask(&format!("at_random {seed}"));
+        // A file is opened again by its name; a memfd has none.
+        let expected = if backing() == swing::Backing::Memfd { "lost" } else { "ok" };
+        assert_eq!(answer, expected, "round {round}");
+        assert!(is_owned(&h, "till"));
+        assert_eq!(owner.ask("check"), "intact");
+        assert_eq!(owner.ask("drop"), "ok");
+        assert_eq!(owner.ask("check"), "intact");
+        owner.finish();
+        files_are_intact(&h);
+    }
+}
+
 fn live_hooks_go_on() {
     let h = home();
     let (mut owner, mut hooker) = (program(&h), program(&h));
@@ -554,6 +690,7 @@ over_both_back_ends!(
     an_owner_stays_the_only_one_and_changes_no_file,
     a_trapped_store_changes_no_file,
     one_exchanged_number_harms_nothing,
+    numbers_exchanged_at_random_harm_nothing,
     live_hooks_go_on,
     whoever_waits_sleeps_and_wakes,
 );

@@ -3,22 +3,30 @@
 //! Each case is run again and again: once killed before its first system call, once before the
 //! second, and so on until it comes to its end. After each death what was acknowledged is there,
 //! whole; what a snapshot showed has not changed; the area goes on; and when it is removed, nothing
-//! is left. And failure of any one system call, for want of memory, space or descriptors: it is an
-//! error of the call, which can be made again, or of no consequence. No randomness: a failure names
-//! the case, the number of calls made, and the call that was next.
+//! is left. Locks and leases, which are mappings, are looked at from outside between any two calls
+//! (INV-AREA-19). And failure of any one system call, for want of memory, space or descriptors: it
+//! is an error of the call, which can be made again, or of no consequence. No randomness: a failure
+//! names the case, the number of calls made, and the call that was next.
 //!
 //! A history of numbered states says what every extent must hold: state `k` writes some extents
 //! with `k`, its payload is `k`. After a death the test is the heir.
 
 #[macro_use]
 mod common;
+#[path = "common/stage.rs"]
+mod stage;
 #[path = "common/stepping.rs"]
 mod stepping;
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use common::*;
+use stage::{PLACE, ROLE, Stage, next_line, say};
 use stepping::{End, Stepped};
 use swing::{
     Area, AreaOffset, Backing, HookError, Namespace, OpenError, Publish, RemoveError, Snapshot,
@@ -477,7 +485,202 @@ fn failing_to_derive() {
     });
 }
 
+/// Not a test: what the processes run that the tests start.
+#[test]
+fn child_entry() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let ns = Namespace::open(Path::new(&std::env::var(PLACE).unwrap())).unwrap();
+    let (area, snapshot) = match role.as_str() {
+        "owner" => (Some(prepared(&ns, &Progress::new())), None),
+        "reader" => (None, Some(ns.hook(&name("w")).unwrap())),
+        _ => panic!("{role}"),
+    };
+    say("ready");
+    while let Some(line) = next_line() {
+        match line.as_str() {
+            // Two states: what was newest before is superseded, and given back if nobody leases it.
+            "advance" => {
+                let area = area.as_ref().unwrap();
+                let k = number(&area.payload());
+                (k + 1..k + 3).for_each(|k| advance(area, k));
+                area.reclaim().unwrap();
+                say("advanced");
+            }
+            "vfork" => stop_in_a_child_that_shares_memory(),
+            _ => panic!("{line}"),
+        }
+    }
+    drop((area, snapshot));
+}
+
+/// As `vfork` and `posix_spawn` make one; it stops where these would call `exec`, and this process
+/// waits for it.
+fn stop_in_a_child_that_shares_memory() {
+    extern "C" fn stop(_: *mut libc::c_void) -> i32 {
+        // SAFETY: asks for its own number, and stops itself.
+        unsafe {
+            let me = libc::syscall(libc::SYS_getpid);
+            say(&me.to_string());
+            libc::syscall(libc::SYS_kill, me, libc::SIGSTOP);
+        }
+        0
+    }
+    let mut stack = vec![0_u128; 1 << 14];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the child has a stack of its own, and this thread goes on when it has ended.
+    let child = unsafe {
+        libc::clone(stop, stack.as_mut_ptr_range().end.cast(), flags, std::ptr::null_mut())
+    };
+    assert!(child > 0);
+}
+
+fn stage(role: &str, h: &Home) -> Stage {
+    let mut started = Stage::start(role, h.dir.path());
+    assert_eq!(started.answer(), "ready");
+    started
+}
+
+/// Whether somebody has a lock on a file that may exist.
+fn is_locked(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    // SAFETY: one try; the lock ends with the descriptor.
+    let taken = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+    assert!(taken || std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock);
+    !taken
+}
+
+/// From the first moment that somebody is the owner nobody else can become it, until the drop.
+fn an_owners_lock_is_held_at_each_step() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (h, progress) = (home(), Progress::new());
+    let lock = h.dir.path().join("w/owner.lock");
+    for round in 0..2 {
+        let act = || {
+            let area = match round {
+                0 => prepared(&h.ns, &progress),
+                _ => h.ns.open_area(&name("w")).unwrap(),
+            };
+            advance_to(&area, &progress, PREPARED + round);
+            progress.begin_end();
+            drop(area);
+        };
+        progress.word().store(0, Ordering::SeqCst);
+        let Some(child) = Stepped::start_to_look(|| (), |()| act()) else { return };
+        // Not yet, held, and no longer.
+        let (mut was_held, mut is_over, mut held_for) = (false, false, 0);
+        let stops = child.look_at_each(|stop| {
+            let (held, ends) = (is_locked(&lock), progress.may_be_gone());
+            assert!(held || !was_held || ends, "stop {stop}: the lock is free");
+            assert!(!held || !is_over, "stop {stop}: the lock is taken again");
+            assert!(held || progress.reached() == 0 || ends, "stop {stop}: there is an owner");
+            is_over |= was_held && !held;
+            was_held |= held;
+            held_for += usize::from(held);
+        });
+        assert!(was_held && !is_locked(&lock), "{held_for} of {stops}");
+        assert!(held_for > 20, "{held_for} of {stops}");
+        if backing() == Backing::Memfd {
+            return; // Its memory has gone with it.
+        }
+    }
+    assert_eq!(state_of(&h.ns.open_area(&name("w")).unwrap().freeze_view().unwrap()), PREPARED + 1);
+}
+
+/// However far a hook is when its owner publishes and gives back what nobody leases: what it gets
+/// is one state, and stays so.
+fn a_state_is_leased_at_each_step_of_a_hook() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for moment in 0..MAX_CALLS {
+        let (h, progress) = (home(), Progress::new());
+        let mut owner = stage("owner", &h);
+        let act = || {
+            let hooked = h.ns.hook(&name("w")).unwrap();
+            let k = state_of(&hooked);
+            progress.reach(k);
+            // A call, before which the owner goes on once more.
+            h.ns.shared_state(&name("w")).unwrap();
+            assert_eq!(state_of(&hooked), k, "INV-AREA-1");
+        };
+        let Some(child) = Stepped::start_to_look(|| (), |()| act()) else { return };
+        let mut again = true;
+        let stops = child.look_at_each(|stop| {
+            let last = std::mem::replace(&mut again, progress.reached() == 0);
+            if stop == moment || (last && !again) {
+                assert_eq!(owner.ask("advance"), "advanced");
+            }
+        });
+        assert!(!again, "the hook has come to its end");
+        owner.finish();
+        if moment > stops {
+            assert!(moment > 20, "{stops} stops");
+            return;
+        }
+    }
+    panic!("the hook does not end");
+}
+
+/// A child that shares the memory of its parent has its mappings, and so its locks, also when the
+/// parent has died: nobody takes the area over, and nobody gives memory back, before it has ended.
+fn a_stopped_vfork_child_holds_what_its_dead_parent_held() {
+    let h = home();
+    let (mut owner, mut reader) = (stage("owner", &h), None);
+    let mut stopped = Vec::new();
+    for reads in [true, false] {
+        let parent = match reads {
+            true => reader.insert(stage("reader", &h)),
+            false => &mut owner,
+        };
+        parent.tell("vfork");
+        let child: i32 = parent.answer().parse().unwrap();
+        let state = || {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
+            stat.rsplit(") ").next().unwrap().chars().next()
+        };
+        let begun = Instant::now();
+        while state() != Some('T') {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", state());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stopped.push(child);
+        if reads {
+            reader.take().unwrap().kill();
+            // What it has leased is superseded, and stays.
+            assert_eq!(owner.ask("advance"), "advanced");
+            assert!(is_locked(&h.dir.path().join("w").join(format!("m.{PREPARED}"))));
+        }
+    }
+    assert!(matches!(h.ns.open_area(&name("w")), Err(OpenError::Owned { .. })));
+    owner.kill();
+    let begun = Instant::now();
+    let opened = h.ns.open_area(&name("w"));
+    assert!(matches!(opened, Err(OpenError::Owned { .. })), "{opened:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "it does not wait for ever");
+    h.ns.gc().unwrap();
+    assert!(is_locked(&h.dir.path().join("w/owner.lock")));
+    for child in stopped {
+        // SAFETY: a child of a process that this test has started and killed; it cannot have ended.
+        assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0);
+    }
+    loop {
+        match h.ns.open_area(&name("w")) {
+            Ok(area) => {
+                let k = number(&area.payload());
+                assert!(backing() == Backing::File && k > PREPARED, "state {k}");
+                break goes_on(&h, &area, k, None);
+            }
+            Err(OpenError::MemoryGone { .. }) if backing() == Backing::Memfd => break,
+            Err(OpenError::Owned { .. }) if begun.elapsed() < Duration::from_secs(60) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+    h.ns.remove(&name("w")).unwrap();
+    nothing_is_left(&h);
+}
+
 over_both_back_ends! {
+    an_owners_lock_is_held_at_each_step,
+    a_state_is_leased_at_each_step_of_a_hook,
+    a_stopped_vfork_child_holds_what_its_dead_parent_held,
     trapped_stores,
     hooking_live,
     failing_publishes,

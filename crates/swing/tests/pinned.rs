@@ -115,6 +115,52 @@ fn a_fork_waits_for_the_end_of_a_pin() {
     assert_eq!(load(&area, data_at(1)), 1);
 }
 
+/// Threads that pin one range after the other, longer than a new pin waits without a reason, and
+/// never all at once: they keep nobody waiting for ever.
+#[test]
+fn a_stream_of_pins_holds_up_neither_a_publish_nor_a_fork() {
+    const THREADS: u64 = 6;
+    let h = home();
+    let (area, _) = live(&h);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _end = AtTheEnd(&stop);
+        for thread in 0..THREADS {
+            let (area, stop) = (&area, &stop);
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(thread));
+                while !stop.load(Ordering::Relaxed) {
+                    let pin = tracked::pin(buffer(area, 1 + thread), 8).unwrap();
+                    std::thread::sleep(Duration::from_millis(5));
+                    drop(pin);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        for round in 0..20 {
+            store(&area, data_at(20), round);
+            area.publish(Publish::Shared, b"").unwrap();
+            let view = area.freeze_view().unwrap();
+            assert_eq!(value_in(&view, data_at(20)), round);
+        }
+        for round in 0..5 {
+            store(&area, data_at(20), round);
+            // SAFETY: the child only loads and ends; it would die of SIGSEGV if it had nothing.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child == 0 {
+                // SAFETY: the child's own copy of the area.
+                unsafe { libc::_exit(buffer(&area, 20).cast::<u64>().read_volatile() as i32) };
+            }
+            let mut status = 0;
+            // SAFETY: waits for the child made above.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert!(libc::WIFEXITED(status), "{status}");
+            assert_eq!(libc::WEXITSTATUS(status) as u64, round);
+        }
+    });
+}
+
 /// A file of random bytes on a disk, open for direct reads; `None` where no such disk is.
 fn direct(len: usize) -> Option<(File, Vec<u8>)> {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pinned-direct");

@@ -12,8 +12,10 @@
 //! one comparison.
 
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{
-    AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, compiler_fence, fence,
+use std::sync::atomic::AtomicU8;
+
+use super::atomics::{
+    AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence, light_fence, spin_loop, yield_now,
 };
 
 /// Rounds of spinning for a busy thread before the processor is given away.
@@ -67,7 +69,17 @@ impl Gate {
     }
 
     /// A gate that is never opened: of threads that have no cache.
+    #[cfg(not(loom))]
     pub(crate) const fn nobody() -> Self {
+        Gate {
+            open: AtomicUsize::new(0),
+            busy: AtomicU32::new(0),
+            cache: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn nobody() -> Self {
         Gate {
             open: AtomicUsize::new(0),
             busy: AtomicU32::new(0),
@@ -80,7 +92,7 @@ impl Gate {
     #[inline(always)]
     pub(crate) fn enter(&self, key: usize) -> Option<NonNull<u8>> {
         self.busy.store(1, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
+        light_fence();
         if self.open.load(Ordering::Acquire) != key {
             self.leave();
             return None;
@@ -138,15 +150,84 @@ impl Gate {
             while gate.busy.load(Ordering::SeqCst) != 0 {
                 tries += 1;
                 if tries.is_multiple_of(SPINS) {
-                    std::thread::yield_now();
+                    yield_now();
                 }
-                std::hint::spin_loop();
+                spin_loop();
             }
         }
     }
 }
 
-#[cfg(test)]
+/// Models: each order of the threads' steps is run (`make test-concurrency`).
+#[cfg(all(test, loom))]
+mod models {
+    use loom::cell::UnsafeCell;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    use super::*;
+
+    const KEY: usize = 64;
+
+    /// A cache, which its owner changes inside the gate, and others while the gate is closed.
+    struct Cached {
+        gate: Gate,
+        central: Mutex<()>,
+        cache: UnsafeCell<u32>,
+    }
+
+    /// The owner works on its cache twice, and opens its gate again if need be, while another
+    /// thread closes it twice. How the owner enters is the argument.
+    fn owner_and_closer_are_never_at_it_together(
+        opened: usize,
+        enter: fn(&Gate) -> Option<NonNull<u8>>,
+    ) {
+        loom::model(move || {
+            let cached = Arc::new(Cached {
+                gate: Gate::new(NonNull::dangling()),
+                central: Mutex::new(()),
+                cache: UnsafeCell::new(0),
+            });
+            cached.gate.open.store(opened, Ordering::Relaxed);
+            let owner = cached.clone();
+            let owner = thread::spawn(move || {
+                for _ in 0..2 {
+                    if enter(&owner.gate).is_some() {
+                        // SAFETY: the gate is the owner's now.
+                        owner.cache.with_mut(|cache| unsafe { *cache += 1 });
+                        owner.gate.leave();
+                    } else {
+                        let _central = owner.central.lock().unwrap();
+                        owner.gate.open.store(opened, Ordering::Relaxed);
+                    }
+                }
+            });
+            for _ in 0..2 {
+                let _central = cached.central.lock().unwrap();
+                Gate::close_all([&cached.gate].into_iter());
+                // SAFETY: nobody is inside the gate (INV-MALLOC-5).
+                cached.cache.with_mut(|cache| unsafe { *cache += 1 });
+            }
+            owner.join().unwrap();
+        });
+    }
+
+    /// With barriers of the owner's own. Fails without its fence or that of `close_all`, when
+    /// `leave` is relaxed, and when `close_all` does not wait.
+    #[test]
+    fn no_owner_is_inside_a_closed_gate_by_fences() {
+        owner_and_closer_are_never_at_it_together(KEY | HEAVY, |gate| gate.enter_heavily(KEY));
+    }
+
+    /// With the barriers that `membarrier` makes of an owner's light ones. Fails without these,
+    /// when `enter` looks before it says that it is busy, and as above.
+    #[test]
+    fn no_owner_is_inside_a_closed_gate_by_light_fences() {
+        owner_and_closer_are_never_at_it_together(KEY, |gate| gate.enter(KEY));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicU64};

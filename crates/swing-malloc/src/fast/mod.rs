@@ -35,6 +35,7 @@
 //! looked at thoroughly. What passes is found when a cache gives blocks back, or by the checker.
 
 mod api;
+mod atomics;
 mod cache;
 mod caches;
 mod central;

@@ -25,18 +25,34 @@ struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        CURRENT.with(|current| current.set(&raw const NOBODY));
+        CURRENT.with(|current| current.set(nobody()));
         if let Some(owner) = self.owner.upgrade() {
             owner.leave(self.local.slot);
         }
     }
 }
 
+#[cfg(not(loom))]
 static NOBODY: Gate = Gate::nobody();
+// Gates that are modelled cannot be made beforehand.
+#[cfg(loom)]
+static NOBODY: std::sync::LazyLock<Gate> = std::sync::LazyLock::new(Gate::nobody);
+
+#[cfg(not(loom))]
+const fn nobody() -> *const Gate {
+    &raw const NOBODY
+}
+#[cfg(loom)]
+fn nobody() -> *const Gate {
+    &raw const *NOBODY
+}
 
 thread_local! {
     /// The gate of the cache used last; it lives in `KEPT`, or is that of nobody.
-    static CURRENT: Cell<*const Gate> = const { Cell::new(&raw const NOBODY) };
+    #[cfg(not(loom))]
+    static CURRENT: Cell<*const Gate> = const { Cell::new(nobody()) };
+    #[cfg(loom)]
+    static CURRENT: Cell<*const Gate> = Cell::new(nobody());
     static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 

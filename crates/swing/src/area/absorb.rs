@@ -3,8 +3,6 @@
 //! Everything here runs under the area's lock. The handler notes the extents that it has made
 //! private in a lock-free list; whoever takes the lock next empties it.
 
-use std::sync::atomic::Ordering;
-
 use crate::area::core::Core;
 use crate::area::tables::Tables;
 use crate::model::extent_word::{self, AGAIN, HOT, IN_PLACE, LOGGED, PRIVATE, note};
@@ -17,13 +15,7 @@ impl Core {
     /// Writes down which extents the handler has made private.
     pub(crate) fn absorb(&self, state: &mut Tables) {
         let Some(tracked) = self.tracked.get() else { return };
-        let mut head = tracked.head.swap(0, Ordering::AcqRel);
-        while head != 0 {
-            let extent = ExtentId(head - 1);
-            // Read before the extent is settled: from then on it can be logged again.
-            head = tracked.links[extent.0 as usize].load(Ordering::Acquire);
-            self.record_logged(state, extent);
-        }
+        tracked.log.take_out(|extent| self.record_logged(state, extent));
     }
 
     fn record_logged(&self, state: &mut Tables, extent: ExtentId) {

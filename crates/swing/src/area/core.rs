@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
 use crate::area::live_slot::LiveSlot;
-use crate::area::tables::{Counters, Sessions, Tables};
+use crate::area::sessions::Sessions;
+use crate::area::tables::{Counters, Tables};
 use crate::memory::extent_words::ExtentWords;
 use crate::memory::mapping::Mapping;
 use crate::memory::release::OnRelease;

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use crate::area::core::Core;
 use crate::area::tables::Tables;
@@ -16,6 +15,7 @@ use crate::model::units::ExtentId;
 use crate::sys::process;
 use crate::sys::sync::MutexGuard;
 use crate::trap::gate::Closed;
+use crate::trap::pin_count::Wanted;
 
 /// How often work is put off for those who want the whole state; about a tenth of a second.
 const MAX_COURTESY: u32 = 200;
@@ -141,8 +141,8 @@ impl Core {
         self.tracked.get().is_some_and(|tracked| tracked.pins.are_there())
     }
 
-    /// Waits until nothing is pinned; `false`: not in time.
-    pub(crate) fn wait_until_unpinned(&self, end: Instant) -> bool {
-        self.tracked.get().is_none_or(|tracked| tracked.pins.wait_until_none(end))
+    /// Has new pins wait until the result is dropped; of an area that may have pins.
+    pub(crate) fn want_no_pins(&self) -> Option<Wanted<'_>> {
+        self.tracked.get().map(|tracked| tracked.pins.want_none())
     }
 }

@@ -12,11 +12,14 @@ pub(crate) mod core;
 pub(crate) mod handle;
 pub(crate) mod live_slot;
 pub(crate) mod locking;
+#[cfg(all(test, loom))]
+mod models;
 pub(crate) mod next_plane;
 pub(crate) mod options;
 pub(crate) mod own_memory;
 pub(crate) mod presence;
 pub(crate) mod registry;
+pub(crate) mod sessions;
 pub(crate) mod shared_link;
 pub(crate) mod spare;
 pub(crate) mod start;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 
 use crate::model::backing::Backing;
 use crate::model::name::AreaName;
@@ -126,14 +126,4 @@ pub(crate) struct Counters {
     pub populated_bytes: AtomicU64,
     pub in_place_bytes: AtomicU64,
     pub punched_bytes: AtomicU64,
-}
-
-/// Whether somebody may be storing into private extents.
-#[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    /// The client announces its stores at all.
-    pub announced: AtomicBool,
-    pub alive: AtomicUsize,
-    /// A fork is about to freeze the area; set and cleared under the area's lock.
-    pub freezing: AtomicBool,
 }

@@ -159,6 +159,8 @@ type ToFreeze = (MutexGuard<'static, Tables>, Result<Option<Lease>>);
 /// Locks an area and freezes it for the child, as soon as nothing is pinned in it.
 fn lock_to_freeze(core: &'static Core) -> Result<ToFreeze> {
     let end = Instant::now() + MAX_PINNED;
+    // New pins wait until it is frozen.
+    let mut wanted = None;
     loop {
         let mut state = core.lock_idle()?;
         let lease = core.freeze_for_child(&mut state);
@@ -172,12 +174,14 @@ fn lock_to_freeze(core: &'static Core) -> Result<ToFreeze> {
             );
             return Ok((state, lease));
         }
-        core.sessions.freezing.store(false, Ordering::SeqCst);
+        core.sessions.end_freeze();
         if let Some(tracked) = core.tracked.get() {
             tracked.gate.end_fork();
         }
         drop(state);
-        core.wait_until_unpinned(end);
+        if let Some(wanted) = wanted.get_or_insert_with(|| core.want_no_pins()) {
+            wanted.wait_until_none(end);
+        }
     }
 }
 
@@ -186,7 +190,7 @@ extern "C" fn in_parent() {
     // SAFETY: see `ForkSlot`.
     let fork = unsafe { (*IN_FORK.0.get()).take() };
     for held in fork.iter().flat_map(|f| &f.areas) {
-        held.core.sessions.freezing.store(false, Ordering::SeqCst);
+        held.core.sessions.end_freeze();
         if let Some(tracked) = held.core.tracked.get() {
             tracked.gate.end_fork();
         }
@@ -217,7 +221,7 @@ fn begin_child() {
     // SAFETY: see `ForkSlot`.
     let Some(fork) = (unsafe { (*IN_FORK.0.get()).as_ref() }) else { return };
     for held in &fork.areas {
-        held.core.sessions.freezing.store(false, Ordering::SeqCst);
+        held.core.sessions.end_freeze();
         if held.core.tracked.get().is_some() {
             held.core.copy_in_child(&held.state, held.lease.is_some());
         }
@@ -261,10 +265,8 @@ impl Core {
         if state.runs.count() == 0 {
             return Ok(None);
         }
-        let announced = self.sessions.announced.load(Ordering::Relaxed);
         // From here on a new session waits for the area's lock, which is held until after the fork.
-        self.sessions.freezing.store(true, Ordering::SeqCst);
-        if announced && self.sessions.alive.load(Ordering::SeqCst) == 0 {
+        if self.sessions.begin_freeze() {
             return self.lease_view(state).map(|(_, lease)| Some(lease));
         }
         if self.tracked.get().is_some() {

@@ -8,5 +8,7 @@ pub(crate) mod copier;
 pub(crate) mod extent_words;
 pub(crate) mod lookup;
 pub(crate) mod mapping;
+#[cfg(all(test, loom))]
+mod models;
 pub(crate) mod release;
 pub(crate) mod retained;

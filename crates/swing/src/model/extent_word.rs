@@ -102,6 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "millions of steps")]
     fn lists_do_not_grow_with_repetitions() {
         let mut few = Vec::new();
         (0..1_000_000).for_each(|i| note(&mut few, ExtentId(i % 5)));

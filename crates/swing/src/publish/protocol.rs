@@ -104,10 +104,17 @@ impl Core {
     /// Does what freezes, again as long as something is pinned.
     pub(crate) fn when_unpinned<T>(&self, mut freeze: impl FnMut() -> Result<T>) -> Result<T> {
         let end = Instant::now() + MAX_PINNED;
+        // From the first pin that is in the way until it is frozen: pins that come between would
+        // keep this waiting again and again.
+        let mut wanted = None;
         loop {
-            match freeze() {
-                Err(Fault::Pinned) if self.wait_until_unpinned(end) => {}
-                other => return other,
+            let done = freeze();
+            if !matches!(done, Err(Fault::Pinned)) {
+                return done;
+            }
+            let wanted = wanted.get_or_insert_with(|| self.want_no_pins());
+            if wanted.as_ref().is_some_and(|wanted| !wanted.wait_until_none(end)) {
+                return done;
             }
         }
     }

@@ -5,6 +5,7 @@
 //! Imports `model`.
 
 pub(crate) mod addresses;
+pub(crate) mod atomics;
 pub(crate) mod backoff;
 pub(crate) mod block_signals;
 pub(crate) mod copy_bytes;

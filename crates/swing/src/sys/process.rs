@@ -108,9 +108,21 @@ pub(crate) fn processor() -> Option<u32> {
 }
 
 /// The kernel's number of the calling thread; a system call. Async-signal-safe.
+#[cfg(not(loom))]
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: it has no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// The threads of a model are one of the system.
+#[cfg(loom)]
+pub(crate) fn thread_id() -> i32 {
+    use std::sync::atomic::AtomicI32;
+    static LAST: AtomicI32 = AtomicI32::new(0);
+    loom::thread_local! {
+        static ID: i32 = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+    }
+    ID.with(|id| *id)
 }
 
 /// Processors on which a thread may run.
@@ -172,9 +184,18 @@ pub(crate) fn thread_time_ns() -> u64 {
 
 /// The time of the processor that a thread of this process has used; 0 when it has ended.
 /// Async-signal-safe.
+#[cfg(not(loom))]
 pub(crate) fn time_of_thread_ns(thread: i32) -> u64 {
     // Linux's clock of a thread (4) that counts what the scheduler does (2).
     clock_ns(!thread << 3 | 4 | 2)
+}
+
+/// In a model every thread gets on.
+#[cfg(loom)]
+pub(crate) fn time_of_thread_ns(_: i32) -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static TIME: AtomicU64 = AtomicU64::new(0);
+    TIME.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The process that listens at the other end of a connection, if it can be seen from here.

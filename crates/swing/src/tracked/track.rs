@@ -12,6 +12,7 @@ use crate::tracked::keeper;
 use crate::trap::gate::StoreGate;
 use crate::trap::pin_count::Pins;
 use crate::trap::spare_wait::SpareWait;
+use crate::trap::store_log::StoreLog;
 use crate::trap::trapped_area::{CopyProgress, Tracked};
 use crate::trap::{signal, table};
 
@@ -24,7 +25,7 @@ pub(crate) struct Locks {
 impl Locks {
     /// After all areas' locks, as `Area::track` takes them.
     pub(crate) fn take() -> Self {
-        Self { _guards: [keeper::START.lock(), signal::INSTALL.lock(), table::CHANGE.lock()] }
+        Self { _guards: [keeper::START.lock(), signal::INSTALL.lock(), table::lock()] }
     }
 }
 
@@ -66,9 +67,6 @@ impl Core {
         }
         self.settle_memory(&mut state);
         let file = self.memory_of_len(&mut state, self.geometry.reserve().0)?;
-        let links = vec![0u32; self.geometry.extent_count() as usize].into_boxed_slice();
-        // SAFETY: as in `ExtentWords::new`: the same layout, and zeroed pages stay untouched.
-        let links = unsafe { Box::from_raw(Box::into_raw(links) as *mut [AtomicU32]) };
         let has_huge = crate::sys::file::has_huge_pages(file.here_for(&self.memory_path())?);
         let huge = self.geometry.has_huge_extents() && has_huge;
         let tracked = Tracked {
@@ -82,8 +80,7 @@ impl Core {
             gate: StoreGate::default(),
             pins: Pins::default(),
             spare_wait: SpareWait::default(),
-            head: AtomicU32::new(0),
-            links,
+            log: StoreLog::new(self.geometry.extent_count()),
             order: StoreOrder::default(),
             logged: AtomicU32::new(0),
             hooked_live: AtomicBool::new(false),

@@ -14,9 +14,9 @@
 //! thread that is kept outside may hold one. So those that wait look whether the forking thread
 //! gets on, and open the gate if it does not.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::sys::atomics::{AtomicI32, AtomicU32, Ordering, spin_loop};
 use crate::sys::block_signals::Quiet;
 use crate::sys::{futex, process, strict};
 
@@ -141,7 +141,7 @@ impl StoreGate {
         loop {
             match self.inside.load(Ordering::SeqCst) {
                 0 => return Closed { gate: self, _quiet },
-                _ if looks < SPINS => std::hint::spin_loop(),
+                _ if looks < SPINS => spin_loop(),
                 n => futex::wait(&self.inside, n, Some(NAP)),
             }
             looks += 1;
@@ -231,7 +231,7 @@ impl StoreGate {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::AtomicBool;
     use std::time::Instant;

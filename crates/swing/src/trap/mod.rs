@@ -7,6 +7,8 @@
 //! `sys` and `memory`.
 
 pub(crate) mod gate;
+#[cfg(all(test, loom))]
+mod models;
 pub(crate) mod pin_count;
 pub(crate) mod pins;
 pub(crate) mod requests;
@@ -14,5 +16,6 @@ pub(crate) mod resolve;
 pub(crate) mod shortage;
 pub(crate) mod signal;
 pub(crate) mod spare_wait;
+pub(crate) mod store_log;
 pub(crate) mod table;
 pub(crate) mod trapped_area;

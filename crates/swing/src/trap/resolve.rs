@@ -356,15 +356,6 @@ impl Tracked {
     fn log(&self, extent: ExtentId, word: u32) {
         // The word first: who finds the extent in the list finds it private.
         self.words.set(extent, word);
-        let link = &self.links[extent.0 as usize];
-        let mut head = self.head.load(Ordering::Acquire);
-        loop {
-            link.store(head, Ordering::Relaxed);
-            let new = extent.0 + 1;
-            match self.head.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        self.log.note(extent);
     }
 }

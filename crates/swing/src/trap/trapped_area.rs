@@ -17,6 +17,7 @@ use crate::sys::sync::{Mutex, MutexGuard};
 use crate::trap::gate::StoreGate;
 use crate::trap::pin_count::Pins;
 use crate::trap::spare_wait::SpareWait;
+use crate::trap::store_log::StoreLog;
 
 /// What the handler knows of an area.
 #[derive(Debug)]
@@ -35,10 +36,8 @@ pub(crate) struct Tracked {
     pub(crate) pins: Pins,
     /// What the newest publish has superseded is about to become spare.
     pub spare_wait: SpareWait,
-    /// The log: extents made private by the handler, each pointing to the next; numbers are one
-    /// too high, so that 0 is the end.
-    pub(crate) head: AtomicU32,
-    pub(crate) links: Box<[AtomicU32]>,
+    /// Extents made private by the handler.
+    pub(crate) log: StoreLog,
     /// Of trapped stores.
     pub(crate) order: StoreOrder,
     /// How many extents have ever been logged.
@@ -59,10 +58,6 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
-    pub(crate) fn contains(&self, address: usize) -> bool {
-        address >= self.base && address - self.base < self.len
-    }
-
     pub(crate) fn has_huge_pages(&self) -> bool {
         self.huge
     }

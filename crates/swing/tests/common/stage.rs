@@ -37,6 +37,11 @@ impl Stage {
         Self { child, to, from }
     }
 
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for a line `answer TEXT` and returns the text.
     pub fn answer(&mut self) -> String {
         let mut line = String::new();

@@ -70,6 +70,10 @@ const WITHOUT_A_SHORTAGE: [libc::c_long; 26] = [
     libc::SYS_write,
 ];
 
+/// Calls that concern the process alone.
+const OF_ITSELF: [libc::c_long; 4] =
+    [libc::SYS_brk, libc::SYS_futex, libc::SYS_rt_sigprocmask, libc::SYS_sched_yield];
+
 /// A child that found `ptrace` or seccomp forbidden ends with this code.
 const FORBIDDEN: i32 = 77;
 
@@ -95,7 +99,7 @@ fn request(what: libc::c_uint, pid: libc::pid_t, data: usize) -> libc::c_long {
 }
 
 /// From here on the calling thread is stopped before each call that leaves a trace.
-fn stop_before_calls(but: &[libc::c_long; 26]) -> bool {
+fn stop_before_calls(but: &[libc::c_long]) -> bool {
     let code = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     // The number of the call is the first word of what a filter sees.
     let mut program = vec![code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
@@ -125,8 +129,13 @@ impl Stepped {
         Self::start_but(&WITHOUT_A_SHORTAGE, prepare, act)
     }
 
+    /// The same for [`Stepped::look_at_each`].
+    pub fn start_to_look<T>(prepare: impl FnOnce() -> T, act: impl FnOnce(T)) -> Option<Self> {
+        Self::start_but(&OF_ITSELF, prepare, act)
+    }
+
     fn start_but<T>(
-        but: &[libc::c_long; 26],
+        but: &[libc::c_long],
         prepare: impl FnOnce() -> T,
         act: impl FnOnce(T),
     ) -> Option<Self> {
@@ -191,6 +200,19 @@ impl Stepped {
         End::Failed(call)
     }
 
+    /// Lets it come to its end, and calls `look` with the numbers 0, 1, 2 ... while it is stopped
+    /// before each of its calls. Returns how many these are.
+    pub fn look_at_each(self, mut look: impl FnMut(usize)) -> usize {
+        let mut stops = 0;
+        let ended = self.go_on(usize::MAX, &mut 0, |_| {
+            look(stops);
+            stops += 1;
+            false
+        });
+        assert_eq!(ended, None);
+        stops
+    }
+
     /// What the call that the child is stopped before fails with; `None`: it does not.
     #[cfg(target_arch = "x86_64")]
     fn shortage(&self) -> Option<i32> {
@@ -244,7 +266,12 @@ impl Stepped {
     }
 
     /// Lets it make so many calls that count, and returns which is next; `None`: it has ended.
-    fn go_on(&self, calls: usize, signal: &mut i32, counts: impl Fn(&Self) -> bool) -> Option<u64> {
+    fn go_on(
+        &self,
+        calls: usize,
+        signal: &mut i32,
+        mut counts: impl FnMut(&Self) -> bool,
+    ) -> Option<u64> {
         let mut made = 0;
         loop {
             assert_eq!(request(libc::PTRACE_CONT, self.pid, *signal as usize), 0);
