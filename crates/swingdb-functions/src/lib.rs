@@ -30,23 +30,23 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use aggregates::{compensated, counted, moments, ordered, ordered_windows, quantiles, sliding};
 use json::{paths, to_json};
 use nested::{chosen, lists, map, structs};
-use numbers::of_numbers;
 use text::{blobs, format, reports, texts, uuids};
-use time::{age, buckets, extracted, spans, strftime, strptime, truncation, zones};
+use time::{age, buckets, extracted, made, spans, strftime, strptime, truncation, zones};
 use windows::shifts;
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
 pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
-    let of_values = of_numbers::functions().chain(format::functions());
+    let of_values = numbers::functions().chain(format::functions());
     let of_json = paths::functions().chain(json::parts::functions()).chain(to_json::functions());
     let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
-    let others = structs::functions().chain(reports::functions()).chain([map::function()]);
+    let others = structs::functions().chain(reports::functions()).chain(map::functions());
     let others = others.chain(uuids::functions()).chain(nested::parts::functions());
     let of_times = time::parts::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);
     let of_times = of_times.chain(zones::functions()).chain([strftime::function()]);
-    let of_times = of_times.chain([age::function(), extracted::function()]);
+    let of_times =
+        of_times.chain([age::function(), extracted::function()]).chain(made::functions());
     of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)
 }
 

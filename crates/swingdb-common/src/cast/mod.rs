@@ -6,10 +6,11 @@
 //! | [`normalize`] | what comes before the engine's cast: forms it does not know |
 //! | [`nested`], [`nested_json`], [`maps`] | lists, structs and maps from text and from JSON |
 //! | [`narrow`], [`refused`] | values that do not fit, and conversions that nobody may ask for |
-//! | [`blobs`] | byte strings as text |
+//! | [`blobs`], [`exponents`] | byte strings as text, and `1e3` as a decimal |
 
 pub mod blobs;
 pub mod convert;
+mod exponents;
 pub mod maps;
 mod narrow;
 pub mod nested;

@@ -38,7 +38,7 @@ use arrow::datatypes::{
 use arrow::util::display::FormatOptions;
 
 use super::blobs::{blob_of_text, blob_text};
-use super::{maps, narrow};
+use super::{exponents, maps, narrow};
 use crate::cast::nested;
 pub use crate::cast::nested::{is_nested, read as read_text, read_json};
 use crate::error::{Error, Result};
@@ -109,6 +109,7 @@ pub fn prepared_type(from: &DataType, to: &DataType) -> Option<DataType> {
         (from, D::Float32 | D::Float64) if is_decimal(from) && !is_exact(from, to) => to.clone(),
         (from, to) if from.is_string() && is_moment(to) => to.clone(),
         (from, D::Interval(_)) if from.is_string() => D::Utf8View,
+        (from, to) if from.is_string() && is_decimal(to) => D::Utf8View,
         (D::Timestamp(..) | D::Date32, to) => return stamp_type(from, to),
         _ => return None,
     })
@@ -176,6 +177,9 @@ pub fn prepared(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef>
         (from, DataType::Interval(_)) if from.is_string() => {
             let texts = cast(array, &DataType::Utf8View)?;
             Ok(Arc::new(readable(texts.as_string_view())))
+        }
+        (from, to) if from.is_string() && is_decimal(to) => {
+            Ok(exponents::resolved(cast(array, &DataType::Utf8View)?))
         }
         (from, _) if from.is_string() => moments(array, to, safe),
         (DataType::Timestamp(..) | DataType::Date32, _) => stamps(array, &given, safe),

@@ -1,6 +1,7 @@
 //! Elements of lists chosen by other lists: `list_where(l, [true, false])`, `list_select(l, [3,
 //! 1])`; and `list_grade_up(l)`, `list_grade_up(l, 'DESC', 'NULLS FIRST')`, the places of the
-//! elements in an order.
+//! elements in an order. `first_elements(l, n)` are those that `max(x, n)` and the like give, of
+//! all values in their order.
 
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ enum Kind {
     Select,
     /// The places in order.
     GradeUp,
+    /// As many as a number says.
+    First,
 }
 
 const FUNCTIONS: &[(&str, Kind)] = &[
@@ -31,14 +34,18 @@ const FUNCTIONS: &[(&str, Kind)] = &[
     ("list_grade_up", Kind::GradeUp),
     ("array_grade_up", Kind::GradeUp),
     ("grade_up", Kind::GradeUp),
+    ("first_elements", Kind::First),
 ];
+
+/// More elements than this are not asked for by number.
+const MAX_FIRST: i64 = 999_999;
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     FUNCTIONS.iter().map(|(name, kind)| {
         let signature = match kind {
             Kind::GradeUp => Signature::variadic_any(Volatility::Immutable),
-            Kind::Where | Kind::Select => Signature::any(2, Volatility::Immutable),
+            Kind::Where | Kind::Select | Kind::First => Signature::any(2, Volatility::Immutable),
         };
         ScalarUDF::new_from_impl(Chosen { name, kind: *kind, signature })
     })
@@ -67,6 +74,10 @@ impl ScalarUDFImpl for Chosen {
         let of = match (self.kind, &types[1..]) {
             (Kind::GradeUp, order) if order.iter().all(DataType::is_string) => &DataType::Int64,
             (Kind::Where | Kind::Select, [by]) if by.is_list() || by.is_null() => element,
+            (Kind::First, [number]) if number.is_integer() || number.is_null() => element,
+            (Kind::First, _) => {
+                return plan_err!("the number of values to give is to be a whole number");
+            }
             (Kind::GradeUp, _) => return plan_err!("{} takes a list and an order", self.name),
             _ => return plan_err!("{} takes two lists", self.name),
         };
@@ -86,6 +97,13 @@ impl ScalarUDFImpl for Chosen {
         let lists = column(0, element.clone())?;
         let lists = lists.as_list::<i32>();
         let found = match self.kind {
+            Kind::First => {
+                let Some(number) = args.args.get(1) else {
+                    return plan_err!("{} takes a list and a number", self.name);
+                };
+                let numbers = cast(&number.to_array(rows)?, &DataType::Int64)?;
+                first(lists, numbers.as_primitive())?
+            }
             Kind::GradeUp => grades(lists, options(&args.args[1..])?)?,
             Kind::Where => {
                 self.chosen(lists, column(1, DataType::Boolean)?.as_list(), beside_true)?
@@ -152,6 +170,28 @@ fn beside_true(length: usize, by: &ArrayRef, places: &mut Vec<Option<usize>>) {
 fn at_places(length: usize, by: &ArrayRef, places: &mut Vec<Option<usize>>) {
     let place = |at: &i64| usize::try_from(at.checked_sub(1)?).ok().filter(|at| *at < length);
     places.extend(by.as_primitive::<Int64Type>().values().iter().map(place));
+}
+
+/// As many elements of each list as a number says.
+fn first(lists: &ListArray, numbers: &Int64Array) -> Result<ArrayRef> {
+    let (mut taken, mut lengths) = (Vec::new(), Vec::with_capacity(lists.len()));
+    for (row, number) in numbers.iter().enumerate() {
+        let length = match number {
+            _ if lists.is_null(row) => 0,
+            Some(number @ 1..=MAX_FIRST) => (number as usize).min(lists.value(row).len()),
+            Some(number) => {
+                return exec_err!(
+                    "{number} values are no number of values to give, 1 to {MAX_FIRST}"
+                );
+            }
+            None => return exec_err!("the number of values to give is NULL"),
+        };
+        let first = lists.value_offsets()[row] as u64;
+        taken.extend(first..first + length as u64);
+        lengths.push(length);
+    }
+    let values = take(lists.values(), &UInt64Array::from(taken), None)?;
+    list_of(values, lengths, lists.nulls().cloned())
 }
 
 /// `'ASC'` or `'DESC'`, then `'NULLS FIRST'` or `'NULLS LAST'`, as the arguments have them.

@@ -18,6 +18,7 @@ use datafusion::physical_expr::expressions::Column;
 /// Names of functions, and of the aggregates that they are.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("list_sum", "sum"),
+    ("list_avg", "avg"),
     ("list_product", "product"),
     ("list_mode", "mode"),
     ("list_median", "median"),

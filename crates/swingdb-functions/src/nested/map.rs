@@ -1,4 +1,5 @@
-//! `map(keys, values)` and `MAP {key: value}`: maps of two lists, row by row.
+//! `map(keys, values)` and `MAP {key: value}`: maps of two lists, row by row. `map_concat(m, n)`:
+//! the entries of all, of those with the same key the last one's value.
 //!
 //! The query engine's own takes NULL for a key, looks at the lengths of all lists together, and
 //! lays values along the keys of other rows where they differ.
@@ -6,15 +7,18 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt32Array};
-use arrow::compute::{cast, take};
+use arrow::compute::{cast, interleave, take};
 use arrow::datatypes::{DataType, Field, Fields};
+use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::functions_nested::make_array::make_array;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
     Volatility,
 };
+use hashbrown::HashMap;
 use swingdb_common::cast::maps::of_parts;
+use swingdb_common::types::sql_names::sql_name;
 
 static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
@@ -22,9 +26,10 @@ static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     Arc::new(ScalarUDF::new_from_impl(OfLists { signature }))
 });
 
-/// The function that `map(keys, values)` stands for.
-pub(crate) fn function() -> ScalarUDF {
-    FUNCTION.as_ref().clone()
+/// All functions of this module; the first is what `map(keys, values)` stands for.
+pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    [FUNCTION.as_ref().clone(), ScalarUDF::new_from_impl(Concat { signature })].into_iter()
 }
 
 /// `MAP {key: value, ...}`.
@@ -104,5 +109,77 @@ impl ScalarUDFImpl for OfLists {
         });
         let [keys, values] = parts;
         crate::args::as_given(&args, of_parts(&keys?, &values?, &lengths, to, false)?)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Concat {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Concat {
+    fn name(&self) -> &str {
+        "map_concat"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let mut maps = types.iter().filter(|given| !given.is_null());
+        let Some(first) = maps.next() else { return Ok(DataType::Null) };
+        if !matches!(first, DataType::Map(..)) {
+            return plan_err!("{} takes maps, not {first}", self.name());
+        }
+        match maps.find(|other| !first.equals_datatype(other)) {
+            None => Ok(first.clone()),
+            Some(other) => {
+                let (first, other) = (sql_name(first), sql_name(other));
+                plan_err!("{} takes maps of one type, not {first} and {other}", self.name())
+            }
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = crate::args::rows_of(&args);
+        let to = args.return_type();
+        let DataType::Map(entries, _) = to else {
+            return crate::args::as_given(&args, arrow::array::new_null_array(to, rows));
+        };
+        let DataType::Struct(pair) = entries.data_type() else { return plan_err!("no entries") };
+        let mut maps = Vec::with_capacity(args.args.len());
+        for given in args.args.iter().filter(|given| !given.data_type().is_null()) {
+            maps.push(cast(&given.to_array(rows)?, to)?.as_map().clone());
+        }
+        let keys = maps.iter().map(|map| map.keys().as_ref()).collect::<Vec<&dyn Array>>();
+        let values = maps.iter().map(|map| map.values().as_ref()).collect::<Vec<&dyn Array>>();
+        let fields = vec![SortField::new(pair[0].data_type().clone())];
+        let converter = RowConverter::new(fields)?;
+        let as_rows = maps.iter().map(|map| converter.convert_columns(&[Arc::clone(map.keys())]));
+        let as_rows = as_rows.collect::<std::result::Result<Vec<_>, _>>()?;
+        let (mut taken_keys, mut taken_values) = (Vec::new(), Vec::new());
+        let mut lengths = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let (first, mut places) = (taken_keys.len(), HashMap::new());
+            let mut is_there = false;
+            for (of, map) in maps.iter().enumerate().filter(|(_, map)| map.is_valid(row)) {
+                is_there = true;
+                let offsets = map.value_offsets();
+                for at in offsets[row] as usize..offsets[row + 1] as usize {
+                    let next = taken_keys.len();
+                    let place = *places.entry(as_rows[of].row(at).owned()).or_insert(next);
+                    if place == next {
+                        taken_keys.push((of, at));
+                        taken_values.push((of, at));
+                    } else {
+                        taken_values[place] = (of, at);
+                    }
+                }
+            }
+            lengths.push(is_there.then_some(taken_keys.len() - first));
+        }
+        let (keys, values) = (interleave(&keys, &taken_keys)?, interleave(&values, &taken_values)?);
+        crate::args::as_given(&args, of_parts(&keys, &values, &lengths, to, false)?)
     }
 }

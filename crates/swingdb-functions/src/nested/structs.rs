@@ -1,12 +1,12 @@
 //! Structs made of others: `struct_insert(s, b := 2)`, `struct_update(s, a := 5)`,
-//! `struct_concat(s, t)`.
+//! `struct_concat(s, t)`; and the names of their fields, `struct_keys(s)`.
 //!
 //! A new field and its name follow each other as arguments: `struct_insert(s, 'b', 2)`. Names are
 //! told apart without regard to case. NULL is a struct all of whose fields are NULL.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringViewBuilder, StructArray};
 use arrow::compute::nullif;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::{Result, exec_err, plan_err};
@@ -36,10 +36,12 @@ pub const NAMED: [&str; 2] = ["struct_insert", "struct_update"];
 
 /// All functions of this module.
 pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
-    FUNCTIONS.iter().map(|(name, kind)| {
+    let made = FUNCTIONS.iter().map(|(name, kind)| {
         let signature = Signature::variadic_any(Volatility::Immutable);
         ScalarUDF::new_from_impl(OfStructs { name, kind: *kind, signature })
-    })
+    });
+    let signature = Signature::any(1, Volatility::Immutable);
+    made.chain([ScalarUDF::new_from_impl(Keys { signature })])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -130,6 +132,52 @@ impl ScalarUDFImpl for OfStructs {
         let fields = fields.into_iter().map(|(field, _)| field).collect::<Fields>();
         let made = StructArray::try_new_with_length(fields, columns, None, rows)?;
         crate::args::as_given(&args, Arc::new(made))
+    }
+}
+
+/// `struct_keys(s)`: NULL has none.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Keys {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Keys {
+    fn name(&self) -> &str {
+        "struct_keys"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [DataType::Struct(_) | DataType::Null] => {
+                Ok(DataType::new_list(DataType::Utf8View, true))
+            }
+            _ => plan_err!("{} takes a STRUCT", self.name()),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = crate::args::rows_of(&args);
+        let [given] = args.args.as_slice() else {
+            return plan_err!("{} takes a STRUCT", self.name());
+        };
+        let given = given.to_array(rows)?;
+        let DataType::Struct(fields) = given.data_type() else {
+            let nothing = arrow::array::new_null_array(args.return_type(), rows);
+            return crate::args::as_given(&args, nothing);
+        };
+        let mut keys = ListBuilder::new(StringViewBuilder::new());
+        for row in 0..rows {
+            let is_there = given.is_valid(row);
+            for field in fields.iter().filter(|_| is_there) {
+                keys.values().append_value(field.name());
+            }
+            keys.append(is_there);
+        }
+        crate::args::as_given(&args, Arc::new(keys.finish()))
     }
 }
 

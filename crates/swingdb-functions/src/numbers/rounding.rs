@@ -75,12 +75,21 @@ impl ScalarUDFImpl for Rounded {
     }
 }
 
+/// Halves become the next even digit.
+pub(super) fn to_places_even(number: f64, places: i64) -> f64 {
+    with_places(number, places, f64::round_ties_even)
+}
+
 fn to_places(number: f64, places: i64) -> f64 {
+    with_places(number, places, f64::round)
+}
+
+fn with_places(number: f64, places: i64, whole: fn(f64) -> f64) -> f64 {
     // `powi` is not the nearest number for large powers.
     let power = 10_f64.powf(places.unsigned_abs() as f64);
     let (rounded, otherwise) = match places >= 0 {
-        true => ((number * power).round() / power, number),
-        false => ((number / power).round() * power, 0.0),
+        true => (whole(number * power) / power, number),
+        false => (whole(number / power) * power, 0.0),
     };
     match rounded.is_finite() {
         true => rounded,

@@ -1,7 +1,9 @@
 //! Texts as the bytes that they are, and back: `encode(text)`, `decode(blob)`. A cast reads and
-//! writes `\xHH` for bytes instead. And how many bytes a text or BLOB has.
+//! writes `\xHH` for bytes instead. And how many bytes a text or BLOB has, and the SHA-1 of them.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::compute::kernels::length::length;
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::DataType;
@@ -10,12 +12,14 @@ use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use sha1::{Digest, Sha1};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     ToBytes,
     ToText,
     Length,
+    Sha1,
 }
 
 /// Names of the functions, and what users call them.
@@ -23,6 +27,7 @@ const FUNCTIONS: &[(&str, &str, Kind)] = &[
     ("text_bytes", "encode", Kind::ToBytes),
     ("bytes_text", "decode", Kind::ToText),
     ("byte_length", "octet_length", Kind::Length),
+    ("sha1", "sha1", Kind::Sha1),
 ];
 
 /// All functions of this module.
@@ -64,6 +69,7 @@ impl ScalarUDFImpl for Coded {
             Kind::ToBytes => (given.is_string(), "a text", DataType::Binary),
             Kind::ToText => (is_bytes, "a BLOB", DataType::Utf8View),
             Kind::Length => (is_bytes || given.is_string(), "a text or BLOB", DataType::Int64),
+            Kind::Sha1 => (is_bytes || given.is_string(), "a text or BLOB", DataType::Utf8View),
         };
         match fits || given.is_null() {
             true => Ok(returns),
@@ -76,9 +82,14 @@ impl ScalarUDFImpl for Coded {
             return plan_err!("{} takes one value", self.name);
         };
         let given = given.to_array(crate::args::rows_of(&args))?;
-        let found = match self.kind {
+        let found: ArrayRef = match self.kind {
             Kind::ToBytes => cast(&given, &DataType::Binary)?,
             Kind::ToText => self.texts(&given)?,
+            Kind::Sha1 => {
+                let bytes = cast(&given, &DataType::BinaryView)?;
+                let hashes = bytes.as_binary_view().iter().map(|bytes| bytes.map(sha1_digits));
+                Arc::new(hashes.collect::<StringViewArray>())
+            }
             Kind::Length => {
                 let given = match given.data_type() {
                     DataType::FixedSizeBinary(_) | DataType::Null => {
@@ -91,6 +102,10 @@ impl ScalarUDFImpl for Coded {
         };
         crate::args::as_given(&args, found)
     }
+}
+
+fn sha1_digits(bytes: &[u8]) -> String {
+    Sha1::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Coded {

@@ -5,6 +5,7 @@ pub mod buckets;
 pub mod clock;
 pub mod extracted;
 pub mod formats;
+pub mod made;
 pub mod minutes;
 pub mod parts;
 pub mod points;

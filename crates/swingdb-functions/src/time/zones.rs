@@ -162,7 +162,7 @@ impl ScalarUDFImpl for ZoneOffset {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [DataType::Timestamp(..) | DataType::Date32 | DataType::Null] => Ok(DataType::Int64),
+            [DataType::Timestamp(..) | DataType::Null] => Ok(DataType::Int64),
             _ => plan_err!("the time zone is a part of a TIMESTAMPTZ"),
         }
     }
@@ -182,6 +182,7 @@ impl ScalarUDFImpl for ZoneOffset {
                 let numbers = numbers.as_primitive::<Int64Type>();
                 numbers.unary(|number| zone.offset_s(number.div_euclid(parts)))
             }
+            DataType::Null => Int64Array::new_null(rows),
             _ => (0..rows).map(|row| given.is_valid(row).then_some(0_i64)).collect(),
         };
         crate::args::as_given(&args, Arc::new(found))

@@ -4,12 +4,12 @@
 //! NULLs (apache/datafusion#25471). Over a whole partition at once it counts right, so that is how
 //! they are computed. Also, a LIMIT above must not cut the rows that they look ahead at: how far
 //! that is nobody knows when NULLs are passed over, and `lag` with a negative offset looks ahead
-//! as well.
+//! as well. By an offset of NULL there is no row: the engine would take it for 0.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
@@ -59,6 +59,12 @@ impl WindowUDFImpl for Shift {
         &self,
         args: PartitionEvaluatorArgs<'_>,
     ) -> Result<Box<dyn PartitionEvaluator>> {
+        let offset = args.input_exprs().get(1).and_then(|arg| arg.downcast_ref::<Literal>());
+        if offset.is_some_and(|offset| offset.value().is_null())
+            && let Some(field) = args.input_fields().first()
+        {
+            return Ok(Box::new(Nothing(field.data_type().clone())));
+        }
         let ignores_nulls = args.ignore_nulls();
         let engines = self.engines.partition_evaluator_factory(args)?;
         Ok(if ignores_nulls { Box::new(WholePartitions(engines)) } else { engines })
@@ -88,6 +94,20 @@ impl WindowUDFImpl for Shift {
             true => LimitEffect::None,
             false => LimitEffect::Unknown,
         }
+    }
+}
+
+/// NULL for each row.
+#[derive(Debug)]
+struct Nothing(DataType);
+
+impl PartitionEvaluator for Nothing {
+    fn evaluate_all(&mut self, _values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        Ok(new_null_array(&self.0, rows))
+    }
+
+    fn evaluate(&mut self, _values: &[ArrayRef], _range: &Range<usize>) -> Result<ScalarValue> {
+        ScalarValue::try_new_null(&self.0)
     }
 }
 

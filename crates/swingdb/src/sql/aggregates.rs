@@ -3,10 +3,15 @@
 //! An order only counts where the answer depends on it: `sum(x ORDER BY y)` is `sum(x)`, so that
 //! no rows are sorted. A key that is there already says nothing new; the engine stumbles over
 //! it. NULL without a type is NULL of one that the aggregate knows.
+//!
+//! The engine's signatures of some functions are wider than the functions are: `count(a, b)` would
+//! count rows without NULLs, `first_value(a, b)` would drop `b`. [`TAKEN`] has their numbers of
+//! arguments. All other functions are checked by their signatures.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawWindowExpr,
 };
@@ -15,6 +20,10 @@ use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr, WindowFunctionDefin
 /// Aggregates whose answers depend on the order of the rows.
 const IN_ORDER: &[&str] =
     &["first_value", "last_value", "nth_value", "array_agg", "string_agg", "mode"];
+
+/// How many values a function takes whose signature says more. `count()` is `count(*)`.
+const TAKEN: &[(&str, RangeInclusive<usize>)] =
+    &[("count", 0..=1), ("first_value", 1..=1), ("last_value", 1..=1), ("nth_value", 2..=2)];
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -25,6 +34,7 @@ impl ExprPlanner for Aggregates {
         &self,
         mut call: RawAggregateExpr,
     ) -> Result<PlannerResult<RawAggregateExpr>> {
+        check_count(call.func.name(), call.args.len())?;
         if IN_ORDER.contains(&call.func.name()) {
             without_repeated(&mut call.order_by);
         } else if !call.func.supports_within_group_clause() {
@@ -35,11 +45,26 @@ impl ExprPlanner for Aggregates {
     }
 
     fn plan_window(&self, mut call: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        check_count(call.func_def.name(), call.args.len())?;
         if let WindowFunctionDefinition::AggregateUDF(function) = &call.func_def {
             give_types(&Arc::clone(function), &mut call.args);
         }
         Ok(PlannerResult::Original(call))
     }
+}
+
+fn check_count(name: &str, given: usize) -> Result<()> {
+    let Some((_, taken)) = TAKEN.iter().find(|(known, _)| *known == name) else { return Ok(()) };
+    if taken.contains(&given) {
+        return Ok(());
+    }
+    let most = taken.end();
+    let plural = if *most == 1 { "" } else { "s" };
+    let instead = match name {
+        "count" => "; write count((a, b)) to count rows of values",
+        _ => "",
+    };
+    plan_err!("{name}(...) takes {most} argument{plural}, and has {given} here{instead}")
 }
 
 fn without_repeated(order: &mut Vec<SortExpr>) {

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};
 use crate::sql::visit::replace_names;
 
 /// Functions that give another value each time.
-const VOLATILE: [&str; 4] = ["random", "uuid", "gen_random_uuid", "nextval"];
+const VOLATILE: [&str; 5] = ["random", "uuid", "uuidv7", "gen_random_uuid", "nextval"];
 
 /// What a statement says about names, in lower case.
 #[derive(Default)]

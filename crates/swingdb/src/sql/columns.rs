@@ -384,7 +384,7 @@ pub(crate) fn all_of(
 }
 
 /// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses.
-fn columns_of(
+pub(crate) fn columns_of(
     planner: &Planner<'_>,
     around: &Withs,
     item: SelectItem,

@@ -171,6 +171,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
         forms::unchain(self.view, statement);
         macros::expand(self, statement)?;
+        forms::tell_withs_apart(statement);
         scopes::resolve(self, statement)?;
         rewrites::tell_tables_apart(statement);
         forms::turn_tables(self, statement)?;
@@ -179,6 +180,7 @@ impl<'a> Planner<'a> {
         forms::collect_arrays(self, statement)?;
         forms::expand_structs(self, statement)?;
         columns::expand(self, statement)?;
+        forms::match_names(self, statement)?;
         idents::resolve(self, statement)?;
         rewrites::show_hidden(self, statement);
         forms::rewrite(Some(self), statement)?;
@@ -397,8 +399,14 @@ impl ContextProvider for Planner<'_> {
             Limits::of(self.state.config()).external(&format!("{folded}(...)"))?;
         }
         let args = args.into_iter().map(|arg| self.computed(arg)).collect::<DfResult<Vec<_>>>()?;
+        let named = args.iter().map(Expr::to_string).collect::<Vec<_>>().join(", ");
         let args = TableFunctionArgs::new(&args, self.state);
-        Ok(provider_as_source(function.create_table_provider_with_args(args)?))
+        let provider = function.create_table_provider_with_args(args)?;
+        // The engine takes two tables of one name for the same, and calls this one `name()`,
+        // whatever the arguments are.
+        let name = TableReference::bare(format!("{folded}({named})"));
+        let scan = LogicalPlanBuilder::scan(name, provider_as_source(provider), None)?.build()?;
+        Ok(provider_as_source(Arc::new(ViewTable::new(scan, None))))
     }
 
     fn create_cte_work_table(

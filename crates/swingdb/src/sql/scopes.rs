@@ -324,10 +324,17 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Whether a name is that of a parameter of a lambda around: it goes before any relation.
+    fn is_parameter(&self, name: Option<&Ident>) -> bool {
+        let is_so_named = |name: &Ident| {
+            self.parameters.iter().any(|parameter| parameter.eq_ignore_ascii_case(&name.value))
+        };
+        name.is_some_and(is_so_named)
+    }
+
     /// A name without anything before it.
     fn plain_name(&mut self, ident: &mut Ident) -> Result<()> {
-        let is_parameter = |name: &String| name.eq_ignore_ascii_case(&ident.value);
-        if ident.quote_style.is_some() || self.parameters.iter().any(is_parameter) {
+        if ident.quote_style.is_some() || self.is_parameter(Some(ident)) {
             return Ok(());
         }
         for scope in self.scopes.iter().rev() {
@@ -554,6 +561,10 @@ impl VisitorMut for Resolver<'_> {
                 Ok(())
             }
             Expr::Identifier(ident) => self.plain_name(ident),
+            Expr::CompoundIdentifier(parts) if self.is_parameter(parts.first()) => {
+                *expr = member(parts, 0);
+                Ok(())
+            }
             Expr::CompoundIdentifier(parts) if parts.len() == 2 => {
                 self.of_relation(parts);
                 Ok(())

@@ -21,12 +21,12 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (
         &["max"],
         2,
-        "array_slice(array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL), 1, $2)",
+        "first_elements(array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL), $2)",
     ),
     (
         &["min"],
         2,
-        "array_slice(array_agg($1 ORDER BY $1 ASC) FILTER (WHERE $1 IS NOT NULL), 1, $2)",
+        "first_elements(array_agg($1 ORDER BY $1 ASC) FILTER (WHERE $1 IS NOT NULL), $2)",
     ),
     (&["arg_max", "max_by", "argmax"], 3, MOST_BY),
     (&["arg_min", "min_by", "argmin"], 3, LEAST_BY),
@@ -65,7 +65,8 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["dayname"], 1, "strftime(CAST($1 AS TIMESTAMP), '%A')"),
     (&["last_day"], 1, LAST_DAY),
     (&["date_add", "add"], 2, "$1 + $2"),
-    (&["make_timestamp"], 6, MAKE_TIMESTAMP),
+    (&["make_timestamp"], 6, "timestamp_of_parts($1, $2, $3, $4, $5, $6)"),
+    (&["make_time"], 3, "time_of_parts($1, $2, $3)"),
     (&["make_timestamp"], 1, "arrow_cast(CAST($1 AS BIGINT), 'Timestamp(Microsecond, None)')"),
     (
         &["make_timestamp_ms"],
@@ -169,7 +170,6 @@ pub(super) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["even"], 1, EVEN),
     (&["xor"], 2, "($1 | $2) - ($1 & $2)"),
     (&["list_min"], 1, "array_min($1)"),
-    (&["list_avg"], 1, "array_avg($1)"),
     (&["sha256"], 1, "encode(sha256($1), 'hex')"),
     (&["version"], 0, VERSION),
 ];
@@ -205,6 +205,7 @@ pub(super) const OURS: &[&str] = &[
     "flatten",
     "map",
     "string_to_array",
+    "make_time",
 ];
 
 /// Names that only stand for another, whatever the call looks like.
@@ -231,10 +232,10 @@ pub(super) const RENAMES: &[(&str, &str)] = &[
     ("uuidv4", "uuid"),
 ];
 
-const MOST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) \
-     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
-const LEAST_BY: &str = "array_slice(array_agg($1 ORDER BY $2 ASC) \
-     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+const MOST_BY: &str = "first_elements(array_agg($1 ORDER BY $2 DESC) \
+     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), $3)";
+const LEAST_BY: &str = "first_elements(array_agg($1 ORDER BY $2 ASC) \
+     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), $3)";
 /// A line through equal values explains them; the engine's own gives NULL.
 const R2: &str = "CASE WHEN regr_syy($1, $2) = 0 AND regr_sxx($1, $2) > 0 \
      THEN CAST('1' AS DOUBLE) ELSE regr_r2($1, $2) END";
@@ -274,9 +275,6 @@ const JSON_OBJECT: &str = "json_extract('{' || string_agg(to_json(CAST($1 AS VAR
      || coalesce(to_json($2), 'null'), ',') || '}', '$')";
 /// Ours, not the query engine's.
 const VERSION: &str = concat!("'SwingDB ", env!("CARGO_PKG_VERSION"), "'");
-const MAKE_TIMESTAMP: &str = "CAST(make_date($1, $2, $3) AS TIMESTAMP) \
-     + CAST(CAST($4 AS VARCHAR) || ' hours ' || CAST($5 AS VARCHAR) || ' minutes ' \
-     || CAST($6 AS VARCHAR) || ' seconds' AS INTERVAL)";
 const FMOD: &str = "CAST($1 AS DOUBLE) \
      - floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE)) * CAST($2 AS DOUBLE)";
 const DAYS_IN_MONTH: &str =

@@ -35,7 +35,6 @@ pub(super) fn expression(node: &Expr) -> Result<()> {
         | Expr::AtTimeZone { timestamp: _, time_zone: _ }
         | Expr::Extract { field: _, syntax: _, expr: _ }
         | Expr::Position { expr: _, r#in: _ }
-        | Expr::Trim { trim_where: _, trim_what: _, expr: _, trim_characters: _ }
         | Expr::Overlay { expr: _, overlay_what: _, overlay_from: _, overlay_for: _ }
         | Expr::Nested(_)
         | Expr::Value(_)
@@ -93,6 +92,13 @@ fn with_parts(node: &Expr) -> Result<()> {
                 (format.is_some(), "FORMAT; write strftime or strptime"),
             ],
         ),
+        Expr::Trim { trim_where: _, trim_what: _, expr: _, trim_characters } => {
+            // The engine would take the first.
+            match trim_characters.as_ref().is_some_and(|characters| characters.len() > 1) {
+                true => Err(Error::plan("trim(...) takes a text and the characters to cut off")),
+                false => Ok(()),
+            }
+        }
         Expr::Ceil { expr: _, field } => whole("ceil", field),
         Expr::Floor { expr: _, field } => whole("floor", field),
         Expr::Collate { expr: _, collation } => Err(Error::unsupported(format!(

@@ -3,6 +3,7 @@
 use datafusion::sql::sqlparser::ast::{
     ExprWithAlias, FunctionArg, NullInclusion, PivotValueSource, TableAlias, TableAliasColumnDef,
     TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableSampleQuantity,
+    TableSampleSeed,
 };
 use swingdb_common::error::{Error, Result};
 
@@ -153,14 +154,8 @@ fn sampled(node: Option<&TableSampleKind>) -> Result<()> {
             Some(kind) => kind,
         };
     let TableSample { modifier: _, name: _, quantity, seed, bucket, offset } = sample.as_ref();
-    none_of(
-        "TABLESAMPLE",
-        &[
-            (seed.is_some(), "REPEATABLE and SEED"),
-            (bucket.is_some(), "BUCKET"),
-            (offset.is_some(), "OFFSET"),
-        ],
-    )?;
+    none_of("TABLESAMPLE", &[(bucket.is_some(), "BUCKET"), (offset.is_some(), "OFFSET")])?;
+    if let Some(TableSampleSeed { modifier: _, value: _ }) = seed {}
     if let Some(TableSampleQuantity { parenthesized: _, value: _, unit: _ }) = quantity {}
     Ok(())
 }

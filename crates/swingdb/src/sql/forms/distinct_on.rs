@@ -3,21 +3,70 @@
 //!
 //! The query engine knows it where the order begins with `a`. Else it becomes a condition on the
 //! number of a row among those: `QUALIFY row_number() OVER (PARTITION BY a ORDER BY b) = 1`.
+//! `DISTINCT ON (2)` means the second column of the result; the engine would take the 2 for a
+//! value, which all rows have.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
-    SetExpr, WindowSpec, WindowType,
+    SetExpr, TableWithJoins, WindowSpec, WindowType,
 };
+use swingdb_common::error::{Error, Result};
 
-use super::{call, groups};
+use super::{call, constants, groups};
 use crate::sql::write::ast;
 
+/// Gives the columns that a star in a SELECT list stands for, if they are known.
+pub(super) type StarsOf<'a> = dyn Fn(&SelectItem, &[TableWithJoins]) -> Option<Vec<Expr>> + 'a;
+
 /// Rewrites a query, unless the engine knows it as it is.
-pub(super) fn rewrite(query: &mut Query) {
-    let SetExpr::Select(select) = query.body.as_mut() else { return };
-    let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &query.order_by else {
-        return;
+pub(super) fn rewrite(query: &mut Query, stars: &StarsOf<'_>) -> Result<()> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
+    name_numbers(select, stars)?;
+    if let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &query.order_by {
+        first_in_order(select, order);
+    }
+    Ok(())
+}
+
+/// Puts columns of the result in the place of their numbers.
+fn name_numbers(select: &mut Select, stars: &StarsOf<'_>) -> Result<()> {
+    let Some(Distinct::On(keys)) = &select.distinct else { return Ok(()) };
+    let column = |key: &Expr| -> Result<Expr> {
+        let Some(place) = constants::place(key, "DISTINCT ON")? else { return Ok(key.clone()) };
+        nth(place, select, stars).ok_or_else(|| {
+            Error::plan(format!(
+                "DISTINCT ON ({place}): there is no column of this number whose name is known; \
+                 write the column"
+            ))
+        })
     };
+    let keys = keys.iter().map(column).collect::<Result<Vec<_>>>()?;
+    select.distinct = Some(Distinct::On(keys));
+    Ok(())
+}
+
+/// The column of the result that a number stands for.
+fn nth(place: usize, select: &Select, stars: &StarsOf<'_>) -> Option<Expr> {
+    let mut before = place.checked_sub(1)?;
+    for item in &select.projection {
+        let columns = match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                vec![expr.clone()]
+            }
+            // Columns that it changes or leaves out are not what the relation's are.
+            star if star.to_string().ends_with('*') => stars(star, &select.from)?,
+            _ => return None,
+        };
+        match columns.get(before) {
+            Some(column) => return Some(column.clone()),
+            None => before -= columns.len(),
+        }
+    }
+    None
+}
+
+/// Makes a condition of the clause, unless the engine knows it in this order.
+fn first_in_order(select: &mut Select, order: &[OrderByExpr]) {
     let Some(Distinct::On(on)) = &select.distinct else { return };
     if select.qualify.is_some() || order.is_empty() || is_known(on, order) {
         return;
@@ -90,6 +139,10 @@ mod tests {
                  (row_number() OVER (PARTITION BY a ORDER BY b DESC)) = 1 ORDER BY b DESC LIMIT 1",
             ),
             (
+                "SELECT DISTINCT ON (1) a + 1, b FROM t",
+                "SELECT DISTINCT ON (a + 1) a + 1, b FROM t",
+            ),
+            (
                 "SELECT DISTINCT ON (1) a + 1 AS x, b FROM t ORDER BY 2, x",
                 "SELECT a + 1 AS x, b FROM t QUALIFY \
                  (row_number() OVER (PARTITION BY a + 1 ORDER BY b, a + 1)) = 1 ORDER BY 2, x",
@@ -103,6 +156,15 @@ mod tests {
             "SELECT DISTINCT a FROM t ORDER BY b",
         ] {
             assert_eq!(rewritten(same).unwrap(), same);
+        }
+        for wrong in [
+            "SELECT DISTINCT ON (3) a, b FROM t",
+            "SELECT DISTINCT ON (0) a, b FROM t",
+            "SELECT DISTINCT ON (-1) a, b FROM t",
+            "SELECT DISTINCT ON ('a') a, b FROM t",
+            "SELECT DISTINCT ON (1) * FROM t",
+        ] {
+            assert!(rewritten(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -22,6 +22,7 @@
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
 //! | `s ^@ 'a'` | `starts_with(s, 'a')` |
+//! | `[a, (SELECT 1)]` | `make_array(a, (SELECT 1))`: a list forgets the query around it |
 //! | `list[2:]`, `list[:2]` | `list[2:2147483647]`, `list[1:2]` |
 //! | `7 // 2` | `7 / 2`, which is whole for whole numbers |
 //! | `json -> 'a'`, `json ->> 'a'` | `json_extract(json, 'a')`, `json_extract_string(json, 'a')` |
@@ -38,6 +39,9 @@
 //! | `GROUP BY ()` | `HAVING count(1) >= 0`: one group, also of no rows |
 //! | `SELECT 42 HAVING true` | `HAVING count(1) >= 0 AND true`: the same |
 //! | `GROUP BY ROLLUP ((a, b), c)` | [`groups`]: `GROUPING SETS ((a, b, c), (a, b), ())` |
+//! | `WITH` that hides another around it | [`inner_withs`]: under another name |
+//! | `SELECT A ... UNION BY NAME SELECT a` | [`by_name`]: `SELECT a AS "A"` |
+//! | `ORDER BY 'x'`, `list(x ORDER BY 1)` | [`constants`]: an error; `list(x ORDER BY (1))` |
 //! | `SELECT DISTINCT ON (a) ... ORDER BY b` | [`distinct_on`]: `QUALIFY row_number() ... = 1` |
 //! | `sum(x) FILTER (a)` | [`filters`]: `sum(x) FILTER (WHERE a)` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
@@ -47,13 +51,16 @@
 
 mod array_query;
 mod asof;
+mod by_name;
 mod chains;
 mod clock;
 mod comprehension;
+mod constants;
 mod distinct_on;
 mod filters;
 mod from_first;
 mod groups;
+mod inner_withs;
 mod joins;
 mod members;
 mod pivot;
@@ -77,8 +84,8 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
     GroupByExpr, Ident, Interval, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor, TypedString,
-    UnaryOperator, Value, VisitorMut, visit_expressions,
+    Query, Select, SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor,
+    TableWithJoins, TypedString, UnaryOperator, Value, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
@@ -86,7 +93,7 @@ use swingdb_functions::json::to_json::{AS_JSON, TRY_AS_JSON};
 use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, places};
 use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID};
 
-use crate::sql::columns::{Withs, names_of};
+use crate::sql::columns::{Withs, columns_of, names_of, reference};
 use crate::sql::planner::Planner;
 use crate::sql::visit::walk_mut;
 use crate::sql::write::ast;
@@ -94,7 +101,9 @@ use crate::sql::write::tokens::Pass;
 
 pub(crate) use array_query::collect_arrays;
 pub(crate) use asof::written;
+pub(crate) use by_name::match_names;
 pub(crate) use chains::unchain;
+pub(crate) use inner_withs::tell_withs_apart;
 pub(crate) use members::name_members;
 pub(crate) use series::name_series;
 pub(crate) use struct_star::expand_structs;
@@ -173,10 +182,15 @@ impl VisitorMut for Rewriter<'_> {
         order_by_all(query);
         rounds::settle(query);
         let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
-        let result = fetch(query)
+        let stars = |item: &SelectItem, from: &[TableWithJoins]| {
+            let columns = columns_of(self.planner?, &self.around, item.clone(), from).ok()?;
+            Some(columns.iter().map(|(column, _)| reference(column)).collect::<Vec<_>>())
+        };
+        let result = constants::check(query)
+            .and_then(|()| fetch(query))
             .and_then(|()| windows::rewrite(query))
-            .and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed));
-        distinct_on::rewrite(query);
+            .and_then(|()| joins::rewrite(query, &columns, &mut self.unnamed))
+            .and_then(|()| distinct_on::rewrite(query, &stars));
         self.keep(result)
     }
 
@@ -241,20 +255,20 @@ impl VisitorMut for Rewriter<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Array(array) = expr {
             as_doubles(array.elem.iter_mut().collect());
+            if !array.elem.iter().all(is_literal) {
+                *expr = call("make_array", std::mem::take(&mut array.elem));
+            }
         }
         escapes(expr);
         open_slices(expr);
         unordered(expr);
         clock::rewrite(expr);
-        let result = match expression(expr) {
-            Ok(Some(new)) => {
-                *expr = new;
-                Ok(())
-            }
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
+        let ordered = match expr {
+            Expr::Function(call) => constants::settle(call),
+            _ => Ok(()),
         };
-        self.keep(result)
+        let result = ordered.and_then(|()| expression(expr));
+        self.keep(result.map(|new| new.into_iter().for_each(|new| *expr = new)))
     }
 }
 
@@ -281,6 +295,17 @@ fn as_doubles(values: Vec<&mut Expr>) {
         for value in values.into_iter().filter(|value| is_decimal(value)) {
             *value = cast(std::mem::replace(value, ast::null()), DOUBLE);
         }
+    }
+}
+
+/// Whether it is a value that is written, or a list of such.
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) => true,
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_literal(expr),
+        Expr::Cast { expr, data_type: DataType::Double(_), .. } => is_literal(expr),
+        Expr::Array(array) => array.elem.iter().all(is_literal),
+        _ => false,
     }
 }
 
@@ -489,13 +514,17 @@ fn open_slices(expr: &mut Expr) {
         {
             let (first, behind) = (|| ast::integer(1), || ast::integer(i32::MAX as usize));
             let last = || Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(first()) };
-            if stride.as_ref().is_some_and(is_negative) {
-                lower_bound.get_or_insert_with(last);
-                upper_bound.get_or_insert_with(first);
-            } else {
-                lower_bound.get_or_insert_with(first);
-                upper_bound.get_or_insert_with(behind);
-            }
+            let by = |forwards: Expr, backwards: Expr| match stride.as_ref() {
+                None | Some(Expr::Value(_)) => forwards,
+                Some(stride) if is_negative(stride) => backwards,
+                Some(stride) => {
+                    let zero = ast::integer(0);
+                    let is_negative = ast::binary(stride.clone(), BinaryOperator::Lt, zero);
+                    ast::case(vec![(is_negative, backwards), (ast::boolean(true), forwards)])
+                }
+            };
+            lower_bound.get_or_insert_with(|| by(first(), last()));
+            upper_bound.get_or_insert_with(|| by(behind(), first()));
         }
     }
 }

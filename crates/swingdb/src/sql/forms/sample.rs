@@ -1,16 +1,18 @@
 //! `TABLESAMPLE`, which the engine would ignore.
 //!
 //! A share is the rows for which `random()` is below it, as BERNOULLI means; SYSTEM, which may take
-//! neighbours together, gets the same. A number of rows is that many in random order.
+//! neighbours together, gets the same. A number of rows is that many in random order. REPEATABLE
+//! puts the hash of a row's number and the seed for `random()`: the same rows give the same
+//! sample.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, LimitClause, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
-    SelectItem, TableFactor, TableSample, TableSampleKind, TableSampleUnit, Value,
-    WildcardAdditionalOptions,
+    SelectItem, TableFactor, TableSample, TableSampleKind, TableSampleSeed, TableSampleUnit, Value,
+    WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 use swingdb_common::error::{Error, Result};
 
-use super::call;
+use super::{DOUBLE, call, cast, text};
 use crate::sql::write::ast;
 
 enum Amount {
@@ -31,21 +33,28 @@ pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
     let Some(kind) = sample else { return Ok(()) };
     let (TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) =
         kind;
+    let draw = drawn(sample.seed.as_ref())?;
+    let is_repeatable = sample.seed.is_some();
     let amount = amount(*sample)?;
     let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
-    let random = || call("random", []);
     let relation = ast::from(factor.clone());
     let query = match amount {
         Amount::Percent(percent) => {
             let hundred = Expr::Value(Value::Number("100.0".into(), false).with_empty_span());
             let share = ast::binary(percent, BinaryOperator::Divide, hundred);
-            let chosen = ast::binary(random(), BinaryOperator::Lt, share);
-            ast::select(vec![all], vec![relation], Some(chosen))?
+            let chosen = ast::binary(draw, BinaryOperator::Lt, share);
+            if is_repeatable {
+                let mut query = ast::select(vec![all], vec![relation], None)?;
+                ast::select_of(&mut query)?.qualify = Some(chosen);
+                query
+            } else {
+                ast::select(vec![all], vec![relation], Some(chosen))?
+            }
         }
         Amount::Rows(rows) => {
             let mut query = ast::select(vec![all], vec![relation], None)?;
             let order = OrderByExpr {
-                expr: random(),
+                expr: draw,
                 options: OrderByOptions { asc: None, nulls_first: None },
                 with_fill: None,
             };
@@ -64,9 +73,30 @@ pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
+/// A number from 0 to 1 for each row.
+fn drawn(seed: Option<&TableSampleSeed>) -> Result<Expr> {
+    let Some(TableSampleSeed { modifier: _, value }) = seed else { return Ok(call("random", [])) };
+    if !matches!(value.value, Value::Number(..)) {
+        return Err(Error::plan(format!("REPEATABLE needs a number, and has {value}")));
+    }
+    let mut row = call("row_number", []);
+    if let Expr::Function(function) = &mut row {
+        function.over = Some(WindowType::WindowSpec(WindowSpec {
+            window_name: None,
+            partition_by: Vec::new(),
+            order_by: Vec::new(),
+            window_frame: None,
+        }));
+    }
+    let hash = cast(call("hash", [Expr::Value(value.clone()), row]), DOUBLE);
+    // How many hashes there are.
+    let all = cast(text("18446744073709551616"), DOUBLE);
+    Ok(ast::binary(hash, BinaryOperator::Divide, all))
+}
+
 fn amount(sample: TableSample) -> Result<Amount> {
-    if sample.seed.is_some() || sample.bucket.is_some() || sample.offset.is_some() {
-        return Err(Error::unsupported("TABLESAMPLE with REPEATABLE, BUCKET or OFFSET"));
+    if sample.bucket.is_some() || sample.offset.is_some() {
+        return Err(Error::unsupported("TABLESAMPLE with BUCKET or OFFSET"));
     }
     let Some(quantity) = sample.quantity else {
         return Err(Error::plan("TABLESAMPLE needs a number of rows or a percentage"));
@@ -95,7 +125,12 @@ mod tests {
             rewritten("SELECT t.a FROM main.t TABLESAMPLE 5 ROWS").unwrap(),
             "SELECT t.a FROM (SELECT * FROM main.t ORDER BY random() LIMIT 5) AS t"
         );
-        assert!(rewritten("SELECT a FROM t TABLESAMPLE 5 PERCENT REPEATABLE (1)").is_err());
+        assert_eq!(
+            rewritten("SELECT a FROM t TABLESAMPLE (5 PERCENT) REPEATABLE (7)").unwrap(),
+            "SELECT a FROM (SELECT * FROM t QUALIFY (CAST(hash(7, row_number() OVER ()) AS DOUBLE) \
+             / CAST('18446744073709551616' AS DOUBLE)) < (5 / 100.0)) AS t"
+        );
+        assert!(rewritten("SELECT a FROM t TABLESAMPLE (5 ROWS) REPEATABLE ('x')").is_err());
         for same in ["SELECT a FROM t", "SELECT a FROM main.t", "SELECT a FROM t AS x"] {
             assert_eq!(rewritten(same).unwrap(), same);
         }

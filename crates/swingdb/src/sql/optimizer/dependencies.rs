@@ -261,11 +261,18 @@ fn with_sound_keys(aggregate: Aggregate, dropped: &mut Vec<Expr>) -> Result<Aggr
 /// What determines the rows of an aggregate: all columns it groups by together, or some that
 /// determine the others of them in what it reads.
 fn sound(aggregate: &Aggregate) -> FunctionalDependencies {
-    let groups = &aggregate.group_expr;
+    // What is written twice is one column.
+    let mut groups: Vec<&Expr> = Vec::with_capacity(aggregate.group_expr.len());
+    for group in &aggregate.group_expr {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
     let is_sound = |sources: &[usize]| {
-        let keys: Vec<Expr> = sources.iter().filter_map(|at| groups.get(*at)).cloned().collect();
+        let keys: Vec<Expr> =
+            sources.iter().filter_map(|at| groups.get(*at)).copied().cloned().collect();
         let known = Known::of(aggregate.input.schema(), &keys);
-        groups.iter().all(|group| keys.contains(group) || known.determines(group))
+        groups.iter().copied().all(|group| keys.contains(group) || known.determines(group))
     };
     let all = deps(&aggregate.schema);
     let mut kept: Vec<_> = all.iter().filter(|d| is_sound(&d.source_indices)).cloned().collect();

@@ -4,18 +4,20 @@
 //! |---|---|---|
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
 //! | `round(x, n)` | floating point | [`rounded`](crate::sql::functions::rounded), for any `n` |
-//! | `trunc(x)` | whole numbers | `x`; the engine makes a floating-point number of it |
+//! | `trunc(x)`, `trunc(x, n)` | whole numbers, decimals | [`cut`], and not as a DOUBLE |
+//! | `ceil(x)`, `floor(x)` | decimals | [`cut`], with room for a digit more |
 //! | `sqrt(x)`, `ln(x)`, `sin(x)` ... | REAL | of the same DOUBLE; the engine uses 32 bits |
 //! | `date_part('microsecond', i)` | intervals | with the fraction of the second |
 //! | `date_part('quarter', i)` | intervals | of the months beyond whole years |
 
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::functions::math::expr_fn::log10;
 use datafusion::functions_nested::concat::array_concat;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
+use swingdb_functions::numbers::places::{Cut, cut, is_exact};
 use swingdb_functions::numbers::rounding::rounded;
 use swingdb_functions::time::minutes::fraction_of_minute;
 
@@ -35,17 +37,26 @@ pub(super) fn is_concerned(expr: &Expr) -> bool {
         Expr::ScalarFunction(call) => match call.name() {
             "concat" => true,
             "round" => call.args.len() == 2,
-            "trunc" => call.args.len() == 1,
+            "ceil" | "floor" | "trunc" => true,
             name if OF_DOUBLES.contains(&name) => true,
-            "date_part" => call
-                .args
-                .first()
-                .and_then(part_named)
-                .is_some_and(|part| is_quarter(&part) || nanoseconds(&part).is_some()),
+            "date_part" => true,
             _ => false,
         },
         _ => false,
     }
+}
+
+/// Refuses parts that an interval does not have: the engine gives 0 for its week.
+pub(super) fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    if let Expr::ScalarFunction(call) = expr
+        && call.name() == "date_part"
+        && let [part, of] = call.args.as_slice()
+        && part_named(part).is_some_and(|part| matches!(part.as_str(), "week" | "weeks" | "w"))
+        && matches!(of.get_type(schema), Ok(DataType::Interval(_)))
+    {
+        return plan_err!("an INTERVAL has no week; take its days");
+    }
+    Ok(())
 }
 
 /// The call of the function that it is for these types.
@@ -84,11 +95,14 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let call = Expr::ScalarFunction(ScalarFunction { func, args });
             return Transformed::new_transformed(call, changed);
         }
-        "trunc" if types[0].is_integer() => {
+        "trunc" if types[0].is_integer() && args.len() == 1 => {
             if let Some(whole) = args.pop() {
                 return Transformed::yes(whole);
             }
         }
+        "trunc" if is_exact(&types[0]) => return Transformed::yes(cut(Cut::Trunc, args)),
+        "ceil" if is_fraction(&types[0]) => return Transformed::yes(cut(Cut::Ceil, args)),
+        "floor" if is_fraction(&types[0]) => return Transformed::yes(cut(Cut::Floor, args)),
         "date_part" if types.get(1) == Some(&DataType::Interval(IntervalUnit::MonthDayNano)) => {
             let part = args.first().and_then(part_named).unwrap_or_default();
             if is_quarter(&part) {
@@ -105,6 +119,11 @@ pub(super) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         _ => {}
     }
     Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))
+}
+
+/// Whether it is a type of decimals whose digits are counted exactly.
+fn is_fraction(given: &DataType) -> bool {
+    given.is_decimal() && is_exact(given)
 }
 
 /// The name of the part that a `date_part` asks for.

@@ -8,6 +8,7 @@
 mod calls;
 mod casts;
 mod dates;
+mod drawn_subqueries;
 mod durations;
 mod floats;
 mod frames;
@@ -18,12 +19,14 @@ mod moments;
 mod once;
 mod order_all;
 mod outer_aggregates;
+mod patterns;
 mod recursion;
 mod refusals;
 mod scalars;
 mod set_operations;
 mod structs;
 mod uuids;
+mod value_rows;
 
 pub(crate) use casts::tell_apart;
 use datafusion::common::Result;
@@ -50,6 +53,7 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
                 Ok(floats::rewrite_join(join).update_data(LogicalPlan::Join))
             }
             LogicalPlan::Union(union) => floats::rewrite_union(union),
+            LogicalPlan::Values(list) => value_rows::rewrite(list),
             LogicalPlan::Window(window) => frames::rewrite(window),
             LogicalPlan::RecursiveQuery(query) => recursion::rewrite(query),
             other => Ok(Transformed::no(other)),
@@ -66,6 +70,8 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             || floats::is_concerned(part)
             || scalars::is_concerned(part)
             || calls::is_concerned(part)
+            || patterns::is_concerned(part)
+            || drawn_subqueries::is_concerned(part)
             || refusals::is_concerned(part)
             || structs::is_concerned(part)
             || uuids::is_concerned(part)
@@ -73,6 +79,7 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     rewrite_parts(plan, is_concerned, |part, schema| {
         let part = match uuids::is_concerned(&part) {
             true => uuids::rewrite(part, schema)?,
+            false if drawn_subqueries::is_concerned(&part) => drawn_subqueries::rewrite(part)?,
             false => Transformed::no(part),
         };
         part.transform_data(|part| {
@@ -80,7 +87,11 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 call if lengths::is_concerned(&call) => lengths::rewrite(call, schema),
                 epoch if durations::is_concerned(&epoch) => durations::rewrite(epoch, schema),
                 empty if scalars::is_concerned(&empty) => scalars::rewrite(empty)?,
-                call if calls::is_concerned(&call) => calls::rewrite(call, schema),
+                text if patterns::is_concerned(&text) => patterns::rewrite(text),
+                call if calls::is_concerned(&call) => {
+                    calls::check(&call, schema)?;
+                    calls::rewrite(call, schema)
+                }
                 cast if refusals::is_concerned(&cast) => refusals::rewrite(cast, schema)?,
                 call if structs::is_concerned(&call) => structs::check(call)?,
                 mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, schema),

@@ -21,7 +21,7 @@ use crate::sql::calls::once::DRAWN_ONCE;
 use crate::sql::plans::any_part;
 
 /// Functions that give another value each time, and never fail.
-const DRAWS: [&str; 3] = ["random", "uuid", "nextval"];
+const DRAWS: [&str; 4] = ["random", "uuid", "uuidv7", "nextval"];
 /// Functions that become expressions with an argument in several places.
 const REPEATING: [&str; 6] = ["coalesce", "ifnull", "nvl", "nvl2", "nullif", DRAWN_ONCE];
 
@@ -102,7 +102,7 @@ fn draws(expr: &Expr) -> bool {
     expr.exists(|part| Ok(is_draw(part))).unwrap_or(true)
 }
 
-fn is_draw(expr: &Expr) -> bool {
+pub(super) fn is_draw(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if DRAWS.contains(&call.name()))
 }
 
