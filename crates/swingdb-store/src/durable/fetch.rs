@@ -140,8 +140,11 @@ pub(crate) fn fetch<'a>(all: impl Iterator<Item = &'a Arc<Blocks>>) -> Result<()
 /// What beginning a fetch came to: the blocks that it reads, and those that others are reading.
 pub(crate) struct Begun {
     pub fetch: Option<Arc<Fetch>>,
-    others: Vec<(Arc<Fetch>, Arc<Blocks>)>,
+    others: Others,
 }
+
+/// Fetches of others, with the blocks that they read.
+type Others = Vec<(Arc<Fetch>, Arc<Blocks>)>;
 
 /// Some blocks that are read together.
 #[derive(Debug)]
@@ -217,7 +220,7 @@ impl Fetch {
         Ok(Begun { fetch: Some(fetch), others })
     }
 
-    fn claim(self: &Arc<Self>, all: &[&Arc<Blocks>]) -> (Claims, Vec<(Arc<Fetch>, Arc<Blocks>)>) {
+    fn claim(self: &Arc<Self>, all: &[&Arc<Blocks>]) -> (Claims, Others) {
         let (mut claims, mut others) = (Vec::new(), Vec::new());
         for blocks in all {
             let Some(cold) = blocks.cold() else { continue };
