@@ -298,12 +298,9 @@ impl Loader<'_> {
             arrays.extend(segment.bitmap.as_ref().map(std::slice::from_ref));
         }
         let (blocks, created) = self.blocks(table, &arrays)?;
-        fetch(
-            segments
-                .iter()
-                .zip(bitmaps(segments))
-                .filter_map(|(s, at)| s.bitmap.is_some().then(|| &blocks[at])),
-        )?;
+        let with_bitmap = segments.iter().zip(bitmaps(segments));
+        let with_bitmap = with_bitmap.filter(|(segment, _)| segment.bitmap.is_some());
+        fetch(with_bitmap.map(|(_, at)| &blocks[at]))?;
         let mut next = blocks.into_iter();
         let mut take = || {
             next.next().ok_or_else(|| swingdb_common::error::Error::internal("a block is missing"))
