@@ -516,7 +516,7 @@ fn fork_and_store(area: &Area, progress: &Progress) {
         unsafe { libc::_exit(if is_whole { 0 } else { 1 }) };
     }
     again(|| try_to_advance(area, PREPARED + 1));
-    progress.word().store(PREPARED + 1 | STORED, Ordering::SeqCst);
+    progress.word().store((PREPARED + 1) | STORED, Ordering::SeqCst);
     let mut status = 0;
     // SAFETY: waits for the child made above.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
@@ -525,7 +525,7 @@ fn fork_and_store(area: &Area, progress: &Progress) {
     let well = killed && [libc::SIGSEGV, libc::SIGABRT].contains(&libc::WTERMSIG(status));
     assert!(status == 0 || well, "{status:#x}: the child sees another state");
     let nothing = if killed { NOTHING } else { 0 };
-    progress.word().store(PREPARED + 1 | nothing, Ordering::SeqCst);
+    progress.word().store((PREPARED + 1) | nothing, Ordering::SeqCst);
 }
 
 fn failing_forks() {
@@ -794,8 +794,12 @@ fn a_stopped_vfork_child_holds_what_its_dead_parent_held() {
         match h.ns.open_area(&name("w")) {
             Ok(area) => {
                 let k = number(&area.payload());
-                assert!(backing() == Backing::File && k > PREPARED, "state {k}");
-                break goes_on(&h, &area, k, None);
+                assert!(k > PREPARED, "state {k}");
+                // A memfd ends with its last holder, which may not have come to its end yet.
+                if backing() == Backing::File {
+                    goes_on(&h, &area, k, None);
+                }
+                break;
             }
             Err(OpenError::MemoryGone { .. }) if backing() == Backing::Memfd => break,
             Err(OpenError::Owned { .. }) if begun.elapsed() < Duration::from_secs(60) => {}
