@@ -372,8 +372,8 @@ fn change_at_random(
     let at = data_at(8 * (thread + 1) + random.u64(0..8));
     let n = random.u8(..);
     if n < 20 {
-        area.discard(range(at, DATA))?;
         known.remove(&at);
+        area.discard(range(at, DATA))?;
     } else {
         area.make_writable(range(at, DATA), WriteIntent::Keep)?;
         // SAFETY: made writable, and this thread's.
@@ -610,7 +610,9 @@ fn one_exchanged_number_harms_nothing() {
     }
 }
 
-/// Which descriptors a program closes, when, and what it opens there, by a seed.
+/// Which descriptors a program closes, when, and what it opens there, by a seed. Of memory that has
+/// a name, so that nothing is lost.
+#[test]
 fn numbers_exchanged_at_random_harm_nothing() {
     let seed = std::env::var("SWING_SEED").ok().and_then(|text| text.parse().ok());
     for round in 0..2 {
@@ -621,10 +623,7 @@ fn numbers_exchanged_at_random_harm_nothing() {
         for line in ["make till", "store 2", "publish"] {
             assert_eq!(owner.ask(line), "ok");
         }
-        let answer = owner.ask(&format!("at_random {seed}"));
-        // A file is opened again by its name; a memfd has none.
-        let expected = if backing() == swing::Backing::Memfd { "lost" } else { "ok" };
-        assert_eq!(answer, expected, "round {round}");
+        assert_eq!(owner.ask(&format!("at_random {seed}")), "ok", "round {round}");
         assert!(is_owned(&h, "till"));
         assert_eq!(owner.ask("check"), "intact");
         assert_eq!(owner.ask("drop"), "ok");
@@ -690,7 +689,6 @@ over_both_back_ends!(
     an_owner_stays_the_only_one_and_changes_no_file,
     a_trapped_store_changes_no_file,
     one_exchanged_number_harms_nothing,
-    numbers_exchanged_at_random_harm_nothing,
     live_hooks_go_on,
     whoever_waits_sleeps_and_wakes,
 );

@@ -120,6 +120,8 @@ fn an_owner_that_cannot_publish_says_so() {
             hooked.push(ns.hook_live(&name("a")).unwrap());
         }
         drop(hooked);
+        // What these were shown is free again, whenever the thread that answers comes to it.
+        area.reclaim().unwrap();
         // From now on no manifest can be written, nor one be made ahead.
         let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: valid values; what the signal tells the failing call says, too.

@@ -16,8 +16,8 @@ struct Announced {
 }
 
 /// Whoever stores and whoever freezes for a child are never at it together, and each sees what the
-/// other has done before. Fails when either side looks before it writes its own flag, when one of
-/// the four is relaxed, and when `end` is.
+/// other has done before. Fails when either side looks before it writes its own flag, when either
+/// look is relaxed, and when `end` is.
 #[test]
 fn a_fork_freezes_only_what_nobody_stores_to() {
     model(|| {

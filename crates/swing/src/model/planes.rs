@@ -129,7 +129,7 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut table = PlaneTable::default();
         let mut model: BTreeMap<u32, Vec<(u32, bool)>> = BTreeMap::new();
-        for _ in 0..if cfg!(miri) { 200 } else { 20_000 } {
+        for _ in 0..if cfg!(miri) { 10 } else { 20_000 } {
             let (extent, plane) = (rng.u32(0..8) * 300, rng.u32(0..6) * (MAX_PLANES - 1) / 5);
             let spare = rng.bool();
             let listed = model.entry(extent).or_default();

@@ -2,7 +2,7 @@
 //!
 //! The child asks the kernel (seccomp) to stop it before each such call, and the test (ptrace)
 //! counts them. What is killed at such a stop has not made the call. Instead of killing it the test
-//! can have that call fail, once.
+//! can have that call fail, once. Threads and children that it makes from then on are stopped, too.
 #![allow(dead_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 
 /// Calls that change nothing which outlives a process: dying before one of them is the same as
 /// dying before the next other one.
-const WITHOUT_A_TRACE: [libc::c_long; 26] = [
+const WITHOUT_A_TRACE: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_nanosleep,
     libc::SYS_fcntl,
@@ -41,7 +41,7 @@ const WITHOUT_A_TRACE: [libc::c_long; 26] = [
 
 /// Calls that no shortage makes fail, or that the standard library takes for granted. Besides these
 /// anonymous memory is left alone, which the allocator asks for.
-const WITHOUT_A_SHORTAGE: [libc::c_long; 26] = [
+const WITHOUT_A_SHORTAGE: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_nanosleep,
     libc::SYS_close,
@@ -67,12 +67,13 @@ const WITHOUT_A_SHORTAGE: [libc::c_long; 26] = [
     libc::SYS_sigaltstack,
     libc::SYS_tgkill,
     libc::SYS_clock_gettime,
+    libc::SYS_wait4,
     libc::SYS_write,
 ];
 
 /// Calls that concern the process alone.
-const OF_ITSELF: [libc::c_long; 4] =
-    [libc::SYS_brk, libc::SYS_futex, libc::SYS_rt_sigprocmask, libc::SYS_sched_yield];
+const OF_ITSELF: &[libc::c_long] =
+    &[libc::SYS_brk, libc::SYS_futex, libc::SYS_rt_sigprocmask, libc::SYS_sched_yield];
 
 /// A child that found `ptrace` or seccomp forbidden ends with this code.
 const FORBIDDEN: i32 = 77;
@@ -121,17 +122,17 @@ impl Stepped {
     /// Forks a child, which prepares something and waits there, to be stepped through the rest of
     /// its life, `act`. `None` when tracing is forbidden here.
     pub fn start<T>(prepare: impl FnOnce() -> T, act: impl FnOnce(T)) -> Option<Self> {
-        Self::start_but(&WITHOUT_A_TRACE, prepare, act)
+        Self::start_but(WITHOUT_A_TRACE, prepare, act)
     }
 
     /// The same for [`Stepped::fail_after`].
     pub fn start_to_fail<T>(prepare: impl FnOnce() -> T, act: impl FnOnce(T)) -> Option<Self> {
-        Self::start_but(&WITHOUT_A_SHORTAGE, prepare, act)
+        Self::start_but(WITHOUT_A_SHORTAGE, prepare, act)
     }
 
     /// The same for [`Stepped::look_at_each`].
     pub fn start_to_look<T>(prepare: impl FnOnce() -> T, act: impl FnOnce(T)) -> Option<Self> {
-        Self::start_but(&OF_ITSELF, prepare, act)
+        Self::start_but(OF_ITSELF, prepare, act)
     }
 
     fn start_but<T>(
@@ -167,7 +168,10 @@ impl Stepped {
             return None;
         }
         assert!(libc::WIFSTOPPED(status), "the child ended while it prepared: {status:#x}");
-        let options = libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL;
+        let options = libc::PTRACE_O_TRACESECCOMP
+            | libc::PTRACE_O_EXITKILL
+            | libc::PTRACE_O_TRACECLONE
+            | libc::PTRACE_O_TRACEFORK;
         assert_eq!(request(libc::PTRACE_SETOPTIONS, pid, options as usize), 0);
         Some(child)
     }
@@ -182,21 +186,29 @@ impl Stepped {
     /// Lets it make `calls` system calls that leave a trace, and kills it before the next one takes
     /// effect.
     pub fn kill_after(self, calls: usize) -> End {
-        match self.go_on(calls, &mut 0, |_| true) {
-            Some(call) => End::Killed(call),
-            None => End::Done,
-        }
+        let mut made = 0;
+        let next = self.go_on(&mut Vec::new(), |_| {
+            made += 1;
+            made > calls
+        });
+        next.map_or(End::Done, |stopped| End::Killed(stopped.call()))
     }
 
     /// Lets it make `calls` system calls, has the next one fail for want of memory, space or
-    /// descriptors, and lets it go on to its end, which must be an orderly one.
+    /// descriptors, and lets it go on to its end, which must be an orderly one. Calls of its
+    /// threads and of its children count, too.
     #[cfg(target_arch = "x86_64")]
     pub fn fail_after(self, calls: usize) -> End {
-        let (mut signal, fails) = (0, |child: &Self| child.shortage().is_some());
-        let Some(call) = self.go_on(calls, &mut signal, fails) else { return End::Done };
-        let errno = self.shortage().expect("it was asked for");
-        self.fail(errno);
-        assert_eq!(self.go_on(usize::MAX, &mut signal, |_| true), None);
+        let (mut waiting, mut made) = (Vec::new(), 0);
+        let next = self.go_on(&mut waiting, |stopped| {
+            made += usize::from(stopped.shortage().is_some());
+            made > calls
+        });
+        let Some(stopped) = next else { return End::Done };
+        let call = stopped.call();
+        stopped.fail(stopped.shortage().expect("it was asked for"));
+        waiting.push((stopped.0, 0));
+        assert!(self.go_on(&mut waiting, |_| false).is_none());
         End::Failed(call)
     }
 
@@ -204,22 +216,73 @@ impl Stepped {
     /// before each of its calls. Returns how many these are.
     pub fn look_at_each(self, mut look: impl FnMut(usize)) -> usize {
         let mut stops = 0;
-        let ended = self.go_on(usize::MAX, &mut 0, |_| {
+        let ended = self.go_on(&mut Vec::new(), |_| {
             look(stops);
             stops += 1;
             false
         });
-        assert_eq!(ended, None);
+        assert!(ended.is_none());
         stops
     }
 
-    /// What the call that the child is stopped before fails with; `None`: it does not.
+    /// Lets it go on until it, one of its threads or one of its children is stopped before a call
+    /// that is asked for; `None`: it has ended. `waiting`: who else is stopped, and with which
+    /// signal they go on; empty at the begin.
+    fn go_on(
+        &self,
+        waiting: &mut Vec<(libc::pid_t, i32)>,
+        mut is_asked_for: impl FnMut(&Stopped) -> bool,
+    ) -> Option<Stopped> {
+        if waiting.is_empty() {
+            waiting.push((self.pid, 0));
+        }
+        loop {
+            for (pid, signal) in waiting.drain(..) {
+                // Whoever has been killed meanwhile does not go on.
+                request(libc::PTRACE_CONT, pid, signal as usize);
+            }
+            let mut status = 0;
+            // SAFETY: waits for what this thread traces.
+            let pid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
+            assert!(pid > 0, "{}", std::io::Error::last_os_error());
+            if !libc::WIFSTOPPED(status) {
+                if pid == self.pid {
+                    let well = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+                    assert!(well || is_forbidden(status), "it failed by itself: {status:#x}");
+                    return None;
+                }
+                continue;
+            }
+            match status >> 16 {
+                libc::PTRACE_EVENT_SECCOMP => {
+                    if is_asked_for(&Stopped(pid)) {
+                        return Some(Stopped(pid));
+                    }
+                    waiting.push((pid, 0));
+                }
+                // A thread or child begins with a stop; everything else is passed on.
+                0 if libc::WSTOPSIG(status) != libc::SIGSTOP => {
+                    waiting.push((pid, libc::WSTOPSIG(status)));
+                }
+                _ => waiting.push((pid, 0)),
+            }
+        }
+    }
+}
+
+/// A thread that is stopped before a call.
+struct Stopped(libc::pid_t);
+
+impl Stopped {
+    /// What the call fails with; `None`: it does not.
     #[cfg(target_arch = "x86_64")]
     fn shortage(&self) -> Option<i32> {
         let registers = self.registers();
         let anonymous = registers.r8 as i32 == -1;
         match registers.orig_rax as libc::c_long {
             libc::SYS_mmap if anonymous => None,
+            // The guard pages of a new thread's stacks: without them the standard library ends it.
+            libc::SYS_mprotect if registers.rdx == libc::PROT_NONE as u64 => None,
             libc::SYS_open
             | libc::SYS_openat
             | libc::SYS_socket
@@ -242,70 +305,36 @@ impl Stepped {
 
     #[cfg(target_arch = "x86_64")]
     fn registers(&self) -> libc::user_regs_struct {
-        // SAFETY: plain numbers; the kernel stores the registers of the stopped child.
+        // SAFETY: plain numbers; the kernel stores the registers of the stopped thread.
         unsafe {
             let mut registers: libc::user_regs_struct = std::mem::zeroed();
             let none = null_mut::<u8>();
-            let got = libc::ptrace(libc::PTRACE_GETREGS, self.pid, none, &raw mut registers);
+            let got = libc::ptrace(libc::PTRACE_GETREGS, self.0, none, &raw mut registers);
             assert_eq!(got, 0);
             registers
         }
     }
 
-    /// Instead of the call that the child is stopped before it gets an error.
+    /// Instead of the call that it is stopped before it gets an error.
     #[cfg(target_arch = "x86_64")]
     fn fail(&self, errno: i32) {
         let mut registers = self.registers();
         // No call has this number; then the result stays.
         (registers.orig_rax, registers.rax) = (u64::MAX, -i64::from(errno) as u64);
         let none = null_mut::<u8>();
-        // SAFETY: the kernel loads the registers of the stopped child.
-        let set =
-            unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.pid, none, &raw const registers) };
+        // SAFETY: the kernel loads the registers of the stopped thread.
+        let set = unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.0, none, &raw const registers) };
         assert_eq!(set, 0);
     }
 
-    /// Lets it make so many calls that count, and returns which is next; `None`: it has ended.
-    fn go_on(
-        &self,
-        calls: usize,
-        signal: &mut i32,
-        mut counts: impl FnMut(&Self) -> bool,
-    ) -> Option<u64> {
-        let mut made = 0;
-        loop {
-            assert_eq!(request(libc::PTRACE_CONT, self.pid, *signal as usize), 0);
-            let status = self.wait();
-            if libc::WIFEXITED(status) {
-                let well = libc::WEXITSTATUS(status) == 0 || is_forbidden(status);
-                assert!(well, "the child failed by itself: {status:#x}");
-                return None;
-            }
-            assert!(libc::WIFSTOPPED(status), "{status:#x}");
-            if status >> 8 != libc::SIGTRAP | libc::PTRACE_EVENT_SECCOMP << 8 {
-                // Some other signal, which is passed on.
-                *signal = libc::WSTOPSIG(status);
-                continue;
-            }
-            *signal = 0;
-            if !counts(self) {
-                continue;
-            }
-            if made == calls {
-                return Some(self.call());
-            }
-            made += 1;
-        }
-    }
-
-    /// The call that the child is stopped before.
+    /// The call that it is stopped before.
     fn call(&self) -> u64 {
         // SAFETY: plain numbers, for which zeros are valid.
         let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
         let size = size_of_val(&info);
         // SAFETY: the kernel writes at most `size` bytes there.
         let got =
-            unsafe { libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, self.pid, size, &raw mut info) };
+            unsafe { libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, self.0, size, &raw mut info) };
         if got <= 0 || info.op != libc::PTRACE_SYSCALL_INFO_SECCOMP {
             // Before Linux 5.3 it cannot be asked.
             return u64::MAX;
