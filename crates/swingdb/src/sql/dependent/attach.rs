@@ -47,9 +47,7 @@ impl Domain {
     pub fn names(&self) -> Vec<Column> {
         let relation = relation("domain");
         let name = |(at, outer): (usize, &Column)| {
-            // Without the relation, as a UNION has it, the name is still no other domain's.
-            let name = format!("{} {at} of {}", outer.name, relation.table());
-            Column::new(Some(relation.clone()), name)
+            Column::new(Some(relation.clone()), format!("{} {at}", outer.name))
         };
         self.outer.iter().enumerate().map(name).collect()
     }
