@@ -3,11 +3,12 @@
 //! Whoever pushes a batch keeps it until a whole segment is together, then copies the segment's
 //! columns into the area himself: threads share only the allocator. Nothing is visible before
 //! [`WriteTxn::adopt`](super::WriteTxn::adopt); until then the new segments are in nobody's catalog
-//! and are freed when the writer is dropped.
+//! and are freed when the writer is dropped. Rows that wait for a whole segment take memory that is
+//! not the area's; [`TableWriter::account`] says who is asked for it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
@@ -15,6 +16,8 @@ use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use swingdb_common::error::{ConstraintKind, Error, Result};
+use swingdb_common::runtime::held::value_bytes;
+use swingdb_common::runtime::memory::Waiting;
 use swingdb_common::uuid;
 
 use super::checks::Tests;
@@ -23,8 +26,14 @@ use super::segment::{SEGMENT_ROWS, Segment};
 use super::space::Ground;
 use super::table::Table;
 
-/// The rest of a part stays in memory up to this many rows, to be put together with the next part.
+/// The rest of a part stays in memory up to this many rows, and this many bytes, to be put together
+/// with the next part.
 const MAX_REST_ROWS: usize = 16_384;
+const MAX_KEPT_BYTES: usize = 4 << 20;
+
+/// Rows become a segment when they take this many bytes, however few they are: until then they are
+/// in memory twice.
+const MAX_REST_BYTES: usize = 256 << 20;
 
 /// Appends batches to one table from many threads; clones share the same append. Ends with
 /// [`WriteTxn::adopt`](super::WriteTxn::adopt); dropped without it, everything it wrote is freed.
@@ -43,6 +52,8 @@ struct Shared {
     tests: Tests,
     rows: AtomicU64,
     closed: AtomicBool,
+    /// Is asked for the memory of rows that wait for a whole segment.
+    waiting: OnceLock<Waiting>,
     /// Ordered parts that are complete, and how many are not.
     parts: Mutex<Parts>,
     /// Parts without a number, one a thread.
@@ -61,6 +72,7 @@ struct Part {
     segments: Vec<Arc<Segment>>,
     rest: Vec<RecordBatch>,
     rest_rows: usize,
+    rest_bytes: usize,
 }
 
 /// What an append consists of.
@@ -79,10 +91,18 @@ impl TableWriter {
             tests,
             rows: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            waiting: OnceLock::new(),
             parts: Mutex::default(),
             loose: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Asks `waiting` for the memory of rows that are not in the area yet. Call it once, before
+    /// rows are pushed.
+    pub fn account(&self, waiting: Waiting) {
+        let is_first = self.shared.waiting.set(waiting).is_ok();
+        debug_assert!(is_first, "the memory of an append is asked for by two");
     }
 
     /// The columns a batch must have: by position, of equal types.
@@ -127,6 +147,7 @@ impl TableWriter {
                 shared.flush(&mut all)?;
             }
             all.segments.extend(part.segments);
+            shared.let_go(part.rest_bytes);
             shared.collect(&mut all, part.rest)?;
         }
         let loose = std::mem::take(&mut *shared.loose.lock());
@@ -137,6 +158,7 @@ impl TableWriter {
         }
         for part in loose.into_values() {
             all.segments.extend(part.segments);
+            shared.let_go(part.rest_bytes);
             rests.extend(part.rest);
         }
         shared.collect(&mut all, rests)?;
@@ -176,11 +198,30 @@ impl Shared {
                 self.flush(part)?;
             }
             if batch.num_rows() > 0 {
+                let bytes = value_bytes(&batch);
+                if let Some(waiting) = self.waiting.get()
+                    && !waiting.may_grow(bytes)
+                {
+                    // Those that wait become a segment before there are enough of them.
+                    self.flush(part)?;
+                    waiting.grow(bytes)?;
+                }
                 part.rest_rows += batch.num_rows();
+                part.rest_bytes += bytes;
                 part.rest.push(batch);
+            }
+            if part.rest_bytes >= MAX_REST_BYTES {
+                self.flush(part)?;
             }
         }
         Ok(())
+    }
+
+    /// Rows that have waited are in the area, or are counted anew.
+    fn let_go(&self, bytes: usize) {
+        if let Some(waiting) = self.waiting.get() {
+            waiting.shrink(bytes);
+        }
     }
 
     /// Makes a segment of the rest.
@@ -190,6 +231,7 @@ impl Shared {
         if !rest.is_empty() {
             part.segments.push(build_segment(&self.ground, self.table.schema(), &rest)?);
         }
+        self.let_go(std::mem::take(&mut part.rest_bytes));
         Ok(())
     }
 }
@@ -210,7 +252,7 @@ impl PartWriter {
 
     /// Ends the part. A part dropped without it makes the append fail.
     pub fn finish(mut self) -> Result<()> {
-        if self.part.rest_rows > MAX_REST_ROWS {
+        if self.part.rest_rows > MAX_REST_ROWS || self.part.rest_bytes > MAX_KEPT_BYTES {
             self.shared.flush(&mut self.part)?;
         }
         let mut parts = self.shared.parts.lock();

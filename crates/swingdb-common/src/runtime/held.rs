@@ -1,8 +1,12 @@
-//! Bytes of memory that batches hold, those they share counted once.
+//! Bytes of memory that batches hold, those they share counted once; and bytes of their values.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, RecordBatch};
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch,
+};
+use arrow::datatypes::DataType;
 use hashbrown::HashSet;
 
 /// The buffers of some batches, each of which may be in several: texts of many batches are views of
@@ -22,5 +26,66 @@ impl Held {
         let new = buffers.filter(|buffer| self.0.insert(buffer.data_ptr().addr()));
         let own = new.map(|buffer| buffer.capacity()).sum::<usize>();
         own + data.child_data().iter().map(|child| self.add_data(child)).sum::<usize>()
+    }
+}
+
+/// Bytes that the values of a batch take. Of texts that are views of a larger buffer their own
+/// lengths count, whatever else the buffer has.
+pub fn value_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(column_bytes).sum()
+}
+
+fn column_bytes(column: &ArrayRef) -> usize {
+    let texts = |lengths: &mut dyn Iterator<Item = u32>| {
+        column.len() * size_of::<u128>() + lengths.map(|length| length as usize).sum::<usize>()
+    };
+    match column.data_type() {
+        DataType::Utf8View => texts(&mut column.as_string_view().lengths()),
+        DataType::BinaryView => texts(&mut column.as_binary_view().lengths()),
+        // A slice of lists has the elements of all.
+        DataType::List(_) => elements(column.as_list::<i32>()),
+        DataType::LargeList(_) => elements(column.as_list::<i64>()),
+        DataType::Map(..) => {
+            let map = column.as_map();
+            let offsets = map.value_offsets();
+            let (first, last) = (offsets[0] as usize, offsets[map.len()] as usize);
+            let entries: ArrayRef = Arc::new(map.entries().slice(first, last - first));
+            size_of_val(offsets) + column_bytes(&entries)
+        }
+        DataType::Struct(_) => column.as_struct().columns().iter().map(column_bytes).sum(),
+        // Arrays that cannot tell are rare, and small.
+        _ => column.to_data().get_slice_memory_size().unwrap_or_default(),
+    }
+}
+
+fn elements<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> usize {
+    let offsets = lists.value_offsets();
+    let (first, last) = (offsets[0].as_usize(), offsets[lists.len()].as_usize());
+    size_of_val(offsets) + column_bytes(&lists.values().slice(first, last - first))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringViewArray};
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    fn bytes_of(column: ArrayRef) -> usize {
+        value_bytes(&RecordBatch::try_from_iter([("a", column)]).unwrap())
+    }
+
+    #[test]
+    fn slices_count_what_they_show() {
+        let texts = StringViewArray::from_iter_values((0..100).map(|n| "x".repeat(1_000 + n)));
+        let (whole, part) =
+            (bytes_of(Arc::new(texts.clone())), bytes_of(Arc::new(texts.slice(0, 10))));
+        assert!(whole > 100_000 && (10_000..11_000).contains(&part), "{whole} {part}");
+        let lists = (0..100).map(|_| Some((0..50).map(Some)));
+        let lists = arrow::array::ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
+        let (whole, part) =
+            (bytes_of(Arc::new(lists.clone())), bytes_of(Arc::new(lists.slice(9, 10))));
+        assert!(whole >= 40_000 && (4_000..5_000).contains(&part), "{whole} {part}");
+        assert!((800..1_000).contains(&bytes_of(Arc::new(Int64Array::from(vec![1; 100])))));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn append_batches(
             done += batch.num_rows() as u64;
             mapping.rows(batch.columns(), batch.num_rows(), origin)
         });
-        append_stream(txn, &target.schema, &target.name, batches)
+        append_stream(session, txn, &target.schema, &target.name, batches)
     })
 }
 

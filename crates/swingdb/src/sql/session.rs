@@ -24,7 +24,7 @@ use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::{
     CancelToken, InterruptHandle, Running, Stoppable, stoppable,
 };
-use swingdb_common::runtime::memory::Kept;
+use swingdb_common::runtime::memory::{Kept, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Store, Table};
@@ -357,6 +357,11 @@ impl Session {
     /// The rows that a statement called `name` collects, of which there are none yet.
     pub(crate) fn kept(&self, name: &str) -> Result<Kept> {
         Ok(Kept::new(name, self.engine()?.as_ref()))
+    }
+
+    /// Accounts for rows that wait until they are stored.
+    pub(crate) fn waiting(&self, name: &str) -> Result<Waiting> {
+        Ok(Waiting::new(name, &self.engine()?.runtime_env().memory_pool))
     }
 
     /// The token of the running statement; long work asks it whether to go on.

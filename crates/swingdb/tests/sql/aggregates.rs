@@ -339,7 +339,7 @@ fn an_order_inside_of_a_window() {
         (&format!("first_value(k) {by_k}"), "10 10 10 10"),
         ("string_agg('a', NULL ORDER BY k) OVER ()", "- - - -"),
         (
-            "list(i ORDER BY NULL, k DESC) OVER ()",
+            "list(i ORDER BY 1, k DESC) OVER ()",
             "[2, 2, 1, 1] [2, 2, 1, 1] [2, 2, 1, 1] [2, 2, 1, 1]",
         ),
     ];

@@ -103,7 +103,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT * FROM t CROSS JOIN u ON t.id = u.id", "found ON"),
     ("SELECT * FROM t STRAIGHT_JOIN u ON t.id = u.id", ""),
     ("SELECT * FROM t CROSS APPLY (SELECT 1) x", "join"),
-    ("SELECT * FROM t TABLESAMPLE 5 PERCENT REPEATABLE (1)", "REPEATABLE"),
     ("SELECT * FROM t AS x (i INT, j VARCHAR, k INT)", "type"),
     ("SELECT * FROM unnest([1, 2]) WITH ORDINALITY", "ORDINALITY"),
     ("SELECT * FROM unnest([1, 2]) WITH OFFSET", "OFFSET"),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow::compute::{SortOptions, filter_record_batch, is_not_null, take_record_batch};
+use arrow::compute::{SortOptions, filter_record_batch, is_not_null, take_arrays};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_err};
@@ -195,8 +195,9 @@ impl Joined {
             left = filter_record_batch(&left, &kept)?;
             found = UInt64Array::from_iter_values(found.iter().flatten());
         }
-        let right = take_record_batch(&search.index.rows, &found)?;
-        let columns = [left.columns(), right.columns()].concat();
+        // A row without a partner has NULL in columns that the right side knows as never NULL.
+        let right = take_arrays(search.index.rows.columns(), &found, None)?;
+        let columns = [left.columns(), right.as_slice()].concat();
         self.metrics.output_rows().add(left.num_rows());
         let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)

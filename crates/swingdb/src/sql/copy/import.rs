@@ -192,6 +192,7 @@ impl Plan {
         run: &Run<'_>,
     ) -> Result<u64> {
         let writer: TableWriter = txn.writer(&place.schema, &place.name)?;
+        writer.account(session.waiting("rows to import")?);
         self.scan.run(run, &|order, batch| {
             if batch.num_rows() == 0 {
                 return Ok(());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, JoinConstraint, NullEquality, Result, ScalarValue, not_impl_err};
 use datafusion::functions_window::row_number::row_number_udwf;
@@ -11,7 +12,7 @@ use datafusion::logical_expr::logical_plan::{FetchType, SkipType};
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, EmptyRelation, Expr, ExprFunctionExt, Filter, GroupingSet,
     Join, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Sort, SortExpr,
-    Subquery, SubqueryAlias, Union, Unnest, Values, Window, binary_expr, lit, when,
+    Subquery, SubqueryAlias, Union, Unnest, Values, Window, binary_expr, cast, lit, when,
 };
 
 use super::outer::{Stand, mentions, refers};
@@ -340,7 +341,7 @@ impl Domain {
     fn union(&self, node: &Union) -> Result<Dependent> {
         let inputs = node.inputs.iter().map(|input| {
             let input = named_by_schema(input)?;
-            Ok(self.push(&input)?.only(&input)?.plan)
+            as_declared(self.push(&input)?.only(&input)?.plan, node)
         });
         self.one_of(inputs.collect::<Result<_>>()?, node.schema.columns())
     }
@@ -497,6 +498,30 @@ fn named_by_schema(input: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
     });
     let named = Projection::try_new(named.collect(), Arc::clone(&node.input))?;
     Ok(Arc::new(LogicalPlan::Projection(named)))
+}
+
+/// An input of a union with the types of the union. A column outside may have got another type than
+/// the subquery was planned with.
+fn as_declared(input: LogicalPlan, union: &Union) -> Result<LogicalPlan> {
+    let declared = union.schema.fields();
+    let differs =
+        |(field, declared): (&FieldRef, &FieldRef)| field.data_type() != declared.data_type();
+    if !input.schema().fields().iter().zip(declared).any(differs) {
+        return Ok(input);
+    }
+    let columns =
+        input.schema().columns().into_iter().enumerate().map(|(at, column)| {
+            match declared.get(at) {
+                None => Expr::Column(column),
+                Some(field) => {
+                    let (relation, name) = (column.relation.clone(), column.name.clone());
+                    cast(Expr::Column(column), field.data_type().clone())
+                        .alias_qualified(relation, name)
+                }
+            }
+        });
+    let columns = columns.collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(input))?))
 }
 
 /// A plan with other names for its columns.

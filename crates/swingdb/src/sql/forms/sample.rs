@@ -127,8 +127,9 @@ mod tests {
         );
         assert_eq!(
             rewritten("SELECT a FROM t TABLESAMPLE (5 PERCENT) REPEATABLE (7)").unwrap(),
-            "SELECT a FROM (SELECT * FROM t QUALIFY (CAST(hash(7, row_number() OVER ()) AS DOUBLE) \
-             / CAST('18446744073709551616' AS DOUBLE)) < (5 / 100.0)) AS t"
+            "SELECT a FROM (SELECT * FROM t \
+             QUALIFY ((CAST(hash(7, row_number() OVER ()) AS DOUBLE)) \
+             / (CAST('18446744073709551616' AS DOUBLE))) < (5 / 100.0)) AS t"
         );
         assert!(rewritten("SELECT a FROM t TABLESAMPLE (5 ROWS) REPEATABLE ('x')").is_err());
         for same in ["SELECT a FROM t", "SELECT a FROM main.t", "SELECT a FROM t AS x"] {

@@ -378,11 +378,13 @@ impl Step<'_> {
             let values: Vec<usize> = (1..batch.num_columns()).collect();
             convert_batch(&batch.project(&values)?, &stored, Origin::UNNUMBERED, zone)
         });
-        append_stream(self.txn, &schema, REWRITTEN, batches).map_err(|error| match error {
-            Error::Constraint { kind, columns, detail, .. } => {
-                Error::Constraint { table: name.clone(), kind, columns, detail }
+        append_stream(self.session, self.txn, &schema, REWRITTEN, batches).map_err(|error| {
+            match error {
+                Error::Constraint { kind, columns, detail, .. } => {
+                    Error::Constraint { table: name.clone(), kind, columns, detail }
+                }
+                other => other,
             }
-            other => other,
         })?;
         self.txn.drop_table(&schema, &name)?;
         self.txn.rename_table(&schema, REWRITTEN, &name)

@@ -52,7 +52,7 @@ pub(crate) fn create_as(
         done += batch.num_rows() as u64;
         convert_batch(&batch, &stored, origin, zone)
     });
-    Ok(Outcome::changed("CREATE TABLE", append_stream(txn, &schema, &name, batches)?))
+    Ok(Outcome::changed("CREATE TABLE", append_stream(session, txn, &schema, &name, batches)?))
 }
 
 /// The columns of a table made from a query; `given` renames them, and may give types.

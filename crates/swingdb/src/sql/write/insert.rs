@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::held::value_bytes;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Table, WriteTxn};
 
@@ -31,6 +32,8 @@ use crate::sql::stream::BatchStream;
 
 /// Results of fewer rows are appended in one piece; larger ones go through the parallel writer.
 const SMALL_INSERT_ROWS: usize = 65_536;
+/// And those that take fewer bytes.
+const SMALL_INSERT_BYTES: usize = 64 << 20;
 
 /// Expressions of a VALUES list computed by one query.
 const EXPRESSIONS_PER_QUERY: usize = 256;
@@ -66,7 +69,7 @@ fn run(
 ) -> Result<Outcome> {
     let Target { schema, name, .. } = &named.target;
     if rule.is_none() && insert.returning.is_none() {
-        let rows = append_stream(txn, schema, name, source)?;
+        let rows = append_stream(session, txn, schema, name, source)?;
         return Ok(Outcome::changed("INSERT", rows));
     }
     let mut kept = session.kept("INSERT")?;
@@ -85,25 +88,36 @@ fn run(
 
 /// Appends batches as they come; a small result in one piece, so that it joins the last segment.
 pub(crate) fn append_stream(
+    session: &Session,
     txn: &mut WriteTxn,
     schema: &str,
     table: &str,
     mut batches: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<u64> {
+    let waiting = session.waiting("rows to append")?;
     let mut first = Vec::new();
-    let mut rows = 0;
-    while rows < SMALL_INSERT_ROWS {
+    let (mut rows, mut bytes) = (0, 0);
+    while rows < SMALL_INSERT_ROWS && bytes < SMALL_INSERT_BYTES {
         match batches.next() {
             Some(batch) => {
                 let batch = batch?;
                 rows += batch.num_rows();
+                let of_batch = value_bytes(&batch);
                 first.push(batch);
+                // The writer has another way out than to wait for more.
+                if !waiting.may_grow(of_batch) {
+                    break;
+                }
+                bytes += of_batch;
             }
             None if rows == 0 => return Ok(0),
             None => return txn.append(schema, table, &first),
         }
     }
     let writer = txn.writer(schema, table)?;
+    // The writer asks for them again.
+    waiting.shrink(bytes);
+    writer.account(waiting);
     for batch in first.into_iter().map(Ok).chain(batches) {
         writer.push(batch?)?;
     }
