@@ -18,6 +18,8 @@ anybody noticing, and share the result on.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import errors
 from ._databases import (
     DatabaseInfo,
@@ -67,6 +69,9 @@ from .types import (
     TimestampFromTicks,
 )
 
+if TYPE_CHECKING:
+    from .heap import HeapError, HeapStats, ObjectHeap
+
 #: PEP 249: the version of the interface.
 apilevel = "2.0"
 #: PEP 249: threads may share the module and connections.
@@ -91,9 +96,12 @@ __all__ = [
     "ExportReport",
     "Finding",
     "GcReport",
+    "HeapError",
+    "HeapStats",
     "ImportReport",
     "Interval",
     "LineageNode",
+    "ObjectHeap",
     "Parent",
     "Relation",
     "ShareInfo",
@@ -121,3 +129,12 @@ __all__ = [
     "threadsafety",
     *errors.__all__,
 ]
+
+
+def __getattr__(name: str) -> object:
+    # What stands on the C interface is not imported by those who do not use it.
+    if name in ("HeapError", "HeapStats", "ObjectHeap"):
+        from . import heap
+
+        return getattr(heap, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

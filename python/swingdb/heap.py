@@ -1,0 +1,411 @@
+"""Millions of small objects, more than fit in memory.
+
+An :class:`ObjectHeap` holds objects of 1 byte to 64 KiB. Those in use lie in memory, within a
+budget that counts everything; the others lie in blocks on a disk. The heap moves single objects, so
+that a cold one takes no memory because it has a hot neighbour. Objects are known by handles, which
+are numbers:
+
+>>> import swingdb, tempfile
+>>> folder = tempfile.mkdtemp(dir="/var/tmp")
+>>> heap = swingdb.ObjectHeap(folder, budget=16 << 20)
+>>> handle = heap.alloc(b"some bytes")
+>>> heap.write(handle, b"more", offset=0)
+>>> heap.read(handle)
+b'more bytes'
+>>> with heap.pin(handle) as view:              # in place, without a copy
+...     view[0] = ord("M")
+>>> heap.read(handle, size=4)
+b'More'
+>>> heap.free(handle)
+
+or by keys, in a mapping from bytes to bytes whose keys lie in the heap, too:
+
+>>> heap.map[b"user 7"] = b"session"
+>>> heap.map.get(b"user 8"), len(heap.map)
+(None, 1)
+>>> heap.close()
+
+A *persistent* heap (``persistent=True``) keeps its objects in the directory: what a :meth:`flush`
+made durable is there when the next process opens it, also after a crash. This module stands on the
+C interface (``fgmm.h``, see ``docs/heap.md``); calls let other threads of Python run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from swingdb import _internal
+from swingdb.errors import OperationalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
+
+    from ._heap_map import HeapMap
+
+__all__ = ["MAX_OBJECT_BYTES", "HeapError", "HeapStats", "ObjectHeap"]
+
+#: The longest object.
+MAX_OBJECT_BYTES = 65536
+_PIN = 2
+_S3FIFO, _PERSISTENT = 1, 2
+_PROBLEMS = {
+    -1: "argument", -4: "no memory", -8: "forked", -9: "io", -10: "damaged", -11: "in use",
+    -15: "no object", -16: "disk full",
+}
+
+
+class HeapError(OperationalError):
+    """A call of an object heap failed; other objects are as they were.
+
+    ``problem`` is one of "no object" (freed, or never a handle of this heap), "in use" (others have
+    the object, or the directory), "no memory" (all that the budget has room for is pinned), "disk
+    full", "damaged", "io", "forked", "argument" and "closed".
+    """
+
+    #: What kind of failure it is.
+    problem: str = "io"
+
+
+class HeapStats(NamedTuple):
+    """Counters of an :class:`ObjectHeap`."""
+
+    #: Objects that exist.
+    objects: int
+    #: Their lengths together.
+    object_bytes: int
+    #: Objects in memory.
+    resident_objects: int
+    #: Their lengths together.
+    resident_bytes: int
+    #: The budget.
+    budget_bytes: int
+    #: What the heap takes of it.
+    used_bytes: int
+    #: The part of that which is not for objects.
+    metadata_bytes: int
+    #: Accesses that found the object in memory.
+    hits: int
+    #: Accesses that did not.
+    misses: int
+    #: What half of the misses took at most, in nanoseconds.
+    miss_p50_ns: int
+    #: What 99 % of the misses took at most.
+    miss_p99_ns: int
+    #: What 99.9 % of the misses took at most.
+    miss_p999_ns: int
+    #: Bytes of objects that left memory with a write.
+    evicted_bytes: int
+    #: Bytes written to the disk.
+    written_bytes: int
+    #: Bytes read from the disk.
+    read_bytes: int
+    #: Bytes of the heap's file.
+    file_bytes: int
+    #: Bytes of the file that objects need.
+    live_bytes: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the accesses that found the object in memory."""
+        return self.hits / max(self.hits + self.misses, 1)
+
+    @property
+    def write_amplification(self) -> float:
+        """Bytes written for each byte that left memory with a write."""
+        return self.written_bytes / self.evicted_bytes if self.evicted_bytes else 0.0
+
+
+class _Counters(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in HeapStats._fields]
+
+
+class _Config(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64) for name in ("budget", "disk_limit", "max_wait_ms", "flags")
+    ]
+
+
+class _Block(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+_Progress = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(_internal.__file__)
+    heap, number, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
+    signatures: dict[str, list[Any]] = {
+        "open_with": [ctypes.c_char_p, ctypes.POINTER(_Config), _Progress, heap,
+                      ctypes.POINTER(heap)],
+        "close": [heap],
+        "flush": [heap],
+        "set_root": [heap, number],
+        "root": [heap, ctypes.POINTER(number)],
+        "alloc": [heap, ctypes.c_void_p, size, ctypes.POINTER(number)],
+        "realloc": [heap, number, size],
+        "free": [heap, number],
+        "size": [heap, number, ctypes.POINTER(size)],
+        "read": [heap, number, size, ctypes.c_void_p, size],
+        "write": [heap, number, size, ctypes.c_void_p, size],
+        "begin": [heap, number, ctypes.c_uint, ctypes.POINTER(_Block)],
+        "end": [heap, number, ctypes.c_uint],
+        "prefetch": [heap, ctypes.POINTER(number), size],
+        "set_budget": [heap, number],
+        "get_counters": [heap, ctypes.POINTER(_Counters)],
+    }
+    for name, arguments in signatures.items():
+        getattr(library, f"swing_heap_{name}").argtypes = arguments
+    library.swing_last_error.restype = ctypes.c_char_p
+    return library
+
+
+def _failure(message: str, problem: str) -> HeapError:
+    error = HeapError(message)
+    error.problem = problem
+    return error
+
+
+def _check(status: int) -> None:
+    if status < 0:
+        message = _library().swing_last_error().decode(errors="replace")
+        raise _failure(message, _PROBLEMS.get(status, "io"))
+
+
+def _end(heap: ctypes.c_void_p, handle: int, process: int) -> None:
+    # In a forked child the access is the parent's.
+    if os.getpid() == process:
+        _library().swing_heap_end(heap, handle, _PIN)
+
+
+def _close(heap: ctypes.c_void_p, process: int) -> None:
+    if os.getpid() == process:
+        _library().swing_heap_close(heap)
+
+
+class ObjectHeap:
+    """Objects in a directory on a disk, of which at most ``budget`` bytes are in memory.
+
+    ``path`` is made when it is missing. Without ``persistent`` nothing stays there after the
+    process. ``policy`` chooses which objects leave memory: "fifo" by the two lists of FG_MM's
+    paper, "s3fifo" by S3-FIFO. ``disk_limit`` is the most the file may take, in bytes; a call
+    waits for an object in use for at most ``max_wait`` seconds. ``progress`` is called with two
+    numbers, read and all, while a persistent heap is opened.
+
+    Any thread may call anything. A forked child has no use of its parent's heap: calls are errors.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        budget: int = 64 << 20,
+        persistent: bool = False,
+        policy: Literal["fifo", "s3fifo"] = "fifo",
+        disk_limit: int | None = None,
+        max_wait: float = 10.0,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> None:
+        if policy not in ("fifo", "s3fifo"):
+            raise ValueError(f'policy must be "fifo" or "s3fifo", not {policy!r}')
+        if not 0.001 <= max_wait <= 1e9:
+            raise ValueError(f"max_wait must be from 0.001 to 1e9 seconds, not {max_wait!r}")
+        if budget <= 0 or (disk_limit is not None and disk_limit <= 0):
+            raise ValueError("budget and disk_limit must be positive numbers of bytes")
+        flags = (_S3FIFO if policy == "s3fifo" else 0) | (_PERSISTENT if persistent else 0)
+        config = _Config(budget, disk_limit or 0, round(max_wait * 1000), flags)
+        raised: list[BaseException] = []
+
+        def tell(done: int, everything: int, _: object) -> None:
+            try:
+                if progress is not None and not raised:
+                    progress(done, everything)
+            except BaseException as error:  # noqa: BLE001 (raised below, behind the C frames)
+                raised.append(error)
+
+        out = ctypes.c_void_p()
+        directory = os.fsencode(path)
+        _check(_library().swing_heap_open_with(
+            directory, ctypes.byref(config), _Progress(tell), None, ctypes.byref(out)
+        ))
+        self._heap: ctypes.c_void_p | None = out
+        self._path = os.fspath(path)
+        self._persistent = persistent
+        self._process = os.getpid()
+        self._map: HeapMap | None = None
+        self._closing = weakref.finalize(self, _close, out, self._process)
+        if raised:
+            self.close()
+            raise raised[0]
+
+    def _live(self) -> ctypes.c_void_p:
+        if self._heap is None:
+            raise _failure("the heap is closed", "closed")
+        if self._process != os.getpid():
+            raise _failure("the heap belongs to the parent process", "forked")
+        return self._heap
+
+    # ---- objects -------------------------------------------------------------------------------
+
+    def alloc(self, contents: Any) -> int:
+        """A new object: of these bytes (any buffer), or of so many zeros. Returns its handle."""
+        out = ctypes.c_uint64()
+        if isinstance(contents, int):
+            _check(_library().swing_heap_alloc(self._live(), None, contents, ctypes.byref(out)))
+            return out.value
+        data = _bytes(contents)
+        _check(_library().swing_heap_alloc(self._live(), data, len(data), ctypes.byref(out)))
+        return out.value
+
+    def free(self, handle: int) -> None:
+        """Ends an object. Its handle is an error from then on."""
+        _check(_library().swing_heap_free(self._live(), handle))
+
+    def resize(self, handle: int, size: int) -> None:
+        """Gives an object another length. The handle stays; new bytes are zero."""
+        _check(_library().swing_heap_realloc(self._live(), handle, size))
+
+    def size(self, handle: int) -> int:
+        """The length of an object, in bytes. Does not bring it into memory."""
+        out = ctypes.c_size_t()
+        _check(_library().swing_heap_size(self._live(), handle, ctypes.byref(out)))
+        return out.value
+
+    def read(self, handle: int, offset: int = 0, size: int | None = None) -> bytes:
+        """A copy of ``size`` bytes from ``offset`` on; without ``size`` of all that follow."""
+        if size is None:
+            size = self.size(handle) - offset
+            if size == 0:
+                return b""
+        if size < 0 or offset < 0:
+            raise ValueError(f"no bytes from {offset} on of an object of {self.size(handle)}")
+        buffer = ctypes.create_string_buffer(max(size, 1))
+        _check(_library().swing_heap_read(self._live(), handle, offset, buffer, size))
+        return buffer.raw[:size]
+
+    def write(self, handle: int, contents: Any, offset: int = 0) -> None:
+        """Stores bytes into an object, which must have room for them."""
+        data = _bytes(contents)
+        _check(_library().swing_heap_write(self._live(), handle, offset, data, len(data)))
+
+    def pin(self, handle: int) -> memoryview:
+        """The object's own bytes, to read and write without a copy.
+
+        It stays in memory, at this address, until the view is released (``with``, or
+        ``view.release()``) and nothing else uses its memory, such as an array of
+        ``numpy.frombuffer``. Whoever stores there sees to it that nobody else does meanwhile.
+        """
+        heap, out = self._live(), _Block()
+        _check(_library().swing_heap_begin(heap, handle, _PIN, ctypes.byref(out)))
+        block = (ctypes.c_ubyte * out.size).from_address(out.address)
+        # The heap cannot close before: views do not outlive it.
+        weakref.finalize(block, _end, heap, handle, self._process).atexit = False
+        return memoryview(block).cast("B")
+
+    def prefetch(self, handles: Iterable[int]) -> None:
+        """Brings objects into memory, several reads at a time. Nothing keeps them there."""
+        numbers = list(handles)
+        array = (ctypes.c_uint64 * max(len(numbers), 1))(*numbers)
+        _check(_library().swing_heap_prefetch(self._live(), array, len(numbers)))
+
+    def get_many(self, handles: Sequence[int]) -> list[bytes]:
+        """Copies of objects, read several at a time."""
+        self.prefetch(handles)
+        return [self.read(handle) for handle in handles]
+
+    # ---- the heap ------------------------------------------------------------------------------
+
+    @property
+    def map(self) -> HeapMap:
+        """A mutable mapping from bytes to bytes, of which keys and values are objects. In a
+        persistent heap it is what :attr:`root` leads to, and is there again after opening."""
+        if self._map is None:
+            from ._heap_map import HeapMap
+
+            self._map = HeapMap(self)
+        return self._map
+
+    @property
+    def root(self) -> int | None:
+        """The object by which a program finds the others after opening; durable with the next
+        :meth:`flush`."""
+        out = ctypes.c_uint64()
+        _check(_library().swing_heap_root(self._live(), ctypes.byref(out)))
+        return out.value or None
+
+    @root.setter
+    def root(self, handle: int | None) -> None:
+        _check(_library().swing_heap_set_root(self._live(), handle or 0))
+
+    def flush(self) -> None:
+        """Makes all changes so far durable, in a persistent heap. A failed flush leaves the state
+        of the one before."""
+        if self._map is not None and self._persistent:
+            self._map.flush()
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        _check(_library().swing_heap_flush(self._live()))
+
+    def set_budget(self, budget: int) -> None:
+        """Another budget, at once."""
+        _check(_library().swing_heap_set_budget(self._live(), budget))
+
+    def stats(self) -> HeapStats:
+        """Counters since the heap was opened."""
+        out = _Counters()
+        _check(_library().swing_heap_get_counters(self._live(), ctypes.byref(out)))
+        return HeapStats(*(getattr(out, name) for name in HeapStats._fields))
+
+    def close(self) -> None:
+        """Flushes a persistent heap, and ends the heap. An error ("in use") while views of
+        :meth:`pin` are alive."""
+        if self._heap is None:
+            return
+        if self._map is not None and self._persistent:
+            self._map.flush()
+        try:
+            _check(_library().swing_heap_close(self._live()))
+        except HeapError as error:
+            if error.problem == "in use":
+                raise
+            self._ended()
+            raise
+        self._ended()
+
+    def _ended(self) -> None:
+        self._closing.detach()
+        self._heap = None
+
+    def __enter__(self) -> ObjectHeap:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._heap is None:
+            return f"<ObjectHeap {self._path!r}, closed>"
+        stats = self.stats()
+        return (f"<ObjectHeap {self._path!r}: {stats.objects} objects of {stats.object_bytes} "
+                f"bytes, {stats.resident_bytes} bytes of them in memory>")
+
+
+def _bytes(contents: Any) -> bytes:
+    if isinstance(contents, bytes):
+        return contents
+    if isinstance(contents, str):
+        raise TypeError("an object is of bytes, not of text: encode it")
+    return bytes(memoryview(contents).cast("B"))
