@@ -220,6 +220,11 @@ impl Session {
         state.engine.as_ref().map_or(Zone::UTC, |engine| Zone::of(engine.config_options()))
     }
 
+    /// How many threads a statement may use at one time.
+    pub(crate) fn threads(&self) -> Result<usize> {
+        Ok(self.engine()?.config().target_partitions())
+    }
+
     /// What sequences give out to the statements of this session; those about its temporary tables
     /// are the outer session's.
     pub(crate) fn numbers(&self) -> Arc<Numbers> {
