@@ -15,7 +15,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::memory::Pieces;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Table, WriteTxn};
 
@@ -91,7 +90,7 @@ pub(crate) fn append_stream(
     batches: impl Iterator<Item = Result<RecordBatch>> + Send,
     convert: impl Fn(RecordBatch, u64) -> Result<RecordBatch> + Sync,
 ) -> Result<u64> {
-    let memory = Pieces::new("INSERT", session.engine()?.as_ref());
+    let memory = session.pieces("INSERT")?;
     txn.append_from(schema, table, batches, convert, &memory)
 }
 
