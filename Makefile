@@ -122,7 +122,7 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 .PHONY: bench
 bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; results under bench/results
 
-OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml
+OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
 OF_DISK := probe scan cold mapped-random mapped-scan
 
@@ -171,6 +171,10 @@ bench-import: build ## Import of Parquet and CSV against DuckDB
 .PHONY: bench-dml
 bench-dml: build ## UPDATE, DELETE, INSERT, MERGE of many rows against DuckDB
 	$(PY) bench/dml.py --bin $(BIN)
+
+.PHONY: bench-many-cores
+bench-many-cores: build ## Import, CREATE TABLE AS and TPC-H by number of cores: make bench-many-cores SCALE=10
+	$(PY) bench/many_cores.py --bin $(BIN) --scale $(or $(SCALE),1)
 
 .PHONY: bench-malloc
 bench-malloc: tools ## The allocator against glibc, jemalloc, mimalloc, tcmalloc

@@ -155,10 +155,11 @@ impl PartitionStream for FilePartition {
         let scan = Arc::clone(&self.scan);
         let projection = self.projection.clone();
         let failed = sender.clone();
-        let zone = Zone::of(context.session_config().options());
+        let config = context.session_config();
+        let (threads, zone) = (config.target_partitions(), Zone::of(config.options()));
         let thread = std::thread::Builder::new().name("swingdb-file".into());
         let spawned = thread.stack_size(threads::WORKER_STACK_BYTES).spawn(move || {
-            let end = caught(|| read(&scan, &projection, zone, &sender));
+            let end = caught(|| read(&scan, &projection, threads, zone, &sender));
             // Nobody listens any more when the query has ended.
             let _ = sender.blocking_send(end.map(|()| Message::End).map_err(Into::into));
         });
@@ -190,10 +191,16 @@ enum Message {
 
 type Sender = tokio::sync::mpsc::Sender<datafusion::error::Result<Message>>;
 
-fn read(scan: &FileScan, projection: &[usize], zone: Zone, sender: &Sender) -> Result<()> {
+fn read(
+    scan: &FileScan,
+    projection: &[usize],
+    threads: usize,
+    zone: Zone,
+    sender: &Sender,
+) -> Result<()> {
     let turnstile = Turnstile::default();
     let run = Run {
-        threads: threads::cores(),
+        threads,
         batch_rows: QUERY_BATCH_ROWS,
         projection: Some(projection),
         token: None,

@@ -21,7 +21,6 @@ use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::CancelToken;
 use swingdb_common::runtime::meter::Meter;
 use swingdb_common::runtime::parallel::{Turnstile, caught, in_parallel};
-use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::{Zone, rezoned, schema_in_zone};
 
 use super::csv::write::Format;
@@ -38,12 +37,14 @@ const ROW_GROUP_ROWS: usize = 262_144;
 const GZIP_LEVEL: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
 
-/// Who hears of progress and may interrupt.
+/// Who hears of progress and may interrupt, and on how many threads there may be work.
 pub struct Reporting {
     /// Ends the writing.
     pub token: Option<CancelToken>,
     /// Hears how many rows are written.
     pub progress: Option<Arc<dyn Progress>>,
+    /// Threads that encode, unless the options say another number.
+    pub threads: usize,
 }
 
 /// Writes `rows` to `path`; in text, points in time are written by the clock of `zone`.
@@ -64,7 +65,8 @@ pub fn write(
     })?;
     options.check_for(format)?;
     let meter = Meter::new(reporting.progress.clone(), None, "rows");
-    let job = Job { rows, options, meter: &meter, token: reporting.token.as_ref() };
+    let threads = options.threads.unwrap_or(reporting.threads).max(1);
+    let job = Job { rows, options, threads, meter: &meter, token: reporting.token.as_ref() };
     let file = OutputFile::create(path)?;
     let file = match format {
         FileFormat::Csv => {
@@ -88,6 +90,7 @@ pub fn write(
 struct Job<'a> {
     rows: &'a mut (dyn Iterator<Item = Result<RecordBatch>> + Send),
     options: &'a ExportOptions,
+    threads: usize,
     meter: &'a Meter,
     token: Option<&'a CancelToken>,
 }
@@ -101,8 +104,7 @@ impl Job<'_> {
         encode: impl Fn(u64, Vec<RecordBatch>) -> Result<T> + Sync,
         write: impl FnMut(T) -> Result<()> + Send,
     ) -> Result<()> {
-        let Job { rows, options, meter, token } = self;
-        let threads = options.threads.unwrap_or_else(threads::cores).max(1);
+        let Job { rows, threads, meter, token, .. } = self;
         let turnstile = Turnstile::default();
         let write = Mutex::new(write);
         let mut order = 0u64;

@@ -263,7 +263,7 @@ impl WriteTxn {
         let longest = segments.iter().map(|s| s.rows()).max().unwrap_or(0);
         let values = repeated(&value, longest)?;
         let ground = &self.ground;
-        let chunks = in_parallel(&segments, |segment| {
+        let chunks = in_parallel(self.threads, &segments, |segment| {
             let piece = values.slice(0, segment.rows());
             columns::write(ground, &column.data_type, &[piece]).map(Arc::new)
         })?;

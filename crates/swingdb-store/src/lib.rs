@@ -11,6 +11,7 @@
 //! ```
 
 mod alter;
+mod append;
 mod catalog;
 mod check;
 mod checks;

@@ -2,18 +2,17 @@
 
 use parking_lot::Mutex;
 use swingdb_common::error::Result;
-use swingdb_common::runtime::{parallel, threads};
+use swingdb_common::runtime::parallel;
 
-/// Applies `f` to all items on as many threads as there are processors; the results in order.
+/// Applies `f` to all items on at most so many threads; the results in order.
 pub(super) fn in_parallel<T: Sync, R: Send>(
+    threads: usize,
     items: &[T],
     f: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    // Asking for the number of processors reads files of the control group.
     if items.len() <= 1 {
         return items.iter().map(f).collect();
     }
-    let threads = threads::cores().min(items.len());
     let mut pieces = items.iter().enumerate().map(|(at, item)| (at as u64, item));
     let done = Mutex::new(Vec::with_capacity(items.len()));
     let work = |at, item| {
@@ -37,9 +36,9 @@ mod tests {
     fn results_are_in_order_and_an_error_is_told() {
         for count in [0, 1, 2, 1000] {
             let items: Vec<usize> = (0..count).collect();
-            let squares = in_parallel(&items, |item| Ok(item * item)).unwrap();
+            let squares = in_parallel(4, &items, |item| Ok(item * item)).unwrap();
             assert_eq!(squares, items.iter().map(|item| item * item).collect::<Vec<_>>());
-            let failed = in_parallel(&items, |item| match item + 1 == count {
+            let failed = in_parallel(4, &items, |item| match item + 1 == count {
                 true => Err(Error::plan("the last one")),
                 false => Ok(()),
             });
@@ -49,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error() {
-        let failed = in_parallel(&[1, 2], |item| match item {
+        let failed = in_parallel(2, &[1, 2], |item| match item {
             2 => panic!("for the test"),
             _ => Ok(()),
         });

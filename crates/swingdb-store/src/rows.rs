@@ -28,6 +28,9 @@ use super::writer::{TableWriter, build_segment, conform_columns};
 /// A last segment of at most this many rows is always put together with the rows appended next.
 const SMALL_SEGMENT_ROWS: usize = 1024;
 
+/// Changes of fewer rows are made by one thread: others would be woken for nothing.
+const MANY_ROWS: usize = 4096;
+
 impl WriteTxn {
     /// The live row with each of the keys (`None`: there is none, or the key has a NULL). `keys`
     /// has the columns of constraint `constraint` of the table, in its order. For ON CONFLICT.
@@ -126,16 +129,12 @@ impl WriteTxn {
         if added.is_empty() {
             return Ok(());
         }
-        self.writer_mut()?.unique.apply(&unique::Change { before, removed, added })
+        let change = unique::Change { before, removed, added, threads: self.threads };
+        self.writer_mut()?.unique.apply(&change)
     }
 
-    /// Appends batches. Columns by position; types must be equal to the table's.
-    pub fn append(&mut self, schema: &str, table: &str, batches: &[RecordBatch]) -> Result<u64> {
-        let writer = self.writer(schema, table)?;
-        let mut part = writer.part(0)?;
-        batches.iter().try_for_each(|b| part.push(b.clone()))?;
-        part.finish()?;
-        self.adopt(writer)
+    fn threads_for(&self, rows: usize) -> usize {
+        if rows < MANY_ROWS { 1 } else { self.threads }
     }
 
     /// Deletes rows of the present [`WriteTxn::view`] of a table. Returns how many were live. Row
@@ -146,18 +145,22 @@ impl WriteTxn {
             return Ok(0);
         }
         let segments = table.segments()?;
+        let work: Vec<(u32, &[RowId])> = rows.by_segment().collect();
+        let ground = &self.ground;
+        let made = in_parallel(self.threads_for(rows.len()), &work, |(at, ids)| {
+            let segment = segment_at(&segments, *at)?;
+            let deletion = Deletion::store(ground, &with_deleted(segment, ids)?)?;
+            let before = segment.rows() - segment.live_rows();
+            let (deleted, blocks) = (deletion.count - before, deletion.blocks.clone());
+            let schema = table.schema().clone();
+            Ok((deleted, blocks, segment.with(schema, segment.chunks()?, Some(deletion))))
+        })?;
         let mut changes = BTreeMap::new();
         let (mut deleted, mut new) = (0, Vec::new());
-        for (at, ids) in rows.by_segment() {
-            let segment = segment_at(&segments, at)?;
-            let bits = with_deleted(segment, ids)?;
-            let before = segment.rows() - segment.live_rows();
-            let deletion = Deletion::store(&self.ground, &bits)?;
-            deleted += (deletion.count - before) as u64;
-            new.push(deletion.blocks.clone());
-            let schema = table.schema().clone();
-            let next = segment.with(schema, segment.chunks()?, Some(deletion));
-            changes.insert(at as usize, Some(next));
+        for ((at, _), (count, blocks, next)) in work.iter().zip(made) {
+            deleted += count as u64;
+            new.push(blocks);
+            changes.insert(*at as usize, Some(next));
         }
         let none = |index| (index, Vec::new());
         let added = (0..table.constraints().len()).map(none).collect();
@@ -204,22 +207,23 @@ impl WriteTxn {
             work.push((at, segment, ids, next_rows(&mut rest, &mut first, ids.len())));
         }
         let ground = &self.ground;
-        let changed = in_parallel(&work, |(at, segment, ids, new)| {
-            let mut chunks = segment.chunks()?;
-            let mut made = Vec::new();
-            let places: UInt32Array = ids.iter().map(|id| id.row()).collect::<Vec<_>>().into();
-            if ids.last().is_some_and(|id| id.row() as usize >= segment.rows()) {
-                return Err(Error::internal("a row outside its segment"));
-            }
-            for (column, new) in columns.iter().zip(new) {
-                let (chunk, blocks) = patch::changed(ground, &chunks[*column], &places, new)?;
-                made.push(blocks);
-                chunks[*column] = Arc::new(chunk);
-            }
-            let deletion = segment.deletion().cloned();
-            let next = segment.with(table.schema().clone(), chunks, deletion);
-            Ok((*at as usize, next, made))
-        })?;
+        let changed =
+            in_parallel(self.threads_for(rows.len()), &work, |(at, segment, ids, new)| {
+                let mut chunks = segment.chunks()?;
+                let mut made = Vec::new();
+                let places: UInt32Array = ids.iter().map(|id| id.row()).collect::<Vec<_>>().into();
+                if ids.last().is_some_and(|id| id.row() as usize >= segment.rows()) {
+                    return Err(Error::internal("a row outside its segment"));
+                }
+                for (column, new) in columns.iter().zip(new) {
+                    let (chunk, blocks) = patch::changed(ground, &chunks[*column], &places, new)?;
+                    made.push(blocks);
+                    chunks[*column] = Arc::new(chunk);
+                }
+                let deletion = segment.deletion().cloned();
+                let next = segment.with(table.schema().clone(), chunks, deletion);
+                Ok((*at as usize, next, made))
+            })?;
         let touched =
             |(_, c): &(usize, &Constraint)| c.columns().iter().any(|c| columns.contains(c));
         let constraints = table.constraints().iter().enumerate().filter(touched);
@@ -264,16 +268,21 @@ impl WriteTxn {
         table: &Table,
         choose: impl Fn(&Segment) -> Result<bool>,
     ) -> Result<()> {
-        let (mut changes, mut new) = (BTreeMap::new(), Vec::new());
-        for (at, segment) in table.segments()?.iter().enumerate() {
+        let segments = table.segments()?;
+        let (mut changes, mut chosen) = (BTreeMap::new(), Vec::new());
+        for (at, segment) in segments.iter().enumerate() {
             if segment.live_rows() == 0 {
                 changes.insert(at, None);
             } else if segment.deletion().is_some() && choose(segment)? {
-                let batch = segment.live_batch()?;
-                let small = build_segment(&self.ground, table.schema(), &[batch])?;
-                new.push(small.clone());
-                changes.insert(at, Some(small));
+                chosen.push((at, segment));
             }
+        }
+        let ground = &self.ground;
+        let new = in_parallel(self.threads, &chosen, |(_, segment)| {
+            build_segment(ground, table.schema(), &[segment.live_batch()?])
+        })?;
+        for ((at, _), small) in chosen.iter().zip(&new) {
+            changes.insert(*at, Some(small.clone()));
         }
         if !changes.is_empty() {
             let change = edit::replace(table, changes)?;

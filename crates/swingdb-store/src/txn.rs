@@ -73,6 +73,8 @@ pub struct WriteTxn {
     next_savepoint: u64,
     /// Decides CHECK constraints.
     pub(super) checker: Option<&'static dyn Checker>,
+    /// Threads that write at one time.
+    pub(super) threads: usize,
 }
 
 impl WriteTxn {
@@ -94,7 +96,13 @@ impl WriteTxn {
             savepoints: Vec::new(),
             next_savepoint: 0,
             checker: None,
+            threads: 1,
         }
+    }
+
+    /// Says how many threads may write at one time. Until then one does.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.threads = threads.max(1);
     }
 
     pub(super) fn writer_mut(&mut self) -> Result<&mut Writer> {

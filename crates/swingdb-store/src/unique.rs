@@ -6,6 +6,9 @@
 //! transaction adds and removes is logged, so that a rollback takes it back. A hash that is there
 //! already is checked against the rows themselves: a collision never refuses a row, and never lets
 //! a duplicate in.
+//!
+//! Keys of many rows are compared, hashed and put into the sets on several threads: a set is in
+//! shards by the first bits of the hashes, and one thread at a time works on a shard.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,10 +16,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::kernels::cmp::lt;
 use arrow::row::{RowConverter, Rows, SortField};
+use parking_lot::Mutex;
 use swingdb_common::error::{ConstraintKind, Error, Result};
 use swingdb_common::floats::{canonical, has_floats};
+use swingdb_common::runtime::parallel;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::parallel::in_parallel;
 use super::rowids::{RowId, RowIds};
 use super::segment::Segment;
 use super::stats::{Bound, ChunkStats};
@@ -32,28 +38,95 @@ pub(super) struct Indexes {
     log: Vec<Logged>,
 }
 
-/// Hashes of all keys of one constraint; with a count for the few that several keys have.
+/// Shards of a set, by the first [`SHARD_BITS`] of the hashes.
+const SHARDS: usize = 1 << SHARD_BITS;
+const SHARD_BITS: u32 = 4;
+
+/// Fewer hashes than this are put into a set by one thread.
+const MANY_HASHES: usize = 32_768;
+
+/// Hashes of all keys of one constraint.
 #[derive(Debug, Default)]
 struct KeySet {
+    shards: [Shard; SHARDS],
+}
+
+/// Those that begin with the same bits; with a count for the few that several keys have.
+#[derive(Debug, Default)]
+struct Shard {
     hashes: hashbrown::HashSet<u64>,
     more: HashMap<u64, u32>,
 }
 
+/// Hashes of some keys, by shards.
+#[derive(Debug, Default)]
+struct Hashes([Vec<u64>; SHARDS]);
+
 #[derive(Debug)]
 enum Logged {
     Built(Key),
-    Changed { key: Key, removed: Vec<u64>, added: Vec<u64> },
+    Changed { key: Key, removed: Vec<u64>, added: Vec<Hashes> },
+}
+
+fn shard_of(hash: u64) -> usize {
+    (hash >> (u64::BITS - SHARD_BITS)) as usize
+}
+
+impl Hashes {
+    /// Of the rows of key columns that `live` picks; a row with a NULL has none.
+    fn of(columns: &[ArrayRef], live: impl Fn(usize) -> bool) -> Result<Self> {
+        let keys = Keys::of(columns)?;
+        let mut hashes = Self::default();
+        let picked = (0..keys.len()).filter(|row| live(*row)).filter_map(|row| keys.hash(row));
+        picked.for_each(|hash| hashes.0[shard_of(hash)].push(hash));
+        Ok(hashes)
+    }
+
+    fn all(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().flatten().copied()
+    }
 }
 
 impl KeySet {
     fn contains(&self, hash: u64) -> bool {
-        self.hashes.contains(&hash)
+        self.shards[shard_of(hash)].hashes.contains(&hash)
     }
 
     fn add(&mut self, hash: u64) {
-        if !self.hashes.insert(hash) {
+        self.shards[shard_of(hash)].add(hash);
+    }
+
+    fn remove(&mut self, hash: u64) {
+        self.shards[shard_of(hash)].remove(hash);
+    }
+
+    /// Adds hashes on so many threads; those that were there already.
+    fn add_all(&mut self, threads: usize, added: &[Hashes]) -> Result<HashSet<u64>> {
+        let count: usize = added.iter().flat_map(|hashes| &hashes.0).map(Vec::len).sum();
+        let threads = if count < MANY_HASHES { 1 } else { threads };
+        let met = Mutex::new(HashSet::new());
+        let mut shards = (0..).zip(&mut self.shards);
+        let next = || Ok(shards.next().map(|(at, shard)| (at, shard)));
+        parallel::in_parallel(threads, next, |at, shard: &mut Shard| {
+            let new = || added.iter().map(|hashes| &hashes.0[at as usize]);
+            shard.hashes.reserve(new().map(Vec::len).sum());
+            let known: Vec<u64> =
+                new().flatten().copied().filter(|hash| !shard.add(*hash)).collect();
+            met.lock().extend(known);
+            Ok(())
+        })?;
+        Ok(met.into_inner())
+    }
+}
+
+impl Shard {
+    /// Whether the hash is a new one.
+    fn add(&mut self, hash: u64) -> bool {
+        let is_new = self.hashes.insert(hash);
+        if !is_new {
             *self.more.entry(hash).or_insert(0) += 1;
         }
+        is_new
     }
 
     fn remove(&mut self, hash: u64) {
@@ -109,6 +182,8 @@ pub(super) struct Change<'a> {
     /// Key columns of the rows that come, for each constraint to be checked: its index, and batches
     /// of columns.
     pub added: Vec<(usize, Vec<Vec<ArrayRef>>)>,
+    /// Threads that may look at the keys at one time.
+    pub threads: usize,
 }
 
 impl Indexes {
@@ -126,7 +201,7 @@ impl Indexes {
                 }
                 Some(Logged::Changed { key, removed, added }) => {
                     if let Some(set) = self.sets.get_mut(&key) {
-                        added.iter().for_each(|h| set.remove(*h));
+                        added.iter().flat_map(Hashes::all).for_each(|h| set.remove(h));
                         removed.iter().for_each(|h| set.add(*h));
                     }
                 }
@@ -169,30 +244,24 @@ impl Indexes {
     ) -> Result<()> {
         let table = change.before;
         let known = self.sets.contains_key(&key);
-        if !known && change.removed.is_empty() && apart(table, constraint, batches)? {
+        let threads = change.threads;
+        if !known && change.removed.is_empty() && apart(table, constraint, batches, threads)? {
             return Ok(());
         }
         if !known && batches.iter().all(|b| b.first().is_none_or(|c| c.is_empty())) {
             // Rows only go: nothing can collide, and there is nothing to keep up to date.
             return Ok(());
         }
-        self.build(table, key, constraint)?;
+        self.build(table, key, constraint, threads)?;
         let removed = removed_hashes(table, constraint, change.removed)?;
+        let added = in_parallel(threads, batches, |batch| Hashes::of(batch, |_| true))?;
         let set = self.sets.entry(key).or_default();
         removed.iter().for_each(|h| set.remove(*h));
-        let mut added = Vec::new();
-        let mut suspects: HashMap<u64, ()> = HashMap::new();
-        for batch in batches {
-            let keys = Keys::of(batch)?;
-            for row in 0..keys.len() {
-                let Some(hash) = keys.hash(row) else { continue };
-                if set.contains(hash) {
-                    suspects.insert(hash, ());
-                }
-                set.add(hash);
-                added.push(hash);
-            }
-        }
+        let Ok(suspects) = set.add_all(threads, &added) else {
+            // Nobody knows what is in it; it is made anew when it is needed.
+            self.sets.remove(&key);
+            return Err(Error::internal("keys could not be noted"));
+        };
         self.log.push(Logged::Changed { key, removed, added });
         if suspects.is_empty() {
             return Ok(());
@@ -201,17 +270,22 @@ impl Indexes {
     }
 
     /// Makes the index of a constraint from the table when there is none.
-    fn build(&mut self, table: &Table, key: Key, constraint: &Constraint) -> Result<()> {
+    fn build(
+        &mut self,
+        table: &Table,
+        key: Key,
+        constraint: &Constraint,
+        threads: usize,
+    ) -> Result<()> {
         if self.sets.contains_key(&key) {
             return Ok(());
         }
         let mut set = KeySet::default();
-        set.hashes.reserve(table.row_count() as usize);
-        for segment in table.segments()?.iter() {
-            let keys = Keys::of(&key_arrays(segment, constraint)?)?;
-            let live = |row: &usize| segment.deleted().is_none_or(|d| !d.value(*row));
-            (0..keys.len()).filter(live).filter_map(|row| keys.hash(row)).for_each(|h| set.add(h));
-        }
+        let hashes = in_parallel(threads, &table.segments()?, |segment| {
+            let live = |row| segment.deleted().is_none_or(|deleted| !deleted.value(row));
+            Hashes::of(&key_arrays(segment, constraint)?, live)
+        })?;
+        set.add_all(threads, &hashes)?;
         self.sets.insert(key, set);
         self.log.push(Logged::Built(key));
         Ok(())
@@ -302,29 +376,25 @@ fn overlaps(segment: &Segment, column: usize, bounds: Option<&Bounds>) -> Result
 
 /// Whether the new keys obviously differ from each other and from all there are: one column,
 /// strictly ascending from batch to batch, and no segment's bounds overlap theirs.
-fn apart(table: &Table, constraint: &Constraint, batches: &[Vec<ArrayRef>]) -> Result<bool> {
+fn apart(
+    table: &Table,
+    constraint: &Constraint,
+    batches: &[Vec<ArrayRef>],
+    threads: usize,
+) -> Result<bool> {
     let [column] = constraint.columns() else { return Ok(false) };
-    let mut whole: Option<Bounds> = None;
-    for batch in batches {
-        let [values] = batch.as_slice() else { return Ok(false) };
-        if values.is_empty() {
-            continue;
-        }
-        if values.null_count() > 0 || values.data_type().is_nested() {
-            return Ok(false);
-        }
-        let Some((min, max)) = bounds_of(std::slice::from_ref(values)) else { return Ok(false) };
+    let batches: Vec<&Vec<ArrayRef>> =
+        batches.iter().filter(|batch| batch.first().is_some_and(|c| !c.is_empty())).collect();
+    let Some((first, others)) = batches.split_first() else { return Ok(true) };
+    // Most keys that are in no order are in none from the begin on.
+    let Some(first) = ascending(first)? else { return Ok(false) };
+    let mut whole = Some(first);
+    for bounds in in_parallel(threads, others, |batch| ascending(batch))? {
+        let Some((min, max)) = bounds else { return Ok(false) };
         if whole.as_ref().is_some_and(|(_, before)| !before.is_less(&min)) {
             return Ok(false);
         }
-        let rest = values.len() - 1;
-        if lt(&values.slice(0, rest), &values.slice(1, rest))?.true_count() != rest {
-            return Ok(false);
-        }
         whole = Some((whole.map_or(min, |(first, _)| first), max));
-    }
-    if whole.is_none() {
-        return Ok(true);
     }
     for segment in table.segments()?.iter() {
         if overlaps(segment, *column, whole.as_ref())? {
@@ -334,12 +404,25 @@ fn apart(table: &Table, constraint: &Constraint, batches: &[Vec<ArrayRef>]) -> R
     Ok(true)
 }
 
+/// The first and the last key of some rows that ascend strictly; `None` when they do not, or cannot
+/// be compared by their bounds.
+fn ascending(batch: &[ArrayRef]) -> Result<Option<Bounds>> {
+    let [values] = batch else { return Ok(None) };
+    if values.null_count() > 0 || values.data_type().is_nested() {
+        return Ok(None);
+    }
+    let Some(bounds) = bounds_of(std::slice::from_ref(values)) else { return Ok(None) };
+    let rest = values.len() - 1;
+    let ascend = lt(&values.slice(0, rest), &values.slice(1, rest))?.true_count() == rest;
+    Ok(ascend.then_some(bounds))
+}
+
 /// Looks at the keys themselves for the hashes that occur twice.
 fn confirm(
     change: &Change<'_>,
     constraint: &Constraint,
     batches: &[Vec<ArrayRef>],
-    suspects: &HashMap<u64, ()>,
+    suspects: &HashSet<u64>,
 ) -> Result<()> {
     let table = change.before;
     let mut seen: HashSet<Vec<u8>> = HashSet::new();
@@ -347,7 +430,7 @@ fn confirm(
         let keys = Keys::of(batch)?;
         for row in 0..keys.len() {
             let Some(key) = keys.get(row) else { continue };
-            if suspects.contains_key(&xxh3_64(key)) && !seen.insert(key.to_vec()) {
+            if suspects.contains(&xxh3_64(key)) && !seen.insert(key.to_vec()) {
                 return Err(violation(table, constraint, batch, row));
             }
         }

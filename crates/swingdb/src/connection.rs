@@ -95,7 +95,7 @@ impl Connection {
     /// Columns are matched by name (case-insensitively) when all names match, by position
     /// otherwise; types that differ are cast, a value that does not fit is
     /// [`Error::Conversion`](crate::Error).
-    pub fn append(&self, table: &str, batches: impl RecordBatchReader) -> Result<u64> {
+    pub fn append(&self, table: &str, batches: impl RecordBatchReader + Send) -> Result<u64> {
         crate::sql::append::append_batches(&self.session, table, batches)
     }
 

@@ -66,7 +66,8 @@ impl Core {
         if self.generation == process::fork_generation() { Ok(()) } else { Err(Fault::Forked) }
     }
 
-    /// As `lock_for_change`, and nobody is working on extents outside the lock.
+    /// As `lock_for_change`, and nobody is working on extents outside the lock, nor is anything
+    /// mapped in advance.
     pub(crate) fn lock_idle(&self) -> Result<MutexGuard<'_, Tables>> {
         self.idle_wanted.fetch_add(1, Ordering::Relaxed);
         let locked = self.lock_for_change();
@@ -79,7 +80,11 @@ impl Core {
             self.check_whole()?;
             self.absorb(&mut state);
             assert!(state.busy == 0, "INV-AREA-3: no extent is claimed under the lock alone");
-            if state.closed { Err(Fault::Closed) } else { Ok(state) }
+            if state.closed {
+                return Err(Fault::Closed);
+            }
+            self.end_growth(&mut state)?;
+            Ok(state)
         });
         let wanted = self.idle_wanted.fetch_sub(1, Ordering::Relaxed);
         assert!(wanted > 0, "whoever waits is counted once");

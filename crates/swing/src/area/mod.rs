@@ -10,6 +10,7 @@ pub(crate) mod announce;
 pub(crate) mod check;
 pub(crate) mod core;
 pub(crate) mod handle;
+pub(crate) mod in_advance;
 pub(crate) mod live_slot;
 pub(crate) mod locking;
 #[cfg(all(test, loom))]

@@ -64,6 +64,15 @@ impl Start {
     }
 }
 
+/// Whether the memory will be the machine's, whose limits are looked at from now on.
+fn is_in_memory(backing: Backing, ns: &Namespace) -> bool {
+    let is = backing == Backing::Memfd || file::is_tmpfs(ns.path());
+    if is {
+        memory_limits::open_limits();
+    }
+    is
+}
+
 impl Area {
     pub(crate) fn start(start: Start) -> Area {
         let geometry = *start.mapping.geometry();
@@ -87,6 +96,8 @@ impl Area {
             reuse: 0,
             alternation: Alternation::default(),
             ahead: Ahead::default(),
+            in_advance: RunMap::default(),
+            grown: 0,
             busy: 0,
             sources: start.sources,
             live: BTreeMap::new(),
@@ -105,10 +116,7 @@ impl Area {
             lock: Some(start.lock),
             closed: false,
         };
-        let in_memory = backing == Backing::Memfd || file::is_tmpfs(start.ns.path());
-        if in_memory {
-            memory_limits::open_limits();
-        }
+        let in_memory = is_in_memory(backing, &start.ns);
         let core = Arc::new(Core {
             _released: start.mapping.released().clone(),
             ns: start.ns,

@@ -83,6 +83,10 @@ pub(crate) struct Tables {
     pub ahead: Ahead,
     /// To which plane the extents of a tracked area go by turns.
     pub alternation: Alternation,
+    /// Absent extents whose addresses are mapped already, and to what.
+    pub in_advance: RunMap,
+    /// Bytes of the data zone that were mapped anew since the area was last at rest.
+    pub grown: u64,
     /// Extents being worked on outside the lock.
     pub busy: u32,
     /// By source index; slot 0 (the area itself) stays empty.

@@ -1,8 +1,9 @@
 //! The address range of an area or a snapshot.
 //!
 //! A mapping pins its addresses: it is unmapped when the last `Arc` is dropped, and only then the
-//! leases that keep the memory behind it unchanged are given up. Only populated extents are mapped;
-//! touching any other address is a fault, not a silently allocated page of zeros.
+//! leases that keep the memory behind it unchanged are given up. Only populated extents are mapped,
+//! but for what a growing area maps in advance ([`crate::area::in_advance`]); touching any other
+//! address is a fault, not a silently allocated page of zeros.
 
 use std::path::Path;
 use std::ptr::NonNull;

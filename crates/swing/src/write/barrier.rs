@@ -198,6 +198,7 @@ impl Core {
         assert!(replaced <= step.len && (touched || replaced == 0), "only what was begun changed");
         let all_or_nothing = self.tracked.get().is_none() || replaced == 0;
         assert!(all_or_nothing, "INV-AREA-13: others may have stored into what was shown");
+        let replaced = if step.mapped { step.len } else { replaced };
         // Only what was really replaced: mapping the rest again could itself fail, when what
         // failed is the number of mappings.
         self.restore(state, step.start, step.start + replaced);

@@ -73,6 +73,7 @@ impl Core {
             return Err(target);
         }
         let _quiet = closed.is_some().then(Quiet::begin);
+        self.forget_in_advance(&mut state, to.start.0..to.end.0)?;
         extents.clone().for_each(|e| self.words.set(ExtentId(e), BUSY));
         drop(closed);
         let mapped = self.map_source_runs(&mut state, source, from, at);

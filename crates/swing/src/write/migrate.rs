@@ -57,6 +57,7 @@ impl Core {
     }
 
     fn exchange_memory(&self, state: &mut Tables) -> Result<()> {
+        self.end_growth(state)?;
         let Some((_, identity)) =
             state.memory.as_ref().map(|m| (m.file.clone(), m.file.identity()))
         else {

@@ -73,7 +73,9 @@ impl Core {
             self.counters.populated_bytes.fetch_add(step.len, Ordering::Relaxed);
             return Ok(());
         }
-        self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
+        if !step.mapped {
+            self.mapping.map_run(&run, file, true).map_err(|e| mapping_fault(e, &path))?;
+        }
         *replaced = step.len;
         self.populate(self.mapping.span(), step.start, step.len, file, run.file_offset)?;
         if zero {

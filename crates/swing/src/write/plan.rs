@@ -49,6 +49,8 @@ pub(crate) struct Step {
     pub way: Way,
     /// The plane has memory already, which nobody sees.
     pub spare: bool,
+    /// The addresses show the plane already.
+    pub mapped: bool,
 }
 
 impl Step {
@@ -107,7 +109,11 @@ impl Core {
                 return Err(fault);
             }
         };
-        for step in &steps {
+        for step in &mut steps {
+            if let Way::Fresh { plane, .. } = step.way {
+                let run = self.plane_run(step.start, step.len, plane);
+                step.mapped = self.map_in_advance(state, &run, plane, &file);
+            }
             step.extents().for_each(|e| self.words.set(e, BUSY));
             state.busy += step.count;
         }
@@ -184,7 +190,7 @@ impl Core {
                 return;
             }
         }
-        steps.push(Step { first: extent, count: 1, start, len, way, spare });
+        steps.push(Step { first: extent, count: 1, start, len, way, spare, mapped: false });
     }
 }
 

@@ -2,18 +2,20 @@
 //!
 //! Operators of the query engine ask for what they hold. What is here asks for the rest of what
 //! grows with a statement: its text and the trees made of it ([`for_text`]), rows that a change
-//! collects before it applies them ([`Kept`]), those that wait for a whole segment of a table
-//! ([`Waiting`]), results of functions ([`reserve`]). The memory of
+//! collects before it applies them ([`Kept`]), rows on their way into a table ([`Pieces`]) or that
+//! wait for a whole segment of it ([`Waiting`]), results of functions ([`reserve`]). The memory of
 //! the tables themselves is not the query engine's, and has a limit of its own: the file system
 //! that it lies in.
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
 use datafusion::execution::memory_pool::{
-    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
 use datafusion::execution::session_state::SessionState;
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::runtime::held::Held;
@@ -106,5 +108,138 @@ impl Waiting {
     /// Rows do not wait any longer that memory was asked for.
     pub fn shrink(&self, bytes: usize) {
         self.reservation.shrink(bytes);
+    }
+}
+
+/// Pieces of one statement's rows that several threads work on.
+///
+/// A thread holds a piece for a short time. So a piece for which the pool has no memory waits until
+/// others are done, instead of failing. A piece that is alone goes on without: where memory is
+/// short fewer threads work, at least one.
+pub struct Pieces {
+    reservation: MemoryReservation,
+    /// Pieces in hand.
+    count: Mutex<usize>,
+    done: Condvar,
+}
+
+/// One piece; its memory is given back when it is dropped.
+pub struct Piece<'a> {
+    of: &'a Pieces,
+    bytes: usize,
+}
+
+impl Pieces {
+    /// Pieces of a statement called `name`.
+    pub fn new(name: &str, state: &SessionState) -> Self {
+        Self::of_pool(name, &state.runtime_env().memory_pool)
+    }
+
+    /// Pieces of rows that somebody has asked memory for already.
+    pub fn of_kept_rows() -> Self {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        Self::of_pool("rows", &pool)
+    }
+
+    /// Pieces of something called `name`, of the memory of a pool.
+    pub fn of_pool(name: &str, pool: &Arc<dyn MemoryPool>) -> Self {
+        let reservation = MemoryConsumer::new(name).register(pool);
+        Self { reservation, count: Mutex::new(0), done: Condvar::new() }
+    }
+
+    /// A piece that is put together from now on. One thread at a time does that.
+    pub fn begin(&self) -> Piece<'_> {
+        *self.count.lock() += 1;
+        Piece { of: self, bytes: 0 }
+    }
+}
+
+impl Piece<'_> {
+    /// Asks for the memory of a batch that is put into it.
+    pub fn add(&mut self, batch: &RecordBatch) {
+        let bytes = bytes_of(batch);
+        let mut count = self.of.count.lock();
+        while self.of.reservation.try_grow(bytes).is_err() {
+            if *count <= 1 {
+                return;
+            }
+            self.of.done.wait(&mut count);
+        }
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Piece<'_> {
+    fn drop(&mut self) {
+        self.of.reservation.shrink(self.bytes);
+        *self.of.count.lock() -= 1;
+        self.of.done.notify_all();
+    }
+}
+
+/// Texts of a batch whose lengths stand for all.
+const SAMPLED_VIEWS: usize = 16;
+
+/// About the bytes of a batch's values: those of the rows it has, where its buffers have more.
+fn bytes_of(batch: &RecordBatch) -> usize {
+    let bytes = |column: &Arc<dyn Array>| {
+        let data = column.to_data();
+        let own = data.get_slice_memory_size().unwrap_or_else(|_| data.get_array_memory_size());
+        let views: &[u128] = match column.data_type() {
+            DataType::Utf8View => column.as_string_view().views(),
+            DataType::BinaryView => column.as_binary_view().views(),
+            _ => &[],
+        };
+        // One thread does this for all, so it looks at few values only. The first four bytes of a
+        // view are the length of its value; short ones are inside.
+        let step = views.len().div_ceil(SAMPLED_VIEWS).max(1);
+        let lengths = views.iter().step_by(step).map(|view| *view as u32 as usize);
+        own + step * lengths.filter(|len| *len > 12).sum::<usize>()
+    };
+    batch.columns().iter().map(bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    use super::*;
+
+    #[test]
+    fn a_piece_without_memory_waits_for_others_and_alone_goes_on() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
+        let pieces = Pieces::of_pool("test", &pool);
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1; 100]));
+        let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+        let mut first = pieces.begin();
+        first.add(&batch);
+        assert_eq!(pool.reserved(), 800);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pieces.begin().add(&batch);
+                assert!(done.load(Ordering::SeqCst), "it has waited");
+            });
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            done.store(true, Ordering::SeqCst);
+            drop(first);
+        });
+        let mut alone = pieces.begin();
+        alone.add(&batch);
+        alone.add(&batch);
+        assert_eq!(pool.reserved(), 800, "the second batch is beyond the limit");
+        drop(alone);
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_rows() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1; 1000]));
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["a text of more bytes"; 1000]));
+        let batch = RecordBatch::try_from_iter([("a", numbers), ("b", texts)]).unwrap();
+        assert_eq!(bytes_of(&batch.slice(10, 20)), 20 * (8 + 16 + 20));
     }
 }

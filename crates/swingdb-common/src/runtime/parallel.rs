@@ -1,11 +1,15 @@
 //! Work in pieces on several threads, and their results in order.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Scope;
 
 use crate::error::{Error, Result};
 use crate::runtime::threads::{WORKER_STACK_BYTES, panic_text};
 use parking_lot::{Condvar, Mutex};
+
+/// The name of the threads, as the system shows it.
+pub const WORKER_NAME: &str = "swingdb-work";
 
 /// Runs `make`; a panic becomes an error.
 pub fn caught<T>(make: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -21,25 +25,78 @@ pub fn caught<T>(make: impl FnOnce() -> Result<T>) -> Result<T> {
 ///
 /// The caller's thread works too, and is enough: where the system gives fewer threads than asked
 /// for, the work is done by those that there are.
+///
+/// A thread is started when there is work for it: each one that takes a piece starts the next, so
+/// a few pieces wake few threads.
 pub fn in_parallel<T: Send>(
     threads: usize,
     next: impl FnMut() -> Result<Option<(u64, T)>> + Send,
     work: impl Fn(u64, T) -> Result<()> + Sync,
 ) -> Result<()> {
-    let next = Mutex::new((next, 0u64));
-    let stop = AtomicBool::new(false);
-    let failed: Mutex<Option<(u64, Error)>> = Mutex::new(None);
-    let fail = |order: u64, error: Error| {
-        stop.store(true, Ordering::Relaxed);
-        let mut failed = failed.lock();
-        if failed.as_ref().is_none_or(|(earlier, _)| order < *earlier) {
-            *failed = Some((order, error));
-        }
+    let crew = Crew {
+        next: Mutex::new((next, 0)),
+        work,
+        stop: AtomicBool::new(false),
+        failed: Mutex::new(None),
+        startable: AtomicUsize::new(threads.saturating_sub(1)),
     };
-    let take = || {
-        let mut guard = next.lock();
+    std::thread::scope(|scope| crew.labour(scope));
+    match crew.failed.into_inner() {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// The threads of one [`in_parallel`].
+struct Crew<N, W> {
+    /// Hands out pieces, and the number of the last one.
+    next: Mutex<(N, u64)>,
+    work: W,
+    stop: AtomicBool,
+    failed: Mutex<Option<(u64, Error)>>,
+    /// Threads that may still be started.
+    startable: AtomicUsize,
+}
+
+impl<N, W> Crew<N, W> {
+    /// Takes pieces and does them until there is none.
+    fn labour<'scope, T: Send>(&'scope self, scope: &'scope Scope<'scope, '_>)
+    where
+        N: FnMut() -> Result<Option<(u64, T)>> + Send,
+        W: Fn(u64, T) -> Result<()> + Sync,
+    {
+        while let Some((order, piece)) = self.take() {
+            self.start_another(scope);
+            if let Err(error) = caught(|| (self.work)(order, piece)) {
+                self.fail(order, error);
+            }
+        }
+    }
+
+    fn start_another<'scope, T: Send>(&'scope self, scope: &'scope Scope<'scope, '_>)
+    where
+        N: FnMut() -> Result<Option<(u64, T)>> + Send,
+        W: Fn(u64, T) -> Result<()> + Sync,
+    {
+        let one_less = |count: usize| count.checked_sub(1);
+        if self.startable.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
+            return;
+        }
+        let thread = std::thread::Builder::new().name(WORKER_NAME.to_string());
+        let thread = thread.stack_size(WORKER_STACK_BYTES);
+        if thread.spawn_scoped(scope, || self.labour(scope)).is_err() {
+            // Those that there are do the work.
+            self.startable.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn take<T>(&self) -> Option<(u64, T)>
+    where
+        N: FnMut() -> Result<Option<(u64, T)>>,
+    {
+        let mut guard = self.next.lock();
         // What has failed once must not be asked again: its state means nothing any more.
-        if stop.load(Ordering::Relaxed) {
+        if self.stop.load(Ordering::Relaxed) {
             return None;
         }
         let (next, last) = &mut *guard;
@@ -48,33 +105,18 @@ pub fn in_parallel<T: Send>(
                 *last = order;
                 return Some((order, piece));
             }
-            Ok(None) => stop.store(true, Ordering::Relaxed),
-            Err(error) => fail(*last + 1, error),
+            Ok(None) => self.stop.store(true, Ordering::Relaxed),
+            Err(error) => self.fail(*last + 1, error),
         }
         None
-    };
-    let body = || {
-        while let Some((order, piece)) = take() {
-            if let Err(error) = caught(|| work(order, piece)) {
-                fail(order, error);
-            }
-        }
-    };
-    match threads {
-        0 | 1 => body(),
-        _ => std::thread::scope(|scope| {
-            for _ in 1..threads {
-                let thread = std::thread::Builder::new().stack_size(WORKER_STACK_BYTES);
-                if thread.spawn_scoped(scope, body).is_err() {
-                    break;
-                }
-            }
-            body();
-        }),
     }
-    match failed.into_inner() {
-        Some((_, error)) => Err(error),
-        None => Ok(()),
+
+    fn fail(&self, order: u64, error: Error) {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut failed = self.failed.lock();
+        if failed.as_ref().is_none_or(|(earlier, _)| order < *earlier) {
+            *failed = Some((order, error));
+        }
     }
 }
 
@@ -150,6 +192,40 @@ mod tests {
                 Ok(())
             });
             assert_eq!(result.unwrap_err().to_string(), "7", "round {round}");
+        }
+    }
+
+    #[test]
+    fn pieces_are_done_by_as_many_threads_as_they_are_and_may_be() {
+        // Each piece waits until so many threads have one; a limit ends the wait.
+        for (threads, pieces, expected) in [(4, 8, 4), (4, 2, 2), (4, 1, 1), (1, 8, 1)] {
+            let met = Meeting::default();
+            let mut count = 0..pieces;
+            let next = || Ok(count.next().map(|piece| (piece, ())));
+            in_parallel(threads, next, |_, ()| {
+                met.wait_for(expected);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(met.threads(), expected, "{threads} threads, {pieces} pieces");
+        }
+    }
+
+    /// Threads that wait for one another.
+    #[derive(Default)]
+    struct Meeting(Mutex<std::collections::HashSet<std::thread::ThreadId>>, Condvar);
+
+    impl Meeting {
+        fn wait_for(&self, count: usize) {
+            let mut here = self.0.lock();
+            here.insert(std::thread::current().id());
+            self.1.notify_all();
+            let limit = std::time::Duration::from_secs(20);
+            self.1.wait_while_for(&mut here, |here| here.len() < count, limit);
+        }
+
+        fn threads(&self) -> usize {
+            self.0.lock().len()
         }
     }
 

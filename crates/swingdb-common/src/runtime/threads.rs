@@ -63,9 +63,44 @@ impl Node {
     }
 }
 
-/// How many threads compute by default: one a core this process may use.
+/// The environment variable that says how many threads compute.
+const VARIABLE: &str = "SWINGDB_THREADS";
+
+/// Threads that may be asked for.
+pub const MAX_THREADS: usize = 4096;
+
+/// How many threads compute by default: what `SWINGDB_THREADS` says, else one a core that this
+/// process may use by its affinity and the processor quotas of its control groups.
 pub fn cores() -> usize {
+    // A variable that is no number ends statements before they come here.
+    configured().unwrap_or_else(|_| usable())
+}
+
+/// As [`cores`]; an error when the variable is no number.
+pub fn configured() -> Result<usize> {
+    Ok(asked()?.unwrap_or_else(usable))
+}
+
+/// The cores this process may use. The standard library asks the affinity, `cpu.max` of control
+/// groups of version 2, and `cpu.cfs_quota_us` of version 1, up to the root.
+fn usable() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What the environment said when it was first asked.
+fn asked() -> Result<Option<usize>> {
+    static VALUE: OnceLock<Option<String>> = OnceLock::new();
+    let value = VALUE.get_or_init(|| {
+        std::env::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned())
+    });
+    value.as_deref().map_or(Ok(None), |value| parse(value).map(Some))
+}
+
+fn parse(value: &str) -> Result<usize> {
+    let number = value.trim().parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
+    number.ok_or_else(|| {
+        Error::plan(format!("{VARIABLE}: {value:?} is no number from 1 to {MAX_THREADS}"))
+    })
 }
 
 /// This process's runtime.
@@ -103,7 +138,7 @@ fn runtime() -> Result<&'static Runtime> {
 
 fn start() -> Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(startable(cores())?)
+        .worker_threads(startable(configured()?)?)
         .thread_name("swingdb")
         .thread_stack_size(WORKER_STACK_BYTES)
         .enable_all()
@@ -301,6 +336,15 @@ mod tests {
         let mut task = spawn(async { panic!("no luck") }).unwrap();
         let error = block_on(task.join()).unwrap_err();
         assert!(matches!(&error, Error::Internal { message } if message.contains("no luck")));
+    }
+
+    #[test]
+    fn the_number_of_threads_is_one() {
+        assert_eq!(parse(" 3 ").unwrap(), 3);
+        for wrong in ["", "0", "-1", "two", "5000"] {
+            let error = parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("SWINGDB_THREADS"), "{error}");
+        }
     }
 
     #[test]

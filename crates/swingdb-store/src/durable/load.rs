@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use swing_tier::{Lease, RecordId};
 use swingdb_common::error::Result;
 use swingdb_common::progress::Progress;
+use swingdb_common::runtime::threads;
 
 use super::super::catalog::{Catalog, TableEntry};
 use super::super::parallel::in_parallel;
@@ -243,10 +244,11 @@ impl Loader<'_> {
                 table.pages.iter().map(move |page| (at, definition, page))
             })
             .collect();
-        let loaded = in_parallel(&pages, |(at, definition, (page, segments))| {
-            let read = self.page(*at as u64, definition, segments)?;
-            Ok((*at, page.record, read))
-        })?;
+        let loaded =
+            in_parallel(threads::cores(), &pages, |(at, definition, (page, segments))| {
+                let read = self.page(*at as u64, definition, segments)?;
+                Ok((*at, page.record, read))
+            })?;
         let mut of_table: BTreeMap<usize, Vec<Arc<Page>>> = BTreeMap::new();
         let mut created = Vec::new();
         for (at, record, (segments, blocks)) in loaded {

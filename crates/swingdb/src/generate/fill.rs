@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use swingdb_common::error::Result;
 use swingdb_common::runtime::meter::Meter;
 use swingdb_common::runtime::parallel::in_parallel;
-use swingdb_common::runtime::threads;
 use swingdb_store::{ColumnDef, Constraint, IfExists, PartWriter, TableDef};
 
 use super::taxi::{BATCH_ROWS, TaxiGenerator, TaxiOptions, TaxiPlans};
@@ -128,7 +127,7 @@ impl Fill<'_> {
                 make(piece, &mut part)?;
                 part.writer.finish()
             };
-            in_parallel(threads::cores(), next, work)?;
+            in_parallel(session.threads()?, next, work)?;
             txn.adopt(writer)
         })?;
         meter.finish();

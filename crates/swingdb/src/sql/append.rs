@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::ObjectName;
-use swingdb_common::cast::convert::{Origin, check_assignable};
+use swingdb_common::cast::convert::check_assignable;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::Table;
 
-use super::write::insert::{Mapping, append_stream};
+use super::write::insert::Mapping;
 use super::write::target::{Target, column, find_name, target};
 use super::write::{ast, with_txn};
 use crate::sql::session::{Session, parse_table_name};
@@ -23,7 +23,7 @@ use crate::sql::temporary;
 pub(crate) fn append_batches(
     session: &Session,
     table: &str,
-    reader: impl RecordBatchReader,
+    reader: impl RecordBatchReader + Send,
 ) -> Result<u64> {
     let _one_at_a_time = session.lock_statement();
     let holder = temporary::holder_of(session, &append_name(table));
@@ -34,15 +34,11 @@ pub(crate) fn append_batches(
         let columns = match_columns(&target.table, &reader.schema())?;
         let mapping = Mapping::new(session, &target.table, &columns)?;
         let token = session.cancel_token();
-        let mut done = 0;
         let batches = reader.map(|batch| {
             token.check()?;
-            let batch = batch?;
-            let origin = Origin::rows(done);
-            done += batch.num_rows() as u64;
-            mapping.rows(batch.columns(), batch.num_rows(), origin)
+            Ok(batch?)
         });
-        append_stream(session, txn, &target.schema, &target.name, batches)
+        mapping.append(txn, &target, batches)
     })
 }
 

@@ -16,7 +16,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::cancel;
+use swingdb_common::runtime::{cancel, threads};
 use swingdb_common::time::zones::Zone;
 use swingdb_common::types::sql_names;
 use swingdb_functions::aggregates::average::exact_average;
@@ -91,7 +91,7 @@ pub(crate) fn base_state() -> Result<&'static SessionState> {
 fn build_state() -> Result<SessionState> {
     cancel::reach_tasks();
     let environment = runtime_env(default_memory_limit())?;
-    let mut config = default_config();
+    let mut config = default_config(threads::configured()?);
     functions_ask(&mut config, &environment);
     let builder = SessionStateBuilder::new()
         .with_config(config)
@@ -204,11 +204,11 @@ fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
     all
 }
 
-/// The configuration of a new session.
-fn default_config() -> SessionConfig {
+/// The configuration of a new session, whose statements may use so many threads.
+fn default_config(threads: usize) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_batch_size(BATCH_ROWS)
-        .with_target_partitions(swingdb_common::runtime::threads::cores())
+        .with_target_partitions(threads)
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(true);

@@ -24,7 +24,7 @@ use swingdb_common::progress::Progress;
 use swingdb_common::runtime::cancel::{
     CancelToken, InterruptHandle, Running, Stoppable, stoppable,
 };
-use swingdb_common::runtime::memory::{Kept, Waiting};
+use swingdb_common::runtime::memory::{Kept, Pieces, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Store, Table};
@@ -218,6 +218,28 @@ impl Session {
         }
         let state = self.state.lock();
         state.engine.as_ref().map_or(Zone::UTC, |engine| Zone::of(engine.config_options()))
+    }
+
+    /// How many threads a statement may use at one time.
+    pub(crate) fn threads(&self) -> Result<usize> {
+        self.with_settings(|settings| settings.config().target_partitions())
+    }
+
+    /// The rows that a statement called `name` writes.
+    pub(crate) fn pieces(&self, name: &str) -> Result<Pieces> {
+        self.with_settings(|settings| Pieces::new(name, settings))
+    }
+
+    /// Looks at settings, for less than [`Session::engine`] costs.
+    fn with_settings<T>(&self, look: impl FnOnce(&SessionState) -> T) -> Result<T> {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.with_settings(look);
+        }
+        let state = self.state.lock();
+        match &state.engine {
+            Some(engine) => Ok(look(engine)),
+            None => engine::base_state().map(look),
+        }
     }
 
     /// What sequences give out to the statements of this session; those about its temporary tables

@@ -2,7 +2,7 @@
 //!
 //! | setting | meaning |
 //! |---|---|
-//! | `threads` | partitions a plan is cut into |
+//! | `threads` | partitions a plan is cut into, threads that write |
 //! | `memory_limit` | bytes the operators of this session's statements may hold (`'4GB'`) |
 //! | `timezone` | the zone whose clock shows points in time: its name |
 //! | `statement_timeout` and others | what statements may do, see [`limits`](super::limits) |
@@ -18,6 +18,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Set, UnaryOperator, Value};
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::threads::MAX_THREADS;
 use swingdb_common::time::zones::Zone;
 
 use crate::sql::engine;
@@ -69,8 +70,6 @@ const OF_ENGINE: [&str; 28] = [
     "datafusion.explain.format",
 ];
 
-/// Partitions a plan may be cut into.
-const MAX_THREADS: usize = 4096;
 /// Rows of a batch.
 const MAX_BATCH_ROWS: usize = 1 << 20;
 

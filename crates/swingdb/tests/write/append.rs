@@ -140,3 +140,135 @@ fn a_batch_that_does_not_fit_adds_nothing() {
     assert!(db.con.append("t", RecordBatchIterator::new(failing, schema)).is_err());
     db.check("SELECT count(*) FROM t", &["0"]);
 }
+
+/// Batches of the rows 0 to `rows`: a number, and a text of it.
+fn numbered(rows: i32, size: i32) -> Vec<RecordBatch> {
+    let cut = (0..rows).step_by(size as usize).map(|from| {
+        let numbers: Vec<i32> = (from..rows.min(from + size)).collect();
+        let texts: Vec<String> = numbers.iter().map(i32::to_string).collect();
+        batch(&[
+            ("a", Arc::new(Int32Array::from(numbers))),
+            ("s", Arc::new(StringArray::from(texts))),
+        ])
+    });
+    cut.collect()
+}
+
+/// The most threads of this process that worked for statements while `run` did.
+fn most_workers(run: impl FnOnce()) -> usize {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let count = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+        tasks.filter_map(name).filter(|name| name.trim_end() == "swingdb-work").count()
+    };
+    // Threads of a statement before may have done their work and still be there.
+    while count() > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut most = 0;
+            while !ended.load(Ordering::SeqCst) {
+                most = most.max(count());
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+            most
+        });
+        run();
+        ended.store(true, Ordering::SeqCst);
+        watcher.join().unwrap()
+    })
+}
+
+/// Statements that write many rows are of several threads, of which one is the caller's. Run in a
+/// process of its own, where no other test works.
+#[test]
+fn the_setting_says_how_many_threads_write() {
+    const ALONE: &str = "SWINGDB_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+        let test = test.args(["--exact", "append::the_setting_says_how_many_threads_write"]);
+        let output = test.env(ALONE, "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    let db =
+        Db::with("CREATE TABLE src AS SELECT value AS a FROM generate_series(1, 2000000) g(value)");
+    db.run("CREATE TABLE t (a BIGINT)");
+    let statements = [
+        "CREATE OR REPLACE TABLE u AS SELECT a, a + 1 AS b FROM src",
+        "INSERT INTO t SELECT a FROM src",
+        "ALTER TABLE t ALTER COLUMN a TYPE VARCHAR",
+        "CREATE OR REPLACE TABLE few AS SELECT a FROM src LIMIT 1000",
+    ];
+    for (threads, expected) in [(5, [4, 4, 4, 0]), (1, [0; 4])] {
+        db.run(&format!("SET threads = {threads}"));
+        let found = statements.map(|sql| {
+            most_workers(|| {
+                db.run(sql);
+            })
+        });
+        assert_eq!(found, expected, "{threads} threads");
+        db.run("CREATE OR REPLACE TABLE t (a BIGINT)");
+    }
+    db.run("SET threads = 4");
+    let rows = numbered(1_500_000, 100_000);
+    db.run("CREATE TABLE arrow (a BIGINT, s VARCHAR)");
+    let append = || {
+        db.con.append("arrow", reader(rows.clone())).unwrap();
+    };
+    assert_eq!(most_workers(append), 3);
+}
+
+#[test]
+fn many_rows_keep_their_order() {
+    let db = Db::with(
+        "SET threads = 4; CREATE SEQUENCE next; CREATE TABLE t (s VARCHAR, a BIGINT, \
+         n BIGINT DEFAULT nextval('next'), always INT DEFAULT 7)",
+    );
+    db.con.append("t", reader(numbered(600_000, 70_001))).unwrap();
+    let wrong = "SELECT count(*) FROM (SELECT a, n, s, always, row_number() OVER () AS r FROM t)
+                 WHERE a <> r - 1 OR n <> r OR s <> a::VARCHAR OR always <> 7";
+    assert_eq!(db.rows("SELECT count(*) FROM t"), ["600000"]);
+    // A scan by one thread is in the order of the table.
+    db.run("SET threads = 1");
+    db.check(wrong, &["0"]);
+    db.run("SET threads = 4");
+    db.run("CREATE TABLE down AS SELECT a FROM t ORDER BY a DESC");
+    db.run("SET threads = 1");
+    db.check(
+        "SELECT count(*) FROM (SELECT a, row_number() OVER () AS r FROM down)
+         WHERE a <> 600000 - r",
+        &["0"],
+    );
+}
+
+#[test]
+fn an_error_in_the_last_rows_leaves_nothing() {
+    let db = Db::with("SET threads = 4; CREATE TABLE t (a INT, s VARCHAR)");
+    db.run(
+        "CREATE TABLE src AS SELECT CASE WHEN value = 600000 THEN 'x' ELSE value::VARCHAR END AS a
+         FROM generate_series(1, 600000) g(value)",
+    );
+    db.fails("INSERT INTO t (a) SELECT a FROM src ORDER BY length(a) DESC, a", &["'x'", "600000"]);
+    db.fails("INSERT INTO t (a) SELECT a::INT FROM src", &["'x'"]);
+    db.fails("CREATE TABLE u AS SELECT a::INT AS a FROM src", &["'x'"]);
+    assert!(matches!(db.con.query("TABLE u"), Err(Error::NotFound { .. })));
+    db.check("SELECT count(*) FROM t", &["0"]);
+    // What is already in the transaction stays.
+    db.run("BEGIN; INSERT INTO t VALUES (1, 'one')");
+    db.fails("INSERT INTO t (a) SELECT a FROM src", &["'x'"]);
+    db.run("COMMIT");
+    db.check("SELECT a FROM t", &["1"]);
+    // Batches of a program: the last one is of no use.
+    let mut rows = numbered(600_000, 100_000);
+    rows.push(batch(&[
+        ("a", Arc::new(Int32Array::from(vec![1]))),
+        ("s", Arc::new(StringArray::from(vec!["x"]))),
+    ]));
+    db.run("CREATE TABLE short (a TINYINT, s VARCHAR)");
+    assert!(db.con.append("short", reader(rows)).is_err());
+    db.check("SELECT count(*) FROM short", &["0"]);
+}

@@ -114,7 +114,7 @@ fn write_table(
     path: &Path,
     options: &ExportOptions,
 ) -> Result<u64> {
-    let reporting = reporting(session);
+    let reporting = reporting(session)?;
     if options.format == Some(FileFormat::Csv) {
         let schema = scan.schema();
         let mut rows = scan;

@@ -27,7 +27,7 @@ pub(crate) fn export_file(
         let name = super::import::parse_name(sql_or_table)?;
         if let Some((schema, mut rows)) = table_rows(session, &name, &[])? {
             let _running = session.lock_statement();
-            return write(schema, &mut rows, path, &options, session.zone(), &reporting(session));
+            return write(schema, &mut rows, path, &options, session.zone(), &reporting(session)?);
         }
         sql = format!("SELECT * FROM {name}");
     }
@@ -36,12 +36,13 @@ pub(crate) fn export_file(
         return Err(Error::plan("there is nothing to export: the statement returns no rows"));
     }
     let schema = rows.schema();
-    write(schema, &mut rows, path, &options, session.zone(), &reporting(session))
+    write(schema, &mut rows, path, &options, session.zone(), &reporting(session)?)
 }
 
-/// Who hears of a statement of the session.
-pub(crate) fn reporting(session: &Session) -> Reporting {
-    Reporting { token: Some(session.cancel_token()), progress: session.progress() }
+/// Who hears of a statement of the session, and how many threads it may use.
+pub(crate) fn reporting(session: &Session) -> Result<Reporting> {
+    let (token, progress) = (Some(session.cancel_token()), session.progress());
+    Ok(Reporting { token, progress, threads: session.threads()? })
 }
 
 /// Batches from anywhere.

@@ -15,7 +15,6 @@ use datafusion::sql::sqlparser::parser::Parser;
 use swingdb_common::cast::convert::{Origin, convert_array, relabel};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::runtime::meter::Meter;
-use swingdb_common::runtime::threads;
 use swingdb_common::uuid;
 use swingdb_files::file_scan::{FileScan, Run, Target};
 use swingdb_files::options::{ImportOptions, ImportReport};
@@ -87,7 +86,7 @@ pub(crate) fn import(
     let bytes = plan.scan.bytes();
     let meter = Meter::new(session.progress(), Some(bytes), "bytes");
     let run = Run {
-        threads: options.threads.unwrap_or_else(threads::cores).max(1),
+        threads: options.threads.map_or_else(|| session.threads(), Ok)?.max(1),
         batch_rows: SEGMENT_ROWS,
         projection: None,
         token: Some(&token),

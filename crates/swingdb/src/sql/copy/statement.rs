@@ -266,7 +266,7 @@ fn copy_to(
         options.set(name, value)?;
     }
     let path = Path::new(path.strip_prefix("file://").unwrap_or(path));
-    let report = write(schema, &mut rows, path, &options, session.zone(), &reporting(session))?;
+    let report = write(schema, &mut rows, path, &options, session.zone(), &reporting(session)?)?;
     Ok(QueryResult::changed(Some(report.rows), "COPY"))
 }
 

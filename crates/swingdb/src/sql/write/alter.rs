@@ -373,17 +373,14 @@ impl Step<'_> {
             TableDef { schema: schema.clone(), name: REWRITTEN.to_string(), columns, constraints };
         create_checked(self.txn, definition, checks, IfExists::Fail)?;
         let zone = self.session.zone();
-        let batches = rows.map(|batch| -> Result<RecordBatch> {
-            let batch = batch?;
+        let convert = |batch: RecordBatch, _| {
             let values: Vec<usize> = (1..batch.num_columns()).collect();
             convert_batch(&batch.project(&values)?, &stored, Origin::UNNUMBERED, zone)
-        });
-        append_stream(self.session, self.txn, &schema, REWRITTEN, batches).map_err(|error| {
-            match error {
-                Error::Constraint { kind, columns, detail, .. } => {
-                    Error::Constraint { table: name.clone(), kind, columns, detail }
-                }
-                other => other,
+        };
+        let appended = append_stream(self.session, self.txn, &schema, REWRITTEN, rows, convert);
+        appended.map_err(|error| match error {
+            Error::Constraint { kind, columns, detail, .. } => {
+                Error::Constraint { table: name.clone(), kind, columns, detail }
             }
         })?;
         self.txn.drop_table(&schema, &name)?;

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{self as sql, CreateTable, Query};
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch};
@@ -45,14 +44,11 @@ pub(crate) fn create_as(
     let definition =
         TableDef { schema: schema.clone(), name: name.clone(), columns, constraints: Vec::new() };
     txn.create_table(definition, if_exists)?;
-    let (mut done, zone) = (0, session.zone());
-    let batches = stream.map(|batch| -> Result<RecordBatch> {
-        let batch = batch?;
-        let origin = Origin::rows(done);
-        done += batch.num_rows() as u64;
-        convert_batch(&batch, &stored, origin, zone)
-    });
-    Ok(Outcome::changed("CREATE TABLE", append_stream(session, txn, &schema, &name, batches)?))
+    let zone = session.zone();
+    let rows = append_stream(session, txn, &schema, &name, stream, |batch, before| {
+        convert_batch(&batch, &stored, Origin::rows(before), zone)
+    })?;
+    Ok(Outcome::changed("CREATE TABLE", rows))
 }
 
 /// The columns of a table made from a query; `given` renames them, and may give types.

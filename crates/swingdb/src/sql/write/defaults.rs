@@ -58,6 +58,11 @@ impl DefaultValue {
         Ok(Self::Same(ScalarValue::try_from_array(&array, 0)?))
     }
 
+    /// Whether rows may get different values.
+    pub(crate) fn differs(&self) -> bool {
+        !matches!(self, Self::Same(_))
+    }
+
     /// The default for so many rows.
     pub(crate) fn rows(
         &self,

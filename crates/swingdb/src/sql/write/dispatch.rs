@@ -44,6 +44,7 @@ pub(crate) fn with_txn<T>(
     run: impl FnOnce(&mut WriteTxn) -> Result<T>,
 ) -> Result<T> {
     txn::with_txn(&session.txn, session.store(), |txn| {
+        txn.set_threads(session.threads()?);
         let taking = session.numbers.begin(txn.view());
         let value = run(txn)?;
         for (schema, moved) in taking.moved() {

@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Insert, ObjectName, ObjectNamePart, Query, SetExpr, TableObject, Values, With,
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::held::value_bytes;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Table, WriteTxn};
 
@@ -29,11 +29,6 @@ use super::{Outcome, ast, with_txn};
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
-
-/// Results of fewer rows are appended in one piece; larger ones go through the parallel writer.
-const SMALL_INSERT_ROWS: usize = 65_536;
-/// And those that take fewer bytes.
-const SMALL_INSERT_BYTES: usize = 64 << 20;
 
 /// Expressions of a VALUES list computed by one query.
 const EXPRESSIONS_PER_QUERY: usize = 256;
@@ -69,7 +64,7 @@ fn run(
 ) -> Result<Outcome> {
     let Target { schema, name, .. } = &named.target;
     if rule.is_none() && insert.returning.is_none() {
-        let rows = append_stream(session, txn, schema, name, source)?;
+        let rows = source.append(session, txn, &named.target)?;
         return Ok(Outcome::changed("INSERT", rows));
     }
     let mut kept = session.kept("INSERT")?;
@@ -86,42 +81,17 @@ fn run(
     Ok(outcome)
 }
 
-/// Appends batches as they come; a small result in one piece, so that it joins the last segment.
+/// Appends batches as they come; see [`WriteTxn::append_from`].
 pub(crate) fn append_stream(
     session: &Session,
     txn: &mut WriteTxn,
     schema: &str,
     table: &str,
-    mut batches: impl Iterator<Item = Result<RecordBatch>>,
+    batches: impl Iterator<Item = Result<RecordBatch>> + Send,
+    convert: impl Fn(RecordBatch, u64) -> Result<RecordBatch> + Sync,
 ) -> Result<u64> {
-    let waiting = session.waiting("rows to append")?;
-    let mut first = Vec::new();
-    let (mut rows, mut bytes) = (0, 0);
-    while rows < SMALL_INSERT_ROWS && bytes < SMALL_INSERT_BYTES {
-        match batches.next() {
-            Some(batch) => {
-                let batch = batch?;
-                rows += batch.num_rows();
-                let of_batch = value_bytes(&batch);
-                first.push(batch);
-                // The writer has another way out than to wait for more.
-                if !waiting.may_grow(of_batch) {
-                    break;
-                }
-                bytes += of_batch;
-            }
-            None if rows == 0 => return Ok(0),
-            None => return txn.append(schema, table, &first),
-        }
-    }
-    let writer = txn.writer(schema, table)?;
-    // The writer asks for them again.
-    waiting.shrink(bytes);
-    writer.account(waiting);
-    for batch in first.into_iter().map(Ok).chain(batches) {
-        writer.push(batch?)?;
-    }
-    txn.adopt(writer)
+    let memory = session.pieces("INSERT")?;
+    txn.append_from(schema, table, batches, convert, &memory)
 }
 
 /// What stands after INSERT INTO.
@@ -189,11 +159,60 @@ impl<'a> Mapping<'a> {
         rows: usize,
         origin: Origin,
     ) -> Result<RecordBatch> {
+        let mut columns = columns.to_vec();
+        columns.extend(self.drawn(rows)?);
+        self.full(&columns, rows, origin)
+    }
+
+    /// Appends the rows of a query, or of whoever calls.
+    pub(crate) fn append(
+        &self,
+        txn: &mut WriteTxn,
+        to: &Target,
+        batches: impl Iterator<Item = Result<RecordBatch>> + Send,
+    ) -> Result<u64> {
+        let batches = batches.map(|batch| self.with_drawn(batch?));
+        append_stream(self.session, txn, &to.schema, &to.name, batches, |batch, before| {
+            self.full(batch.columns(), batch.num_rows(), Origin::rows(before))
+        })
+    }
+
+    /// The values of the defaults that are others for each row. Rows get them in their order.
+    fn drawn(&self, rows: usize) -> Result<Vec<ArrayRef>> {
+        let columns = self.table.columns().iter().zip(&self.defaults);
+        let differ = columns.filter_map(|(column, default)| {
+            default.as_ref().filter(|default| default.differs()).map(|default| (column, default))
+        });
+        differ.map(|(column, default)| default.rows(self.session, column, rows)).collect()
+    }
+
+    /// Puts these values behind the columns of the input.
+    fn with_drawn(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let drawn = self.drawn(batch.num_rows())?;
+        if drawn.is_empty() {
+            return Ok(batch);
+        }
+        let mut fields = batch.schema().fields().to_vec();
+        let nameless = |array: &ArrayRef| Field::new("", array.data_type().clone(), true);
+        fields.extend(drawn.iter().map(nameless).map(Arc::new));
+        let columns = batch.columns().iter().cloned().chain(drawn).collect();
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let schema = Arc::new(Schema::new(fields));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &rows)?)
+    }
+
+    /// Full rows of the columns of the input and those of [`Mapping::drawn`].
+    fn full(&self, columns: &[ArrayRef], rows: usize, origin: Origin) -> Result<RecordBatch> {
         let mut result = Vec::with_capacity(self.inputs.len());
+        let given = self.inputs.iter().flatten().count();
+        let mut drawn = columns.iter().skip(given);
         for (index, column) in self.table.columns().iter().enumerate() {
             result.push(match (self.inputs[index], &self.defaults[index]) {
                 (Some(input), _) => {
                     convert_array(&columns[input], &column.field(), origin, self.zone)?
+                }
+                (None, Some(default)) if default.differs() => {
+                    drawn.next().cloned().ok_or_else(|| Error::internal("a default not drawn"))?
                 }
                 (None, Some(default)) => default.rows(self.session, column, rows)?,
                 (None, None) => return Err(Error::internal("a column without a source")),
@@ -235,6 +254,17 @@ impl Iterator for Source<'_> {
 }
 
 impl<'a> Source<'a> {
+    /// Appends all rows.
+    fn append(self, session: &Session, txn: &mut WriteTxn, to: &Target) -> Result<u64> {
+        match self.rows {
+            Rows::Ready(batches) => {
+                let (batches, as_they_are) = (batches.map(Ok), |batch, _| Ok(batch));
+                append_stream(session, txn, &to.schema, &to.name, batches, as_they_are)
+            }
+            Rows::Query { stream, mapping, .. } => mapping.append(txn, to, stream),
+        }
+    }
+
     fn open(
         session: &'a Session,
         table: &Arc<Table>,

@@ -1,0 +1,209 @@
+"""Import, CREATE TABLE AS and the 22 queries of TPC-H by number of cores, against DuckDB.
+
+For 1, 2, 4 ... cores, up to those of the machine, each engine runs in a fresh process that may use
+so many: one engine after the other, several times. It imports the eight tables from the same
+Parquet files, copies the largest one within the database, and answers the queries. Beside each time
+is the number of cores used: processor time of the process, user and system, over wall time. What
+one engine answers is compared with what the other does.
+
+`make bench-many-cores SCALE=10` on a machine with many cores and 64 GiB.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import common
+
+RUNS = 3
+ENGINES = ("swingdb", "duckdb")
+QUERIES = sorted((Path(__file__).parent / "tpch").glob("q*.sql"))
+TABLES = ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
+
+WORK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import many_cores
+many_cores.work(*sys.argv[2:])
+"""
+
+
+def processor_seconds() -> float:
+    """Processor time of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def timed(run: Callable[[], object]) -> tuple[float, float]:
+    """Seconds that a call took: wall, processor."""
+    begun, processor = time.perf_counter(), processor_seconds()
+    run()
+    return time.perf_counter() - begun, processor_seconds() - processor
+
+
+def plain(value: object) -> object:
+    """A value of either engine as JSON has it."""
+    is_exact = value is None or isinstance(value, (str, int, bool))
+    try:
+        return value if is_exact else float(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def work(engine: str, threads: str, directory: str) -> None:
+    """One engine's part, in a process of its own: prints seconds and the first answers."""
+    cores = sorted(os.sched_getaffinity(0))[: int(threads)]
+    os.sched_setaffinity(0, cores)
+    if engine == "swingdb":
+        import swingdb
+
+        con = swingdb.connect("many_cores")
+        load = con.import_file
+        fetch = lambda sql: con.sql(sql).arrow()  # noqa: E731
+    else:
+        import duckdb
+
+        con = duckdb.connect()
+        load = lambda p, t: con.execute(f"CREATE TABLE {t} AS FROM '{p}'")  # noqa: E731
+        fetch = lambda sql: con.execute(sql).to_arrow_table()  # noqa: E731
+    con.execute(f"SET threads = {threads}")
+    times: dict[str, list[tuple[float, float]]] = {}
+    for table in TABLES:
+        path = str(Path(directory) / f"{table}.parquet")
+        times[f"import {table}"] = [timed(lambda p=path, t=table: load(p, t))]
+    copy = "CREATE TABLE l2 AS SELECT * FROM lineitem"
+    times[copy] = [timed(lambda: con.execute(copy))]
+    con.execute("DROP TABLE l2")
+    answers = {}
+    for path in QUERIES:
+        sql = path.read_text()
+        rows = con.execute(sql).fetchall()
+        answers[path.stem] = [[plain(value) for value in row] for row in rows]
+        times[path.stem] = [timed(lambda s=sql: fetch(s)) for _ in range(RUNS)]
+    con.close()
+    print(json.dumps({"times": times, "answers": answers}))
+
+
+def same(ours: object, theirs: object) -> bool:
+    """Whether two values are equal; inexact numbers to nine digits."""
+    if isinstance(ours, float) or isinstance(theirs, float):
+        return math.isclose(float(ours), float(theirs), rel_tol=1e-9, abs_tol=1e-6)
+    return ours == theirs
+
+
+def compare(ours: dict, theirs: dict) -> None:
+    """An error with the first query that the engines do not answer alike."""
+    for query, rows in ours.items():
+        others = theirs[query]
+        equal = len(rows) == len(others) and all(
+            all(map(same, a, b)) for a, b in zip(rows, others, strict=True)
+        )
+        if not equal:
+            raise AssertionError(f"{query}: {rows[:3]}, but DuckDB {others[:3]}")
+
+
+def numbers_of_cores() -> list[int]:
+    """1, 2, 4 ... and all that this process may use."""
+    most = len(os.sched_getaffinity(0))
+    return [n for n in (1 << i for i in range(16)) if n < most] + [most]
+
+
+def measured(directory: str, threads: int) -> list[dict]:
+    """All parts with so many cores: seconds of both engines, raw."""
+    parts: dict[str, dict[str, list]] = {}
+    for _ in range(RUNS):
+        found = {}
+        for engine in ENGINES:
+            with common.namespace():
+                words = (str(Path(__file__).parent), engine, str(threads), directory)
+                found[engine] = common.python_job(WORK, *words)
+            for part, times in found[engine]["times"].items():
+                parts.setdefault(part, {e: [] for e in ENGINES})[engine].extend(times)
+        compare(*(found[engine]["answers"] for engine in ENGINES))
+    return [{"cores": threads, "part": part, **times} for part, times in parts.items()]
+
+
+def medians(row: dict, engine: str) -> tuple[float, float]:
+    """Seconds and cores used."""
+    wall = statistics.median(wall for wall, _ in row[engine])
+    return wall, statistics.median(cpu / wall for wall, cpu in row[engine])
+
+
+def show(rows: list[dict]) -> None:
+    """The table of one number of cores."""
+    for row in rows:
+        (ours, mine), (theirs, its) = (medians(row, engine) for engine in ENGINES)
+        print(
+            f"{row['cores']:3} cores  {row['part'][:42]:42} {ours:8.3f} s on {mine:5.2f}, "
+            f"DuckDB {theirs:8.3f} s on {its:5.2f}, {ours / theirs:.2f}x",
+            flush=True,
+        )
+
+
+def summary(rows: list[dict]) -> list[dict]:
+    """Totals and geometric means by number of cores."""
+    kinds = {
+        "import": lambda part: part.startswith("import"),
+        "CREATE TABLE AS": lambda part: part.startswith("CREATE"),
+        "queries": lambda part: part.startswith("q"),
+    }
+    totals = []
+    for cores in sorted({row["cores"] for row in rows}):
+        for kind, is_of in kinds.items():
+            of = [row for row in rows if row["cores"] == cores and is_of(row["part"])]
+            walls = {e: [medians(row, e)[0] for row in of] for e in ENGINES}
+            used = {e: sum(math.prod(medians(row, e)) for row in of) for e in ENGINES}
+            ratios = [a / b for a, b in zip(walls["swingdb"], walls["duckdb"], strict=True)]
+            totals.append(
+                {
+                    "cores": cores,
+                    "kind": kind,
+                    **{f"{e}_s": sum(walls[e]) for e in ENGINES},
+                    **{f"{e}_cores": used[e] / sum(walls[e]) for e in ENGINES},
+                    "geometric_mean_ratio": statistics.geometric_mean(ratios),
+                }
+            )
+    return totals
+
+
+def main() -> None:
+    """Measures and writes."""
+    arguments = common.parse(__doc__)
+    rows: list[dict] = []
+    with tempfile.TemporaryDirectory() as directory:
+        with common.namespace():
+            import duckdb
+
+            import swingdb
+
+            common.generate_tpch(arguments, "tpch")
+            with swingdb.snapshot("tpch") as data:
+                for table in TABLES:
+                    data.execute(f"COPY {table} TO '{directory}/{table}.parquet'")
+        for threads in numbers_of_cores():
+            found = measured(directory, threads)
+            show(found)
+            rows += found
+    totals = summary(rows)
+    for total in totals:
+        print(
+            f"{total['cores']:3} cores  {total['kind']:15} "
+            f"{total['swingdb_s']:8.2f} s on {total['swingdb_cores']:5.2f}, "
+            f"DuckDB {total['duckdb_s']:8.2f} s on {total['duckdb_cores']:5.2f}, "
+            f"{total['swingdb_s'] / total['duckdb_s']:.2f}x, "
+            f"geometric mean {total['geometric_mean_ratio']:.2f}"
+        )
+    figures = {"scale": arguments.scale, "duckdb": duckdb.__version__, "totals": totals}
+    common.write("many-cores", figures | {"rows": rows}, indent=None)
+
+
+if __name__ == "__main__":
+    main()
