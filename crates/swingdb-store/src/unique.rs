@@ -106,7 +106,7 @@ impl KeySet {
         let threads = if count < MANY_HASHES { 1 } else { threads };
         let met = Mutex::new(HashSet::new());
         let mut shards = (0..).zip(&mut self.shards);
-        let next = || Ok(shards.next().map(|(at, shard)| (at, shard)));
+        let next = || Ok(shards.next());
         parallel::in_parallel(threads, next, |at, shard: &mut Shard| {
             let new = || added.iter().map(|hashes| &hashes.0[at as usize]);
             shard.hashes.reserve(new().map(Vec::len).sum());
