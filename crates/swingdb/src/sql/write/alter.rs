@@ -382,6 +382,7 @@ impl Step<'_> {
             Error::Constraint { kind, columns, detail, .. } => {
                 Error::Constraint { table: name.clone(), kind, columns, detail }
             }
+            other => other,
         })?;
         self.txn.drop_table(&schema, &name)?;
         self.txn.rename_table(&schema, REWRITTEN, &name)
