@@ -79,10 +79,14 @@ class Program:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def kill(self) -> None:
-        """Ends it by SIGKILL."""
+    def kill(self) -> list[str]:
+        """Ends it by SIGKILL; the lines that were not read, without one that is not whole."""
+        assert self.process.stdout is not None
         self.process.kill()
+        # Not `communicate`, which does not see what was read ahead of the last line.
+        rest = self.process.stdout.read()
         self.process.wait()
+        return rest.split("\n")[:-1]
 
     def finish(self, timeout_s: float = 60) -> None:
         """Waits for its end, which must be a good one."""

@@ -520,9 +520,7 @@ def test_kills_lose_nothing_that_was_promised(
         until = time.monotonic() + rng.uniform(0.01, 0.5)
         while time.monotonic() < until:
             acknowledged = int(program.line())
-        program.process.send_signal(signal.SIGKILL)
-        rest, _ = program.process.communicate()
-        for line in rest.split("\n")[:-1]:
+        for line in program.kill():
             acknowledged = int(line)
         # Now memory survives the kill, now it is lost as well.
         if number % 2 == 0:
