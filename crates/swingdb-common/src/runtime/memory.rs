@@ -9,8 +9,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
+use arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
@@ -18,7 +17,7 @@ use datafusion::execution::session_state::SessionState;
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
-use crate::runtime::held::Held;
+use crate::runtime::held::{Held, about_value_bytes};
 
 /// Bytes of the pool, until they are dropped; [`Error::OutOfMemory`] when there are not as many.
 pub fn reserve(name: &str, pool: &Arc<dyn MemoryPool>, bytes: u64) -> Result<MemoryReservation> {
@@ -157,7 +156,8 @@ impl Pieces {
 impl Piece<'_> {
     /// Asks for the memory of a batch that is put into it.
     pub fn add(&mut self, batch: &RecordBatch) {
-        let bytes = bytes_of(batch);
+        // One thread does this for all.
+        let bytes = about_value_bytes(batch);
         let mut count = self.of.count.lock();
         while self.of.reservation.try_grow(bytes).is_err() {
             if *count <= 1 {
@@ -177,33 +177,11 @@ impl Drop for Piece<'_> {
     }
 }
 
-/// Texts of a batch whose lengths stand for all.
-const SAMPLED_VIEWS: usize = 16;
-
-/// About the bytes of a batch's values: those of the rows it has, where its buffers have more.
-fn bytes_of(batch: &RecordBatch) -> usize {
-    let bytes = |column: &Arc<dyn Array>| {
-        let data = column.to_data();
-        let own = data.get_slice_memory_size().unwrap_or_else(|_| data.get_array_memory_size());
-        let views: &[u128] = match column.data_type() {
-            DataType::Utf8View => column.as_string_view().views(),
-            DataType::BinaryView => column.as_binary_view().views(),
-            _ => &[],
-        };
-        // One thread does this for all, so it looks at few values only. The first four bytes of a
-        // view are the length of its value; short ones are inside.
-        let step = views.len().div_ceil(SAMPLED_VIEWS).max(1);
-        let lengths = views.iter().step_by(step).map(|view| *view as u32 as usize);
-        own + step * lengths.filter(|len| *len > 12).sum::<usize>()
-    };
-    batch.columns().iter().map(bytes).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+    use arrow::array::{ArrayRef, Int64Array};
     use datafusion::execution::memory_pool::GreedyMemoryPool;
 
     use super::*;
@@ -233,13 +211,5 @@ mod tests {
         assert_eq!(pool.reserved(), 800, "the second batch is beyond the limit");
         drop(alone);
         assert_eq!(pool.reserved(), 0);
-    }
-
-    #[test]
-    fn bytes_are_those_of_the_rows() {
-        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1; 1000]));
-        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["a text of more bytes"; 1000]));
-        let batch = RecordBatch::try_from_iter([("a", numbers), ("b", texts)]).unwrap();
-        assert_eq!(bytes_of(&batch.slice(10, 20)), 20 * (8 + 16 + 20));
     }
 }
