@@ -48,22 +48,17 @@ const DEAD: u8 = 2;
 impl Blocks {
     /// Blocks that are not live yet: freed when dropped unless [`Blocks::promote`] comes first.
     pub fn fresh(space: &Arc<Space>, own: Vec<Loc>) -> Arc<Self> {
-        let mut limbo = space.limbo.lock();
-        for loc in &own {
-            limbo.insert(loc.offset, loc.len);
-        }
-        drop(limbo);
-        Self::with(space, own.clone(), own, Vec::new(), FRESH, None)
+        Self::of_places(space, own, None)
     }
 
     /// As [`Blocks::fresh`]; the bytes come from a store when they are needed.
     pub fn in_store(space: &Arc<Space>, own: Vec<Loc>, cold: Cold) -> Arc<Self> {
-        let mut limbo = space.limbo.lock();
-        for loc in &own {
-            limbo.insert(loc.offset, loc.len);
-        }
-        drop(limbo);
-        Self::with(space, own.clone(), own, Vec::new(), FRESH, Some(cold))
+        Self::of_places(space, own, Some(cold))
+    }
+
+    fn of_places(space: &Arc<Space>, own: Vec<Loc>, cold: Option<Cold>) -> Arc<Self> {
+        space.add_limbo(&own);
+        Self::with(space, own.clone(), own, Vec::new(), FRESH, cold)
     }
 
     /// As [`Blocks::fresh`], with further blocks `mapped` inside foreign ranges.
@@ -80,11 +75,7 @@ impl Blocks {
                 foreign.push(range);
             }
         }
-        let mut limbo = space.limbo.lock();
-        for loc in &own {
-            limbo.insert(loc.offset, loc.len);
-        }
-        drop(limbo);
+        space.add_limbo(&own);
         let listed = mapped.into_iter().chain(own.iter().copied()).collect();
         Ok(Self::with(space, listed, own, foreign, FRESH, None))
     }
@@ -417,6 +408,11 @@ impl Space {
     /// Bytes of the blocks that the next write frees.
     pub fn queued_bytes(&self) -> u64 {
         self.queue.lock().iter().map(|loc| loc.len).sum()
+    }
+
+    /// Notes blocks that were just allocated.
+    fn add_limbo(&self, made: &[Loc]) {
+        self.limbo.lock().extend(made.iter().map(|loc| (loc.offset, loc.len)));
     }
 
     /// Everything that is allocated but not live.

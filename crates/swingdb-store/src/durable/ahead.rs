@@ -44,14 +44,7 @@ impl ReadAhead {
     ) -> Result<Self> {
         let start = Instant::now();
         let wanted: Vec<_> = segments.flat_map(|s| s.cold_blocks(columns)).collect();
-        let fetch = match wanted.first() {
-            None => None,
-            Some(first) => {
-                let all: Vec<&Arc<Blocks>> = wanted.iter().collect();
-                let Begun { fetch, .. } = Fetch::begin(first, &all)?;
-                fetch
-            }
-        };
+        let Begun { fetch, .. } = Fetch::begin(&wanted.iter().collect::<Vec<_>>())?;
         let mut at_once = DiskRead::default();
         if let Some(fetch) = &fetch {
             let (bytes, requests) = fetch.size();

@@ -14,14 +14,14 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use swing_tier::{Batch, CommitError, Log, MAX_BATCH_RECORDS, RecordId};
 use swingdb_common::error::{Result, StoreProblem};
 
 use super::super::catalog::Catalog;
+use super::background::Background;
 use super::format::Head;
 use super::history::History;
 use super::ledger::{Known, Ledger};
@@ -100,10 +100,8 @@ pub(crate) struct Disk {
     /// The version of the state that the log holds, for those who do not wait for a checkpoint.
     stored: Mutex<Option<u64>>,
     failure: Mutex<Option<String>>,
-    /// Set to end the thread of `interval`.
-    stopped: Mutex<bool>,
-    wake: Condvar,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The thread of `interval`.
+    background: Background,
 }
 
 impl Disk {
@@ -136,9 +134,7 @@ impl Disk {
             state: Mutex::new(state),
             stored: Mutex::new(version),
             failure: Mutex::new(None),
-            stopped: Mutex::new(false),
-            wake: Condvar::new(),
-            thread: Mutex::new(None),
+            background: Background::default(),
         }
     }
 
@@ -307,15 +303,7 @@ impl Disk {
     /// Calls `latest` for the newest state again and again and writes it, until it has none, or
     /// until [`Disk::stop`].
     fn run(&self, every: Duration, latest: impl Fn() -> Option<Arc<Catalog>>) {
-        loop {
-            let mut stopped = self.stopped.lock();
-            if !*stopped {
-                self.wake.wait_for(&mut stopped, every);
-            }
-            if *stopped {
-                return;
-            }
-            drop(stopped);
+        while !self.background.pause(every) {
             let Some(catalog) = latest() else { return };
             if let Err(error) = self.bring_to(&catalog, false) {
                 log::warn!("the database is not on the disk: {error}");
@@ -331,22 +319,11 @@ impl Disk {
         latest: impl Fn() -> Option<Arc<Catalog>> + Send + 'static,
     ) -> Result<()> {
         let disk = self.clone();
-        let thread = std::thread::Builder::new().name("swingdb-store".into());
-        let thread = thread.spawn(move || disk.run(every, latest));
-        *self.thread.lock() = Some(thread.map_err(swingdb_common::error::Error::from)?);
-        Ok(())
+        self.background.start("swingdb-store", move || disk.run(every, latest))
     }
 
     /// Ends the thread of `interval`.
     pub fn stop(&self) {
-        *self.stopped.lock() = true;
-        self.wake.notify_all();
-        let thread = self.thread.lock().take();
-        // The thread itself may be the last that held the database.
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
-        }
+        self.background.stop();
     }
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Condvar, Mutex};
-use swing_tier::scan::{Part, Scan, ScanStats};
+use swing_tier::scan::{Part, Scan, ScanOptions, ScanStats};
 use swing_tier::{Lease, RecordId};
 use swingdb_common::error::{Error, Result};
 
@@ -37,6 +37,8 @@ const READ_AT_ONCE: u64 = 1 << 20;
 pub(crate) struct Source {
     /// The stored state; `None` when nothing is read from it any more.
     lease: Mutex<Option<Lease>>,
+    /// How the device that the log lies on is read best.
+    options: ScanOptions,
     path: PathBuf,
     ground: Weak<Ground>,
     /// Bytes of all blocks, and of those that have arrived.
@@ -49,6 +51,7 @@ impl Source {
     pub fn new(lease: &Lease, path: &Path, ground: &Arc<Ground>, total: u64) -> Arc<Self> {
         Arc::new(Self {
             lease: Mutex::new(Some(lease.clone())),
+            options: lease.scan_options(),
             path: path.to_owned(),
             ground: Arc::downgrade(ground),
             total,
@@ -120,8 +123,8 @@ impl Cold {
 /// Reads blocks that are cold; the others are left alone.
 pub(crate) fn fetch<'a>(all: impl Iterator<Item = &'a Arc<Blocks>>) -> Result<()> {
     let mut cold: Vec<&Arc<Blocks>> = all.filter(|blocks| !blocks.in_memory()).collect();
-    while let Some(first) = cold.first() {
-        let Begun { fetch, others } = Fetch::begin(first, &cold)?;
+    while !cold.is_empty() {
+        let Begun { fetch, others } = Fetch::begin(&cold)?;
         if fetch.is_none() && others.is_empty() {
             // A fetch is ending, and about to give them back.
             std::thread::yield_now();
@@ -138,6 +141,7 @@ pub(crate) fn fetch<'a>(all: impl Iterator<Item = &'a Arc<Blocks>>) -> Result<()
 }
 
 /// What beginning a fetch came to: the blocks that it reads, and those that others are reading.
+#[derive(Default)]
 pub(crate) struct Begun {
     pub fetch: Option<Arc<Fetch>>,
     others: Others,
@@ -193,9 +197,11 @@ struct Filling {
 type Claims = Vec<(Arc<Blocks>, Vec<Reserved>)>;
 
 impl Fetch {
-    /// Begins to read those of the blocks that nobody reads yet. `any` is one of them.
-    pub fn begin(any: &Arc<Blocks>, all: &[&Arc<Blocks>]) -> Result<Begun> {
-        let Some(cold) = any.cold() else { return Ok(Begun { fetch: None, others: Vec::new() }) };
+    /// Begins to read those of the blocks, all of one database, that nobody reads yet.
+    pub fn begin(all: &[&Arc<Blocks>]) -> Result<Begun> {
+        let Some(cold) = all.iter().find_map(|blocks| blocks.cold()) else {
+            return Ok(Begun::default());
+        };
         let source = cold.source.clone();
         // Looked at before the locks, which another thread may have held when the process forked.
         if source.pid != std::process::id() {
@@ -264,7 +270,7 @@ impl Fetch {
         let alone = failed.is_err() || bytes <= READ_AT_ONCE;
         let scan = match alone {
             true => Ok(None),
-            false => lease.scan(&records, &lease.scan_options()).map(Some),
+            false => lease.scan(&records, &self.source.options).map(Some),
         };
         let (scan, no_scan) = match scan {
             Ok(scan) => (scan, Ok(())),

@@ -5,18 +5,17 @@
 //! are there, and that is what [`Loading::finish`] does; the first change or share waits for it. A
 //! thread reads the rest in the background.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::progress::Progress;
 
 use super::super::catalog::Catalog;
 use super::super::handle::{Inner, Store};
 use super::super::space::Blocks;
+use super::background::Background;
 use super::fetch::Source;
 use super::load::{Loaded, fetch_all};
 
@@ -34,11 +33,7 @@ pub(crate) struct Loading {
     source: Arc<Source>,
     /// Held by whoever finishes it.
     finishing: Mutex<()>,
-    stopped: AtomicBool,
-    /// Guards nothing but the wait of the thread.
-    pause: Mutex<()>,
-    wake: Condvar,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    background: Background,
     failure: Mutex<Option<String>>,
 }
 
@@ -51,10 +46,7 @@ impl Loading {
             shared: loaded.shared,
             source: loaded.source,
             finishing: Mutex::default(),
-            stopped: AtomicBool::new(false),
-            pause: Mutex::default(),
-            wake: Condvar::new(),
-            thread: Mutex::default(),
+            background: Background::default(),
             failure: Mutex::default(),
         })
     }
@@ -76,7 +68,7 @@ impl Loading {
 
     fn read_all(&self, progress: Option<&dyn Progress>) -> Result<()> {
         fetch_all(&self.created, || {
-            if self.stopped.load(Ordering::Acquire) {
+            if self.background.is_stopped() {
                 return Err(Error::Closed { what: "database" });
             }
             let (done, total) = self.progress();
@@ -106,18 +98,13 @@ impl Loading {
     /// Goes on in the background.
     pub fn start(self: &Arc<Self>, store: &Store) -> Result<()> {
         let (loading, inner) = (self.clone(), Arc::downgrade(&store.inner));
-        let thread = std::thread::Builder::new().name("swingdb-load".into());
-        let thread = thread.spawn(move || loading.run(&inner));
-        *self.thread.lock() = Some(thread.map_err(Error::from)?);
-        Ok(())
+        self.background.start("swingdb-load", move || loading.run(&inner))
     }
 
     fn run(&self, inner: &Weak<Inner>) {
-        let mut pause = self.pause.lock();
-        if !self.stopped.load(Ordering::Acquire) {
-            self.wake.wait_for(&mut pause, BACKGROUND_AFTER);
+        if self.background.pause(BACKGROUND_AFTER) {
+            return;
         }
-        drop(pause);
         // Only reading takes long: meanwhile the database can be closed.
         let result = self.read_all(None).and_then(|()| match inner.upgrade() {
             Some(inner) => self.finish(&Store { inner }, None),
@@ -134,18 +121,8 @@ impl Loading {
 
     /// Nothing is read any more.
     pub fn stop(&self) {
-        let pause = self.pause.lock();
-        self.stopped.store(true, Ordering::Release);
-        drop(pause);
-        self.wake.notify_all();
         self.source.close();
-        let thread = self.thread.lock().take();
-        // The thread itself may be the last that held the database.
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
-        }
+        self.background.stop();
     }
 }
 

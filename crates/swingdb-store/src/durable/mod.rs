@@ -21,6 +21,7 @@
 
 mod ahead;
 mod attach;
+mod background;
 mod copy;
 mod disk;
 mod fetch;
