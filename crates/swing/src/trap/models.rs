@@ -30,6 +30,13 @@ impl Gated {
         self.bytes.with_mut(|bytes| unsafe { *bytes += 1 });
     }
 
+    /// What a store does: in, and out again.
+    fn store(&self) {
+        self.gate.enter();
+        self.change();
+        self.gate.leave();
+    }
+
     fn look(&self) -> u32 {
         // SAFETY: as above.
         self.bytes.with(|bytes| unsafe { *bytes })
@@ -48,11 +55,7 @@ fn spawn<T: 'static>(shared: &Arc<T>, act: impl FnOnce(&T) + 'static) -> JoinHan
 fn nobody_is_inside_a_closed_gate() {
     model(|| {
         let gated = Arc::new(Gated::default());
-        let enters = spawn(&gated, |gated| {
-            gated.gate.enter();
-            gated.change();
-            gated.gate.leave();
-        });
+        let enters = spawn(&gated, Gated::store);
         for _ in 0..2 {
             let closed = gated.gate.close();
             gated.change();
@@ -69,11 +72,7 @@ fn nobody_is_inside_a_closed_gate() {
 fn a_gate_opens_when_the_last_who_closed_it_opens_it() {
     model(|| {
         let gated = Arc::new(Gated::default());
-        let enters = spawn(&gated, |gated| {
-            gated.gate.enter();
-            gated.change();
-            gated.gate.leave();
-        });
+        let enters = spawn(&gated, Gated::store);
         let closed = [gated.gate.close(), gated.gate.close()];
         for closed in closed {
             gated.change();
@@ -102,9 +101,7 @@ fn who_holds_stores_off_is_alone_inside() {
         gated.gate.hold(&closed);
         drop(closed);
         gated.change();
-        gated.gate.enter();
-        gated.change();
-        gated.gate.leave();
+        gated.store();
         gated.gate.end_hold();
         enters.join().unwrap();
         assert_eq!(gated.look(), 3);
@@ -117,16 +114,10 @@ fn who_holds_stores_off_is_alone_inside() {
 fn who_forks_is_alone_inside() {
     model(|| {
         let gated = Arc::new(Gated::default());
-        let enters = spawn(&gated, |gated| {
-            gated.gate.enter();
-            gated.change();
-            gated.gate.leave();
-        });
+        let enters = spawn(&gated, Gated::store);
         gated.gate.begin_fork();
         gated.change();
-        gated.gate.enter();
-        gated.change();
-        gated.gate.leave();
+        gated.store();
         gated.gate.end_fork();
         enters.join().unwrap();
         assert_eq!(gated.look(), 3);
