@@ -11,27 +11,18 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use common::{Home, seeded};
+use common::{Home, numbers_def, seeded};
 use swingdb::Error;
 use swingdb::error::ConstraintKind;
-use swingdb::store::{ColumnDef, Constraint, IfExists, SEGMENT_ROWS, Store, TableDef};
+use swingdb::store::{Constraint, IfExists, SEGMENT_ROWS, Store};
 use swingdb_common::runtime::memory::Pieces;
 
 const SEGMENT: i64 = SEGMENT_ROWS as i64;
 
 fn store(home: &Home, constraints: Vec<Constraint>) -> Store {
     let store = Store::open(&home.namespace, "append").unwrap();
-    let column = ColumnDef {
-        name: "n".into(),
-        data_type: DataType::Int64,
-        nullable: true,
-        is_uuid: false,
-        default_sql: None,
-    };
-    let (schema, name) = ("main".to_owned(), "t".to_owned());
-    let def = TableDef { schema, name, columns: vec![column], constraints };
     let mut txn = store.begin().unwrap();
-    txn.create_table(def, IfExists::Fail).unwrap();
+    txn.create_table(numbers_def("t", constraints), IfExists::Fail).unwrap();
     txn.commit().unwrap();
     store
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use common::{Blocked, Home, seeded};
+use common::{Blocked, Home, numbers_def, seeded};
 use fastrand::Rng;
 use swing::AreaName;
-use swingdb::store::{Catalog, ColumnDef, IfExists, RowId, RowIds, Store, TableDef};
+use swingdb::store::{Catalog, IfExists, RowId, RowIds, Store, TableDef};
 
 /// Enough for the preparation, in a column of numbers.
 const LARGE_ROWS: usize = 800_000;
@@ -26,15 +26,7 @@ fn batch(values: &[i64]) -> RecordBatch {
 }
 
 fn def(name: &str) -> TableDef {
-    let column = ColumnDef {
-        name: "n".into(),
-        data_type: DataType::Int64,
-        nullable: true,
-        is_uuid: false,
-        default_sql: None,
-    };
-    let (schema, name) = ("main".to_owned(), name.to_owned());
-    TableDef { schema, name, columns: vec![column], constraints: Vec::new() }
+    numbers_def(name, Vec::new())
 }
 
 fn check(catalog: &Catalog, wanted: &Tables, what: &str) {

@@ -12,6 +12,7 @@ use arrow::compute::cast;
 use arrow::datatypes::*;
 use fastrand::Rng;
 use swing::Namespace;
+use swingdb::store::{ColumnDef, Constraint, TableDef};
 
 /// A namespace directory in memory that is removed afterwards.
 pub struct Home {
@@ -29,6 +30,19 @@ impl Home {
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
+}
+
+/// A table of whole numbers `n`.
+pub fn numbers_def(name: &str, constraints: Vec<Constraint>) -> TableDef {
+    let column = ColumnDef {
+        name: "n".into(),
+        data_type: DataType::Int64,
+        nullable: true,
+        is_uuid: false,
+        default_sql: None,
+    };
+    let (schema, name) = ("main".to_owned(), name.to_owned());
+    TableDef { schema, name, columns: vec![column], constraints }
 }
 
 /// What no database in a namespace can publish over: files with the names of its next manifests.
