@@ -21,7 +21,7 @@ from pathlib import Path
 import common
 import duckdb
 import pyarrow as pa
-from tpch import QUERIES, TABLES, compare
+from tpch_queries import QUERIES, TABLES, compare
 
 import swingdb
 

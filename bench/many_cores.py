@@ -22,11 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import common
+from tpch_queries import QUERIES, TABLES, compare
 
 RUNS = 3
 ENGINES = ("swingdb", "duckdb")
-QUERIES = sorted((Path(__file__).parent / "tpch").glob("q*.sql"))
-TABLES = ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
 
 WORK = """
 import sys
@@ -92,24 +91,6 @@ def work(engine: str, threads: str, directory: str) -> None:
     print(json.dumps({"times": times, "answers": answers}))
 
 
-def same(ours: object, theirs: object) -> bool:
-    """Whether two values are equal; inexact numbers to nine digits."""
-    if isinstance(ours, float) or isinstance(theirs, float):
-        return math.isclose(float(ours), float(theirs), rel_tol=1e-9, abs_tol=1e-6)
-    return ours == theirs
-
-
-def compare(ours: dict, theirs: dict) -> None:
-    """An error with the first query that the engines do not answer alike."""
-    for query, rows in ours.items():
-        others = theirs[query]
-        equal = len(rows) == len(others) and all(
-            all(map(same, a, b)) for a, b in zip(rows, others, strict=True)
-        )
-        if not equal:
-            raise AssertionError(f"{query}: {rows[:3]}, but DuckDB {others[:3]}")
-
-
 def numbers_of_cores() -> list[int]:
     """1, 2, 4 ... and all that this process may use."""
     most = len(os.sched_getaffinity(0))
@@ -127,7 +108,8 @@ def measured(directory: str, threads: int) -> list[dict]:
                 found[engine] = common.python_job(WORK, *words)
             for part, times in found[engine]["times"].items():
                 parts.setdefault(part, {e: [] for e in ENGINES})[engine].extend(times)
-        compare(*(found[engine]["answers"] for engine in ENGINES))
+        for query, rows in found["swingdb"]["answers"].items():
+            compare(query, rows, found["duckdb"]["answers"][query])
     return [{"cores": threads, "part": part, **times} for part, times in parts.items()]
 
 

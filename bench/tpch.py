@@ -6,39 +6,17 @@ all cores. A query runs on one engine and then on the other, several times; medi
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
-from decimal import Decimal
-from pathlib import Path
 
 import common
 import duckdb
 import pyarrow as pa
+from tpch_queries import QUERIES, TABLES, compare
 
 import swingdb
 
 RUNS = 5
-QUERIES = sorted((Path(__file__).parent / "tpch").glob("q*.sql"))
-TABLES = ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
-
-
-def same(ours: object, theirs: object) -> bool:
-    """Whether two values are equal; inexact numbers to nine digits."""
-    if ours is None or theirs is None:
-        return ours is theirs
-    if isinstance(ours, (float, Decimal)) or isinstance(theirs, (float, Decimal)):
-        return math.isclose(float(ours), float(theirs), rel_tol=1e-9, abs_tol=1e-6)
-    return ours == theirs
-
-
-def compare(query: str, ours: list[tuple], theirs: list[tuple]) -> None:
-    """An error with the first difference between two results."""
-    if len(ours) != len(theirs):
-        raise AssertionError(f"{query}: {len(ours)} rows, DuckDB {len(theirs)}")
-    for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        if not all(map(same, a, b)):
-            raise AssertionError(f"{query}, row {number}: {a} but DuckDB {b}")
 
 
 def timed(run) -> float:
