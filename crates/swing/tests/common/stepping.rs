@@ -39,8 +39,9 @@ const WITHOUT_A_TRACE: &[libc::c_long] = &[
     libc::SYS_statx,
 ];
 
-/// Calls that no shortage makes fail, or that the standard library takes for granted. Besides these
-/// anonymous memory is left alone, which the allocator asks for.
+/// Calls that no shortage makes fail, or that the standard library or the C library takes for
+/// granted (a new thread that cannot register for `rseq` ends its process). Besides these anonymous
+/// memory is left alone, which the allocator asks for.
 const WITHOUT_A_SHORTAGE: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_nanosleep,
@@ -57,6 +58,7 @@ const WITHOUT_A_SHORTAGE: &[libc::c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_poll,
     libc::SYS_ppoll,
+    libc::SYS_rseq,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
@@ -64,6 +66,7 @@ const WITHOUT_A_SHORTAGE: &[libc::c_long] = &[
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_setaffinity,
     libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,
     libc::SYS_tgkill,
     libc::SYS_clock_gettime,
