@@ -42,11 +42,11 @@ use swingdb_common::value::Value;
 use swingdb_files::options::{ExportOptions, ExportReport, ImportOptions, ImportReport};
 
 use crate::database::Database;
-use crate::sql::appender::Appender;
-use crate::sql::params::Params;
-use crate::sql::result::QueryResult;
-use crate::sql::session::Session;
-use crate::sql::table_scan::TableScan;
+use crate::execute::appender::Appender;
+use crate::session::Session;
+use crate::session::result::QueryResult;
+use crate::session::table_scan::TableScan;
+use crate::sql::text::parameters::Params;
 
 /// A session on a [`Database`]; see the [module documentation](self).
 #[derive(Clone)]
@@ -96,7 +96,7 @@ impl Connection {
     /// otherwise; types that differ are cast, a value that does not fit is
     /// [`Error::Conversion`](crate::Error).
     pub fn append(&self, table: &str, batches: impl RecordBatchReader + Send) -> Result<u64> {
-        crate::sql::append::append_batches(&self.session, table, batches)
+        crate::execute::append::append_batches(&self.session, table, batches)
     }
 
     /// Appends row by row through a buffer; the rows become visible when it is flushed.
@@ -177,7 +177,7 @@ impl Connection {
         table: &str,
         options: ImportOptions,
     ) -> Result<ImportReport> {
-        crate::sql::copy::import::import_file(&self.session, path.as_ref(), table, options)
+        crate::execute::copy::import::import_file(&self.session, path.as_ref(), table, options)
     }
 
     /// Writes a table, or the result of a query, to a file.
@@ -187,7 +187,12 @@ impl Connection {
         path: impl AsRef<Path>,
         options: ExportOptions,
     ) -> Result<ExportReport> {
-        crate::sql::copy::export::export_file(&self.session, sql_or_table, path.as_ref(), options)
+        crate::execute::copy::export::export_file(
+            &self.session,
+            sql_or_table,
+            path.as_ref(),
+            options,
+        )
     }
 
     /// The tables and views a query can name, with their schemas' or aliases' names where needed.

@@ -15,7 +15,9 @@
 mod admin;
 mod connection;
 mod database;
+mod execute;
 pub mod generate;
+mod session;
 mod sql;
 
 pub use arrow;
@@ -31,9 +33,9 @@ pub use admin::{
 };
 pub use connection::Connection;
 pub use database::{Database, DatabaseInfo, OpenOptions};
-pub use sql::appender::Appender;
-pub use sql::result::QueryResult;
-pub use sql::table_scan::TableScan;
+pub use execute::appender::Appender;
+pub use session::result::QueryResult;
+pub use session::table_scan::TableScan;
 pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use swing_tier::probe;
 pub use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};

@@ -10,14 +10,14 @@ use swingdb_common::runtime::meter::Meter;
 use swingdb_common::runtime::parallel::in_parallel;
 use swingdb_store::{ColumnDef, Constraint, IfExists, PartWriter, TableDef};
 
-use super::taxi::{BATCH_ROWS, TaxiGenerator, TaxiOptions, TaxiPlans};
-use super::tpch::TpchTable;
-use super::weather::{WeatherOptions, weather, zones};
 use crate::connection::Connection;
-use crate::sql::copy::import::parse_name;
-use crate::sql::session::Session;
-use crate::sql::write::target;
-use crate::sql::write::with_txn;
+use crate::execute::changes::with_txn;
+use crate::execute::copy::import::parse_name;
+use crate::execute::target;
+use crate::generate::taxi::{BATCH_ROWS, TaxiGenerator, TaxiOptions, TaxiPlans};
+use crate::generate::tpch::TpchTable;
+use crate::generate::weather::{WeatherOptions, weather, zones};
+use crate::session::Session;
 
 /// Appends the taxis' reports to `table`, creating it when it does not exist; the number of rows.
 ///

@@ -24,23 +24,35 @@ use swingdb_functions::aggregates::extremes::{greatest_of_groups, least_of_group
 use swingdb_functions::aggregates::sum::checked_sum;
 use swingdb_functions::bounded::MemoryLeft;
 
-use crate::sql::aggregates::Aggregates;
-use crate::sql::asof::{AsofFilters, AsofJoins};
-use crate::sql::calls;
-use crate::sql::dependent::{DependentJoins, only_element};
-use crate::sql::equality::Equality;
-use crate::sql::materialize::ShareRows;
-use crate::sql::operators::Operators;
-use crate::sql::optimizer::{
-    ConditionsDown, CrossJoins, Dependencies, DistinctGroups, EqualKeys, FromStatistics,
-    GROUPING_SETS, HandDown, InOrder, JoinOrder, Membership, OFFSET_SUMS, SettledOrder,
-    UnseenOrder, WholeOrder,
-};
-use crate::sql::physical::OwnOperators;
-use crate::sql::settled::Settled;
-use crate::sql::slices::InSlices;
-use crate::sql::steps::in_steps;
-use crate::sql::{asof, machine};
+use crate::sql::analyze::asof;
+use crate::sql::analyze::asof::AsofJoins;
+use crate::sql::analyze::decorrelate::only_element::only_element;
+use crate::sql::analyze::decorrelate::rule::DependentJoins;
+use crate::sql::analyze::equality::keys::Equality;
+use crate::sql::analyze::settled::Settled;
+use crate::sql::bind::functions::once;
+use crate::sql::optimize::asof_filters::AsofFilters;
+use crate::sql::optimize::conditions_down::ConditionsDown;
+use crate::sql::optimize::cross_joins::CrossJoins;
+use crate::sql::optimize::equal_keys::EqualKeys;
+use crate::sql::optimize::functional_dependencies::{Dependencies, DistinctGroups};
+use crate::sql::optimize::grouping_sets::GROUPING_SETS;
+use crate::sql::optimize::join_order::JoinOrder;
+use crate::sql::optimize::not_in::Membership;
+use crate::sql::optimize::offset_sums::OFFSET_SUMS;
+use crate::sql::optimize::settled_order::SettledOrder;
+use crate::sql::optimize::steps::in_steps;
+use crate::sql::optimize::unseen_order::UnseenOrder;
+use crate::sql::options::machine;
+use crate::sql::physical::aggregate_statistics::FromStatistics;
+use crate::sql::physical::dynamic_filters::HandDown;
+use crate::sql::physical::insertion_order::InOrder;
+use crate::sql::physical::query_planner::OwnOperators;
+use crate::sql::physical::shared::rule::ShareRows;
+use crate::sql::physical::slices::InSlices;
+use crate::sql::physical::sorted_limits::WholeOrder;
+use crate::sql::plan::aggregate_calls::Aggregates;
+use crate::sql::plan::operators::Operators;
 
 /// The name of the database's own catalog in fully qualified names.
 pub(crate) const CATALOG: &str = "swingdb";
@@ -187,7 +199,7 @@ fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     all.push(Arc::new(only_element()));
     all.push(Arc::new(sql_names::type_of()));
     all.extend(swingdb_functions::of_rows(&aggregate_functions()).map(Arc::new));
-    all.push(Arc::new(calls::drawn_once()));
+    all.push(Arc::new(once::function()));
     all
 }
 

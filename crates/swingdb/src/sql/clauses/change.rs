@@ -9,9 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use super::{all_fields, none_of, query};
+use crate::sql::clauses::{all_fields, none_of, query};
 
-pub(super) fn insert(node: &Insert) -> Result<()> {
+pub(crate) fn insert(node: &Insert) -> Result<()> {
     all_fields!("INSERT", Insert {
         insert_token, optimizer_hints, or, ignore, into, table, table_alias, columns, source,
         has_table_keyword, on, returning, replace_into;
@@ -89,7 +89,7 @@ fn items(nodes: Option<&[SelectItem]>) -> Result<()> {
     nodes.unwrap_or_default().iter().try_for_each(query::select_item)
 }
 
-pub(super) fn update(node: &Update) -> Result<()> {
+pub(crate) fn update(node: &Update) -> Result<()> {
     let Update {
         update_token: _,
         optimizer_hints: _,
@@ -116,7 +116,7 @@ pub(super) fn update(node: &Update) -> Result<()> {
     items(returning.as_deref())
 }
 
-pub(super) fn delete(node: &Delete) -> Result<()> {
+pub(crate) fn delete(node: &Delete) -> Result<()> {
     let Delete {
         delete_token: _,
         optimizer_hints: _,
@@ -142,7 +142,7 @@ pub(super) fn delete(node: &Delete) -> Result<()> {
     items(returning.as_deref())
 }
 
-pub(super) fn merge(node: &Merge) -> Result<()> {
+pub(crate) fn merge(node: &Merge) -> Result<()> {
     let Merge {
         merge_token: _,
         optimizer_hints: _,
@@ -210,7 +210,7 @@ fn merge_action(node: &MergeAction) -> Result<()> {
     }
 }
 
-pub(super) fn truncate(node: &Truncate) -> Result<()> {
+pub(crate) fn truncate(node: &Truncate) -> Result<()> {
     let Truncate {
         table_names,
         partitions,

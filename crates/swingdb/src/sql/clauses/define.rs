@@ -10,9 +10,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use super::{all_fields, none_of, query};
+use crate::sql::clauses::{all_fields, none_of, query};
 
-pub(super) fn create_table(node: &CreateTable) -> Result<()> {
+pub(crate) fn create_table(node: &CreateTable) -> Result<()> {
     all_fields!("CREATE TABLE", CreateTable {
         or_replace, temporary, if_not_exists, name, columns, constraints, query, like, clone;
         external: false => "EXTERNAL here",
@@ -236,7 +236,7 @@ fn check(node: &CheckConstraint) -> Result<()> {
     none_of("CHECK", &[(*enforced == Some(false), "NOT ENFORCED")])
 }
 
-pub(super) fn create_view(node: &CreateView) -> Result<()> {
+pub(crate) fn create_view(node: &CreateView) -> Result<()> {
     let CreateView {
         or_alter,
         or_replace: _,
@@ -278,7 +278,7 @@ pub(super) fn create_view(node: &CreateView) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn create_schema(node: &Statement) -> Result<()> {
+pub(crate) fn create_schema(node: &Statement) -> Result<()> {
     let Statement::CreateSchema {
         schema_name,
         if_not_exists: _,
@@ -306,7 +306,7 @@ pub(super) fn create_schema(node: &Statement) -> Result<()> {
     )
 }
 
-pub(super) fn alter_table(node: &AlterTable) -> Result<()> {
+pub(crate) fn alter_table(node: &AlterTable) -> Result<()> {
     let AlterTable {
         name: _,
         if_exists: _,
@@ -380,7 +380,7 @@ fn cascades(of: &str, behavior: Option<&DropBehavior>) -> Result<()> {
     none_of(of, &[(cascade, "CASCADE; drop first what depends on it")])
 }
 
-pub(super) fn drop(node: &Statement) -> Result<()> {
+pub(crate) fn drop(node: &Statement) -> Result<()> {
     let Statement::Drop {
         // Those of other kinds are refused by whoever reads it, with what to write instead.
         object_type: _,

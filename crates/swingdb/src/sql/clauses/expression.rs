@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use super::{none_of, query};
+use crate::sql::clauses::{none_of, query};
 
-pub(super) fn expression(node: &Expr) -> Result<()> {
+pub(crate) fn expression(node: &Expr) -> Result<()> {
     match node {
         Expr::Identifier(_)
         | Expr::CompoundIdentifier(_)
@@ -236,7 +236,7 @@ fn counted(call: &Function, node: &FunctionArgumentList) -> Result<()> {
 }
 
 /// An argument of a call.
-pub(super) fn argument(node: &FunctionArg) -> Result<()> {
+pub(crate) fn argument(node: &FunctionArg) -> Result<()> {
     let (FunctionArg::Unnamed(value)
     | FunctionArg::Named { name: _, arg: value, operator: _ }
     | FunctionArg::ExprNamed { name: _, arg: value, operator: _ }) = node;
@@ -248,7 +248,7 @@ pub(super) fn argument(node: &FunctionArg) -> Result<()> {
     }
 }
 
-pub(super) fn window(node: &WindowSpec) -> Result<()> {
+pub(crate) fn window(node: &WindowSpec) -> Result<()> {
     let WindowSpec { window_name: _, partition_by: _, order_by, window_frame } = node;
     order_by.iter().try_for_each(query::order_key)?;
     match window_frame {

@@ -24,13 +24,12 @@
 //! Clauses of a call that depend on what the function is (FILTER of a function of single rows) are
 //! decided in [`calls`](mod@calls), which knows the functions.
 
-pub(crate) mod calls;
-mod change;
-mod define;
-mod expression;
-mod query;
-mod relation;
-mod session;
+pub(crate) mod change;
+pub(crate) mod define;
+pub(crate) mod expression;
+pub(crate) mod query;
+pub(crate) mod relation;
+pub(crate) mod session;
 
 use std::ops::ControlFlow;
 
@@ -39,10 +38,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::foreign;
-use crate::sql::visit::walk_mut;
-
-pub(crate) use define::check_external;
+use crate::sql::ast::walk::walk_mut;
+use crate::sql::text::refused;
 
 /// Refuses a statement, query or expression with a clause that no later stage honours.
 pub(crate) fn check<T: VisitMut>(tree: &mut T) -> Result<()> {
@@ -125,7 +122,7 @@ fn statement(node: &Statement) -> Result<()> {
         | Statement::ShowCreate { .. }
         | Statement::ShowFunctions { .. }
         | Statement::ShowVariable { .. } => session::show(node),
-        other => Err(foreign::refused(other)),
+        other => Err(refused::refused(other)),
     }
 }
 

@@ -9,10 +9,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use super::{expression, none_of, relation};
-use crate::sql::visit::reads;
+use crate::sql::ast::walk::reads;
+use crate::sql::clauses::{expression, none_of, relation};
 
-pub(super) fn query(node: &Query) -> Result<()> {
+pub(crate) fn query(node: &Query) -> Result<()> {
     let Query {
         with,
         body,
@@ -134,7 +134,7 @@ fn set_operation(op: SetOperator, quantifier: SetQuantifier) -> Result<()> {
     }
 }
 
-pub(super) fn select(node: &Select) -> Result<()> {
+pub(crate) fn select(node: &Select) -> Result<()> {
     let Select {
         select_token: _,
         // A comment.
@@ -203,7 +203,7 @@ fn group(node: &GroupByExpr) -> Result<()> {
     }
 }
 
-pub(super) fn select_item(node: &SelectItem) -> Result<()> {
+pub(crate) fn select_item(node: &SelectItem) -> Result<()> {
     match node {
         SelectItem::UnnamedExpr(_) => Ok(()),
         SelectItem::ExprWithAlias { expr: _, alias: _ } => Ok(()),
@@ -219,7 +219,7 @@ pub(super) fn select_item(node: &SelectItem) -> Result<()> {
     }
 }
 
-pub(super) fn wildcard(node: &WildcardAdditionalOptions) -> Result<()> {
+pub(crate) fn wildcard(node: &WildcardAdditionalOptions) -> Result<()> {
     let WildcardAdditionalOptions {
         wildcard_token: _,
         opt_ilike,
@@ -239,7 +239,7 @@ pub(super) fn wildcard(node: &WildcardAdditionalOptions) -> Result<()> {
     )
 }
 
-pub(super) fn table_with_joins(node: &TableWithJoins) -> Result<()> {
+pub(crate) fn table_with_joins(node: &TableWithJoins) -> Result<()> {
     let TableWithJoins { relation, joins } = node;
     relation::no_positional_join(relation)?;
     joins.iter().try_for_each(join)
@@ -295,7 +295,7 @@ fn order(node: &OrderBy) -> Result<()> {
 }
 
 /// A key of an ORDER BY, wherever that stands.
-pub(super) fn order_key(node: &OrderByExpr) -> Result<()> {
+pub(crate) fn order_key(node: &OrderByExpr) -> Result<()> {
     let OrderByExpr { expr: _, options, with_fill } = node;
     let OrderByOptions { asc: _, nulls_first: _ } = options;
     none_of("ORDER BY", &[(with_fill.is_some(), "WITH FILL")])

@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use super::{expression, none_of, query};
+use crate::sql::clauses::{expression, none_of, query};
 
-pub(super) fn relation(node: &TableFactor) -> Result<()> {
+pub(crate) fn relation(node: &TableFactor) -> Result<()> {
     match node {
         TableFactor::Table {
             name: _,
@@ -124,7 +124,7 @@ fn named(node: Option<&TableAlias>) -> Result<()> {
     node.map_or(Ok(()), alias)
 }
 
-pub(super) fn alias(node: &TableAlias) -> Result<()> {
+pub(crate) fn alias(node: &TableAlias) -> Result<()> {
     let TableAlias { explicit: _, name: _, columns, at } = node;
     none_of("FROM", &[(at.is_some(), "AT behind a name")])?;
     for TableAliasColumnDef { name: _, data_type } in columns {
@@ -134,7 +134,7 @@ pub(super) fn alias(node: &TableAlias) -> Result<()> {
 }
 
 /// `t POSITIONAL JOIN s`, in which the parser takes the word for a name of `t`.
-pub(super) fn no_positional_join(node: &TableFactor) -> Result<()> {
+pub(crate) fn no_positional_join(node: &TableFactor) -> Result<()> {
     match node {
         TableFactor::Table { alias: Some(alias), .. }
             if !alias.explicit

@@ -7,10 +7,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use super::none_of;
-use crate::sql::foreign;
+use crate::sql::clauses::none_of;
+use crate::sql::text::refused;
 
-pub(super) fn transaction(node: &Statement) -> Result<()> {
+pub(crate) fn transaction(node: &Statement) -> Result<()> {
     match node {
         Statement::StartTransaction {
             modes,
@@ -37,7 +37,7 @@ pub(super) fn transaction(node: &Statement) -> Result<()> {
             none_of("ROLLBACK", &[(*chain, "AND CHAIN; write ROLLBACK; BEGIN")])
         }
         Statement::Savepoint { name: _ } | Statement::ReleaseSavepoint { name: _ } => Ok(()),
-        other => Err(foreign::refused(other)),
+        other => Err(refused::refused(other)),
     }
 }
 
@@ -59,7 +59,7 @@ fn modes_of(nodes: &[TransactionMode]) -> Result<()> {
     }
 }
 
-pub(super) fn set(node: &Set) -> Result<()> {
+pub(crate) fn set(node: &Set) -> Result<()> {
     match node {
         Set::SingleAssignment { scope, hivevar, variable: _, values: _ } => {
             none_of("SET", &[(*hivevar, "HIVEVAR")])?;
@@ -85,7 +85,7 @@ fn of_session(scope: Option<&ContextModifier>) -> Result<()> {
     }
 }
 
-pub(super) fn prepared(node: &Statement) -> Result<()> {
+pub(crate) fn prepared(node: &Statement) -> Result<()> {
     match node {
         Statement::Prepare { name: _, data_types, statement: _ } => none_of(
             "PREPARE",
@@ -117,11 +117,11 @@ pub(super) fn prepared(node: &Statement) -> Result<()> {
                 false => Ok(()),
             }
         }
-        other => Err(foreign::refused(other)),
+        other => Err(refused::refused(other)),
     }
 }
 
-pub(super) fn describe(node: &Statement) -> Result<()> {
+pub(crate) fn describe(node: &Statement) -> Result<()> {
     match node {
         Statement::ExplainTable {
             describe_alias,
@@ -132,7 +132,7 @@ pub(super) fn describe(node: &Statement) -> Result<()> {
             none_of("DESCRIBE", &[(hive_format.is_some(), "EXTENDED and FORMATTED")])?;
             match describe_alias {
                 DescribeAlias::Describe | DescribeAlias::Desc => Ok(()),
-                DescribeAlias::Explain => Err(foreign::refused(node)),
+                DescribeAlias::Explain => Err(refused::refused(node)),
             }
         }
         Statement::Explain {
@@ -154,14 +154,14 @@ pub(super) fn describe(node: &Statement) -> Result<()> {
             none_of("DESCRIBE", &[(any, "ANALYZE, VERBOSE and other words; write EXPLAIN")])?;
             match describe_alias {
                 DescribeAlias::Describe | DescribeAlias::Desc => Ok(()),
-                DescribeAlias::Explain => Err(foreign::refused(node)),
+                DescribeAlias::Explain => Err(refused::refused(node)),
             }
         }
-        other => Err(foreign::refused(other)),
+        other => Err(refused::refused(other)),
     }
 }
 
-pub(super) fn show(node: &Statement) -> Result<()> {
+pub(crate) fn show(node: &Statement) -> Result<()> {
     match node {
         Statement::ShowTables { terse, history, extended, full, external, show_options } => {
             let words = *terse || *history || *extended || *full || *external;
@@ -182,11 +182,11 @@ pub(super) fn show(node: &Statement) -> Result<()> {
         }
         Statement::ShowCreate { obj_type, obj_name: _ } => match obj_type {
             ShowCreateObject::Table | ShowCreateObject::View => Ok(()),
-            _ => Err(foreign::refused(node)),
+            _ => Err(refused::refused(node)),
         },
         Statement::ShowFunctions { filter: given } => given.as_ref().map_or(Ok(()), filter),
         Statement::ShowVariable { variable: _ } => Ok(()),
-        other => Err(foreign::refused(other)),
+        other => Err(refused::refused(other)),
     }
 }
 

@@ -18,13 +18,13 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder}
 use parking_lot::Mutex;
 use swingdb_store::{ReadAhead, Segment};
 
-use super::SwingSource;
+use crate::sql::scan::source::SwingSource;
 
 /// Bytes that are read together.
 const WINDOW_BYTES: u64 = 32 << 20;
 
 /// What a scan reads from the store. See the [module documentation](self).
-pub(super) struct DiskReads {
+pub(crate) struct DiskReads {
     segments: Arc<[(u32, Arc<Segment>)]>,
     /// Columns of the table that are read.
     columns: Vec<usize>,
@@ -44,7 +44,7 @@ struct State {
 }
 
 impl DiskReads {
-    pub(super) fn new(source: &SwingSource) -> Self {
+    pub(crate) fn new(source: &SwingSource) -> Self {
         let mut columns = source.projection.to_vec();
         let used = source.conditions.iter().chain(source.filters.iter());
         for condition in used {
@@ -65,7 +65,7 @@ impl DiskReads {
 
     /// Waits until the columns of a segment are in memory. `matters` tells which segments behind it
     /// are worth reading.
-    pub(super) fn prepare(
+    pub(crate) fn prepare(
         &self,
         place: usize,
         mut matters: impl FnMut(&Arc<Segment>) -> bool,
@@ -113,7 +113,7 @@ impl DiskReads {
     }
 
     /// Nothing is left to take: what was read shows in the metrics.
-    pub(super) fn note_done(&self) {
+    pub(crate) fn note_done(&self) {
         let mut state = self.state.lock();
         self.retire(&mut state);
         let all = state.next >= self.segments.len() || self.few;

@@ -81,7 +81,7 @@ impl Condition {
 }
 
 /// The conditions of one partition of a running scan.
-pub(super) struct RowFilter {
+pub(crate) struct RowFilter {
     conditions: Vec<Condition>,
     dynamic: Vec<(Arc<dyn PhysicalExpr>, DynamicFilterTracking)>,
     table: SchemaRef,
@@ -92,7 +92,7 @@ pub(super) struct RowFilter {
 
 impl RowFilter {
     /// `fixed` and `dynamic` name columns of `table`.
-    pub(super) fn new(
+    pub(crate) fn new(
         fixed: &[Arc<dyn PhysicalExpr>],
         dynamic: &[Arc<dyn PhysicalExpr>],
         table: &SchemaRef,
@@ -110,12 +110,12 @@ impl RowFilter {
     }
 
     /// Whether there is nothing to look at, ever.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.conditions.is_empty() && self.dynamic.is_empty()
     }
 
     /// Takes over what has become known since the last call.
-    pub(super) fn refresh(&mut self) -> Result<()> {
+    pub(crate) fn refresh(&mut self) -> Result<()> {
         let mut changed = !self.begun;
         for (_, tracking) in &mut self.dynamic {
             changed |= tracking.watcher().is_some_and(|watcher| watcher.changed());
@@ -147,7 +147,7 @@ impl RowFilter {
 
     /// The rows of `rows` that are `live` (all when `None`) and fulfil the conditions; `None` for
     /// all rows. `column` reads a column of the table.
-    pub(super) fn select(
+    pub(crate) fn select(
         &mut self,
         live: Option<BooleanBuffer>,
         rows: usize,

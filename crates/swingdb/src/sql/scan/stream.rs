@@ -17,22 +17,22 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder};
 use futures::Stream;
 use swingdb_store::{RowId, Segment};
 
-use super::disk::DiskReads;
-use super::filter::RowFilter;
-use super::{Morsel, SwingSource};
 use crate::sql::engine::BATCH_ROWS;
-use crate::sql::pruning::DynamicPruner;
+use crate::sql::scan::disk::DiskReads;
+use crate::sql::scan::filter::RowFilter;
+use crate::sql::scan::pruning::DynamicPruner;
+use crate::sql::scan::source::{Morsel, SwingSource};
 
 /// What the partitions of one run share.
-pub(super) struct Shared {
-    pub(super) morsels: Arc<[Morsel]>,
-    pub(super) next: AtomicUsize,
-    pub(super) emitted: AtomicUsize,
-    pub(super) disk: DiskReads,
+pub(crate) struct Shared {
+    pub(crate) morsels: Arc<[Morsel]>,
+    pub(crate) next: AtomicUsize,
+    pub(crate) emitted: AtomicUsize,
+    pub(crate) disk: DiskReads,
 }
 
 /// See the [module documentation](self).
-pub(super) struct ScanStream {
+pub(crate) struct ScanStream {
     source: SwingSource,
     shared: Arc<Shared>,
     pruner: DynamicPruner,
@@ -54,7 +54,7 @@ pub(super) struct ScanStream {
 }
 
 impl ScanStream {
-    pub(super) fn new(source: SwingSource, shared: Arc<Shared>, partition: usize) -> Result<Self> {
+    pub(crate) fn new(source: SwingSource, shared: Arc<Shared>, partition: usize) -> Result<Self> {
         let counter = |name| MetricBuilder::new(&source.metrics).counter(name, partition);
         let limit = source.limit.unwrap_or(usize::MAX).max(1);
         let target = BATCH_ROWS.min(limit);

@@ -1,0 +1,9 @@
+//! TODO
+
+pub(crate) mod alter;
+pub(crate) mod checks;
+pub(crate) mod create;
+pub(crate) mod create_as;
+pub(crate) mod drop;
+pub(crate) mod macros;
+pub(crate) mod sequences;

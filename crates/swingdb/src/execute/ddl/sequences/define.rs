@@ -1,0 +1,154 @@
+//! CREATE SEQUENCE, ALTER SEQUENCE, DROP SEQUENCE, SHOW SEQUENCES.
+
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, Int64Array};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{Catalog, Sequence};
+
+use crate::execute::changes::with_txn;
+use crate::execute::ddl::create::if_exists;
+use crate::execute::show::{result, strings};
+use crate::execute::target::{Place, find_name, place};
+use crate::session::Session;
+use crate::session::result::QueryResult;
+use crate::sql::bind::sequences::{Named, default_of};
+use crate::sql::text::sequences::{AlterSequence, Change, CreateSequence, DropSequence, Options};
+
+impl Options {
+    /// The sequence that they describe: by default from 1 upwards, or from -1 downwards.
+    fn sequence(&self, name: String) -> Sequence {
+        let increment = self.increment.unwrap_or(1);
+        let (least, greatest) = if increment < 0 { (i64::MIN, -1) } else { (1, i64::MAX) };
+        let (min, max) = (self.min.unwrap_or(least), self.max.unwrap_or(greatest));
+        let first = if increment < 0 { max } else { min };
+        let start = self.start.unwrap_or(first);
+        Sequence { name, start, increment, min, max, cycle: self.cycle, last: None }
+    }
+}
+
+/// Runs a CREATE SEQUENCE.
+pub(crate) fn create(session: &Session, create: CreateSequence) -> Result<QueryResult> {
+    let CreateSequence { or_replace, if_not_exists, temporary, name, options } = create;
+    if temporary {
+        return Err(Error::unsupported(
+            "CREATE TEMPORARY SEQUENCE; create it in a transaction that is rolled back, or drop it",
+        ));
+    }
+    let if_exists = if_exists(or_replace, if_not_exists)?;
+    with_txn(session, |txn| {
+        let Place { schema, name } = place(session, &txn.view(), &name)?;
+        // Names that differ only in case are the same name.
+        let same = find_name(&txn.view().sequence_names(&schema), &name);
+        txn.create_sequence(&schema, options.sequence(same.unwrap_or(name)), if_exists)
+    })?;
+    Ok(QueryResult::changed(None, "CREATE SEQUENCE"))
+}
+
+impl Change {
+    fn apply(&self, sequence: &mut Sequence) {
+        sequence.start = self.start.unwrap_or(sequence.start);
+        sequence.increment = self.increment.unwrap_or(sequence.increment);
+        sequence.min = self.min.unwrap_or(sequence.min);
+        sequence.max = self.max.unwrap_or(sequence.max);
+        sequence.cycle = self.cycle.unwrap_or(sequence.cycle);
+        if self.restart {
+            sequence.last = None;
+        }
+    }
+}
+
+/// Runs an ALTER SEQUENCE.
+pub(crate) fn change(session: &Session, alter: AlterSequence) -> Result<QueryResult> {
+    with_txn(session, |txn| {
+        let Place { schema, name } = place(session, &txn.view(), &alter.name)?;
+        let names = txn.view().sequence_names(&schema);
+        let found = find_name(&names, &name).and_then(|name| txn.view().sequence(&schema, &name));
+        match found {
+            Some(sequence) => {
+                let mut changed = Sequence::clone(&sequence);
+                alter.change.apply(&mut changed);
+                txn.advance_sequence(&schema, changed)
+            }
+            None if alter.if_exists => Ok(()),
+            None => Err(Error::not_found(ObjectKind::Sequence, name, names)),
+        }
+    })?;
+    Ok(QueryResult::changed(None, "ALTER SEQUENCE"))
+}
+
+/// Runs a DROP SEQUENCE.
+pub(crate) fn remove(session: &Session, remove: DropSequence) -> Result<QueryResult> {
+    if remove.cascade {
+        return Err(Error::unsupported(
+            "DROP SEQUENCE ... CASCADE; take it off the columns by ALTER TABLE t ALTER a DROP \
+             DEFAULT",
+        ));
+    }
+    with_txn(session, |txn| {
+        for name in &remove.names {
+            let Place { schema, name } = place(session, &txn.view(), name)?;
+            let names = txn.view().sequence_names(&schema);
+            match find_name(&names, &name) {
+                Some(name) => {
+                    let named = Named { schema, name };
+                    check_unused(&txn.view(), &named)?;
+                    txn.drop_sequence(&named.schema, &named.name)?;
+                }
+                None if remove.if_exists => {}
+                None => return Err(Error::not_found(ObjectKind::Sequence, name, names)),
+            }
+        }
+        Ok(())
+    })?;
+    Ok(QueryResult::changed(None, "DROP SEQUENCE"))
+}
+
+/// That no column has its defaults from a sequence.
+fn check_unused(catalog: &Catalog, sequence: &Named) -> Result<()> {
+    for schema in catalog.schema_names() {
+        for name in catalog.table_names(&schema) {
+            let Some(table) = catalog.table(&schema, &name)? else { continue };
+            for column in table.columns() {
+                let Some(default) = &column.default_sql else { continue };
+                if default_of(default)?.contains(sequence) {
+                    return Err(Error::plan(format!(
+                        "sequence {:?} gives column {:?} of table {name:?} its defaults; ALTER \
+                         TABLE {name} ALTER {} DROP DEFAULT first",
+                        sequence.name, column.name, column.name
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The sequences of the session's database.
+pub(crate) fn all(session: &Session) -> Result<QueryResult> {
+    let catalog = session.view()?.main.catalog;
+    let (mut schemas, mut all) = (Vec::new(), Vec::new());
+    for schema in catalog.schema_names() {
+        for name in catalog.sequence_names(&schema) {
+            if let Some(sequence) = catalog.sequence(&schema, &name) {
+                schemas.push(schema.clone());
+                all.push(sequence);
+            }
+        }
+    }
+    let numbers = |of: fn(&Sequence) -> Option<i64>| {
+        Arc::new(all.iter().map(|one| of(one)).collect::<Int64Array>())
+    };
+    let cycles = all.iter().map(|one| Some(one.cycle)).collect::<BooleanArray>();
+    let columns = vec![
+        ("name", strings(all.iter().map(|one| one.name.as_str()))),
+        ("schema", strings(schemas)),
+        ("start_value", numbers(|one| Some(one.start)) as _),
+        ("min_value", numbers(|one| Some(one.min)) as _),
+        ("max_value", numbers(|one| Some(one.max)) as _),
+        ("increment_by", numbers(|one| Some(one.increment)) as _),
+        ("cycle", Arc::new(cycles) as _),
+        ("last_value", numbers(|one| one.last) as _),
+    ];
+    result(columns, "SHOW")
+}

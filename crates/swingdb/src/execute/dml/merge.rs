@@ -1,0 +1,578 @@
+//! MERGE INTO: one join finds what every clause is to do, then the store applies it.
+//!
+//! Target and source are joined by the ON condition: an inner join, or an outer one on the side
+//! whose unmatched rows some clause handles. For each joined row the query computes the number of
+//! the first clause that applies (kind and AND condition, in the order written) and, only for rows
+//! of that clause, its values. Nothing is changed before the whole join has been read.
+//!
+//! Deletions are applied first, then all updates at once (so keys may be swapped), then insertions.
+//! A target row that two source rows want to change is an error, as in the standard: which of them
+//! came last would be chance. Rows on which the clause does nothing may repeat.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{Int64Type, UInt64Type};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, Merge, MergeAction,
+    MergeClause, MergeClauseKind, MergeInsertKind, OutputClause, Query, SelectItem, TableFactor,
+    With,
+};
+use swingdb_common::cast::convert::Origin;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::memory::Kept;
+use swingdb_common::time::zones::Zone;
+use swingdb_store::{Catalog, RowId, RowIds, Table, WriteTxn};
+
+use crate::execute::changes::{Outcome, with_txn};
+use crate::execute::dml::insert::{Mapping, insert_columns};
+use crate::execute::dml::returning::{Changed, Returning};
+use crate::execute::dml::row_set::{RowSet, collect};
+use crate::execute::dml::set_list::{Set, sets};
+use crate::execute::dml::update::{Named, apply, convert_sets, set_schema};
+use crate::execute::target::{Target, column, quoted};
+use crate::session::Session;
+use crate::sql::ast::build;
+use crate::sql::scan::table::ROWID_COLUMN;
+use crate::sql::text::parameters::Params;
+use crate::sql::text::tokens::{ALL_MARK, NOTHING_MARK};
+
+/// True in every row of the source; NULL where an outer join found none.
+const PRESENT: &str = "\u{1}present";
+/// The number of the clause that applies.
+const CLAUSE: &str = "\u{1}clause";
+
+/// What a clause does.
+enum Action {
+    Nothing,
+    Delete,
+    Update(Vec<Set>),
+    Insert { columns: Vec<usize>, values: Vec<Expr> },
+}
+
+struct Clause {
+    kind: MergeClauseKind,
+    condition: Option<Expr>,
+    action: Action,
+}
+
+/// A MERGE taken apart.
+struct Plan {
+    named: Named,
+    source: Ident,
+    clauses: Vec<Clause>,
+    /// The columns that any UPDATE clause sets, in table order.
+    updated: Vec<usize>,
+}
+
+/// Runs a MERGE.
+pub(crate) fn merge(
+    session: &Session,
+    merge: &Merge,
+    with: Option<&With>,
+    params: &Params,
+) -> Result<Outcome> {
+    with_txn(session, |txn| {
+        let plan = Plan::of(session, &txn.view(), merge, with)?;
+        plan.check_sides(session, merge, with, params)?;
+        let logical = session.plan(&build::statement(plan.query(merge, with)?, None), params)?;
+        let mut work = Work::new(session, &plan)?;
+        let mut kept = session.kept("MERGE")?;
+        for batch in kept.over(session.run(logical)?) {
+            work.take(&batch?)?;
+        }
+        let done = work.apply(txn)?;
+        let mut outcome = Outcome::changed("MERGE", done.rows);
+        if let Some(items) = returning(merge)? {
+            let list = Returning::new(&plan.named, items, with);
+            let changed = done.changed(txn, &plan.named, &mut kept)?;
+            outcome.rows = Some(list.run(session, params, changed, &mut kept)?);
+        }
+        Ok(outcome)
+    })
+}
+
+/// The query behind a MERGE, for EXPLAIN.
+pub(crate) fn explain(
+    session: &Session,
+    catalog: &Catalog,
+    merge: &Merge,
+    with: Option<&With>,
+) -> Result<Query> {
+    Plan::of(session, catalog, merge, with)?.query(merge, with)
+}
+
+fn returning(merge: &Merge) -> Result<Option<&[SelectItem]>> {
+    match &merge.output {
+        None => Ok(None),
+        Some(OutputClause::Returning { select_items, .. }) => Ok(Some(select_items)),
+        Some(_) => Err(Error::unsupported("OUTPUT; use RETURNING")),
+    }
+}
+
+impl Plan {
+    fn of(
+        session: &Session,
+        catalog: &Catalog,
+        merge: &Merge,
+        with: Option<&With>,
+    ) -> Result<Self> {
+        let named = Named::resolve(session, catalog, &merge.table, "MERGE INTO")?;
+        let source = source_name(&merge.source)?;
+        if source.value.eq_ignore_ascii_case(&named.alias.value) {
+            return Err(Error::plan(format!(
+                "target and source are both called {source}; give one of them another name with AS"
+            )));
+        }
+        let mut fields = SourceFields { session, merge, with, names: None };
+        let mut clauses = Vec::with_capacity(merge.clauses.len());
+        for clause in &merge.clauses {
+            let mut clause = clause.clone();
+            qualify(&named, &source, &mut clause, &mut fields)?;
+            clauses.push(Clause {
+                kind: clause.clause_kind,
+                condition: clause.predicate.clone(),
+                action: action(&named, &source, &clause, &mut fields)?,
+            });
+        }
+        let mut updated: Vec<usize> = clauses
+            .iter()
+            .flat_map(|clause| match &clause.action {
+                Action::Update(sets) => sets.iter().map(|set| set.column).collect(),
+                _ => Vec::new(),
+            })
+            .collect();
+        updated.sort_unstable();
+        updated.dedup();
+        Ok(Self { named, source, clauses, updated })
+    }
+
+    /// A clause for rows of one side may name that side only: the other would be NULL without a
+    /// word. So such a clause must mean something in a query of its own side.
+    fn check_sides(
+        &self,
+        session: &Session,
+        merge: &Merge,
+        with: Option<&With>,
+        params: &Params,
+    ) -> Result<()> {
+        for clause in &self.clauses {
+            let (kind, seen, side) = match clause.kind {
+                MergeClauseKind::Matched => continue,
+                MergeClauseKind::NotMatchedBySource => {
+                    ("WHEN NOT MATCHED BY SOURCE", "target", self.named.relation())
+                }
+                MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
+                    ("WHEN NOT MATCHED", "source", merge.source.clone())
+                }
+            };
+            let values = match &clause.action {
+                Action::Nothing | Action::Delete => Vec::new(),
+                Action::Update(sets) => sets.iter().map(|set| set.value.clone()).collect(),
+                Action::Insert { values, .. } => values.clone(),
+            };
+            let exprs = values.into_iter().chain(clause.condition.clone()).enumerate();
+            let items: Vec<_> =
+                exprs.map(|(index, expr)| build::item(expr, format!("value {index}"))).collect();
+            if items.is_empty() {
+                continue;
+            }
+            let mut query = build::select(items, vec![build::from(side)], None)?;
+            let Target { schema, name, .. } = &self.named.target;
+            build::shorten_qualifiers(&mut query, schema, name, &self.named.alias);
+            session.plan(&build::statement(query, with), params).map_err(|error| {
+                Error::plan(format!("{kind} of MERGE sees the {seen} only: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Row id, clause number, then the values of each clause.
+    fn query(&self, merge: &Merge, with: Option<&With>) -> Result<Query> {
+        let number = self.clause_number();
+        let mut projection = vec![
+            build::item(self.named.row_id(), ROWID_COLUMN),
+            build::item(number.clone(), CLAUSE),
+        ];
+        for (index, clause) in self.clauses.iter().enumerate() {
+            for value in self.values(clause) {
+                let applies =
+                    build::binary(number.clone(), BinaryOperator::Eq, build::integer(index));
+                let value = build::case(vec![(applies, value)]);
+                let name = format!("value {}", projection.len());
+                projection.push(build::item(value, name));
+            }
+        }
+        let mut from = build::from(self.named.relation());
+        from.joins.push(Join {
+            relation: present_source(&merge.source, &self.source)?,
+            global: false,
+            join_operator: self.join(JoinConstraint::On(merge.on.as_ref().clone())),
+        });
+        let mut query = build::select(projection, vec![from], None)?;
+        let Target { schema, name, .. } = &self.named.target;
+        build::shorten_qualifiers(&mut query, schema, name, &self.named.alias);
+        query.with = with.cloned();
+        Ok(query)
+    }
+
+    fn join(&self, on: JoinConstraint) -> JoinOperator {
+        let has = |kinds: &[MergeClauseKind]| self.clauses.iter().any(|c| kinds.contains(&c.kind));
+        let by_target = has(&[MergeClauseKind::NotMatched, MergeClauseKind::NotMatchedByTarget]);
+        let by_source = has(&[MergeClauseKind::NotMatchedBySource]);
+        match (by_target, by_source) {
+            (false, false) => JoinOperator::Inner(on),
+            (true, false) => JoinOperator::Right(on),
+            (false, true) => JoinOperator::Left(on),
+            (true, true) => JoinOperator::FullOuter(on),
+        }
+    }
+
+    /// The number of the first clause that applies to a joined row, or NULL.
+    fn clause_number(&self) -> Expr {
+        let whens = self.clauses.iter().enumerate().map(|(index, clause)| {
+            let target = is_null(self.named.row_id());
+            let source = is_null(build::field(&self.source, PRESENT));
+            let (target, source) = match clause.kind {
+                MergeClauseKind::Matched => (not(target), not(source)),
+                MergeClauseKind::NotMatchedBySource => (not(target), source),
+                MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
+                    (target, not(source))
+                }
+            };
+            let conditions = [Some(target), Some(source), clause.condition.clone()];
+            (build::all(conditions.into_iter().flatten()), build::integer(index))
+        });
+        build::case(whens.collect())
+    }
+
+    /// What the query computes for a clause: all updated columns, or the inserted values.
+    fn values(&self, clause: &Clause) -> Vec<Expr> {
+        let table = &self.named.target.table;
+        match &clause.action {
+            Action::Nothing | Action::Delete => Vec::new(),
+            Action::Insert { values, .. } => values.clone(),
+            Action::Update(sets) => {
+                let value = |column: &usize| {
+                    let set = sets.iter().find(|set| set.column == *column);
+                    match set {
+                        Some(set) => set.value.clone(),
+                        None => build::field(&self.named.alias, &table.columns()[*column].name),
+                    }
+                };
+                self.updated.iter().map(value).collect()
+            }
+        }
+    }
+}
+
+/// The columns of the source, looked up when `*` asks for them.
+struct SourceFields<'a> {
+    session: &'a Session,
+    merge: &'a Merge,
+    with: Option<&'a With>,
+    names: Option<Vec<String>>,
+}
+
+impl SourceFields<'_> {
+    fn names(&mut self) -> Result<&[String]> {
+        if self.names.is_none() {
+            let mut query = build::parse_query("SELECT *")?;
+            build::select_of(&mut query)?.from = vec![build::from(self.merge.source.clone())];
+            let statement = build::statement(query, self.with);
+            let plan = self.session.plan(&statement, &Params::default())?;
+            let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+            self.names = Some(names);
+        }
+        Ok(self.names.as_deref().unwrap_or_default())
+    }
+
+    /// `*`: the columns of the target that the source has too, and their values.
+    fn all(&mut self, table: &Table, source: &Ident) -> Result<(Vec<usize>, Vec<Expr>)> {
+        let mut columns = Vec::new();
+        let mut values = Vec::new();
+        for name in self.names()? {
+            columns.push(column(table, name)?);
+            values.push(build::field(source, name));
+        }
+        Ok((columns, values))
+    }
+}
+
+/// A clause for rows of one side sees that side only, so its plain names are that side's.
+fn qualify(
+    named: &Named,
+    source: &Ident,
+    clause: &mut MergeClause,
+    fields: &mut SourceFields<'_>,
+) -> Result<()> {
+    let mut exprs: Vec<&mut Expr> = clause.predicate.iter_mut().collect();
+    match &mut clause.action {
+        MergeAction::Update(update) => {
+            exprs.extend(update.assignments.iter_mut().map(|assignment| &mut assignment.value));
+        }
+        MergeAction::Insert(insert) => {
+            if let MergeInsertKind::Values(values) = &mut insert.kind {
+                exprs.extend(values.rows.iter_mut().flat_map(|row| row.content.iter_mut()));
+            }
+        }
+        MergeAction::Delete { .. } => {}
+    }
+    let (side, names) = match clause.clause_kind {
+        MergeClauseKind::Matched => return Ok(()),
+        MergeClauseKind::NotMatchedBySource => {
+            let columns = named.target.table.columns().iter();
+            (&named.alias, columns.map(|column| column.name.clone()).collect())
+        }
+        MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
+            (source, fields.names()?.to_vec())
+        }
+    };
+    exprs.into_iter().for_each(|expr| build::qualify(expr, side, &names));
+    Ok(())
+}
+
+fn action(
+    named: &Named,
+    source: &Ident,
+    clause: &MergeClause,
+    fields: &mut SourceFields<'_>,
+) -> Result<Action> {
+    let table = &named.target.table;
+    match &clause.action {
+        MergeAction::Delete { .. } => Ok(Action::Delete),
+        MergeAction::Update(update) => {
+            if update.update_predicate.is_some() || update.delete_predicate.is_some() {
+                return Err(Error::unsupported("UPDATE ... WHERE in MERGE; use WHEN ... AND"));
+            }
+            let text = update.assignments.first().map(|a| a.target.to_string());
+            match text.as_deref().map(|text| text.trim_matches('"')) {
+                Some(NOTHING_MARK) => Ok(Action::Nothing),
+                Some(ALL_MARK) => {
+                    let (columns, values) = fields.all(table, source)?;
+                    let pairs = columns.into_iter().zip(values);
+                    Ok(Action::Update(pairs.map(|(column, value)| Set { column, value }).collect()))
+                }
+                _ => sets(table, &update.assignments, &named.names()).map(Action::Update),
+            }
+        }
+        MergeAction::Insert(insert) => {
+            if insert.insert_predicate.is_some() {
+                return Err(Error::unsupported("INSERT ... WHERE in MERGE; use WHEN ... AND"));
+            }
+            let MergeInsertKind::Values(list) = &insert.kind else {
+                let (columns, values) = fields.all(table, source)?;
+                return Ok(Action::Insert { columns, values });
+            };
+            let [row] = list.rows.as_slice() else {
+                return Err(Error::plan("INSERT in MERGE takes exactly one row of VALUES"));
+            };
+            match row.content.as_slice() {
+                [Expr::Identifier(mark)] if mark.value == NOTHING_MARK => Ok(Action::Nothing),
+                [Expr::Identifier(mark)] if mark.value == ALL_MARK => {
+                    let (columns, values) = fields.all(table, source)?;
+                    Ok(Action::Insert { columns, values })
+                }
+                values => {
+                    let columns = insert_columns(table, &insert.columns, values.len())?;
+                    let pairs = values.iter().zip(&columns);
+                    let values = pairs.map(|(value, column)| {
+                        crate::execute::dml::set_list::stored_form(value, &table.columns()[*column])
+                    });
+                    let values = values.collect::<Result<Vec<Expr>>>()?;
+                    Ok(Action::Insert { columns, values })
+                }
+            }
+        }
+    }
+}
+
+/// What expressions call the source.
+fn source_name(source: &TableFactor) -> Result<Ident> {
+    match source {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. } => Ok(alias.name.clone()),
+        TableFactor::Table { name, .. } => {
+            crate::execute::target::last_part(name).map(|n| quoted(&n))
+        }
+        _ => Err(Error::plan("the source of MERGE needs a name: USING (...) AS s")),
+    }
+}
+
+/// The source with a column that tells its rows from an outer join's NULLs.
+fn present_source(source: &TableFactor, name: &Ident) -> Result<TableFactor> {
+    let mut query = build::parse_query("SELECT *")?;
+    let select = build::select_of(&mut query)?;
+    select.projection.push(build::item(build::boolean(true), PRESENT));
+    select.from = vec![build::from(source.clone())];
+    Ok(TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(query),
+        alias: Some(build::alias(name)),
+        sample: None,
+    })
+}
+
+fn is_null(expr: Expr) -> Expr {
+    Expr::IsNull(Box::new(expr))
+}
+
+fn not(expr: Expr) -> Expr {
+    match expr {
+        Expr::IsNull(inner) => Expr::IsNotNull(inner),
+        other => other,
+    }
+}
+
+/// What the rows of the join ask for, collected.
+struct Work<'a> {
+    plan: &'a Plan,
+    /// Of the session.
+    zone: Zone,
+    /// For each clause: the first of its value columns in the query's result.
+    first_value: Vec<usize>,
+    mappings: Vec<Option<Mapping<'a>>>,
+    deleted: Vec<RowId>,
+    /// Row ids and new values.
+    updates: Vec<RecordBatch>,
+    inserts: Vec<RecordBatch>,
+    inserted: u64,
+}
+
+/// What a MERGE did.
+struct Done {
+    rows: u64,
+    deleted: RecordBatch,
+    updated: RowIds,
+    inserted: Vec<RecordBatch>,
+}
+
+impl Done {
+    /// Inserted rows, updated rows as they are now, deleted rows as they were.
+    fn changed(self, txn: &WriteTxn, named: &Named, kept: &mut Kept) -> Result<Vec<RecordBatch>> {
+        let mut all = self.inserted;
+        let updated = self.updated.as_slice();
+        all.extend(Changed::rows(&txn.view(), &named.target, updated, kept)?);
+        all.push(self.deleted);
+        Ok(all)
+    }
+}
+
+impl<'a> Work<'a> {
+    fn new(session: &'a Session, plan: &'a Plan) -> Result<Self> {
+        let mut first_value = Vec::new();
+        let mut mappings = Vec::new();
+        let mut next = 2;
+        for clause in &plan.clauses {
+            first_value.push(next);
+            next += plan.values(clause).len();
+            mappings.push(match &clause.action {
+                Action::Insert { columns, .. } => {
+                    Some(Mapping::new(session, &plan.named.target.table, columns)?)
+                }
+                _ => None,
+            });
+        }
+        Ok(Self {
+            plan,
+            zone: session.zone(),
+            first_value,
+            mappings,
+            deleted: Vec::new(),
+            updates: Vec::new(),
+            inserts: Vec::new(),
+            inserted: 0,
+        })
+    }
+
+    /// Sorts the rows of one batch of the join by clause.
+    fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+        let numbers = arrow::compute::cast(batch.column(1), &arrow::datatypes::DataType::Int64)?;
+        let numbers = numbers.as_primitive::<Int64Type>();
+        for (index, clause) in self.plan.clauses.iter().enumerate() {
+            let wanted: BooleanArray =
+                numbers.iter().map(|n| Some(n == Some(index as i64))).collect();
+            let rows = filter_record_batch(batch, &wanted)?;
+            if rows.num_rows() == 0 {
+                continue;
+            }
+            let first = self.first_value[index];
+            match &clause.action {
+                Action::Nothing => {}
+                Action::Delete => {
+                    let ids = rows.column(0).as_primitive::<UInt64Type>();
+                    self.deleted.extend(ids.iter().flatten().map(RowId));
+                }
+                Action::Update(_) => {
+                    let mut columns = vec![0];
+                    columns.extend(first..first + self.plan.updated.len());
+                    self.updates.push(self.stored_updates(&rows.project(&columns)?)?);
+                }
+                Action::Insert { columns, .. } => {
+                    let values = &rows.columns()[first..first + columns.len()];
+                    if let Some(mapping) = &self.mappings[index] {
+                        let origin = Origin::UNNUMBERED;
+                        self.inserts.push(mapping.rows(values, rows.num_rows(), origin)?);
+                        self.inserted += rows.num_rows() as u64;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The row ids of an UPDATE clause as they are, its values as they are stored.
+    fn stored_updates(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        let schema = set_schema(&self.plan.named, &self.sets());
+        let values = convert_sets(&rows.columns()[1..], &schema, rows.num_rows(), self.zone)?;
+        let mut fields = vec![arrow::datatypes::Field::new(
+            ROWID_COLUMN,
+            arrow::datatypes::DataType::UInt64,
+            true,
+        )];
+        fields.extend(values.schema().fields().iter().map(|field| field.as_ref().clone()));
+        let mut columns: Vec<ArrayRef> = vec![Arc::clone(rows.column(0))];
+        columns.extend(values.columns().iter().cloned());
+        Ok(RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns)?)
+    }
+
+    /// The updated columns in the form of a SET list.
+    fn sets(&self) -> Vec<Set> {
+        let set = |column: &usize| Set { column: *column, value: build::null() };
+        self.plan.updated.iter().map(set).collect()
+    }
+
+    fn apply(self, txn: &mut WriteTxn) -> Result<Done> {
+        let Target { schema, name, table } = &self.plan.named.target;
+        let sets = self.sets();
+        let updates = collect(self.updates.iter().cloned().map(Ok), |columns, rows| {
+            convert_sets(columns, &set_schema(&self.plan.named, &sets), rows, self.zone)
+        })?;
+        let deletions = RowIds::new(self.deleted.clone());
+        if updates.repeated || deletions.len() < self.deleted.len() || meet(&updates, &deletions) {
+            return Err(Error::plan(format!(
+                "MERGE INTO {name}: a row of the target matches more than one row of the source"
+            )));
+        }
+        let all: Vec<usize> = (0..table.columns().len()).collect();
+        let deleted = table.take(deletions.as_slice(), &all)?;
+        let mut rows = 0;
+        if !deletions.is_empty() {
+            rows += txn.delete_rows(schema, name, &deletions)?;
+        }
+        rows += apply(txn, &self.plan.named.target, &sets, &updates)?;
+        if !self.inserts.is_empty() {
+            rows += txn.append(schema, name, &self.inserts)?;
+        }
+        Ok(Done { rows, deleted, updated: updates.ids, inserted: self.inserts })
+    }
+}
+
+/// Whether two ascending lists of rows share one.
+fn meet(updates: &RowSet, deletions: &RowIds) -> bool {
+    let deletions = deletions.as_slice();
+    updates.ids.as_slice().iter().any(|id| deletions.binary_search(id).is_ok())
+}

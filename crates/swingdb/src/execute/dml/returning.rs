@@ -1,0 +1,91 @@
+//! RETURNING: the changed rows, through a SELECT list.
+//!
+//! The rows (new values for INSERT and UPDATE, old ones for DELETE) are put under the table's name
+//! as an in-memory table, and the list is run over it as an ordinary query, subqueries included.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::ast::{SelectItem, With};
+use swingdb_common::cast::convert::nullable;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::memory::Kept;
+use swingdb_store::{Catalog, RowId};
+
+use crate::execute::dml::update::Named;
+use crate::execute::target::{Place, Target, find_table, quoted};
+use crate::session::Session;
+use crate::sql::ast::build;
+use crate::sql::text::parameters::Params;
+
+/// The name of the in-memory table; no identifier a person writes contains a control character.
+const RETURNED: &str = "\u{1}returned";
+
+/// Rows that are read at once: so many are in memory before their size is known.
+const CHUNK_ROWS: usize = 8_192;
+
+/// Full rows of the changed table.
+pub(crate) struct Changed;
+
+impl Changed {
+    /// The rows `ids` of the table as it is in `catalog`.
+    pub(crate) fn rows(
+        catalog: &Catalog,
+        target: &Target,
+        ids: &[RowId],
+        kept: &mut Kept,
+    ) -> Result<Vec<RecordBatch>> {
+        let place = Place { schema: target.schema.clone(), name: target.name.clone() };
+        let table = find_table(catalog, &place)?
+            .ok_or_else(|| Error::internal("the changed table is gone"))?
+            .table;
+        let all: Vec<usize> = (0..table.columns().len()).collect();
+        let rows = |ids: &[RowId]| {
+            let rows = table.take(ids, &all)?;
+            kept.add(&rows)?;
+            Ok(rows)
+        };
+        match ids {
+            [] => table.take(ids, &all).map(|none| vec![none]),
+            ids => ids.chunks(CHUNK_ROWS).map(rows).collect(),
+        }
+    }
+}
+
+/// A RETURNING list.
+pub(crate) struct Returning<'a> {
+    named: &'a Named,
+    items: &'a [SelectItem],
+    with: Option<&'a With>,
+}
+
+impl<'a> Returning<'a> {
+    pub(crate) fn new(named: &'a Named, items: &'a [SelectItem], with: Option<&'a With>) -> Self {
+        Self { named, items, with }
+    }
+
+    /// The list for these rows.
+    pub(crate) fn run(
+        &self,
+        session: &Session,
+        params: &Params,
+        rows: Vec<RecordBatch>,
+        kept: &mut Kept,
+    ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        let relation = build::table(&[RETURNED], &self.named.alias);
+        let mut query = build::select(self.items.to_vec(), vec![build::from(relation)], None)?;
+        let Target { schema, name, table } = &self.named.target;
+        build::shorten_qualifiers(&mut query, schema, name, &quoted(&self.named.alias.value));
+        let extra = [(RETURNED.to_string(), nullable(table.schema()), rows)];
+        let plan = session.plan_with(&build::statement(query, self.with), params, &extra)?;
+        let stream = session.run(plan)?;
+        let schema = stream.schema();
+        // A result that is too large is an error while the statement can still be undone.
+        let mut meter = session.limits().meter();
+        let counted = kept.over(stream).map(|batch| {
+            let batch = batch?;
+            meter.as_mut().map_or(Ok(()), |meter| meter.count(&batch))?;
+            Ok(batch)
+        });
+        Ok((schema, counted.collect::<Result<Vec<_>>>()?))
+    }
+}

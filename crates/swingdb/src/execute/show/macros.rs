@@ -1,0 +1,107 @@
+//! SHOW MACROS and SHOW CREATE MACRO.
+
+use datafusion::sql::sqlparser::ast::ObjectName;
+use swingdb_common::error::{Error, Result};
+use swingdb_store::{Macro, MacroKind, MacroVariant};
+
+use crate::execute::ddl::macros::parts;
+use crate::execute::show::create::{qualified, quoted};
+use crate::execute::show::{result, strings};
+use crate::session::Session;
+use crate::session::result::QueryResult;
+use crate::sql::bind::catalogs::View;
+use crate::sql::bind::macros::call::parameters;
+use crate::sql::engine::SCHEMA;
+
+const KINDS: [MacroKind; 2] = [MacroKind::Scalar, MacroKind::Table];
+
+/// A row for each variant of the macros that there are.
+pub(crate) fn all(session: &Session) -> Result<QueryResult> {
+    let view = session.view()?;
+    let mut columns: [Vec<String>; 6] = Default::default();
+    for (database, schema, one) in each(&view) {
+        for variant in &one.variants {
+            let row = [
+                one.name.clone(),
+                schema.clone(),
+                database.clone(),
+                kind(one.kind).to_string(),
+                parameters(variant),
+                variant.sql.clone(),
+            ];
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+    }
+    let names = ["name", "schema", "database", "kind", "parameters", "sql"];
+    let columns = names.into_iter().zip(columns).map(|(name, all)| (name, strings(all)));
+    result(columns.collect(), "SHOW")
+}
+
+/// Names and kinds of all macros, as SHOW FUNCTIONS lists functions.
+pub(crate) fn names(view: &View) -> Vec<(String, &'static str)> {
+    each(view).into_iter().map(|(_, _, one)| (one.name.clone(), kind(one.kind))).collect()
+}
+
+fn kind(kind: MacroKind) -> &'static str {
+    match kind {
+        MacroKind::Scalar => "macro",
+        MacroKind::Table => "table macro",
+    }
+}
+
+/// The macros of all databases, with the names of their databases and schemas.
+fn each(view: &View) -> Vec<(String, String, std::sync::Arc<Macro>)> {
+    let mut all = Vec::new();
+    for source in view.temp.iter().chain([&view.main]).chain(view.attached.values()) {
+        for schema in source.catalog.schema_names() {
+            for kind in KINDS {
+                for name in source.catalog.macro_names(&schema, kind) {
+                    let found = source.catalog.find_macro(&schema, &name, kind);
+                    all.extend(found.map(|one| (source.name.clone(), schema.clone(), one)));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The statements that make the macros of a name, of each kind one.
+pub(crate) fn text(session: &Session, name: &ObjectName) -> Result<QueryResult> {
+    let view = session.view()?;
+    let names = parts(name).unwrap_or_default();
+    let found = KINDS.into_iter().filter_map(|kind| view.find_macro(&names, kind, None));
+    let texts: Vec<String> = found
+        .map(|found| {
+            let schema = Some(found.schema.as_str()).filter(|s| !s.eq_ignore_ascii_case(SCHEMA));
+            create_text(schema, &found.definition)
+        })
+        .collect();
+    if texts.is_empty() {
+        let all = each(&view).into_iter().map(|(_, _, one)| one.name.clone());
+        return Err(Error::not_found(MacroKind::Scalar.object(), name.to_string(), all));
+    }
+    result(vec![("sql", strings(texts))], "SHOW")
+}
+
+/// The statement that makes a macro.
+pub(crate) fn create_text(schema: Option<&str>, one: &Macro) -> String {
+    let variants = one.variants.iter().map(|variant| {
+        let head = format!("({}) AS", quoted_parameters(variant));
+        match one.kind {
+            MacroKind::Scalar => format!("{head} {}", variant.sql),
+            // Of several queries each has brackets of its own.
+            MacroKind::Table => format!("{head} TABLE {}", variant.sql),
+        }
+    });
+    let variants = variants.collect::<Vec<_>>().join(", ");
+    format!("CREATE MACRO {}{variants}", qualified(schema, &one.name))
+}
+
+fn quoted_parameters(variant: &MacroVariant) -> String {
+    let shown = variant.parameters.iter().map(|parameter| {
+        let name = quoted(&parameter.name);
+        let default = parameter.default.as_ref().map(|default| format!(" := {default}"));
+        name + &default.unwrap_or_default()
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}

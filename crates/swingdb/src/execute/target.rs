@@ -1,0 +1,172 @@
+//! Names of what a statement changes: tables, columns, schemas, with errors that help.
+//!
+//! A table is named `table`, `schema.table` or `swingdb.schema.table`; the schema defaults to
+//! `main`. Names match case-insensitively and keep the case they were created with. Attached
+//! databases, views and `information_schema` can be read, and are refused here by name.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_store::{Catalog, Table};
+
+use crate::session::Session;
+
+/// The schema of names without one.
+pub(crate) const DEFAULT_SCHEMA: &str = "main";
+
+/// The catalog of this database in names of three parts.
+pub(crate) const OWN_CATALOG: &str = "swingdb";
+
+const INFORMATION_SCHEMA: &str = "information_schema";
+
+/// A table of this database that a statement changes.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) schema: String,
+    pub(crate) name: String,
+    pub(crate) table: Arc<Table>,
+}
+
+/// Schema and name of something in this database; it need not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) schema: String,
+    pub(crate) name: String,
+}
+
+impl Place {
+    /// For messages: the schema only when it is not the default one.
+    pub(crate) fn shown(&self) -> String {
+        if self.schema == DEFAULT_SCHEMA {
+            self.name.clone()
+        } else {
+            format!("{}.{}", self.schema, self.name)
+        }
+    }
+}
+
+/// The parts of a dotted name.
+pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>> {
+    let part = |part: &datafusion::sql::sqlparser::ast::ObjectNamePart| {
+        part.as_ident().map(|ident| ident.value.clone())
+    };
+    name.0
+        .iter()
+        .map(part)
+        .collect::<Option<Vec<String>>>()
+        .ok_or_else(|| Error::plan(format!("{name} is not the name of a table")))
+}
+
+/// Where `name` points inside this database.
+pub(crate) fn place(session: &Session, catalog: &Catalog, name: &ObjectName) -> Result<Place> {
+    let mut parts = parts(name)?;
+    let Some(last) = parts.pop() else { return Err(Error::plan("an empty name")) };
+    if parts.len() > 2 {
+        return Err(Error::plan(format!("{name}: a name has at most three parts")));
+    }
+    if parts.len() == 2 {
+        let first = parts.remove(0);
+        if session.attached(&first).is_some() {
+            return Err(read_only(&first));
+        }
+        if !first.eq_ignore_ascii_case(OWN_CATALOG) {
+            return Err(Error::not_found(ObjectKind::Database, first, [OWN_CATALOG]));
+        }
+    }
+    let Some(schema) = parts.pop() else {
+        return Ok(Place { schema: DEFAULT_SCHEMA.to_string(), name: last });
+    };
+    if schema.eq_ignore_ascii_case(INFORMATION_SCHEMA) {
+        return Err(Error::plan("information_schema describes the database and cannot be changed"));
+    }
+    match find_name(&catalog.schema_names(), &schema) {
+        Some(schema) => Ok(Place { schema, name: last }),
+        None if session.attached(&schema).is_some() => Err(read_only(&schema)),
+        None => Err(Error::not_found(ObjectKind::Schema, schema, catalog.schema_names())),
+    }
+}
+
+/// The table `name`, to be changed.
+pub(crate) fn target(session: &Session, catalog: &Catalog, name: &ObjectName) -> Result<Target> {
+    let place = place(session, catalog, name)?;
+    match find_table(catalog, &place)? {
+        Some(target) => Ok(target),
+        None if find_name(&catalog.view_names(&place.schema), &place.name).is_some() => {
+            Err(Error::plan(format!(
+                "{:?} is a view; change the tables it reads instead",
+                place.shown()
+            )))
+        }
+        None => Err(unknown_table(catalog, &place)),
+    }
+}
+
+/// The table at a place, if there is one.
+pub(crate) fn find_table(catalog: &Catalog, place: &Place) -> Result<Option<Target>> {
+    let Some(name) = find_name(&catalog.table_names(&place.schema), &place.name) else {
+        return Ok(None);
+    };
+    let table = catalog.table(&place.schema, &name)?;
+    Ok(table.map(|table| Target { schema: place.schema.clone(), name, table }))
+}
+
+/// The error for a table that does not exist.
+pub(crate) fn unknown_table(catalog: &Catalog, place: &Place) -> Error {
+    Error::not_found(ObjectKind::Table, place.shown(), catalog.table_names(&place.schema))
+}
+
+/// The stored spelling of a name: an exact match goes before one that differs in case.
+pub(crate) fn find_name(names: &[String], wanted: &str) -> Option<String> {
+    let exact = names.iter().find(|name| *name == wanted);
+    exact.or_else(|| names.iter().find(|name| name.eq_ignore_ascii_case(wanted))).cloned()
+}
+
+fn read_only(database: &str) -> Error {
+    Error::unsupported(format!(
+        "database {database:?} is attached, and can only be read; CREATE TABLE ... CLONE \
+         {database}.<table> makes a table here that can be changed, without copying"
+    ))
+}
+
+/// The index of a column of a table.
+pub(crate) fn column(table: &Table, name: &str) -> Result<usize> {
+    let columns = table.columns();
+    let exact = columns.iter().position(|column| column.name == name);
+    exact
+        .or_else(|| columns.iter().position(|column| column.name.eq_ignore_ascii_case(name)))
+        .ok_or_else(|| {
+            let known = columns.iter().map(|column| column.name.as_str());
+            Error::not_found(ObjectKind::Column, name, known)
+        })
+}
+
+/// The indices of the columns of a list; each at most once.
+pub(crate) fn column_list(table: &Table, names: &[ObjectName]) -> Result<Vec<usize>> {
+    let mut seen = HashSet::new();
+    let mut indices = Vec::with_capacity(names.len());
+    for name in names {
+        let index = column(table, &last_part(name)?)?;
+        if !seen.insert(index) {
+            return Err(twice(table, index));
+        }
+        indices.push(index);
+    }
+    Ok(indices)
+}
+
+/// The error for a column that is given twice.
+pub(crate) fn twice(table: &Table, index: usize) -> Error {
+    Error::plan(format!("column {:?} is given twice", table.columns()[index].name))
+}
+
+/// The last part of a dotted name: the column of `t.a`.
+pub(crate) fn last_part(name: &ObjectName) -> Result<String> {
+    parts(name)?.pop().ok_or_else(|| Error::plan("an empty name"))
+}
+
+/// An identifier that is taken as it is.
+pub(crate) fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}

@@ -1,0 +1,558 @@
+//! The state of one conversation with a database: [`Session`].
+//!
+//! A session runs one statement at a time (`statement` lock); results that are still being read do
+//! not hold it. What a statement can see is gathered into a [`View`] when it starts. Locks are
+//! taken in the order `statement`, `txn`, `state`, and the latter two only for moments:
+//! [`Session::view`] takes `txn`, so nobody may hold it while planning.
+
+pub(crate) mod given;
+pub(crate) mod result;
+pub(crate) mod sequences;
+pub(crate) mod settings;
+pub(crate) mod stream;
+pub(crate) mod table_scan;
+pub(crate) mod temporary;
+pub(crate) mod text_memory;
+pub(crate) mod transaction;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast;
+use parking_lot::{Mutex, MutexGuard};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::progress::Progress;
+use swingdb_common::runtime::cancel::{
+    CancelToken, InterruptHandle, Running, Stoppable, stoppable,
+};
+use swingdb_common::runtime::memory::{Kept, Pieces, Waiting};
+use swingdb_common::runtime::threads;
+use swingdb_common::time::zones::Zone;
+use swingdb_store::{Store, Table};
+
+use crate::database::Database;
+use crate::execute::prepared::Prepared;
+use crate::execute::statement;
+use crate::execute::statement::Parsed;
+use crate::session::given::GivenTable;
+use crate::session::result::QueryResult;
+use crate::session::sequences::Numbers;
+use crate::session::stream::BatchStream;
+use crate::session::temporary::{TEMP, Temporary};
+use crate::session::transaction::TxnState;
+use crate::sql::bind::catalogs::{Found, Source, View, match_name};
+use crate::sql::engine;
+use crate::sql::engine::CATALOG;
+use crate::sql::options::limits::Limits;
+use crate::sql::plan::planner::Planner;
+use crate::sql::text::depth;
+use crate::sql::text::parameters::Params;
+
+/// See the [module documentation](self).
+pub(crate) struct Session {
+    database: Database,
+    /// Held while a statement runs (not while its result is read).
+    statement: Mutex<()>,
+    /// The open transaction.
+    pub(crate) txn: Mutex<TxnState>,
+    state: Mutex<State>,
+    running: Arc<Running>,
+    /// Statements that PREPARE has given names.
+    pub(crate) prepared: Mutex<Prepared>,
+    pub(crate) temporary: Temporary,
+    /// What sequences give out to the statement that runs.
+    pub(crate) numbers: Arc<Numbers>,
+    /// The last text whose names were asked for, and its statements.
+    parsed: Mutex<Option<(String, VecDeque<Parsed>)>>,
+}
+
+struct State {
+    attached: BTreeMap<String, Database>,
+    registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
+    progress: Option<Arc<dyn Progress>>,
+    engine: Option<SessionState>,
+    /// The token of the statement that runs now.
+    token: Option<CancelToken>,
+    /// What the last statement's tasks were given, and the settings that it was made with.
+    tasks: Option<(Arc<ConfigOptions>, Arc<TaskContext>)>,
+    /// The plans that the statement has run, where somebody asks for them.
+    noted: Option<Vec<Arc<dyn ExecutionPlan>>>,
+}
+
+impl State {
+    fn limits(&self) -> Limits {
+        self.engine.as_ref().map(|engine| Limits::of(engine.config())).unwrap_or_default()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(database: Database) -> Self {
+        Self::with(database, Temporary::default())
+    }
+
+    /// A session with these temporary tables.
+    pub(crate) fn with(database: Database, temporary: Temporary) -> Self {
+        depth::leave_room();
+        let state = State {
+            attached: BTreeMap::new(),
+            registered: Arc::default(),
+            progress: None,
+            engine: None,
+            token: None,
+            tasks: None,
+            noted: None,
+        };
+        Self {
+            database,
+            statement: Mutex::new(()),
+            txn: Mutex::new(TxnState::default()),
+            state: Mutex::new(state),
+            running: Arc::default(),
+            prepared: Mutex::default(),
+            temporary,
+            numbers: Arc::default(),
+            parsed: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The storage of the session's own database.
+    pub(crate) fn store(&self) -> &Store {
+        self.database.store()
+    }
+
+    /// Runs the statements of `sql`; the last one's result.
+    pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
+        let _one_at_a_time = self.lock_statement();
+        // Of the statement's beginning: it may set others for those after it.
+        let meter = self.limits().meter();
+        let token = self.cancel_token();
+        let run = || statement::execute_all(self, sql, params);
+        Ok(depth::with_enough_stack(|| stoppable(&token, run))?.metered(meter))
+    }
+
+    /// Runs `run` in a session of the same database, transaction, settings and running statement,
+    /// which knows no temporary tables, attached databases, and variables of a program.
+    pub(crate) fn alone<T>(&self, run: impl FnOnce(&Arc<Self>) -> Result<T>) -> Result<T> {
+        let engine = self.engine()?;
+        let mut inner = Self::with(self.database.clone(), Temporary::default());
+        inner.numbers = Arc::clone(&self.numbers);
+        {
+            let mut state = inner.state.lock();
+            state.engine = Some(Arc::unwrap_or_clone(engine));
+            state.token = Some(self.cancel_token());
+            state.progress = self.progress();
+        }
+        let inner = Arc::new(inner);
+        let _lent = Borrowed::new(&self.txn, &inner);
+        run(&inner)
+    }
+
+    /// Makes this the session's running statement. Interrupts reach it from here on.
+    pub(crate) fn lock_statement(&self) -> StatementGuard<'_> {
+        let lock = self.statement.lock();
+        let mut state = self.state.lock();
+        let limit = state.limits().statement_timeout;
+        state.token = Some(self.running.start(limit));
+        drop(state);
+        StatementGuard { session: self, _lock: lock }
+    }
+
+    /// What names mean to a statement that starts now.
+    pub(crate) fn view(&self) -> Result<View> {
+        let catalog = self.txn.lock().catalog(self.store());
+        let main = Source { name: CATALOG.to_string(), catalog, store: self.store().clone() };
+        if let Some(view) = self.temporary.view(main.clone())? {
+            return Ok(view);
+        }
+        let temp = self.temporary.source();
+        let state = self.state.lock();
+        let attached = state.attached.iter().map(|(alias, database)| {
+            let store = database.store().clone();
+            let source = Source { name: alias.clone(), catalog: store.latest(), store };
+            (alias.clone(), source)
+        });
+        Ok(View {
+            main,
+            database_name: self.database.name().map(str::to_string),
+            attached: Arc::new(attached.collect()),
+            registered: Arc::clone(&state.registered),
+            extra: BTreeMap::new(),
+            temp,
+            outer: None,
+            defined: None,
+        })
+    }
+
+    /// A copy of the query engine's state for one statement: its clock is set to when the
+    /// transaction began, or now.
+    pub(crate) fn engine(&self) -> Result<Arc<SessionState>> {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.engine();
+        }
+        let mut engine = {
+            let mut state = self.state.lock();
+            match &state.engine {
+                Some(engine) => engine.clone(),
+                None => {
+                    let mut engine = engine::base_state()?.clone();
+                    for function in sequences::functions(&self.numbers) {
+                        engine.register_udf(Arc::new(function))?;
+                    }
+                    state.engine = Some(engine.clone());
+                    engine
+                }
+            }
+        };
+        engine.mark_start_execution();
+        if let Some(begun) = self.txn.lock().begun() {
+            engine.execution_props_mut().query_execution_start_time = Some(begun);
+        }
+        Ok(Arc::new(engine))
+    }
+
+    /// The time zone by whose clock timestamps are points in time.
+    pub(crate) fn zone(&self) -> Zone {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.zone();
+        }
+        let state = self.state.lock();
+        state.engine.as_ref().map_or(Zone::UTC, |engine| Zone::of(engine.config_options()))
+    }
+
+    /// How many threads a statement may use at one time.
+    pub(crate) fn threads(&self) -> Result<usize> {
+        self.with_settings(|settings| settings.config().target_partitions())
+    }
+
+    /// The rows that a statement called `name` writes.
+    pub(crate) fn pieces(&self, name: &str) -> Result<Pieces> {
+        self.with_settings(|settings| Pieces::new(name, settings))
+    }
+
+    /// Looks at settings, for less than [`Session::engine`] costs.
+    fn with_settings<T>(&self, look: impl FnOnce(&SessionState) -> T) -> Result<T> {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.with_settings(look);
+        }
+        let state = self.state.lock();
+        match &state.engine {
+            Some(engine) => Ok(look(engine)),
+            None => engine::base_state().map(look),
+        }
+    }
+
+    /// What sequences give out to the statements of this session; those about its temporary tables
+    /// are the outer session's.
+    pub(crate) fn numbers(&self) -> Arc<Numbers> {
+        match self.temporary.outer() {
+            Some(outer) => outer.numbers(),
+            None => Arc::clone(&self.numbers),
+        }
+    }
+
+    /// What the session's statements may do, and how much.
+    pub(crate) fn limits(&self) -> Limits {
+        match self.temporary.outer() {
+            Some(outer) => outer.limits(),
+            None => self.state.lock().limits(),
+        }
+    }
+
+    /// Changes the settings of later statements.
+    pub(crate) fn configure(
+        &self,
+        change: impl FnOnce(&mut SessionState) -> Result<()>,
+    ) -> Result<()> {
+        let mut engine = Arc::unwrap_or_clone(self.engine()?);
+        change(&mut engine)?;
+        let mut state = self.state.lock();
+        state.engine = Some(engine);
+        state.tasks = None;
+        Ok(())
+    }
+
+    /// What tasks of a statement are given: names of all functions among other things, so that it
+    /// is made again only where settings have changed.
+    pub(crate) fn task_context(&self, engine: &SessionState) -> Arc<TaskContext> {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.task_context(engine);
+        }
+        let (mut state, options) = (self.state.lock(), engine.config_options());
+        match &state.tasks {
+            Some((known, tasks)) if Arc::ptr_eq(known, options) => Arc::clone(tasks),
+            _ => {
+                let tasks = engine.task_ctx();
+                state.tasks = Some((Arc::clone(options), Arc::clone(&tasks)));
+                tasks
+            }
+        }
+    }
+
+    /// Plans a statement whose parameters are numbered and whose names are resolved, against what
+    /// the session sees now.
+    pub(crate) fn plan(&self, statement: &ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        self.plan_with(statement, params, &[])
+    }
+
+    /// As [`plan`](Self::plan), with `extra` tables whose names win over all others.
+    pub(crate) fn plan_with(
+        &self,
+        statement: &ast::Statement,
+        params: &Params,
+        extra: &[(String, SchemaRef, Vec<RecordBatch>)],
+    ) -> Result<LogicalPlan> {
+        let mut view = self.view()?;
+        for (name, schema, batches) in extra {
+            let table = GivenTable::try_new(Arc::clone(schema), batches.clone())?;
+            view.extra.insert(name.clone(), Arc::new(table));
+        }
+        let engine = self.engine()?;
+        Planner::new(&view, &engine).plan(statement.clone(), params)
+    }
+
+    /// Starts a plan.
+    pub(crate) fn run(&self, plan: LogicalPlan) -> Result<BatchStream> {
+        let engine = self.engine()?;
+        let physical = self.physical_plan(&engine, plan)?;
+        self.note_plan(&physical);
+        let progress = self.progress();
+        let tasks = self.task_context(&engine);
+        BatchStream::start(physical, tasks, None, self.cancel_token(), progress)
+    }
+
+    /// Keeps the plans that the statement runs from here on, until they are asked for.
+    pub(crate) fn note_plans(&self) {
+        self.state.lock().noted = Some(Vec::new());
+    }
+
+    /// The plans since [`note_plans`](Self::note_plans).
+    pub(crate) fn noted_plans(&self) -> Vec<Arc<dyn ExecutionPlan>> {
+        self.state.lock().noted.take().unwrap_or_default()
+    }
+
+    fn note_plan(&self, plan: &Arc<dyn ExecutionPlan>) {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.note_plan(plan);
+        }
+        if let Some(noted) = &mut self.state.lock().noted {
+            noted.push(Arc::clone(plan));
+        }
+    }
+
+    /// The physical plan for a logical one.
+    pub(crate) fn physical_plan(
+        &self,
+        engine: &Arc<SessionState>,
+        plan: LogicalPlan,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let engine = Arc::clone(engine);
+        let token = self.cancel_token();
+        let work = async move { engine.create_physical_plan(&plan).await };
+        let mut planning = threads::spawn(Stoppable::new(token.clone(), work))?;
+        token.wait(async {
+            tokio::select! {
+                biased;
+                () = token.cancelled() => Err(token.error()),
+                planned = planning.join() => planned?.map_err(Error::from),
+            }
+        })
+    }
+
+    /// Keeps a text's statements for who runs it next: the same text is parsed once.
+    pub(crate) fn keep_parsed(&self, sql: &str, statements: VecDeque<Parsed>) {
+        *self.parsed.lock() = Some((sql.to_string(), statements));
+    }
+
+    /// The statements that were kept of this text, if it was the last.
+    pub(crate) fn take_parsed(&self, sql: &str) -> Option<VecDeque<Parsed>> {
+        let (text, statements) = self.parsed.lock().take()?;
+        (text == sql).then_some(statements)
+    }
+
+    /// A token for what is done beside the session's statements; interrupts reach it.
+    pub(crate) fn token_beside(&self) -> CancelToken {
+        let limit = self.limits().statement_timeout;
+        self.running.start(limit)
+    }
+
+    /// The rows that a statement called `name` collects, of which there are none yet.
+    pub(crate) fn kept(&self, name: &str) -> Result<Kept> {
+        Ok(Kept::new(name, self.engine()?.as_ref()))
+    }
+
+    /// Accounts for rows that wait until they are stored.
+    pub(crate) fn waiting(&self, name: &str) -> Result<Waiting> {
+        Ok(Waiting::new(name, &self.engine()?.runtime_env().memory_pool))
+    }
+
+    /// The token of the running statement; long work asks it whether to go on.
+    pub(crate) fn cancel_token(&self) -> CancelToken {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.cancel_token();
+        }
+        let mut state = self.state.lock();
+        let limit = state.limits().statement_timeout;
+        state.token.get_or_insert_with(|| self.running.start(limit)).clone()
+    }
+
+    pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {
+        if let Some(outer) = self.temporary.outer() {
+            return outer.progress();
+        }
+        self.state.lock().progress.clone()
+    }
+
+    pub(crate) fn set_progress(&self, progress: Option<Arc<dyn Progress>>) {
+        self.state.lock().progress = progress;
+    }
+
+    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
+        self.running.handle()
+    }
+
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.txn.lock().is_open()
+    }
+
+    pub(crate) fn attach(&self, other: &Database, alias: &str) -> Result<()> {
+        let mut state = self.state.lock();
+        let taken = alias.eq_ignore_ascii_case(CATALOG)
+            || alias.eq_ignore_ascii_case(TEMP)
+            || match_name(state.attached.keys().map(String::as_str), alias).is_some();
+        if taken {
+            let kind = ObjectKind::Database;
+            return Err(Error::AlreadyExists { kind, name: alias.to_string() });
+        }
+        state.attached.insert(alias.to_string(), other.clone());
+        Ok(())
+    }
+
+    pub(crate) fn detach(&self, alias: &str) -> Result<()> {
+        let mut state = self.state.lock();
+        match match_name(state.attached.keys().map(String::as_str), alias) {
+            Some(name) => {
+                state.attached.remove(&name);
+                Ok(())
+            }
+            None => Err(Error::not_found(ObjectKind::Database, alias, state.attached.keys())),
+        }
+    }
+
+    /// The storage of the database attached as `alias`.
+    pub(crate) fn attached(&self, alias: &str) -> Option<Store> {
+        let state = self.state.lock();
+        let name = match_name(state.attached.keys().map(String::as_str), alias)?;
+        state.attached.get(&name).map(|database| database.store().clone())
+    }
+
+    pub(crate) fn register(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+    ) -> Result<()> {
+        self.register_provider(name, Arc::new(GivenTable::try_new(schema, batches)?));
+        Ok(())
+    }
+
+    /// Makes any table queryable under `name` in this session.
+    pub(crate) fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) {
+        let mut state = self.state.lock();
+        Arc::make_mut(&mut state.registered).insert(name.to_string(), provider);
+    }
+
+    pub(crate) fn deregister(&self, name: &str) {
+        let mut state = self.state.lock();
+        if state.registered.contains_key(name) {
+            Arc::make_mut(&mut state.registered).remove(name);
+        }
+    }
+
+    pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
+        if !self.limits().external_access {
+            return Ok(Vec::new());
+        }
+        let view = self.view()?;
+        let mut unresolved = Vec::new();
+        for name in statement::table_references(self, sql)? {
+            let TableReference::Bare { table } = &name else { continue };
+            if view.find(&name)?.is_none() && !unresolved.iter().any(|u| *u == **table) {
+                unresolved.push(table.to_string());
+            }
+        }
+        Ok(unresolved)
+    }
+
+    pub(crate) fn table_names(&self) -> Result<Vec<String>> {
+        Ok(self.view()?.names())
+    }
+
+    pub(crate) fn column_names(&self, table: &str) -> Result<Vec<String>> {
+        let view = self.view()?;
+        let engine = self.engine()?;
+        let provider = Planner::new(&view, &engine).provider(&TableReference::from(table))?;
+        Ok(provider.schema().fields().iter().map(|f| f.name().clone()).collect())
+    }
+
+    /// A table of this database or an attached one.
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>> {
+        let view = self.view()?;
+        let reference = parse_table_name(name);
+        match view.find(&reference)? {
+            Some(Found::Table { table, .. }) => Ok(table),
+            Some(Found::View { .. }) => Err(Error::plan(format!("{name:?} is a view"))),
+            Some(_) => Err(Error::plan(format!("{name:?} is not a table of a database"))),
+            None => Err(view.unknown_table(&reference)),
+        }
+    }
+}
+
+/// A table's name as API calls take it: parts separated by dots, quoted where they contain some.
+pub(crate) fn parse_table_name(name: &str) -> TableReference {
+    TableReference::parse_str_normalized(name, true)
+}
+
+/// While it lives, a session has the transaction of another one.
+struct Borrowed<'a> {
+    owner: &'a Mutex<TxnState>,
+    by: Arc<Session>,
+}
+
+impl<'a> Borrowed<'a> {
+    fn new(owner: &'a Mutex<TxnState>, by: &Arc<Session>) -> Self {
+        std::mem::swap(&mut *owner.lock(), &mut *by.txn.lock());
+        Self { owner, by: Arc::clone(by) }
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        std::mem::swap(&mut *self.owner.lock(), &mut *self.by.txn.lock());
+    }
+}
+
+/// While it lives, its session runs a statement.
+pub(crate) struct StatementGuard<'a> {
+    session: &'a Session,
+    _lock: MutexGuard<'a, ()>,
+}
+
+impl Drop for StatementGuard<'_> {
+    fn drop(&mut self) {
+        self.session.state.lock().token = None;
+        self.session.store().give_back_dropped();
+    }
+}

@@ -1,0 +1,4 @@
+//! TODO
+
+pub(crate) mod build;
+pub(crate) mod walk;

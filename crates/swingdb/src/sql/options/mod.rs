@@ -1,0 +1,4 @@
+//! TODO
+
+pub(crate) mod limits;
+pub(crate) mod machine;

@@ -1,0 +1,11 @@
+//! TODO
+
+pub(crate) mod aggregate_statistics;
+pub(crate) mod asof;
+pub(crate) mod column_lineage;
+pub(crate) mod dynamic_filters;
+pub(crate) mod insertion_order;
+pub(crate) mod query_planner;
+pub(crate) mod shared;
+pub(crate) mod slices;
+pub(crate) mod sorted_limits;

@@ -1,0 +1,152 @@
+//! Functions that are others for some types, as DuckDB has them.
+//!
+//! | call | of | |
+//! |---|---|---|
+//! | `concat(a, b)` | lists | one list; the engine joins their texts |
+//! | `round(x, n)` | floating point | [`rounded`](crate::sql::functions::rounded), for any `n` |
+//! | `trunc(x)`, `trunc(x, n)` | whole numbers, decimals | [`cut`], and not as a DOUBLE |
+//! | `ceil(x)`, `floor(x)` | decimals | [`cut`], with room for a digit more |
+//! | `sqrt(x)`, `ln(x)`, `sin(x)` ... | REAL | of the same DOUBLE; the engine uses 32 bits |
+//! | `date_part('microsecond', i)` | intervals | with the fraction of the second |
+//! | `date_part('quarter', i)` | intervals | of the months beyond whole years |
+
+use arrow::datatypes::{DataType, IntervalUnit};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::functions::math::expr_fn::log10;
+use datafusion::functions_nested::concat::array_concat;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit};
+use swingdb_functions::numbers::places::{Cut, cut, is_exact};
+use swingdb_functions::numbers::rounding::rounded;
+use swingdb_functions::time::minutes::fraction_of_minute;
+
+const MICRO: i64 = 1_000;
+const MILLI: i64 = 1_000_000;
+
+/// Functions whose results are numbers of 64 bits, by the names that the engine has for them.
+const OF_DOUBLES: &[&str] = &[
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot",
+    "degrees", "exp", "ln", "log", "log10", "log2", "power", "radians", "sin", "sinh", "sqrt",
+    "tan", "tanh",
+];
+
+/// Whether this may be such a call.
+pub(crate) fn is_concerned(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => match call.name() {
+            "concat" => true,
+            "round" => call.args.len() == 2,
+            "ceil" | "floor" | "trunc" => true,
+            name if OF_DOUBLES.contains(&name) => true,
+            "date_part" => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Refuses parts that an interval does not have: the engine gives 0 for its week.
+pub(crate) fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    if let Expr::ScalarFunction(call) = expr
+        && call.name() == "date_part"
+        && let [part, of] = call.args.as_slice()
+        && part_named(part).is_some_and(|part| matches!(part.as_str(), "week" | "weeks" | "w"))
+        && matches!(of.get_type(schema), Ok(DataType::Interval(_)))
+    {
+        return plan_err!("an INTERVAL has no week; take its days");
+    }
+    Ok(())
+}
+
+/// The call of the function that it is for these types.
+pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let Expr::ScalarFunction(call) = expr else { return Transformed::no(expr) };
+    let types = call.args.iter().map(|arg| arg.get_type(schema).unwrap_or(DataType::Null));
+    let types = types.collect::<Vec<_>>();
+    let is_list = |given: &DataType| given.is_list();
+    let ScalarFunction { func, mut args } = call;
+    let of_lists = types.iter().any(is_list) && types.iter().all(|t| is_list(t) || t.is_null());
+    match func.name() {
+        "concat" if of_lists => {
+            // NULL adds nothing.
+            let lists = args.into_iter().zip(&types).filter(|(_, given)| !given.is_null());
+            let mut lists = lists.map(|(list, _)| list).collect::<Vec<_>>();
+            return Transformed::yes(match lists.len() {
+                1 => lists.remove(0),
+                _ => array_concat(lists),
+            });
+        }
+        "round" if matches!(types[0], DataType::Float32 | DataType::Float64) => {
+            return Transformed::yes(rounded(args));
+        }
+        "log" if args.len() == 1 && !types[0].is_decimal() => {
+            // Of 10, without the error of a quotient of two logarithms.
+            let number = cast(args.remove(0), DataType::Float64);
+            return Transformed::yes(log10(number));
+        }
+        name if OF_DOUBLES.contains(&name) => {
+            let is_narrow =
+                |given: &DataType| matches!(given, DataType::Float16 | DataType::Float32);
+            let changed = types.iter().any(is_narrow);
+            if changed {
+                args = args.into_iter().map(|arg| cast(arg, DataType::Float64)).collect();
+            }
+            let call = Expr::ScalarFunction(ScalarFunction { func, args });
+            return Transformed::new_transformed(call, changed);
+        }
+        "trunc" if types[0].is_integer() && args.len() == 1 => {
+            if let Some(whole) = args.pop() {
+                return Transformed::yes(whole);
+            }
+        }
+        "trunc" if is_exact(&types[0]) => return Transformed::yes(cut(Cut::Trunc, args)),
+        "ceil" if is_fraction(&types[0]) => return Transformed::yes(cut(Cut::Ceil, args)),
+        "floor" if is_fraction(&types[0]) => return Transformed::yes(cut(Cut::Floor, args)),
+        "date_part" if types.get(1) == Some(&DataType::Interval(IntervalUnit::MonthDayNano)) => {
+            let part = args.first().and_then(part_named).unwrap_or_default();
+            if is_quarter(&part) {
+                args[0] = lit("month");
+                let months = Expr::ScalarFunction(ScalarFunction { func, args });
+                return Transformed::yes(months / lit(3) + lit(1));
+            }
+            if let Some(unit) = nanoseconds(&part)
+                && let Some(interval) = args.pop()
+            {
+                return Transformed::yes(fraction_of_minute(interval, unit));
+            }
+        }
+        _ => {}
+    }
+    Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))
+}
+
+/// Whether it is a type of decimals whose digits are counted exactly.
+fn is_fraction(given: &DataType) -> bool {
+    given.is_decimal() && is_exact(given)
+}
+
+/// The name of the part that a `date_part` asks for.
+fn part_named(part: &Expr) -> Option<String> {
+    let Expr::Literal(value, _) = part else { return None };
+    match value {
+        ScalarValue::Utf8(name) | ScalarValue::Utf8View(name) => {
+            name.as_ref().map(|name| name.to_ascii_lowercase())
+        }
+        _ => None,
+    }
+}
+
+fn is_quarter(part: &str) -> bool {
+    matches!(part, "quarter" | "quarters" | "qtr")
+}
+
+/// The length of the parts of a second that a name stands for.
+fn nanoseconds(part: &str) -> Option<i64> {
+    match part {
+        "nanosecond" | "nanoseconds" | "ns" => Some(1),
+        "microsecond" | "microseconds" | "us" => Some(MICRO),
+        "millisecond" | "milliseconds" | "ms" => Some(MILLI),
+        _ => None,
+    }
+}

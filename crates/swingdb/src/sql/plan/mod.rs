@@ -1,0 +1,27 @@
+//! TODO
+
+pub(crate) mod aggregate_calls;
+pub(crate) mod calls_by_type;
+pub(crate) mod dates;
+pub(crate) mod decimals_and_floats;
+pub(crate) mod drawn_once;
+pub(crate) mod drawn_subqueries;
+pub(crate) mod durations;
+pub(crate) mod empty_subqueries;
+pub(crate) mod lengths;
+pub(crate) mod moments;
+pub(crate) mod operators;
+pub(crate) mod outer_aggregates;
+pub(crate) mod patterns;
+pub(crate) mod planner;
+pub(crate) mod range_frames;
+pub(crate) mod recursive_json;
+pub(crate) mod refused_casts;
+pub(crate) mod repeated;
+pub(crate) mod rewrite;
+pub(crate) mod set_operations;
+pub(crate) mod shared_parts;
+pub(crate) mod size;
+pub(crate) mod structs;
+pub(crate) mod uuids;
+pub(crate) mod value_rows;

@@ -1,0 +1,82 @@
+//! Dates beside timestamps become timestamps of the same kind, as in DuckDB and PostgreSQL.
+//!
+//! For `d < t` of a DATE and a TIMESTAMP the query engine turns both sides into nanoseconds, which
+//! only last from 1677 to 2262, and leaves the zone of a TIMESTAMPTZ out. The same where a value is
+//! one of several: in lists, `CASE`, `coalesce`, UNION. A difference of such is one of timestamps.
+//! Texts that are compared with timestamps are read as such.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use swingdb_common::time::texts::per_second;
+
+/// Operands beyond which a list is left to the engine when the first ones are no timestamps.
+const MAX_LOOKED_AT: usize = 1_000;
+
+/// The timestamp that dates beside some values become; `None` without such.
+pub(crate) fn common(types: &[DataType]) -> Option<DataType> {
+    let is_date = |given: &DataType| matches!(given, DataType::Date32 | DataType::Date64);
+    if !types.iter().any(is_date) {
+        return None;
+    }
+    stamps(types)
+}
+
+/// The finest of the timestamps among some values, with a zone if one has any; `None` without such.
+fn stamps(types: &[DataType]) -> Option<DataType> {
+    let mut found: Option<(TimeUnit, bool)> = None;
+    for given in types {
+        match given {
+            DataType::Timestamp(unit, zone) => {
+                let (finest, zoned) = found.unwrap_or((*unit, false));
+                let unit = if per_second(*unit) > per_second(finest) { *unit } else { finest };
+                found = Some((unit, zoned || zone.is_some()));
+            }
+            DataType::Date32 | DataType::Date64 | DataType::Null => {}
+            // The engine will say whether texts can be compared with dates.
+            _ => return None,
+        }
+    }
+    found.map(|(unit, zoned)| DataType::Timestamp(unit, zoned.then(|| "UTC".into())))
+}
+
+/// Reads texts that are compared with timestamps as such.
+pub(crate) fn read_texts(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types = operands.iter().take(MAX_LOOKED_AT).map(|operand| operand.get_type(schema));
+    let Ok(types) = types.collect::<Result<Vec<_>>>() else { return false };
+    let others = types.iter().filter(|given| !given.is_string()).cloned().collect::<Vec<_>>();
+    if others.len() == types.len() && operands.len() == types.len() {
+        return false;
+    }
+    let Some(timestamp) = stamps(&others) else { return false };
+    for operand in operands.iter_mut() {
+        if operand.get_type(schema).is_ok_and(|given| given.is_string()) {
+            **operand = cast(std::mem::take(*operand), timestamp.clone());
+        }
+    }
+    true
+}
+
+/// Whether this is a date.
+pub(crate) fn is_date(given: &DataType) -> bool {
+    matches!(given, DataType::Date32 | DataType::Date64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_become_what_is_beside_them() {
+        let of = |unit, zone: Option<&str>| DataType::Timestamp(unit, zone.map(|z| z.into()));
+        let (seconds, micros) = (of(TimeUnit::Second, None), of(TimeUnit::Microsecond, None));
+        let zoned = of(TimeUnit::Microsecond, Some("UTC"));
+        assert_eq!(common(&[DataType::Date32, micros.clone()]), Some(micros.clone()));
+        assert_eq!(common(&[seconds.clone(), DataType::Date32]), Some(seconds.clone()));
+        let all = [DataType::Date32, seconds, DataType::Null, zoned.clone()];
+        assert_eq!(common(&all), Some(zoned.clone()));
+        assert_eq!(common(&[micros, zoned]), None);
+        assert_eq!(common(&[DataType::Date32, DataType::Int32]), None);
+        assert_eq!(common(&[DataType::Date32, DataType::Date32]), None);
+    }
+}

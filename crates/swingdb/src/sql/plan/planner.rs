@@ -1,0 +1,573 @@
+//! From the syntax tree to DataFusion's logical plan, names resolved against one [`View`].
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use datafusion::catalog::information_schema::InformationSchemaProvider;
+use datafusion::catalog::view::ViewTable;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, SchemaProvider, TableFunctionArgs, TableProvider,
+};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, ScalarValue, TableReference, plan_datafusion_err};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::planner::{PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast;
+use parking_lot::Mutex;
+use swingdb_common::error::{Error, Result};
+use swingdb_common::runtime::cancel::checkpoint;
+use swingdb_common::runtime::{cancel, threads};
+use swingdb_common::time::zones::Zone;
+use swingdb_common::types::arrow_types::SqlTypes;
+
+use crate::execute::statement;
+use crate::session::Session;
+use crate::sql::analyze::arithmetic::checked_expr;
+use crate::sql::analyze::zones::zoned_expr;
+use crate::sql::ast::walk;
+use crate::sql::bind::catalogs::{Found, INFORMATION_SCHEMA, Source, View};
+use crate::sql::bind::columns::Columns;
+use crate::sql::bind::functions::{clauses, once, ordered_windows};
+use crate::sql::bind::macros::expand;
+use crate::sql::bind::{
+    array_queries, by_name, columns, functions, identifiers, information_schema, method_calls,
+    pivots, scopes, sequences, shadowed, struct_stars,
+};
+use crate::sql::desugar;
+use crate::sql::desugar::{cast_names, inner_withs, members, order_by_all, same_names, series};
+use crate::sql::optimize::functional_dependencies;
+use crate::sql::options::limits::Limits;
+use crate::sql::plan::{rewrite, shared_parts, size};
+use crate::sql::scan::table::SwingTable;
+use crate::sql::text::depth;
+use crate::sql::text::parameters::Params;
+
+/// Views that may be stacked on one another; a longer chain is taken for one that never ends.
+const MAX_VIEW_DEPTH: usize = 64;
+
+/// Plans statements against one [`View`] of the catalogs.
+pub(crate) struct Planner<'a> {
+    view: &'a View,
+    state: &'a SessionState,
+    depth: usize,
+    /// The columns of queries that rewrites have asked for, by their text; `None` of those that
+    /// cannot be planned.
+    columns: Mutex<HashMap<String, Option<Columns>>>,
+    /// Runs queries that have to be answered before a statement can be planned; none in views,
+    /// whose columns must not depend on rows.
+    session: Option<&'a Session>,
+    /// What such queries gave, by their text.
+    answers: Mutex<HashMap<String, Vec<String>>>,
+    /// Views that have been planned, by their database and place in memory: one that is named twice
+    /// by each of several others is planned once.
+    views: Arc<Mutex<HashMap<(String, usize), PlannedView>>>,
+}
+
+/// A view and what it is to a query; the view is kept, so that its place stays its own.
+#[derive(Clone)]
+struct PlannedView {
+    provider: Arc<dyn TableProvider>,
+    #[expect(dead_code, reason = "held for its place")]
+    view: Arc<swingdb_store::View>,
+}
+
+/// Parts of a statement up to which it is planned on the thread that waits for it.
+const MANY: usize = 1_000;
+
+/// Values that a PIVOT may ask for.
+const MAX_ANSWERS: usize = 10_000;
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(view: &'a View, state: &'a SessionState) -> Self {
+        let (columns, answers) = (Mutex::default(), Mutex::default());
+        let views = Arc::default();
+        Self { view, state, depth: 0, columns, session: None, answers, views }
+    }
+
+    /// A planner of statements whose columns may depend on the rows that there are.
+    pub(crate) fn of_session(
+        session: &'a Session,
+        view: &'a View,
+        state: &'a SessionState,
+    ) -> Self {
+        Self { session: Some(session), ..Self::new(view, state) }
+    }
+
+    /// The texts in the only column of a query, which is answered now, from the same view of the
+    /// data; `None` where nothing can be asked. NULLs are left out.
+    pub(crate) fn ask(&self, query: ast::Query) -> Result<Option<Vec<String>>> {
+        let Some(session) = self.session else { return Ok(None) };
+        let text = query.to_string();
+        if let Some(known) = self.answers.lock().get(&text) {
+            return Ok(Some(known.clone()));
+        }
+        let mut statement = ast::Statement::Query(Box::new(query));
+        self.prepare(&mut statement)?;
+        let mut found = Vec::new();
+        for batch in session.run(self.plan(statement, &Params::default())?)? {
+            let texts = cast(batch?.column(0), &DataType::Utf8)?;
+            found.extend(texts.as_string::<i32>().iter().flatten().map(str::to_string));
+            if found.len() > MAX_ANSWERS {
+                return Err(Error::unsupported(format!(
+                    "PIVOT on more than {MAX_ANSWERS} values; name them: ON column IN (...)"
+                )));
+            }
+        }
+        self.answers.lock().insert(text, found.clone());
+        Ok(Some(found))
+    }
+
+    /// What names mean.
+    pub(crate) fn view(&self) -> &View {
+        self.view
+    }
+
+    /// Whether the engine has a function so named that stands for a table.
+    pub(crate) fn is_table_function(&self, name: &str) -> bool {
+        self.state.table_functions().contains_key(&name.to_ascii_lowercase())
+    }
+
+    /// Whether the engine has a function of single rows so named.
+    pub(crate) fn is_scalar(&self, name: &str) -> bool {
+        self.state.scalar_functions().contains_key(name)
+    }
+
+    /// Whether the engine has a function of single rows or of lists so named.
+    pub(crate) fn is_of_rows(&self, name: &str) -> bool {
+        self.is_scalar(name) || self.state.higher_order_functions().contains_key(name)
+    }
+
+    /// Whether the engine has a window function so named.
+    pub(crate) fn is_window(&self, name: &str) -> bool {
+        self.state.window_functions().contains_key(name)
+    }
+
+    /// Of an aggregate function, whether IGNORE NULLS and RESPECT NULLS mean something to it.
+    pub(crate) fn aggregate_keeps_nulls(&self, name: &str) -> Option<bool> {
+        let found = self.state.aggregate_functions().get(name)?;
+        Some(found.supports_null_handling_clause())
+    }
+
+    /// Whether the engine has an aggregate function so named.
+    pub(crate) fn is_aggregate(&self, name: &str) -> bool {
+        self.state.aggregate_functions().contains_key(name)
+    }
+
+    pub(crate) fn known_columns(&self, query: &str) -> Option<Option<Columns>> {
+        self.columns.lock().get(query).cloned()
+    }
+
+    pub(crate) fn note_columns(&self, query: String, columns: Option<&Columns>) {
+        self.columns.lock().insert(query, columns.cloned());
+    }
+
+    /// Resolves the names of a statement, and puts the engine's functions for those it knows under
+    /// another name.
+    pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
+        method_calls::unchain(self.view, statement);
+        expand::expand(self, statement)?;
+        inner_withs::tell_withs_apart(statement);
+        scopes::resolve(self, statement)?;
+        same_names::tell_tables_apart(statement);
+        pivots::turn_tables(self, statement)?;
+        series::name_series(statement);
+        members::name_members(statement);
+        array_queries::collect_arrays(self, statement)?;
+        struct_stars::expand_structs(self, statement)?;
+        columns::expand(self, statement)?;
+        by_name::match_names(self, statement)?;
+        identifiers::resolve(self, statement)?;
+        shadowed::show_hidden(self, statement);
+        desugar::rewrite(Some(self), statement)?;
+        order_by_all::order_by_all(statement)?;
+        cast_names::tell_apart(statement);
+        let state = self.state;
+        let any = |name: &str| {
+            self.is_scalar(name)
+                || self.is_aggregate(name)
+                || state.window_functions().contains_key(name)
+                || state.higher_order_functions().contains_key(name)
+        };
+        sequences::resolve(self, statement)?;
+        let aggregates = |name: &str| self.is_aggregate(name);
+        functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
+        clauses::check(self, statement)?;
+        ordered_windows::order_windows(statement);
+        once::tell_draws_apart(statement);
+        // Macros and other forms stand for more than was written.
+        depth::settle(statement)
+    }
+
+    /// Plans a statement whose names have been resolved and whose parameters are numbered.
+    pub(crate) fn plan(
+        &self,
+        mut statement: ast::Statement,
+        params: &Params,
+    ) -> Result<LogicalPlan> {
+        let token = cancel::planning().filter(|_| walk::has_more_parts(&mut statement, MANY));
+        let Some(token) = token else { return self.plan_here(statement, params) };
+        let (view, state, params) = (self.view.clone(), self.state.clone(), params.clone());
+        let (views, depth) = (Arc::clone(&self.views), self.depth);
+        threads::aside(&token, move || {
+            let planner = Planner { depth, views, ..Planner::new(&view, &state) };
+            planner.plan_here(statement, &params)
+        })
+    }
+
+    fn plan_here(&self, mut statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        let queries = size::check_names(&mut statement, self.state)?;
+        depth::with_planning_stack(queries, || self.plan_stacked(statement, params))
+    }
+
+    fn plan_stacked(&self, mut statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        // Queries that are made of what has been prepared join other tables than it did.
+        same_names::tell_tables_apart(&mut statement);
+        // Only a statement with groups is planned again, and so kept.
+        let again = functional_dependencies::has_groups(&mut statement).then(|| statement.clone());
+        let mut plan = self.plan_once(statement, params)?;
+        if functional_dependencies::are_mistaken(&plan)? {
+            if let Some(mut marked) = again {
+                functional_dependencies::mark_group_by(&mut marked, &|name| {
+                    self.is_aggregate(name)
+                });
+                plan = self.plan_once(marked, params).map_err(functional_dependencies::unmarked)?;
+            }
+            plan = functional_dependencies::corrected(plan)?;
+        }
+        if params.values().is_empty() {
+            return Ok(plan);
+        }
+        Ok(plan.replace_params_with_values(&params.values().to_vec().into())?)
+    }
+
+    fn plan_once(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        let types = params.values().iter().map(|value| {
+            let field: FieldRef = Arc::new(Field::new("", value.data_type(), true));
+            Some(field)
+        });
+        let mut context = PlannerContext::new().with_prepare_param_data_types(types.collect());
+        let plan =
+            SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
+        size::check(&plan, self.state)?;
+        Ok(rewrite::rewrite(shared_parts::of_names(plan)?)?)
+    }
+
+    /// The values of a SELECT without FROM, all constant.
+    pub(crate) fn constants(&self, mut statement: ast::Statement) -> Result<Vec<ScalarValue>> {
+        self.prepare(&mut statement)?;
+        let LogicalPlan::Projection(list) = self.plan(statement, &Params::default())? else {
+            return Err(Error::internal("the constants are no SELECT list"));
+        };
+        let value = |expr: &Expr| match self.computed(expr.clone().unalias())? {
+            Expr::Literal(value, _) => Ok(value),
+            other => Err(Error::plan(format!("{other} is no constant"))),
+        };
+        list.expr.iter().map(value).collect()
+    }
+
+    /// The expression with what is constant in it computed.
+    fn computed(&self, expr: Expr) -> DfResult<Expr> {
+        let context = SimplifyContext::builder()
+            .with_config_options(Arc::clone(self.state.config_options()))
+            .with_query_execution_start_time(
+                self.state.execution_props().query_execution_start_time,
+            )
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        let schema = DFSchema::empty();
+        let zone = Zone::of(self.state.config_options());
+        let expr = zoned_expr(simplifier.coerce(expr, &schema)?, &schema, zone)?;
+        let expr = checked_expr(expr, &schema, zone)?;
+        simplifier.simplify(swingdb_functions::bounded::bounded_expr(expr)?)
+    }
+
+    /// The table, view, file or registered data a name stands for, as something to scan.
+    pub(crate) fn provider(&self, name: &TableReference) -> Result<Arc<dyn TableProvider>> {
+        match self.view.find(name)? {
+            Some(Found::Table { table, row_id, .. }) => {
+                Ok(Arc::new(SwingTable::new(table, row_id)))
+            }
+            Some(Found::Registered(provider)) => Ok(provider),
+            Some(Found::View { view, source }) => self.planned_view(view, &source),
+            Some(Found::Information(table)) => self.information_table(&table),
+            None => match name {
+                TableReference::Bare { table } if looks_like_file(table) => {
+                    Limits::of(self.state.config()).external(&format!("the file {table:?}"))?;
+                    swingdb_files::table::file_table(table)
+                }
+                _ => Err(self.view.unknown_table(name)),
+            },
+        }
+    }
+
+    fn planned_view(
+        &self,
+        view: Arc<swingdb_store::View>,
+        source: &Source,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let key = (source.name.clone(), Arc::as_ptr(&view).addr());
+        if let Some(known) = self.views.lock().get(&key) {
+            return Ok(Arc::clone(&known.provider));
+        }
+        let provider = self.view_table(&view, source)?;
+        let planned = PlannedView { provider: Arc::clone(&provider), view };
+        self.views.lock().insert(key, planned);
+        Ok(provider)
+    }
+
+    fn view_table(
+        &self,
+        stored: &swingdb_store::View,
+        source: &Source,
+    ) -> Result<Arc<dyn TableProvider>> {
+        if self.depth >= MAX_VIEW_DEPTH {
+            return Err(Error::plan(format!(
+                "view {:?} depends on more than {MAX_VIEW_DEPTH} views below it",
+                stored.name
+            )));
+        }
+        let inside = self.view.inside(source);
+        let views = Arc::clone(&self.views);
+        let planner = Planner { depth: self.depth + 1, views, ..Planner::new(&inside, self.state) };
+        let mut query = statement::parse_query(&stored.sql)?;
+        planner.prepare(&mut query)?;
+        sequences::refuse_in_view(&mut query)?;
+        let mut plan = planner.plan(query, &Params::default())?;
+        if let Some(names) = &stored.columns {
+            let columns = plan.schema().columns();
+            let renamed =
+                columns.into_iter().zip(names).map(|(c, name)| Expr::Column(c).alias(name));
+            plan = LogicalPlanBuilder::from(plan).project(renamed)?.build()?;
+        }
+        Ok(Arc::new(ViewTable::new(plan, Some(stored.sql.clone()))))
+    }
+
+    fn information_table(&self, table: &str) -> Result<Arc<dyn TableProvider>> {
+        if table == "views" {
+            return information_schema::views(self.view);
+        }
+        let catalogs = Arc::new(Catalogs { view: self.view.clone(), state: self.state.clone() });
+        let provider = InformationSchemaProvider::new(catalogs);
+        let found = swingdb_common::runtime::threads::block_on(provider.table(table))?;
+        if table == "columns"
+            && let Some(engines) = &found
+        {
+            return information_schema::columns(self.view, self.state, &engines.schema());
+        }
+        found.ok_or_else(|| {
+            let name = format!("{INFORMATION_SCHEMA}.{table}");
+            let known = provider.table_names().into_iter();
+            let known = known.map(|n| format!("{INFORMATION_SCHEMA}.{n}"));
+            Error::not_found(swingdb_common::error::ObjectKind::Table, name, known)
+        })
+    }
+
+    /// The names of the columns of whatever `name` stands for; `None` when it stands for nothing.
+    pub(crate) fn columns(&self, name: &TableReference) -> Result<Option<SchemaRef>> {
+        let is_file = matches!(name, TableReference::Bare { table } if looks_like_file(table));
+        if self.view.find(name)?.is_none() && !is_file {
+            return Ok(None);
+        }
+        Ok(Some(self.provider(name)?.schema()))
+    }
+}
+
+/// Whether a name that is no table can be the path of a file.
+pub(crate) fn looks_like_file(name: &str) -> bool {
+    name.contains('/') || name.contains('.') || name.contains('*')
+}
+
+impl ContextProvider for Planner<'_> {
+    fn get_table_source(&self, name: TableReference) -> DfResult<Arc<dyn TableSource>> {
+        checkpoint();
+        Ok(provider_as_source(self.provider(&name)?))
+    }
+
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> DfResult<Arc<dyn TableSource>> {
+        let folded = name.to_ascii_lowercase();
+        let function = self.state.table_functions().get(&folded).cloned();
+        let function =
+            function.ok_or_else(|| plan_datafusion_err!("there is no table function {name}"))?;
+        if swingdb_files::table::is_file_function(&folded) {
+            Limits::of(self.state.config()).external(&format!("{folded}(...)"))?;
+        }
+        let args = args.into_iter().map(|arg| self.computed(arg)).collect::<DfResult<Vec<_>>>()?;
+        let named = args.iter().map(Expr::to_string).collect::<Vec<_>>().join(", ");
+        let args = TableFunctionArgs::new(&args, self.state);
+        let provider = function.create_table_provider_with_args(args)?;
+        // The engine takes two tables of one name for the same, and calls this one `name()`,
+        // whatever the arguments are.
+        let name = TableReference::bare(format!("{folded}({named})"));
+        let scan = LogicalPlanBuilder::scan(name, provider_as_source(provider), None)?.build()?;
+        Ok(provider_as_source(Arc::new(ViewTable::new(scan, None))))
+    }
+
+    fn create_cte_work_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+    ) -> DfResult<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        checkpoint();
+        self.state.expr_planners()
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(SqlTypes))
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        checkpoint();
+        self.state.scalar_functions().get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        checkpoint();
+        self.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _variable_names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.state.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.state.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.state.window_functions().keys().cloned().collect()
+    }
+}
+
+/// The databases of a view as DataFusion's information schema wants to see them.
+struct Catalogs {
+    view: View,
+    state: SessionState,
+}
+
+impl std::fmt::Debug for Catalogs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Catalogs").field("view", &self.view).finish_non_exhaustive()
+    }
+}
+
+impl CatalogProviderList for Catalogs {
+    fn register_catalog(
+        &self,
+        _name: String,
+        _catalog: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        let own = std::iter::once(self.view.main.name.clone());
+        own.chain(self.view.attached.keys().cloned()).collect()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let main = name == self.view.main.name;
+        let source = if main { &self.view.main } else { self.view.attached.get(name)? };
+        let (view, state) = (self.view.inside(source), self.state.clone());
+        Some(Arc::new(OneCatalog { view, state, registered: main }))
+    }
+}
+
+#[derive(Clone)]
+struct OneCatalog {
+    view: View,
+    state: SessionState,
+    /// Whether registered tables are to be shown here.
+    registered: bool,
+}
+
+impl std::fmt::Debug for OneCatalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OneCatalog").field("view", &self.view).finish_non_exhaustive()
+    }
+}
+
+impl CatalogProvider for OneCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        self.view.main.catalog.schema_names()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let known = self.view.main.catalog.has_schema(name);
+        let schema = OneSchema { catalog: self.clone(), name: name.to_string() };
+        known.then(|| Arc::new(schema) as Arc<dyn SchemaProvider>)
+    }
+}
+
+#[derive(Debug)]
+struct OneSchema {
+    catalog: OneCatalog,
+    name: String,
+}
+
+#[async_trait::async_trait]
+impl SchemaProvider for OneSchema {
+    fn table_names(&self) -> Vec<String> {
+        let view = &self.catalog.view;
+        let mut names = BTreeSet::from_iter(view.main.catalog.table_names(&self.name));
+        names.extend(view.main.catalog.view_names(&self.name));
+        if self.catalog.registered && self.name == crate::sql::engine::SCHEMA {
+            names.extend(view.registered.keys().cloned());
+        }
+        names.into_iter().collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let reference = match self.catalog.registered && self.name == crate::sql::engine::SCHEMA {
+            true => TableReference::bare(name),
+            false => TableReference::partial(self.name.as_str(), name),
+        };
+        let planner = Planner::new(&self.catalog.view, &self.catalog.state);
+        // A view whose tables are gone must not hide all others from the list.
+        Ok(planner.provider(&reference).ok())
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.table_names().iter().any(|known| known == name)
+    }
+}

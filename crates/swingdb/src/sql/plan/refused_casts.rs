@@ -1,0 +1,81 @@
+//! Casts that nobody may ask for: numbers to dates and the like, also inside of lists.
+//!
+//! CAST is an error before the statement runs, TRY_CAST gives NULL in place of such values. Casts
+//! that the engine or a later rewrite puts into a plan are not concerned: these know what they do.
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TryCast, Volatility,
+};
+use swingdb_common::cast::refused::{erased, erased_type, refused};
+use swingdb_common::types::sql_names::sql_name;
+
+/// Whether this is a cast.
+pub(crate) fn is_concerned(expr: &Expr) -> bool {
+    matches!(expr, Expr::Cast(_) | Expr::TryCast(_))
+}
+
+/// The cast without what cannot be converted.
+pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (inner, field) = match &expr {
+        Expr::Cast(cast) => (&cast.expr, &cast.field),
+        Expr::TryCast(cast) => (&cast.expr, &cast.field),
+        _ => return Ok(Transformed::no(expr)),
+    };
+    // Where a part has no type yet, the engine will say so.
+    let Ok(from) = inner.get_type(schema) else { return Ok(Transformed::no(expr)) };
+    if !refused(&from, field.data_type()) {
+        return Ok(Transformed::no(expr));
+    }
+    match expr {
+        Expr::TryCast(TryCast { expr, field }) => {
+            let signature = Signature::any(1, Volatility::Immutable);
+            let erase = Erase { to: field.data_type().clone(), signature };
+            let expr = Box::new(ScalarUDF::new_from_impl(erase).call(vec![*expr]));
+            Ok(Transformed::yes(Expr::TryCast(TryCast { expr, field })))
+        }
+        Expr::Cast(cast) => {
+            let to = sql_name(cast.field.data_type());
+            plan_err!("{} cannot be cast to {to}", sql_name(&from))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Values with NULL in place of what cannot be converted.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Erase {
+    to: DataType,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Erase {
+    fn name(&self) -> &str {
+        "erased"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [given] => Ok(erased_type(given, &self.to)),
+            _ => plan_err!("{} takes one value", self.name()),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(erased(array, &self.to)?)),
+            [ColumnarValue::Scalar(value)] => {
+                let found = erased(&value.to_array()?, &self.to)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?))
+            }
+            _ => plan_err!("{} takes one value", self.name()),
+        }
+    }
+}

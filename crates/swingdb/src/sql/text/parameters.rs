@@ -1,0 +1,140 @@
+//! Parameters of a statement: `?`, `$1` and `$name`, all numbered before anything else looks at
+//! them.
+//!
+//! Every `?` of a text becomes `$1`, `$2`, ... in order of appearance before it is parsed, since
+//! the parts of a syntax tree stand in another order than those of the text: [`number_tokens`]. The
+//! dispatcher does the same to names (equal names get equal numbers), so that what follows may
+//! reorder expressions. [`Params`] holds the values in that order.
+
+use std::collections::BTreeMap;
+
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use swingdb_common::error::{Error, Result};
+use swingdb_common::value::Value;
+
+/// The values of a statement's parameters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Params {
+    positional: Vec<ScalarValue>,
+    named: BTreeMap<String, ScalarValue>,
+}
+
+impl Params {
+    /// Values for `?` and `$1`, `$2`, ...
+    pub(crate) fn positional(values: &[Value]) -> Self {
+        Self { positional: values.iter().map(Value::to_scalar).collect(), named: BTreeMap::new() }
+    }
+
+    /// The same, of values that are the engine's already.
+    pub(crate) fn of_scalars(values: Vec<ScalarValue>) -> Self {
+        Self { positional: values, named: BTreeMap::new() }
+    }
+
+    /// Values for `$name`.
+    pub(crate) fn named<S: AsRef<str>>(values: &[(S, Value)]) -> Self {
+        let values = values.iter();
+        let named = values.map(|(name, v)| (name.as_ref().to_string(), v.to_scalar())).collect();
+        Self { positional: Vec::new(), named }
+    }
+
+    /// The same values for a statement whose names have been numbered in the order of `names`.
+    pub(crate) fn in_order(mut self, names: &[String]) -> Result<Self> {
+        let values = names.iter().map(|name| {
+            let missing = || Error::plan(format!("no value was given for parameter ${name}"));
+            self.named.remove(name).ok_or_else(missing)
+        });
+        let positional = values.collect::<Result<Vec<_>>>()?;
+        Ok(Self { positional, named: BTreeMap::new() })
+    }
+
+    /// The same values, when they are as many as the statements have parameters.
+    pub(crate) fn of_count(self, count: usize) -> Result<Self> {
+        let given = self.positional.len();
+        match given == count {
+            true => Ok(self),
+            false => Err(Error::plan(format!(
+                "the number of parameters is {count}, the number of values given is {given}"
+            ))),
+        }
+    }
+
+    /// The value of a placeholder as the rewritten statement spells it: `$1`, `$2`, ...
+    pub(crate) fn get(&self, placeholder: &str) -> Result<&ScalarValue> {
+        placeholder
+            .strip_prefix('$')
+            .and_then(|n| n.parse::<usize>().ok())
+            .and_then(|n| self.positional.get(n.checked_sub(1)?))
+            .ok_or_else(|| Error::plan(format!("no value was given for parameter {placeholder}")))
+    }
+
+    /// All values, the first being `$1`'s.
+    pub(crate) fn values(&self) -> &[ScalarValue] {
+        &self.positional
+    }
+}
+
+/// Numbers the `?` of a text, each above all numbers before it. Those of a PREPARE are numbered for
+/// themselves: they get their values from EXECUTE.
+pub(crate) fn number_tokens(tokens: &mut [TokenWithSpan]) {
+    let (mut next, mut outside) = (1_usize, None);
+    let mut is_first = true;
+    for TokenWithSpan { token, .. } in tokens {
+        match token {
+            Token::Whitespace(_) => continue,
+            Token::SemiColon => next = outside.take().unwrap_or(next),
+            Token::Word(word) if is_first && word.value.eq_ignore_ascii_case("prepare") => {
+                outside = Some(std::mem::replace(&mut next, 1));
+            }
+            Token::Placeholder(text) => match text.strip_prefix('$').map(str::parse) {
+                Some(Ok(number)) => next = next.max(usize::saturating_add(number, 1)),
+                _ if text == "?" => {
+                    *text = format!("${next}");
+                    next += 1;
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        is_first = *token == Token::SemiColon;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    use super::*;
+    use crate::sql::text::dialect::DIALECT;
+
+    fn numbered(sql: &str) -> String {
+        let mut tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location().unwrap();
+        number_tokens(&mut tokens);
+        tokens.iter().map(|token| token.token.to_string()).collect()
+    }
+
+    #[test]
+    fn question_marks_in_order_of_appearance() {
+        for (given, expected) in [
+            ("FROM t OFFSET ? LIMIT ?", "FROM t OFFSET $1 LIMIT $2"),
+            ("SELECT '?', \"?\", ?; SELECT ?", "SELECT '?', \"?\", $1; SELECT $2"),
+            ("SELECT $3, ?, $1, ?, $name", "SELECT $3, $4, $1, $5, $name"),
+            (
+                "SELECT ?; PREPARE p AS SELECT ?, ?; EXECUTE p(?, ?)",
+                "SELECT $1; PREPARE p AS SELECT $1, $2; EXECUTE p($2, $3)",
+            ),
+        ] {
+            assert_eq!(numbered(given), expected);
+        }
+    }
+
+    #[test]
+    fn as_many_values_as_parameters() {
+        let values = [Value::from(1), Value::from("two")];
+        assert_eq!(Params::positional(&values).of_count(2).map(|p| p.values().len()).ok(), Some(2));
+        for count in [0, 1, 3] {
+            let refused = Params::positional(&values).of_count(count);
+            assert!(matches!(refused, Err(Error::Plan { .. })), "{count}");
+        }
+    }
+}
