@@ -54,11 +54,14 @@ pub struct Connection {
     session: Arc<Session>,
 }
 
-impl Connection {
-    pub(crate) fn new(database: Database) -> Self {
-        Self { session: Arc::new(Session::new(database)) }
+impl Database {
+    /// A new session on this database.
+    pub fn connect(&self) -> Connection {
+        Connection { session: Arc::new(Session::new(self.clone())) }
     }
+}
 
+impl Connection {
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
     }

@@ -2,9 +2,10 @@
 //!
 //! A [`Database`] is a handle on one database in this process: the one writer of a named database,
 //! a snapshot of one (which becomes writable, privately, with its first write), or an unnamed
-//! private one. Cloning the handle is cheap; all clones and all [`Connection`]s made from them see
-//! the same database. The memory is let go when the last handle, connection, result and Arrow array
-//! that uses it is gone; what is committed in a *named* database stays until it is dropped.
+//! private one. Cloning the handle is cheap; all clones and all [`Connection`](crate::Connection)s
+//! made from them see the same database. The memory is let go when the last handle, connection,
+//! result and Arrow array that uses it is gone; what is committed in a *named* database stays until
+//! it is dropped.
 //!
 //! ```
 //! # let home = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -27,11 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use swing::{Backing, Namespace};
-use swingdb_common::error::Result;
+use swingdb_common::error::{Error, Result};
 use swingdb_common::progress::Progress;
 use swingdb_store::{CheckpointInfo, DurableInfo, MEMORY, ShareInfo, Store, StoreOptions};
-
-use crate::connection::Connection;
 
 /// A handle on one open database; see the [module documentation](self).
 #[derive(Clone)]
@@ -161,7 +160,7 @@ impl Database {
         };
         if name == MEMORY {
             let message = "a private database has no store; give the database a name";
-            return Err(crate::Error::unsupported(message));
+            return Err(Error::unsupported(message));
         }
         let mut space = namespace(home)?;
         if options.lasting {
@@ -191,7 +190,7 @@ impl Database {
     /// Reads the state in a store on a disk into memory as the new database `name`, or under the
     /// name that it has there. The store stays as it is, and the database has none.
     ///
-    /// [`Error::AlreadyExists`](crate::Error::AlreadyExists) when there is a database of the name.
+    /// [`Error::AlreadyExists`] when there is a database of the name.
     pub fn restore(directory: &Path, name: Option<&str>, options: &OpenOptions) -> Result<Self> {
         let home = options.home.as_deref();
         let mut space = namespace(home)?;
@@ -273,11 +272,6 @@ impl Database {
     fn wrap(store: Store, home: Option<&Path>, name: Option<&str>, is_snapshot: bool) -> Self {
         let (home, name) = (home.map(Path::to_path_buf), name.map(str::to_string));
         Self { inner: Arc::new(Inner { store, home, name, is_snapshot }) }
-    }
-
-    /// A new session on this database.
-    pub fn connect(&self) -> Connection {
-        Connection::new(self.clone())
     }
 
     /// The name other processes know this database by; `None` when it has none.

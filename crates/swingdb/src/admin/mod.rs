@@ -7,10 +7,11 @@ mod doctor;
 
 use std::path::{Path, PathBuf};
 
-pub use doctor::{Finding, doctor, doctor_in};
 use swing::{AreaInfo, AreaName, GcReport, Namespace, RemoveReport};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::{Durability, Store};
+
+pub use doctor::{Finding, doctor, doctor_in};
 
 /// One database in the forest of who came from whom; see [`lineage`].
 #[derive(Clone, Debug)]

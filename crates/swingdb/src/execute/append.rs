@@ -9,11 +9,12 @@ use swingdb_common::cast::convert::check_assignable;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::Table;
 
-use crate::execute::changes::with_txn;
+use crate::execute::atomic::with_txn;
 use crate::execute::dml::insert::Mapping;
-use crate::execute::target::{Target, column, find_name, target};
-use crate::session::{Session, parse_table_name, temporary};
+use crate::execute::target::{Target, column, target};
+use crate::session::{Session, temporary};
 use crate::sql::ast::build;
+use crate::sql::ast::names::{find_name, parse_table_name};
 
 /// Appends all batches of `reader` to a table; the number of rows. All or nothing.
 ///

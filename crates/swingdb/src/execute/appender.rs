@@ -35,7 +35,7 @@ use swingdb_common::value::Value;
 use swingdb_store::{SEGMENT_ROWS, Table};
 
 use crate::execute::append::append_target;
-use crate::execute::changes::with_txn;
+use crate::execute::atomic::with_txn;
 use crate::execute::dml::literals::column_of;
 use crate::session::Session;
 

@@ -1,5 +1,7 @@
 //! Which statement goes where.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{
@@ -9,51 +11,15 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 use swingdb_store::WriteTxn;
 
+use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::{alter, create, drop};
 use crate::execute::dml::update::{delete_query, delete_target, update_query, update_target};
 use crate::execute::dml::{insert, merge, set_list, update};
+use crate::session::temporary::{follow, holder};
 use crate::session::transaction::Begin;
 use crate::session::{Session, transaction};
+use crate::sql::bind::sequences;
 use crate::sql::text::parameters::Params;
-
-/// What a statement did.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    /// Rows inserted, updated or deleted; `None` for statements that do not count rows.
-    pub(crate) rows_changed: Option<u64>,
-    /// The kind of statement, "INSERT".
-    pub(crate) tag: &'static str,
-    /// The rows of RETURNING.
-    pub(crate) rows: Option<(SchemaRef, Vec<RecordBatch>)>,
-}
-
-impl Outcome {
-    /// A statement that changed rows.
-    pub(crate) fn changed(tag: &'static str, rows: u64) -> Self {
-        Self { rows_changed: Some(rows), tag, rows: None }
-    }
-
-    /// A statement that does not count rows.
-    pub(crate) fn done(tag: &'static str) -> Self {
-        Self { rows_changed: None, tag, rows: None }
-    }
-}
-
-/// Runs `run` as one atomic statement: committed at once when no transaction is open.
-pub(crate) fn with_txn<T>(
-    session: &Session,
-    run: impl FnOnce(&mut WriteTxn) -> Result<T>,
-) -> Result<T> {
-    transaction::with_txn(&session.txn, session.store(), |txn| {
-        txn.set_threads(session.threads()?);
-        let taking = session.numbers.begin(txn.view());
-        let value = run(txn)?;
-        for (schema, moved) in taking.moved() {
-            txn.advance_sequence(&schema, moved)?;
-        }
-        Ok(value)
-    })
-}
 
 /// Whether [`execute`] runs this statement.
 pub(crate) fn handles(statement: &Statement) -> bool {
@@ -215,4 +181,22 @@ pub(crate) fn explain_query(session: &Session, statement: &Statement) -> Result<
         Statement::CreateTable(create) => Ok(create.query.as_deref().cloned()),
         _ => Ok(None),
     }
+}
+
+/// Runs a statement that [`handles`] accepts, in the database it is about.
+pub(crate) fn run(
+    session: &Arc<Session>,
+    statement: &mut Statement,
+    params: &Params,
+) -> Result<Outcome> {
+    if let Some(inner) = holder(session, statement)? {
+        return match sequences::are_used(statement) {
+            // The numbers are of the session's own database.
+            true => with_txn(session, |_| execute(&inner, statement, params)),
+            false => execute(&inner, statement, params),
+        };
+    }
+    let outcome = execute(session, statement, params);
+    follow(session, statement, outcome.is_ok())?;
+    outcome
 }

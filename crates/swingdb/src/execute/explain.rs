@@ -3,6 +3,8 @@
 //! EXPLAIN of a statement that changes data shows the query that finds its rows, and changes
 //! nothing. EXPLAIN ANALYZE runs the statement, changes included, as PostgreSQL and DuckDB do, and
 //! shows the queries that the statement ran with their metrics.
+//!
+//! **Cycle.** It runs statements.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,11 +16,12 @@ use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, Result};
 
 use crate::execute::changes;
-use crate::execute::show::{result, strings};
-use crate::execute::statement::{start, telling};
+use crate::execute::query::start;
+use crate::execute::show::table::{result, strings};
+use crate::execute::statement::telling;
 use crate::session::result::QueryResult;
 use crate::session::{Session, temporary};
-use crate::sql::plan::planner::Planner;
+use crate::sql::planner::Planner;
 use crate::sql::text::parameters::Params;
 
 /// Runs an EXPLAIN.
@@ -32,7 +35,7 @@ pub(crate) fn execute(
     };
     let view = telling(session, &mut statement)?;
     let engine = session.engine()?;
-    let planner = Planner::of_session(session, &view, &engine);
+    let planner = Planner::of_session(session.as_ref(), &view, &engine);
     planner.prepare(&mut statement)?;
     let options = explain.options;
     let configured = &engine.config_options().explain;
@@ -101,7 +104,7 @@ fn change(
     }
     let begun = Instant::now();
     session.note_plans();
-    let outcome = temporary::execute(session, statement, params);
+    let outcome = changes::run(session, statement, params);
     let plans = session.noted_plans();
     let outcome = outcome?;
     let elapsed = begun.elapsed();

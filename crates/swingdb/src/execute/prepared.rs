@@ -3,8 +3,9 @@
 //! A prepared statement is kept as its syntax tree, in the session. EXECUTE gives values to its
 //! parameters and runs it as if it had been written there: names mean what they mean then. Values
 //! may be any expressions without tables, and parameters of the EXECUTE itself.
+//!
+//! **Cycle.** EXECUTE runs a statement.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -13,19 +14,17 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Statement, Value}
 use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::execute::statement::execute_sql;
-use crate::execute::target::parts;
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::sql::ast::build;
-use crate::sql::bind::identifiers;
-use crate::sql::plan::planner::Planner;
+use crate::sql::ast::names::parts;
+use crate::sql::bind::lookahead::Lookahead;
+use crate::sql::planner::Planner;
+use crate::sql::text::parameters;
 use crate::sql::text::parameters::Params;
 
 /// Prepared statements a session may have.
 const MAX_PREPARED: usize = 10_000;
-
-/// Prepared statements by the lower-case form of their names.
-pub(crate) type Prepared = BTreeMap<String, Statement>;
 
 /// Runs a PREPARE, EXECUTE or DEALLOCATE.
 pub(crate) fn run(
@@ -85,7 +84,7 @@ fn execute(
         })?
     };
     let (mut next, mut names) = (1, Vec::new());
-    identifiers::number_parameters(&mut statement, &mut next, &mut names)?;
+    parameters::number_parameters(&mut statement, &mut next, &mut names)?;
     let values = values(session, given, params)?;
     let values = match names.is_empty() {
         true => Params::of_scalars(values).of_count(next - 1)?,

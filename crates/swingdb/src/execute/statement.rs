@@ -1,8 +1,9 @@
-//! From a text to results: parsing, numbering parameters, resolving names, and dispatch.
+//! From a text to results: each statement is parsed, bound and taken to where it is carried out.
 //!
-//! A text is parsed as a whole before its first statement runs, so that a typing error changes
-//! nothing. Queries and statements about the session are carried out here; what changes data goes
-//! to [`write`](crate::sql::write), what reads or writes files to [`io`](crate::io).
+//! Queries and statements about the session are carried out here; what changes data in
+//! [`changes`], what reads or writes files in [`copy`](super::copy).
+//!
+//! **Cycle.** Some statements run others: EXPLAIN, EXECUTE, COPY of a query, IMPORT DATABASE.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,15 +11,11 @@ use std::sync::Arc;
 use datafusion::common::TableReference;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::parser::{
-    CreateExternalTable, DFParser, DFParserBuilder, ExplainStatement, ResetStatement,
-    Statement as DfStatement,
-};
+use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::resolve::resolve_table_references;
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Statement};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::ast::{Query, Statement};
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::cancel::CancelToken;
+use swingdb_common::runtime::cancel::{CancelToken, stoppable};
 use swingdb_common::runtime::memory::Kept;
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
@@ -27,91 +24,49 @@ use crate::database::Database;
 use crate::execute::backup::{force, read, write};
 use crate::execute::ddl::macros as ddl_macros;
 use crate::execute::ddl::sequences::define as sequences_define;
+use crate::execute::query::start;
 use crate::execute::show::macros as show_macros;
-use crate::execute::{changes, explain, prepared, show};
+use crate::execute::{atomic, changes, explain, prepared, show};
 use crate::session::given::GivenTable;
 use crate::session::result::QueryResult;
 use crate::session::stream::BatchStream;
-use crate::session::{Session, settings, temporary, text_memory};
+use crate::session::{Session, settings, text_memory};
 use crate::sql::bind::catalogs::View;
-use crate::sql::bind::{identifiers, sequences as bind_sequences};
-use crate::sql::clauses::define as clauses_define;
-use crate::sql::engine::RECURSION_LIMIT;
-use crate::sql::plan::planner::Planner;
-use crate::sql::text::backup::ExportDatabase;
-use crate::sql::text::depth::with_stack;
-use crate::sql::text::dialect::DIALECT;
-use crate::sql::text::macros::{CreateMacro, DropMacro};
-use crate::sql::text::parameters::{Params, number_tokens};
-use crate::sql::text::sequences::{AlterSequence, CreateSequence, DropSequence};
-use crate::sql::text::{
-    backup, depth, macros as text_macros, refused, relation_statements,
-    sequences as text_sequences, tokens,
-};
-use crate::sql::{clauses, desugar};
+use crate::sql::bind::sequences as bind_sequences;
+use crate::sql::planner::Planner;
+use crate::sql::text::parameters::Params;
+use crate::sql::text::parser::{parse, parse_query};
+use crate::sql::text::statement::{Own, Parsed, number_all};
+use crate::sql::text::{depth, refused, relation_statements};
 
 /// Longest text, in bytes, that is parsed while its caller waits without looking for an interrupt.
 const LONG_TEXT: usize = 64 << 10;
 
-/// One statement of a text.
-#[derive(Clone, Debug)]
-pub(crate) enum Parsed {
-    /// Standard SQL.
-    Sql(Box<Statement>),
-    /// EXPLAIN of something.
-    Explain(ExplainStatement),
-    /// COPY.
-    Copy(Box<crate::execute::copy::statement::CopyStatement>),
-    /// CREATE EXTERNAL TABLE.
-    External(CreateExternalTable),
-    /// RESET.
-    Reset(ObjectName),
-    /// What only this database has.
-    Own(Own),
-}
+impl Session {
+    /// Runs the statements of `sql`; the last one's result.
+    pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
+        let _one_at_a_time = self.lock_statement();
+        // Of the statement's beginning: it may set others for those after it.
+        let meter = self.limits().meter();
+        let token = self.cancel_token();
+        let run = || execute_all(self, sql, params);
+        Ok(depth::with_enough_stack(|| stoppable(&token, run))?.metered(meter))
+    }
 
-/// Statements that only this database has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Own {
-    /// `SHARE`: new snapshots see the last committed state.
-    Share,
-    /// `CHECKPOINT`: the store on the disk gets the last committed state; `CHECKPOINT TO 'dir'`: a
-    /// copy of it is made there.
-    Checkpoint { directory: Option<String> },
-    /// `REFRESH`: a snapshot moves to the newest shared state.
-    Refresh,
-    /// `ATTACH 'name' [AS alias]`: takes a snapshot and attaches it.
-    Attach { name: String, alias: Option<String> },
-    /// `DETACH alias`.
-    Detach { alias: String },
-    /// `SHOW SNAPSHOTS`: the databases of this machine.
-    ShowSnapshots,
-    /// `CREATE MACRO`.
-    CreateMacro(Box<CreateMacro>),
-    /// `DROP MACRO`.
-    DropMacro(DropMacro),
-    /// `SHOW MACROS`.
-    ShowMacros,
-    /// `SHOW CREATE MACRO`.
-    ShowCreateMacro { name: ObjectName },
-    /// `CREATE SEQUENCE`.
-    CreateSequence(Box<CreateSequence>),
-    /// `DROP SEQUENCE`.
-    DropSequence(DropSequence),
-    /// `SHOW SEQUENCES`.
-    ShowSequences,
-    /// `ALTER SEQUENCE`.
-    AlterSequence(AlterSequence),
-    /// `EXPORT DATABASE`.
-    ExportDatabase(Box<ExportDatabase>),
-    /// `IMPORT DATABASE 'folder'`.
-    ImportDatabase { folder: String },
-    /// `CREATE FORCE VIEW`.
-    ForceView(Box<Statement>),
-    /// `SUMMARIZE table`.
-    Summarize { name: ObjectName },
-    /// `SUMMARIZE SELECT ...`.
-    SummarizeQuery { query: Box<Query> },
+    pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
+        if !self.limits().external_access {
+            return Ok(Vec::new());
+        }
+        let view = self.view()?;
+        let mut unresolved = Vec::new();
+        for name in table_references(self, sql)? {
+            let TableReference::Bare { table } = &name else { continue };
+            if view.find(&name)?.is_none() && !unresolved.iter().any(|u| *u == **table) {
+                unresolved.push(table.to_string());
+            }
+        }
+        Ok(unresolved)
+    }
 }
 
 /// Runs all statements of `sql`; the result of the last.
@@ -146,313 +101,6 @@ fn parse_aside(token: &CancelToken, sql: &str) -> Result<VecDeque<Parsed>> {
     }
     let text = sql.to_string();
     threads::aside(token, move || parse(&text))
-}
-
-/// Parses a text into statements.
-pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
-    let tokens = tokens(sql)?;
-    let parsed = with_stack(depth::room(&tokens)?, || parse_all(tokens))?;
-    Ok(parsed.into_iter().map(|(_, statement)| statement).collect())
-}
-
-/// The statements of a text with the lines in which they begin.
-pub(crate) fn parse_lines(sql: &str) -> Result<VecDeque<(u64, Parsed)>> {
-    let tokens = tokens(sql)?;
-    with_stack(depth::room(&tokens)?, || parse_all(tokens))
-}
-
-fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<(u64, Parsed)>> {
-    let mut parser = parser(tokens)?;
-    let mut statements = VecDeque::new();
-    let mut ended = true;
-    loop {
-        while parser.parser.consume_token(&Token::SemiColon) {
-            ended = true;
-        }
-        let next = parser.parser.peek_token();
-        if next.token == Token::EOF {
-            return Ok(statements);
-        }
-        if !ended {
-            return Err(unexpected("the end of the statement", &next));
-        }
-        let mut statement = parse_one(&mut parser)?;
-        depth::settle_parsed(&mut statement)?;
-        refuse_unread(&mut statement)?;
-        statements.push_back((next.span.start.line, statement));
-        ended = false;
-    }
-}
-
-/// Refuses clauses that nobody would carry out.
-fn refuse_unread(statement: &mut Parsed) -> Result<()> {
-    match statement {
-        Parsed::Sql(statement) => clauses::check(statement.as_mut()),
-        Parsed::Explain(explain) => match explain.statement.as_mut() {
-            DfStatement::Statement(statement) => clauses::check(statement.as_mut()),
-            _ => Ok(()),
-        },
-        Parsed::Copy(copy) => match &mut copy.what {
-            crate::execute::copy::statement::What::To(query) => clauses::check(query.as_mut()),
-            crate::execute::copy::statement::What::TableTo { .. }
-            | crate::execute::copy::statement::What::From { .. } => Ok(()),
-        },
-        Parsed::Own(Own::SummarizeQuery { query }) => clauses::check(query.as_mut()),
-        Parsed::Own(Own::ForceView(statement)) => clauses::check(statement.as_mut()),
-        Parsed::Own(Own::CreateMacro(create)) => create.bodies().try_for_each(|body| match body {
-            text_macros::Body::Expr(expr) => clauses::check(expr.as_mut()),
-            text_macros::Body::Query(query) => clauses::check(query.as_mut()),
-        }),
-        Parsed::External(create) => clauses_define::check_external(create),
-        Parsed::Reset(_) | Parsed::Own(_) => Ok(()),
-    }
-}
-
-/// Parses the text of a view.
-pub(crate) fn parse_query(sql: &str) -> Result<Statement> {
-    match parse(sql)?.pop_front() {
-        Some(Parsed::Sql(statement)) => Ok(*statement),
-        _ => Err(Error::internal(format!("the text of a view is no query: {sql}"))),
-    }
-}
-
-/// Parses the text of an expression.
-pub(crate) fn parse_expression(sql: &str) -> Result<Expr> {
-    let tokens = tokens(sql)?;
-    with_stack(depth::room(&tokens)?, || {
-        let mut parser = parser(tokens)?;
-        let mut expr = parser.parser.parse_expr().map_err(parser_error)?;
-        let next = parser.parser.peek_token();
-        if next.token != Token::EOF {
-            return Err(unexpected("the end of the expression", &next));
-        }
-        depth::settle(&mut expr)?;
-        Ok(expr)
-    })
-}
-
-/// The tokens of a text, those that the parser does not know rewritten.
-fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
-    let tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location();
-    let mut tokens = tokens.map_err(|error| Error::Parse {
-        message: error.message,
-        line: Some(error.location.line),
-        column: Some(error.location.column),
-    })?;
-    number_tokens(&mut tokens);
-    Ok(desugar::rewrite_tokens(tokens::rewrite(tokens)))
-}
-
-fn parser(tokens: Vec<TokenWithSpan>) -> Result<DFParser<'static>> {
-    let builder = DFParserBuilder::new(tokens).with_dialect(&DIALECT);
-    Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)
-}
-
-fn unexpected(expected: &str, found: &TokenWithSpan) -> Error {
-    Error::Parse {
-        message: format!("expected {expected}, found {}", found.token),
-        line: Some(found.span.start.line),
-        column: Some(found.span.start.column),
-    }
-}
-
-fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
-    if let Some(own) = parse_own(parser)? {
-        return Ok(Parsed::Own(own));
-    }
-    // DataFusion's own COPY knows only one direction.
-    if next_word(parser, 0, "copy") {
-        let copy = crate::execute::copy::statement::parse(&mut parser.parser)?;
-        return Ok(Parsed::Copy(Box::new(copy)));
-    }
-    if let Some(error) = refused::unknown(parser) {
-        return Err(error);
-    }
-    Ok(match parser.parse_statement()? {
-        DfStatement::Statement(statement) => Parsed::Sql(statement),
-        DfStatement::Explain(explain) => Parsed::Explain(explain),
-        DfStatement::CopyTo(copy) => return Err(Error::unsupported(copy.to_string())),
-        DfStatement::CreateExternalTable(create) => Parsed::External(create),
-        DfStatement::Reset(ResetStatement::Variable(name)) => Parsed::Reset(name),
-    })
-}
-
-pub(crate) fn parser_error(error: datafusion::sql::sqlparser::parser::ParserError) -> Error {
-    datafusion::error::DataFusionError::SQL(Box::new(error), None).into()
-}
-
-/// Whether the token `ahead` of the next one is the word `word`.
-pub(crate) fn next_word(parser: &DFParser<'_>, ahead: usize, word: &str) -> bool {
-    match parser.parser.peek_nth_token(ahead).token {
-        Token::Word(w) => w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word),
-        _ => false,
-    }
-}
-
-/// Whether a CREATE replaces what is there, and whether for the session only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Creation {
-    pub(crate) or_replace: bool,
-    pub(crate) temporary: bool,
-}
-
-/// Goes behind `CREATE [OR REPLACE] [TEMP] kind`, if that comes next.
-pub(crate) fn creation(parser: &mut DFParser<'_>, kinds: &[&str]) -> Option<Creation> {
-    if !next_word(parser, 0, "create") {
-        return None;
-    }
-    let or_replace = next_word(parser, 1, "or") && next_word(parser, 2, "replace");
-    let word = if or_replace { 3 } else { 1 };
-    let temporary = next_word(parser, word, "temp") || next_word(parser, word, "temporary");
-    let word = word + usize::from(temporary);
-    let is_kind = kinds.iter().any(|kind| next_word(parser, word, kind));
-    is_kind.then(|| {
-        (0..=word).for_each(|_| parser.parser.advance_token());
-        Creation { or_replace, temporary }
-    })
-}
-
-/// Goes to the kind of `CREATE [OR REPLACE] FORCE kind`, or so many words behind it, if that comes
-/// next; whether it replaces what is there.
-pub(crate) fn forced(parser: &mut DFParser<'_>, kinds: &[&str], behind: usize) -> Option<bool> {
-    let or_replace = next_word(parser, 1, "or") && next_word(parser, 2, "replace");
-    let word = if or_replace { 3 } else { 1 };
-    let is_kind = next_word(parser, 0, "create")
-        && next_word(parser, word, "force")
-        && kinds.iter().any(|kind| next_word(parser, word + 1, kind));
-    is_kind.then(|| {
-        (0..=word + behind).for_each(|_| parser.parser.advance_token());
-        or_replace
-    })
-}
-
-fn ends(parser: &DFParser<'_>, ahead: usize) -> bool {
-    matches!(parser.parser.peek_nth_token(ahead).token, Token::EOF | Token::SemiColon)
-}
-
-fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
-    let skip = |parser: &mut DFParser<'_>, tokens: usize| {
-        for _ in 0..tokens {
-            parser.parser.next_token();
-        }
-    };
-    if next_word(parser, 0, "share") && ends(parser, 1) {
-        skip(parser, 1);
-        return Ok(Some(Own::Share));
-    }
-    if next_word(parser, 0, "checkpoint") {
-        if ends(parser, 1) {
-            skip(parser, 1);
-            return Ok(Some(Own::Checkpoint { directory: None }));
-        }
-        if next_word(parser, 1, "to") {
-            skip(parser, 2);
-            return Ok(Some(Own::Checkpoint { directory: Some(parse_name(parser)?) }));
-        }
-    }
-    if next_word(parser, 0, "refresh") && ends(parser, 1) {
-        skip(parser, 1);
-        return Ok(Some(Own::Refresh));
-    }
-    if next_word(parser, 0, "show") && next_word(parser, 1, "snapshots") && ends(parser, 2) {
-        skip(parser, 2);
-        return Ok(Some(Own::ShowSnapshots));
-    }
-    if let Some(own) = text_macros::parse(parser)? {
-        return Ok(Some(own));
-    }
-    if let Some(own) = text_sequences::parse(parser)? {
-        return Ok(Some(own));
-    }
-    if let Some(own) = backup::parse(parser)? {
-        return Ok(Some(own));
-    }
-    if let Some(own) = parse_attached(parser)? {
-        return Ok(Some(own));
-    }
-    if next_word(parser, 0, "summarize") {
-        skip(parser, 1);
-        let begins = ["select", "with", "from", "values"];
-        let bracket = parser.parser.peek_token_ref().token == Token::LParen;
-        if bracket || begins.iter().any(|word| next_word(parser, 0, word)) {
-            let query = parser.parser.parse_query().map_err(parser_error)?;
-            return Ok(Some(Own::SummarizeQuery { query }));
-        }
-        let name = parser.parser.parse_object_name(true).map_err(parser_error)?;
-        return Ok(Some(Own::Summarize { name }));
-    }
-    Ok(None)
-}
-
-/// ATTACH and DETACH.
-fn parse_attached(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
-    if next_word(parser, 0, "attach") {
-        parser.parser.next_token();
-        if next_word(parser, 0, "database") && !ends(parser, 1) && !next_word(parser, 1, "as") {
-            parser.parser.next_token();
-        }
-        let name = parse_name(parser)?;
-        let alias = match next_word(parser, 0, "as") {
-            true => {
-                parser.parser.next_token();
-                Some(parse_name(parser)?)
-            }
-            false => None,
-        };
-        return Ok(Some(Own::Attach { name, alias }));
-    }
-    if next_word(parser, 0, "detach") {
-        parser.parser.next_token();
-        if next_word(parser, 0, "database") && !ends(parser, 1) {
-            parser.parser.next_token();
-        }
-        return Ok(Some(Own::Detach { alias: parse_name(parser)? }));
-    }
-    Ok(None)
-}
-
-/// A name written as a word, quoted or not, or as a string.
-fn parse_name(parser: &mut DFParser<'_>) -> Result<String> {
-    let next = parser.parser.next_token();
-    match next.token {
-        Token::Word(word) => Ok(word.value),
-        Token::SingleQuotedString(name) => Ok(name),
-        _ => Err(unexpected("a name", &next)),
-    }
-}
-
-/// Numbers the parameters of all statements and puts the values in that order.
-fn number_all(statements: &mut VecDeque<Parsed>, params: Params) -> Result<Params> {
-    let (mut next, mut names) = (1, Vec::new());
-    for statement in statements.iter_mut() {
-        number(statement, &mut next, &mut names)?;
-    }
-    match names.is_empty() {
-        true => params.of_count(next - 1),
-        false => params.in_order(&names),
-    }
-}
-
-fn number(statement: &mut Parsed, next: &mut usize, names: &mut Vec<String>) -> Result<()> {
-    match statement {
-        // Its parameters get their values from EXECUTE.
-        Parsed::Sql(statement) if matches!(**statement, Statement::Prepare { .. }) => Ok(()),
-        Parsed::Sql(statement) => identifiers::number_parameters(statement.as_mut(), next, names),
-        Parsed::Explain(explain) => match explain.statement.as_mut() {
-            DfStatement::Statement(inner) => {
-                identifiers::number_parameters(inner.as_mut(), next, names)
-            }
-            _ => Ok(()),
-        },
-        Parsed::Copy(copy) => match &mut copy.what {
-            crate::execute::copy::statement::What::To(query)
-            | crate::execute::copy::statement::What::TableTo { query, .. } => {
-                identifiers::number_parameters(query.as_mut(), next, names)
-            }
-            crate::execute::copy::statement::What::From { .. } => Ok(()),
-        },
-        _ => Ok(()),
-    }
 }
 
 /// Runs one statement of a text.
@@ -496,13 +144,13 @@ pub(crate) fn execute_sql(
     }
     let view = telling(session, &mut statement)?;
     let engine = session.engine()?;
-    let planner = Planner::of_session(session, &view, &engine);
+    let planner = Planner::of_session(session.as_ref(), &view, &engine);
     // A view keeps its query as it is written when that calls macros.
     if !matches!(statement, Statement::CreateView(_)) {
         planner.prepare(&mut statement)?;
     }
     if changes::handles(&statement) {
-        let outcome = temporary::execute(session, &mut statement, params)?;
+        let outcome = changes::run(session, &mut statement, params)?;
         let result = match outcome.rows {
             Some((schema, batches)) => {
                 QueryResult::ready(schema, batches, outcome.tag).in_zone(session.zone())
@@ -537,7 +185,7 @@ pub(crate) fn telling(session: &Arc<Session>, statement: &mut Statement) -> Resu
 
 /// Runs a query that takes numbers from sequences, which is a change of the database.
 fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<QueryResult> {
-    changes::with_txn(session, |_| {
+    atomic::with_txn(session, |_| {
         let (view, engine) = (session.view()?, session.engine()?);
         let plan = Planner::of_session(session, &view, &engine).plan(query, params)?;
         let rows = start(session, &engine, plan, "SELECT")?;
@@ -545,19 +193,6 @@ fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<
         let batches = Kept::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
         Ok(QueryResult::ready(schema, batches, "SELECT"))
     })
-}
-
-/// Starts a plan and hands out its rows.
-pub(crate) fn start(
-    session: &Session,
-    engine: &Arc<SessionState>,
-    plan: LogicalPlan,
-    tag: &'static str,
-) -> Result<QueryResult> {
-    let physical = session.physical_plan(engine, plan)?;
-    let (context, token) = (session.task_context(engine), session.cancel_token());
-    let stream = BatchStream::start(physical, context, None, token, session.progress())?;
-    Ok(QueryResult::stream(stream, tag).in_zone(Zone::of(engine.config_options())))
 }
 
 fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
@@ -657,9 +292,9 @@ fn reading(statement: &Parsed) -> Option<DfStatement> {
         },
         Parsed::Explain(explain) => return Some(DfStatement::Explain(explain.clone())),
         Parsed::Copy(copy) => match &copy.what {
-            crate::execute::copy::statement::What::To(query)
-            | crate::execute::copy::statement::What::TableTo { query, .. } => asking(query),
-            crate::execute::copy::statement::What::From { .. } => return None,
+            crate::sql::text::statement::What::To(query)
+            | crate::sql::text::statement::What::TableTo { query, .. } => asking(query),
+            crate::sql::text::statement::What::From { .. } => return None,
         },
         _ => return None,
     };
@@ -674,14 +309,4 @@ impl Database {
             None => Self::snapshot(name),
         }
     }
-}
-
-/// Plans a query given as text, for callers inside the crate.
-pub(crate) fn plan_text(session: &Session, sql: &str, params: &Params) -> Result<LogicalPlan> {
-    let mut statement = parse_query(sql)?;
-    let view = session.view()?;
-    let engine = session.engine()?;
-    let planner = Planner::of_session(session, &view, &engine);
-    planner.prepare(&mut statement)?;
-    planner.plan(statement, params)
 }

@@ -7,11 +7,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, TableFactor};
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_store::{Catalog, Table};
+use swingdb_store::{Catalog, IfExists, Table};
 
 use crate::session::Session;
+use crate::sql::ast::build;
+use crate::sql::ast::names::{find_name, last_part, parts, quoted};
+use crate::sql::scan::table::ROWID_COLUMN;
 
 /// The schema of names without one.
 pub(crate) const DEFAULT_SCHEMA: &str = "main";
@@ -45,18 +48,6 @@ impl Place {
             format!("{}.{}", self.schema, self.name)
         }
     }
-}
-
-/// The parts of a dotted name.
-pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>> {
-    let part = |part: &datafusion::sql::sqlparser::ast::ObjectNamePart| {
-        part.as_ident().map(|ident| ident.value.clone())
-    };
-    name.0
-        .iter()
-        .map(part)
-        .collect::<Option<Vec<String>>>()
-        .ok_or_else(|| Error::plan(format!("{name} is not the name of a table")))
 }
 
 /// Where `name` points inside this database.
@@ -117,12 +108,6 @@ pub(crate) fn unknown_table(catalog: &Catalog, place: &Place) -> Error {
     Error::not_found(ObjectKind::Table, place.shown(), catalog.table_names(&place.schema))
 }
 
-/// The stored spelling of a name: an exact match goes before one that differs in case.
-pub(crate) fn find_name(names: &[String], wanted: &str) -> Option<String> {
-    let exact = names.iter().find(|name| *name == wanted);
-    exact.or_else(|| names.iter().find(|name| name.eq_ignore_ascii_case(wanted))).cloned()
-}
-
 fn read_only(database: &str) -> Error {
     Error::unsupported(format!(
         "database {database:?} is attached, and can only be read; CREATE TABLE ... CLONE \
@@ -161,12 +146,56 @@ pub(crate) fn twice(table: &Table, index: usize) -> Error {
     Error::plan(format!("column {:?} is given twice", table.columns()[index].name))
 }
 
-/// The last part of a dotted name: the column of `t.a`.
-pub(crate) fn last_part(name: &ObjectName) -> Result<String> {
-    parts(name)?.pop().ok_or_else(|| Error::plan("an empty name"))
+/// A changed table as the statement names it.
+pub(crate) struct Named {
+    pub(crate) target: Target,
+    /// What expressions call it.
+    pub(crate) alias: Ident,
 }
 
-/// An identifier that is taken as it is.
-pub(crate) fn quoted(name: &str) -> Ident {
-    Ident::with_quote('"', name)
+impl Named {
+    /// The table after UPDATE, DELETE FROM or MERGE INTO.
+    pub(crate) fn resolve(
+        session: &Session,
+        catalog: &Catalog,
+        relation: &TableFactor,
+        verb: &str,
+    ) -> Result<Self> {
+        let TableFactor::Table { name, alias, args: None, .. } = relation else {
+            return Err(Error::plan(format!("{verb} {relation}: only a table can be changed")));
+        };
+        let target = target(session, catalog, name)?;
+        let alias = match alias {
+            Some(alias) if alias.columns.is_empty() => alias.name.clone(),
+            Some(_) => return Err(Error::unsupported(format!("{verb} with renamed columns"))),
+            None => quoted(&target.name),
+        };
+        Ok(Self { target, alias })
+    }
+
+    /// The table with its hidden row id, under its alias.
+    pub(crate) fn relation(&self) -> TableFactor {
+        let hidden = format!("{}{ROWID_SUFFIX}", self.target.name);
+        build::table(&[&self.target.schema, &hidden], &self.alias)
+    }
+
+    /// The hidden row id.
+    pub(crate) fn row_id(&self) -> Expr {
+        build::field(&self.alias, ROWID_COLUMN)
+    }
+
+    /// What a SET list may call the table.
+    pub(crate) fn names(&self) -> [&str; 2] {
+        [&self.alias.value, &self.target.name]
+    }
+}
+
+/// What OR REPLACE and IF NOT EXISTS mean together.
+pub(crate) fn if_exists(or_replace: bool, if_not_exists: bool) -> Result<IfExists> {
+    match (or_replace, if_not_exists) {
+        (true, true) => Err(Error::plan("OR REPLACE and IF NOT EXISTS exclude each other")),
+        (true, false) => Ok(IfExists::Replace),
+        (false, true) => Ok(IfExists::Skip),
+        (false, false) => Ok(IfExists::Fail),
+    }
 }

@@ -4,7 +4,7 @@
 //! turned a little against the compass. [`Point::to_degrees`] turns them into longitude and
 //! latitude by the local flat projection, exact to a few metres at this size.
 
-use crate::generate::random::{Sequence, hash};
+use super::random::{Sequence, hash};
 
 /// Longitude of the city's centre, degrees.
 pub const CENTRE_LONGITUDE: f64 = 114.06;
@@ -24,7 +24,7 @@ const METRES_PER_DEGREE_LONGITUDE: f64 = 102_860.0;
 const TURN_COS: f64 = 0.978_147_600_733_805_6;
 const TURN_SIN: f64 = 0.207_911_690_817_759_34;
 /// The same angle in whole degrees, for headings.
-pub(crate) const TURN_DEGREES: i16 = 12;
+pub(super) const TURN_DEGREES: i16 = 12;
 
 /// A place in the city's own axes, metres from its centre.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,7 +70,7 @@ impl Point {
     }
 
     /// The nearest point of the city that lies on a street.
-    pub(crate) fn on_street(self, along_x: bool) -> Self {
+    pub(super) fn on_street(self, along_x: bool) -> Self {
         let snap = |v: f32| (v / STREET_SPACING_M).round() * STREET_SPACING_M;
         let x = self.x.clamp(-HALF_WIDTH_M, HALF_WIDTH_M);
         let y = self.y.clamp(-HALF_HEIGHT_M, HALF_HEIGHT_M);
@@ -179,12 +179,12 @@ const DEMAND_BY_HOUR: [f32; 24] = [
 ];
 
 /// Average driving speed at a second of the day, metres per second.
-pub(crate) fn street_speed(second_of_day: u32) -> f32 {
+pub(super) fn street_speed(second_of_day: u32) -> f32 {
     by_hour(&SPEED_BY_HOUR_KMH, second_of_day) / 3.6
 }
 
 /// Demand at a second of the day, 0 to 1.
-pub(crate) fn demand(second_of_day: u32) -> f32 {
+pub(super) fn demand(second_of_day: u32) -> f32 {
     by_hour(&DEMAND_BY_HOUR, second_of_day)
 }
 

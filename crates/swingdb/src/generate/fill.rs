@@ -11,13 +11,14 @@ use swingdb_common::runtime::parallel::in_parallel;
 use swingdb_store::{ColumnDef, Constraint, IfExists, PartWriter, TableDef};
 
 use crate::connection::Connection;
-use crate::execute::changes::with_txn;
+use crate::execute::atomic::with_txn;
 use crate::execute::copy::import::parse_name;
 use crate::execute::target;
-use crate::generate::taxi::{BATCH_ROWS, TaxiGenerator, TaxiOptions, TaxiPlans};
-use crate::generate::tpch::TpchTable;
-use crate::generate::weather::{WeatherOptions, weather, zones};
 use crate::session::Session;
+
+use super::taxi::{BATCH_ROWS, TaxiGenerator, TaxiOptions, TaxiPlans};
+use super::tpch::TpchTable;
+use super::weather::{WeatherOptions, weather, zones};
 
 /// Appends the taxis' reports to `table`, creating it when it does not exist; the number of rows.
 ///

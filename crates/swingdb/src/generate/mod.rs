@@ -14,10 +14,16 @@
 //! assert_eq!(rows, 1_000);
 //! ```
 
-pub(crate) mod city;
-pub(crate) mod fill;
-pub(crate) mod random;
-pub(crate) mod taxi;
-pub(crate) mod taxi_plan;
-pub(crate) mod tpch;
-pub(crate) mod weather;
+pub mod city;
+mod fill;
+mod random;
+pub mod taxi;
+mod taxi_plan;
+pub mod tpch;
+pub mod weather;
+
+pub use city::{HotSpot, hot_spots};
+pub use fill::{fill_taxi, fill_tpch, fill_weather};
+pub use taxi::{TaxiGenerator, TaxiOptions, TaxiReader, taxi};
+pub use tpch::TpchTable;
+pub use weather::{WeatherOptions, weather, zones};

@@ -7,7 +7,7 @@
 
 /// Scrambles 64 bits; a bijection.
 #[inline]
-pub(crate) fn mix(value: u64) -> u64 {
+pub(super) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -16,19 +16,19 @@ pub(crate) fn mix(value: u64) -> u64 {
 
 /// The random number belonging to `key` in the stream `seed`.
 #[inline]
-pub(crate) fn hash(seed: u64, key: u64) -> u64 {
+pub(super) fn hash(seed: u64, key: u64) -> u64 {
     mix(seed ^ mix(key))
 }
 
 /// A uniform deviate in `[0, 1)` from the upper bits of `bits`.
 #[inline]
-pub(crate) fn unit(bits: u64) -> f64 {
+pub(super) fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 /// An approximately normal deviate, mean 0, standard deviation 1, limited to about 3.5.
 #[inline]
-pub(crate) fn normal(bits: u64) -> f32 {
+pub(super) fn normal(bits: u64) -> f32 {
     const SCALE: f32 = 1.0 / 65_536.0;
     // The sum of four uniform deviates has variance 4/12.
     const INVERSE_DEVIATION: f32 = 1.732_050_8;
@@ -37,35 +37,35 @@ pub(crate) fn normal(bits: u64) -> f32 {
 }
 
 /// A short sequence of numbers for one purpose.
-pub(crate) struct Sequence {
+pub(super) struct Sequence {
     state: u64,
 }
 
 impl Sequence {
     /// The sequence of `key` in the stream `seed`.
-    pub(crate) fn new(seed: u64, key: u64) -> Self {
+    pub(super) fn new(seed: u64, key: u64) -> Self {
         Self { state: hash(seed, key) }
     }
 
     /// The next 64 bits.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub(super) fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)
     }
 
     /// Uniform in `[low, high)`.
-    pub(crate) fn between(&mut self, low: f32, high: f32) -> f32 {
+    pub(super) fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * unit(self.bits()) as f32
     }
 
     /// See [`normal`].
-    pub(crate) fn normal(&mut self) -> f32 {
+    pub(super) fn normal(&mut self) -> f32 {
         normal(self.bits())
     }
 
     /// Uniform in `0..count`; `count` must not be zero.
     #[cfg(test)]
-    pub(crate) fn below(&mut self, count: usize) -> usize {
+    pub(super) fn below(&mut self, count: usize) -> usize {
         assert!(count > 0, "an empty range has no elements to draw");
         ((u128::from(self.bits()) * count as u128) >> 64) as usize
     }

@@ -27,9 +27,9 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 
-use crate::generate::city::{Point, TURN_DEGREES, hot_spots};
-use crate::generate::random::hash;
-use crate::generate::taxi_plan::{BLOCK_S, Leg, Planner};
+use super::city::{Point, TURN_DEGREES, hot_spots};
+use super::random::hash;
+use super::taxi_plan::{BLOCK_S, Leg, Planner};
 
 /// Rows of the batches a [`TaxiReader`] yields: a segment of a table.
 pub const BATCH_ROWS: u64 = 131_072;

@@ -9,14 +9,14 @@
 //! so on as long as it can still reach its next anchor. The `occupied` flag flips while the car
 //! stands, at the pick-up and the drop-off.
 
-use crate::generate::city::{
+use super::city::{
     HALF_HEIGHT_M, HALF_WIDTH_M, HotSpot, Point, STREET_SPACING_M, demand, street_speed,
 };
-use crate::generate::random::{Sequence, hash};
+use super::random::{Sequence, hash};
 
 /// Length of a block that the plans aim at, seconds: long enough to cross the city in the rush
 /// hour.
-pub(crate) const BLOCK_S: u32 = 7_200;
+pub(super) const BLOCK_S: u32 = 7_200;
 
 /// A car stops and goes with this period, seconds.
 const STOP_AND_GO_S: f32 = 75.0;
@@ -28,14 +28,14 @@ const STREAM_PLAN: u64 = 0x91A5;
 const STREAM_ANCHOR: u64 = 0xA5C0;
 
 /// Distance and speed of a car over one period of stop-and-go traffic, for average speed 1.
-pub(crate) struct Profile {
+pub(super) struct Profile {
     distance: [f32; PROFILE_STEPS + 1],
     speed: [f32; PROFILE_STEPS + 1],
 }
 
 impl Profile {
     /// Accelerates for 10 s, drives for 40 s, brakes for 8 s, and waits at a light for 17 s.
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         let speed_at = |second: f32| match second {
             s if s < 10.0 => s / 10.0,
             s if s < 50.0 => 1.0,
@@ -76,9 +76,9 @@ impl Profile {
 
 /// A stretch of one taxi's time: it drives from here to there along two streets, or stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Leg {
+pub(super) struct Leg {
     /// When the leg is over, seconds since the block began.
-    pub(crate) end_s: f32,
+    pub(super) end_s: f32,
     from: Point,
     to: Point,
     /// Metres in one stop-and-go period; 0 for a car that stands.
@@ -89,21 +89,21 @@ pub(crate) struct Leg {
     offset: f32,
     along_x_first: bool,
     /// Whether a passenger is on board.
-    pub(crate) occupied: bool,
+    pub(super) occupied: bool,
 }
 
 /// Where a car is and what it does at one moment.
-pub(crate) struct Moment {
-    pub(crate) place: Point,
-    pub(crate) speed_kmh: f32,
+pub(super) struct Moment {
+    pub(super) place: Point,
+    pub(super) speed_kmh: f32,
     /// Degrees clockwise from the city's "north": 0, 90, 180 or 270.
-    pub(crate) heading: i16,
+    pub(super) heading: i16,
 }
 
 impl Leg {
     /// The state of the car `second` seconds after the block began; within this leg.
     #[inline]
-    pub(crate) fn at(&self, second: f32, profile: &Profile) -> Moment {
+    pub(super) fn at(&self, second: f32, profile: &Profile) -> Moment {
         let (periods, relative) = profile.at(second * (1.0 / STOP_AND_GO_S) + self.phase);
         let driven_m = self.pace_m * (periods - self.offset);
         let (dx, dy) = (self.to.x - self.from.x, self.to.y - self.from.y);
@@ -130,7 +130,7 @@ impl Leg {
 }
 
 /// Makes plans for one seed.
-pub(crate) struct Planner {
+pub(super) struct Planner {
     seed: u64,
     spots: Vec<HotSpot>,
     /// Running sums of the spots' weights.
@@ -142,7 +142,7 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    pub(crate) fn new(seed: u64, spots: Vec<HotSpot>, block_s: u32, origin_s: u64) -> Self {
+    pub(super) fn new(seed: u64, spots: Vec<HotSpot>, block_s: u32, origin_s: u64) -> Self {
         assert!(!spots.is_empty(), "a city has hot spots");
         let mut sum = 0.0;
         let cumulative = spots
@@ -156,7 +156,7 @@ impl Planner {
         Self { seed, spots, cumulative, profile, block_s: block_s as f32, origin_s }
     }
 
-    pub(crate) fn profile(&self) -> &Profile {
+    pub(super) fn profile(&self) -> &Profile {
         &self.profile
     }
 
@@ -214,7 +214,7 @@ impl Planner {
     }
 
     /// Appends the legs of `taxi` during `block` to `legs`; the last one ends with the block.
-    pub(crate) fn plan(&self, taxi: u32, block: u64, legs: &mut Vec<Leg>) {
+    pub(super) fn plan(&self, taxi: u32, block: u64, legs: &mut Vec<Leg>) {
         let key = hash(u64::from(taxi), block);
         let random = Sequence::new(self.seed ^ STREAM_PLAN, key);
         let day_s = ((self.origin_s + block * self.block_s as u64) % 86_400) as u32;
@@ -323,8 +323,8 @@ impl Trip<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::city::hot_spots;
     use super::*;
-    use crate::generate::city::hot_spots;
 
     fn planner() -> Planner {
         Planner::new(42, hot_spots(42), BLOCK_S, 7 * 3600)

@@ -13,8 +13,8 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 
-use crate::generate::city::{CENTRE_LATITUDE, CENTRE_LONGITUDE};
-use crate::generate::random::{hash, normal, unit};
+use super::city::{CENTRE_LATITUDE, CENTRE_LONGITUDE};
+use super::random::{hash, normal, unit};
 
 /// Zones from west to east.
 pub const ZONE_COLUMNS: u32 = 6;
@@ -187,8 +187,8 @@ fn rain(seed: u64, hour: u32, zone: u32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::city::{HALF_HEIGHT_M, HALF_WIDTH_M, Point};
     use super::*;
-    use crate::generate::city::{HALF_HEIGHT_M, HALF_WIDTH_M, Point};
     use arrow::array::AsArray;
     use arrow::datatypes::{Float32Type, Float64Type};
 

@@ -4,6 +4,8 @@
 //! not hold it. What a statement can see is gathered into a [`View`] when it starts. Locks are
 //! taken in the order `statement`, `txn`, `state`, and the latter two only for moments:
 //! [`Session::view`] takes `txn`, so nobody may hold it while planning.
+//!
+//! **Cycle.** Temporary tables live in a session of their own inside of the session.
 
 pub(crate) mod given;
 pub(crate) mod result;
@@ -31,31 +33,29 @@ use datafusion::sql::sqlparser::ast;
 use parking_lot::{Mutex, MutexGuard};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::progress::Progress;
-use swingdb_common::runtime::cancel::{
-    CancelToken, InterruptHandle, Running, Stoppable, stoppable,
-};
+use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, Running, Stoppable};
 use swingdb_common::runtime::memory::{Kept, Pieces, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Store, Table};
 
 use crate::database::Database;
-use crate::execute::prepared::Prepared;
-use crate::execute::statement;
-use crate::execute::statement::Parsed;
 use crate::session::given::GivenTable;
-use crate::session::result::QueryResult;
 use crate::session::sequences::Numbers;
 use crate::session::stream::BatchStream;
 use crate::session::temporary::{TEMP, Temporary};
 use crate::session::transaction::TxnState;
+use crate::sql::ast::names::{CATALOG, parse_table_name};
 use crate::sql::bind::catalogs::{Found, Source, View, match_name};
 use crate::sql::engine;
-use crate::sql::engine::CATALOG;
 use crate::sql::options::limits::Limits;
-use crate::sql::plan::planner::Planner;
+use crate::sql::planner::{Answers, Planner};
 use crate::sql::text::depth;
 use crate::sql::text::parameters::Params;
+use crate::sql::text::statement::Parsed;
+
+/// Prepared statements by the lower-case form of their names.
+pub(crate) type Prepared = BTreeMap<String, ast::Statement>;
 
 /// See the [module documentation](self).
 pub(crate) struct Session {
@@ -131,16 +131,6 @@ impl Session {
     /// The storage of the session's own database.
     pub(crate) fn store(&self) -> &Store {
         self.database.store()
-    }
-
-    /// Runs the statements of `sql`; the last one's result.
-    pub(crate) fn execute(self: &Arc<Self>, sql: &str, params: Params) -> Result<QueryResult> {
-        let _one_at_a_time = self.lock_statement();
-        // Of the statement's beginning: it may set others for those after it.
-        let meter = self.limits().meter();
-        let token = self.cancel_token();
-        let run = || statement::execute_all(self, sql, params);
-        Ok(depth::with_enough_stack(|| stoppable(&token, run))?.metered(meter))
     }
 
     /// Runs `run` in a session of the same database, transaction, settings and running statement,
@@ -481,21 +471,6 @@ impl Session {
         }
     }
 
-    pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
-        if !self.limits().external_access {
-            return Ok(Vec::new());
-        }
-        let view = self.view()?;
-        let mut unresolved = Vec::new();
-        for name in statement::table_references(self, sql)? {
-            let TableReference::Bare { table } = &name else { continue };
-            if view.find(&name)?.is_none() && !unresolved.iter().any(|u| *u == **table) {
-                unresolved.push(table.to_string());
-            }
-        }
-        Ok(unresolved)
-    }
-
     pub(crate) fn table_names(&self) -> Result<Vec<String>> {
         Ok(self.view()?.names())
     }
@@ -520,9 +495,10 @@ impl Session {
     }
 }
 
-/// A table's name as API calls take it: parts separated by dots, quoted where they contain some.
-pub(crate) fn parse_table_name(name: &str) -> TableReference {
-    TableReference::parse_str_normalized(name, true)
+impl Answers for Session {
+    fn rows(&self, plan: LogicalPlan) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> {
+        Ok(Box::new(self.run(plan)?))
+    }
 }
 
 /// While it lives, a session has the transaction of another one.

@@ -14,10 +14,7 @@ use parking_lot::Mutex;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::{Catalog, Sequence};
 
-use crate::sql::bind::sequences::Named;
-
-pub(crate) const NEXT: &str = "nextval";
-pub(crate) const CURRENT: &str = "currval";
+use crate::sql::bind::sequences::{CURRENT, NEXT, Named};
 
 /// The sequences of a session, while one of its statements may take numbers from them.
 #[derive(Debug, Default)]

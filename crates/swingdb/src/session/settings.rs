@@ -5,11 +5,13 @@
 //! | `threads` | partitions a plan is cut into, threads that write |
 //! | `memory_limit` | bytes the operators of this session's statements may hold (`'4GB'`) |
 //! | `timezone` | the zone whose clock shows points in time: its name |
-//! | `statement_timeout` and others | what statements may do, see [`limits`](super::limits) |
+//! | `statement_timeout` and others | what statements may do, see [`limits`] |
 //! | some of `datafusion.*` | options of the query engine that change how fast it answers |
 //!
 //! The engine's other options can be looked at, and not set: answers depend on them. One SET with
 //! several settings changes all or none.
+//!
+//! [`limits`]: crate::sql::options::limits
 
 use std::sync::Arc;
 

@@ -5,6 +5,8 @@
 //! qualifier, and go before all others of their name; to the inner session the outer one's tables
 //! are there as well. It is memory of its own, so it is never shared, and goes with the session.
 //! BEGIN, COMMIT and ROLLBACK are carried out in both; the outer one first, which may fail.
+//!
+//! **Cycle.** Temporary tables live in a session of their own inside of the session.
 
 use std::sync::{Arc, Weak};
 
@@ -16,13 +18,9 @@ use swingdb_common::error::{Error, Result};
 use swingdb_store::{Catalog, MacroKind};
 
 use crate::database::Database;
-use crate::execute::changes;
-use crate::execute::changes::Outcome;
 use crate::session::Session;
 use crate::session::transaction::Begin;
 use crate::sql::bind::catalogs::{Source, View, match_name};
-use crate::sql::bind::sequences;
-use crate::sql::text::parameters::Params;
 
 /// What the database is called.
 pub(crate) const TEMP: &str = "temp";
@@ -68,24 +66,6 @@ impl Temporary {
             defined: None,
         }))
     }
-}
-
-/// Runs a statement that [`write::handles`] accepts, in the database it is about.
-pub(crate) fn execute(
-    session: &Arc<Session>,
-    statement: &mut Statement,
-    params: &Params,
-) -> Result<Outcome> {
-    if let Some(inner) = holder(session, statement)? {
-        return match sequences::are_used(statement) {
-            // The numbers are of the session's own database.
-            true => changes::with_txn(session, |_| changes::execute(&inner, statement, params)),
-            false => changes::execute(&inner, statement, params),
-        };
-    }
-    let outcome = changes::execute(session, statement, params);
-    follow(session, statement, outcome.is_ok())?;
-    outcome
 }
 
 /// The session to run a statement in that is about temporary tables, whose names are then what that
@@ -168,10 +148,10 @@ pub(crate) fn holder_of_macro(
         return Some(inner);
     }
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return None };
-    let mut names = catalog.macro_names(crate::sql::engine::SCHEMA, kind);
+    let mut names = catalog.macro_names(crate::sql::ast::names::SCHEMA, kind);
     if kind == MacroKind::Scalar {
         // Without a word about its kind, either may be meant.
-        names.extend(catalog.macro_names(crate::sql::engine::SCHEMA, MacroKind::Table));
+        names.extend(catalog.macro_names(crate::sql::ast::names::SCHEMA, MacroKind::Table));
     }
     match_name(names.iter().map(String::as_str), &ident.value).map(|_| inner)
 }
@@ -195,7 +175,7 @@ fn make(session: &Arc<Session>) -> Result<Arc<Session>> {
 }
 
 /// Does to the temporary tables what a statement about the transaction did to the others.
-fn follow(session: &Session, statement: &Statement, done: bool) -> Result<()> {
+pub(crate) fn follow(session: &Session, statement: &Statement, done: bool) -> Result<()> {
     let Some(inner) = session.temporary.inner() else { return Ok(()) };
     let mut txn = inner.txn.lock();
     match statement {
@@ -277,7 +257,7 @@ fn has(catalog: &Catalog, name: &ObjectName) -> bool {
     let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else { return false };
     // Marks of the statement's own code begin with a control character.
     let name = ident.value.split('\u{1}').next().unwrap_or_default();
-    let mut names = catalog.table_names(crate::sql::engine::SCHEMA);
-    names.extend(catalog.view_names(crate::sql::engine::SCHEMA));
+    let mut names = catalog.table_names(crate::sql::ast::names::SCHEMA);
+    names.extend(catalog.view_names(crate::sql::ast::names::SCHEMA));
     match_name(names.iter().map(String::as_str), name).is_some()
 }

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::{Catalog, Savepoint, Store, WriteTxn};
 
-use crate::execute::ddl::checks::SqlChecker;
+use crate::sql::check::SqlChecker;
 
 /// Savepoints a transaction may have at one time.
 const MAX_SAVEPOINTS: usize = 1_000;

@@ -30,6 +30,7 @@ use crate::sql::analyze::decorrelate::only_element::only_element;
 use crate::sql::analyze::decorrelate::rule::DependentJoins;
 use crate::sql::analyze::equality::keys::Equality;
 use crate::sql::analyze::settled::Settled;
+use crate::sql::ast::names::{CATALOG, SCHEMA};
 use crate::sql::bind::functions::once;
 use crate::sql::optimize::asof_filters::AsofFilters;
 use crate::sql::optimize::conditions_down::ConditionsDown;
@@ -40,26 +41,20 @@ use crate::sql::optimize::grouping_sets::GROUPING_SETS;
 use crate::sql::optimize::join_order::JoinOrder;
 use crate::sql::optimize::not_in::Membership;
 use crate::sql::optimize::offset_sums::OFFSET_SUMS;
-use crate::sql::optimize::settled_order::SettledOrder;
 use crate::sql::optimize::steps::in_steps;
 use crate::sql::optimize::unseen_order::UnseenOrder;
-use crate::sql::options::machine;
+use crate::sql::options::{BATCH_ROWS, machine};
 use crate::sql::physical::aggregate_statistics::FromStatistics;
 use crate::sql::physical::dynamic_filters::HandDown;
 use crate::sql::physical::insertion_order::InOrder;
 use crate::sql::physical::query_planner::OwnOperators;
+use crate::sql::physical::settled_order::SettledOrder;
 use crate::sql::physical::shared::rule::ShareRows;
 use crate::sql::physical::slices::InSlices;
 use crate::sql::physical::sorted_limits::WholeOrder;
 use crate::sql::plan::aggregate_calls::Aggregates;
 use crate::sql::plan::operators::Operators;
 
-/// The name of the database's own catalog in fully qualified names.
-pub(crate) const CATALOG: &str = "swingdb";
-/// The schema of unqualified names.
-pub(crate) const SCHEMA: &str = "main";
-/// Rows of a batch; larger ones fall out of the processor's caches.
-pub(crate) const BATCH_ROWS: usize = 8192;
 /// Bytes of the smaller side of a join up to which it is put into one hash table for all threads.
 const COLLECTED_BYTES: usize = 96 << 20;
 /// Its rows, where bytes are not known.
@@ -68,8 +63,6 @@ const COLLECTED_ROWS: usize = 2_000_000;
 const ARRAY_KEYS: usize = 8 << 20;
 /// Share of a wider range that must be taken for that.
 const ARRAY_DENSITY: f64 = 0.1;
-/// Deepest nesting of expressions and queries the parser accepts.
-pub(crate) const RECURSION_LIMIT: usize = 200;
 
 /// What the sessions of one process share. A forked child makes its own: another thread of the
 /// parent may have held a lock inside (of the memory pool, for one), and the child would wait for

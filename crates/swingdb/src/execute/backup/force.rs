@@ -9,12 +9,12 @@ use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::{IfExists, View};
 
-use crate::execute::changes::with_txn;
-use crate::execute::ddl::create::if_exists;
+use crate::execute::atomic::with_txn;
 use crate::execute::ddl::macros;
-use crate::execute::target::{Place, find_name, place};
+use crate::execute::target::{Place, if_exists, place};
 use crate::session::Session;
 use crate::session::result::QueryResult;
+use crate::sql::ast::names::find_name;
 use crate::sql::bind::sequences;
 
 /// Runs a CREATE FORCE VIEW.

@@ -15,15 +15,15 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`parse`] | the statements |
+//! | [`text::backup`](crate::sql::text::backup) | the statements |
 //! | [`script`] | the statements that make what a catalog has, and in which order |
 //! | [`force`] | CREATE FORCE VIEW |
 //! | [`files`] | names of data files; values that Parquet has no type for |
 //! | [`write`] | EXPORT DATABASE |
 //! | [`read`] | IMPORT DATABASE |
 //!
-//! [`OutputFolder`]: crate::io::OutputFolder
-//! [`Session::alone`]: crate::sql::session::Session::alone
+//! [`OutputFolder`]: swingdb_files::output_folder::OutputFolder
+//! [`Session::alone`]: crate::session::Session::alone
 
 pub(crate) mod files;
 pub(crate) mod force;

@@ -3,6 +3,8 @@
 //! The scripts may come from elsewhere, so only statements that make and fill a database are run:
 //! none can end the transaction, change what was there, or reach files beside the folder's. Data
 //! files are looked for in the folder, whatever path COPY names, so that an export can be moved.
+//!
+//! **Cycle.** It runs the statements of scripts.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -12,14 +14,14 @@ use datafusion::sql::sqlparser::ast::Statement;
 use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::execute::backup::{LOAD, OWN, SCHEMA};
-use crate::execute::copy::statement::{CopyStatement, What};
 use crate::execute::statement;
-use crate::execute::statement::{Own, Parsed};
 use crate::session::result::QueryResult;
 use crate::session::transaction::{Begin, TxnState};
 use crate::session::{Session, text_memory};
 use crate::sql::bind::sequences;
 use crate::sql::text::parameters::Params;
+use crate::sql::text::parser;
+use crate::sql::text::statement::{CopyStatement, Own, Parsed, What};
 
 /// Most bytes of a script.
 const MAX_SCRIPT_BYTES: u64 = 1 << 30;
@@ -131,7 +133,7 @@ struct Script {
 
 impl Script {
     fn parse(path: PathBuf, text: &str) -> Result<Self> {
-        let parsed = statement::parse_lines(text).map_err(|error| match error {
+        let parsed = parser::parse_lines(text).map_err(|error| match error {
             Error::Parse { message, line, .. } => broken(&path, line, message),
             Error::Unsupported { message } => broken(&path, None, message),
             other => other,

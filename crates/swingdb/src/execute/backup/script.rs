@@ -5,6 +5,8 @@
 //! backup that cannot be imported would be found out too late. A view or macro that cannot be made
 //! there (a table that it reads was dropped, or is a file, or in an attached database) is written
 //! as CREATE FORCE.
+//!
+//! **Cycle.** It tries views out by running them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,10 +23,11 @@ use crate::execute::show::create::{create_table, create_view, qualified, quoted}
 use crate::execute::show::macros;
 use crate::execute::statement;
 use crate::session::Session;
-use crate::sql::engine::SCHEMA as MAIN;
+use crate::sql::ast::names::SCHEMA as MAIN;
 use crate::sql::options::limits::Limits;
 use crate::sql::text::dialect::DIALECT;
 use crate::sql::text::parameters::Params;
+use crate::sql::text::parser;
 
 /// The texts of `schema.sql` and `swingdb.sql`.
 pub(crate) struct Scripts {
@@ -99,7 +102,7 @@ impl Script {
     /// The text, which the parser has to cut into the same statements.
     fn text(self, file: &str) -> Result<String> {
         let text: String = self.0.iter().map(|sql| format!("{sql};\n")).collect();
-        match statement::parse(&text)?.len() == self.0.len() {
+        match parser::parse(&text)?.len() == self.0.len() {
             true => Ok(text),
             false => Err(Error::internal(format!("{file} does not read back as it was written"))),
         }

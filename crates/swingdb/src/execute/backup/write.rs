@@ -1,10 +1,11 @@
 //! EXPORT DATABASE.
+//!
+//! **Cycle.** What it writes is tried out by running statements.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use swingdb_common::error::{Error, ObjectKind, Result};
-pub(crate) use swingdb_files::options::{ExportOptions, FileFormat};
 use swingdb_files::output_folder::OutputFolder;
 use swingdb_files::write::write;
 use swingdb_store::Catalog;
@@ -17,8 +18,10 @@ use crate::execute::show::create::qualified;
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
-use crate::sql::engine::SCHEMA as MAIN;
-use crate::sql::text::backup::ExportDatabase;
+use crate::sql::ast::names::SCHEMA as MAIN;
+use crate::sql::text::statement::ExportDatabase;
+
+pub(crate) use swingdb_files::options::{ExportOptions, FileFormat};
 
 /// Runs an EXPORT DATABASE.
 pub(crate) fn export(session: &Arc<Session>, export: &ExportDatabase) -> Result<QueryResult> {

@@ -20,7 +20,7 @@ use swingdb_files::file_scan::{FileScan, Run, Target};
 use swingdb_files::options::{ImportOptions, ImportReport};
 use swingdb_store::{ColumnDef, IfExists, SEGMENT_ROWS, Table, TableDef, TableWriter, WriteTxn};
 
-use crate::execute::changes::with_txn;
+use crate::execute::atomic::with_txn;
 use crate::execute::dml::defaults::DefaultValue;
 use crate::execute::target;
 use crate::execute::target::Place;

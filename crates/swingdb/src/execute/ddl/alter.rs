@@ -8,29 +8,29 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema};
+use datafusion::sql::sqlparser::ast as sql;
 use datafusion::sql::sqlparser::ast::{
-    self as sql, AlterColumnOperation, AlterTable, AlterTableOperation, Expr, Ident, ObjectName,
-    OrderBy, OrderByExpr, OrderByKind, RenameTableNameKind, TableConstraint,
+    AlterColumnOperation, AlterTable, AlterTableOperation, Expr, Ident, ObjectName, OrderBy,
+    OrderByExpr, OrderByKind, RenameTableNameKind, TableConstraint,
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch, relabel};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
 use swingdb_store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
 
-use crate::execute::changes::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::checks;
 use crate::execute::ddl::checks::Checks;
-use crate::execute::ddl::create::{Keys, column_def, create_checked, find_columns, key_columns};
+use crate::execute::ddl::column_defs::{Keys, column_def, find_columns, key_columns};
+use crate::execute::ddl::create::create_checked;
 use crate::execute::dml::defaults;
 use crate::execute::dml::defaults::DefaultValue;
 use crate::execute::dml::insert::append_stream;
 use crate::execute::dml::row_set::collect_ids;
-use crate::execute::dml::update::Named;
-use crate::execute::target::{
-    Place, Target, column, find_name, find_table, parts, place, quoted, target,
-};
+use crate::execute::target::{Named, Place, Target, column, find_table, place, target};
 use crate::session::Session;
 use crate::sql::ast::build;
+use crate::sql::ast::names::{find_name, parts, quoted};
 use crate::sql::scan::table::ROWID_COLUMN;
 use crate::sql::text::parameters::Params;
 

@@ -4,15 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::sql::sqlparser::ast::{self as sql, CreateTable, Query};
+use datafusion::sql::sqlparser::ast as sql;
+use datafusion::sql::sqlparser::ast::{CreateTable, Query};
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_batch};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::types::arrow_types::{TEXT, column_type, is_uuid_type};
 use swingdb_common::uuid;
 use swingdb_store::{ColumnDef, IfExists, TableDef, WriteTxn};
 
-use crate::execute::changes::Outcome;
-use crate::execute::ddl::create::{check_columns, is_untyped};
+use crate::execute::atomic::Outcome;
+use crate::execute::ddl::column_defs::{check_columns, is_untyped};
 use crate::execute::dml::insert::append_stream;
 use crate::execute::target::Place;
 use crate::session::Session;

@@ -7,10 +7,11 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::Catalog;
 
-use crate::execute::changes::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::create::{is_default_schema, schema_name};
-use crate::execute::target::{Place, find_name, place, unknown_table};
+use crate::execute::target::{Place, place, unknown_table};
 use crate::session::Session;
+use crate::sql::ast::names::find_name;
 
 /// DROP TABLE.
 pub(crate) fn tables(session: &Session, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {

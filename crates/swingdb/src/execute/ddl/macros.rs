@@ -9,26 +9,26 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Query, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
+    Expr, Query, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_store::{Catalog, IfExists, Macro, MacroKind, MacroParameter, MacroVariant};
 
-use crate::execute::changes::with_txn;
-use crate::execute::ddl::create::if_exists;
-use crate::execute::statement::{parse_expression, parse_query};
-use crate::execute::target::{Place, find_name, place};
+use crate::execute::atomic::with_txn;
+use crate::execute::target::{Place, if_exists, place};
 use crate::session::result::QueryResult;
 use crate::session::{Session, temporary};
 use crate::sql::ast::build;
+use crate::sql::ast::names::find_name;
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::catalogs::FoundMacro;
 use crate::sql::bind::macros::expand::body;
 use crate::sql::bind::pivots::turn_tables;
-use crate::sql::desugar::asof::written;
-use crate::sql::plan::planner::Planner;
-use crate::sql::text::macros::{Body, CreateMacro, DropMacro, Parameter, Variant};
+use crate::sql::planner::Planner;
+use crate::sql::text::asof::written;
 use crate::sql::text::parameters::Params;
+use crate::sql::text::parser::{parse_expression, parse_query};
+use crate::sql::text::statement::{Body, CreateMacro, DropMacro, Parameter, Variant};
 
 /// Runs a CREATE MACRO.
 pub(crate) fn create(session: &Arc<Session>, create: CreateMacro) -> Result<QueryResult> {
@@ -266,8 +266,3 @@ fn check_names(session: &Session, temporary: bool, schema: &str, new: &Macro) ->
 
 /// What the engine says of functions that it does not know.
 const UNKNOWN_FUNCTION: &str = "Invalid function";
-
-/// The parts of a macro's name, as [`crate::sql::view::View::find_macro`] takes them.
-pub(crate) fn parts(name: &ObjectName) -> Option<Vec<&str>> {
-    name.0.iter().map(|part| part.as_ident().map(|ident| ident.value.as_str())).collect()
-}

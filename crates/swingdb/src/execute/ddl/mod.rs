@@ -1,7 +1,8 @@
-//! TODO
+//! Statements that change what there is: CREATE, ALTER, DROP.
 
 pub(crate) mod alter;
 pub(crate) mod checks;
+pub(crate) mod column_defs;
 pub(crate) mod create;
 pub(crate) mod create_as;
 pub(crate) mod drop;

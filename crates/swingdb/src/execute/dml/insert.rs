@@ -18,17 +18,17 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Table, WriteTxn};
 
-use crate::execute::changes::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::dml::defaults::DefaultValue;
 use crate::execute::dml::literals::{column_of, literal};
 use crate::execute::dml::on_conflict;
 use crate::execute::dml::on_conflict::Rule;
 use crate::execute::dml::returning::Returning;
-use crate::execute::dml::update::Named;
-use crate::execute::target::{Target, column_list, quoted, target};
+use crate::execute::target::{Named, Target, column_list, target};
 use crate::session::Session;
 use crate::session::stream::BatchStream;
 use crate::sql::ast::build;
+use crate::sql::ast::names::quoted;
 use crate::sql::text::parameters::Params;
 use crate::sql::text::tokens::{ALIAS_MARK, BY_NAME_MARK};
 

@@ -2,8 +2,8 @@
 //!
 //! `INSERT INTO t VALUES (...)` with literals and parameters is what programs run thousands of
 //! times. Each cell becomes a [`ScalarValue`] of the type it is written in, and a column of cells
-//! is converted at once by the rules of [`super::convert`]. Everything else (function calls,
-//! subqueries, casts) is left to the query engine.
+//! is converted at once by the rules of [`cast`](swingdb_common::cast). Everything else (function
+//! calls, subqueries, casts) is left to the query engine.
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::concat;

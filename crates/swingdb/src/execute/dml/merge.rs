@@ -25,15 +25,16 @@ use swingdb_common::runtime::memory::Kept;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Catalog, RowId, RowIds, Table, WriteTxn};
 
-use crate::execute::changes::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::dml::insert::{Mapping, insert_columns};
 use crate::execute::dml::returning::{Changed, Returning};
 use crate::execute::dml::row_set::{RowSet, collect};
 use crate::execute::dml::set_list::{Set, sets};
-use crate::execute::dml::update::{Named, apply, convert_sets, set_schema};
-use crate::execute::target::{Target, column, quoted};
+use crate::execute::dml::update::{apply, convert_sets, set_schema};
+use crate::execute::target::{Named, Target, column};
 use crate::session::Session;
 use crate::sql::ast::build;
+use crate::sql::ast::names::quoted;
 use crate::sql::scan::table::ROWID_COLUMN;
 use crate::sql::text::parameters::Params;
 use crate::sql::text::tokens::{ALL_MARK, NOTHING_MARK};
@@ -396,7 +397,7 @@ fn source_name(source: &TableFactor) -> Result<Ident> {
         | TableFactor::Function { alias: Some(alias), .. }
         | TableFactor::NestedJoin { alias: Some(alias), .. } => Ok(alias.name.clone()),
         TableFactor::Table { name, .. } => {
-            crate::execute::target::last_part(name).map(|n| quoted(&n))
+            crate::sql::ast::names::last_part(name).map(|n| quoted(&n))
         }
         _ => Err(Error::plan("the source of MERGE needs a name: USING (...) AS s")),
     }

@@ -1,19 +1,16 @@
-//! Statements that change something.
+//! Statements that change rows.
 //!
-//! [`execute`] takes one parsed statement whose parameters are numbered and whose names are in
-//! their right case. Data is changed in three steps: an ordinary query finds rows and computes
-//! values ([`update`], [`merge`], [`insert`]); [`convert`] turns them into what the columns store,
-//! or says why not; the store's write transaction applies them. [`txn`] makes each statement atomic
-//! and keeps BEGIN ... COMMIT.
+//! They come parsed, their parameters numbered and their names in the right case. Rows are changed
+//! in three steps: an ordinary query finds rows and computes values ([`update`], [`merge`],
+//! [`insert`]); [`cast`](swingdb_common::cast) turns them into what the columns store, or says why
+//! not; the store's write transaction applies them. [`changes`](super::changes) makes each
+//! statement atomic.
 //!
 //! | module | statements |
 //! |---|---|
-//! | [`insert`], [`conflict`] | INSERT (VALUES, queries, BY NAME, ON CONFLICT) |
+//! | [`insert`], [`on_conflict`] | INSERT (VALUES, queries, BY NAME, ON CONFLICT) |
 //! | [`update`] | UPDATE, DELETE, TRUNCATE |
 //! | [`merge`] | MERGE INTO |
-//! | [`create`], [`create_as`] | CREATE TABLE / VIEW / SCHEMA, also AS and CLONE |
-//! | [`alter`], [`remove`] | ALTER TABLE; DROP |
-//! | [`txn`] | BEGIN, COMMIT, ROLLBACK, SAVEPOINT, RELEASE |
 
 pub(crate) mod defaults;
 pub(crate) mod insert;

@@ -30,10 +30,11 @@ use swingdb_store::{Constraint, RowId, Table, WriteTxn};
 use crate::execute::dml::returning::Changed;
 use crate::execute::dml::row_set::collect;
 use crate::execute::dml::set_list::{Set, sets};
-use crate::execute::dml::update::{Named, apply as apply_sets, convert_sets, set_schema};
-use crate::execute::target::{Target, column, last_part, quoted};
+use crate::execute::dml::update::{apply as apply_sets, convert_sets, set_schema};
+use crate::execute::target::{Named, Target, column};
 use crate::session::Session;
 use crate::sql::ast::build;
+use crate::sql::ast::names::{last_part, quoted};
 use crate::sql::text::parameters::Params;
 
 /// In-memory tables of one upsert: the existing rows, and the rows that could not be inserted.

@@ -11,10 +11,10 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::Kept;
 use swingdb_store::{Catalog, RowId};
 
-use crate::execute::dml::update::Named;
-use crate::execute::target::{Place, Target, find_table, quoted};
+use crate::execute::target::{Named, Place, Target, find_table};
 use crate::session::Session;
 use crate::sql::ast::build;
+use crate::sql::ast::names::quoted;
 use crate::sql::text::parameters::Params;
 
 /// The name of the in-memory table; no identifier a person writes contains a control character.

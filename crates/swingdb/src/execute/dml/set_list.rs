@@ -8,8 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 use swingdb_store::{ColumnDef, Table};
 
-use crate::execute::target::{column, last_part, parts, twice};
+use crate::execute::target::{column, twice};
 use crate::sql::ast::build;
+use crate::sql::ast::names::{last_part, parts};
 
 /// A column (its index in the table) and the expression it gets.
 #[derive(Clone, Debug)]

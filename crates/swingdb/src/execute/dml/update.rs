@@ -8,72 +8,30 @@
 //!
 //! DELETE and UPDATE take ORDER BY and LIMIT: the rows to change are the first ones of that order.
 
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
     Query, TableFactor, TableWithJoins, Update, UpdateTableFromKind, With,
 };
-use std::sync::Arc;
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::memory::Kept;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Catalog, WriteTxn};
 
-use crate::execute::changes::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::dml::returning::{Changed, Returning};
 use crate::execute::dml::row_set::{RowSet, collect, collect_ids};
 use crate::execute::dml::set_list::{Set, sets};
-use crate::execute::target::{Target, quoted, target};
+use crate::execute::target::{Named, Target, target};
 use crate::session::Session;
 use crate::sql::ast::build;
+use crate::sql::ast::names::quoted;
 use crate::sql::scan::table::{ROWID_COLUMN, ROWID_SUFFIX};
 use crate::sql::text::parameters::Params;
-
-/// A changed table as the statement names it.
-pub(crate) struct Named {
-    pub(crate) target: Target,
-    /// What expressions call it.
-    pub(crate) alias: Ident,
-}
-
-impl Named {
-    /// The table after UPDATE, DELETE FROM or MERGE INTO.
-    pub(crate) fn resolve(
-        session: &Session,
-        catalog: &Catalog,
-        relation: &TableFactor,
-        verb: &str,
-    ) -> Result<Self> {
-        let TableFactor::Table { name, alias, args: None, .. } = relation else {
-            return Err(Error::plan(format!("{verb} {relation}: only a table can be changed")));
-        };
-        let target = target(session, catalog, name)?;
-        let alias = match alias {
-            Some(alias) if alias.columns.is_empty() => alias.name.clone(),
-            Some(_) => return Err(Error::unsupported(format!("{verb} with renamed columns"))),
-            None => quoted(&target.name),
-        };
-        Ok(Self { target, alias })
-    }
-
-    /// The table with its hidden row id, under its alias.
-    pub(crate) fn relation(&self) -> TableFactor {
-        let hidden = format!("{}{ROWID_SUFFIX}", self.target.name);
-        build::table(&[&self.target.schema, &hidden], &self.alias)
-    }
-
-    /// The hidden row id.
-    pub(crate) fn row_id(&self) -> Expr {
-        build::field(&self.alias, ROWID_COLUMN)
-    }
-
-    /// What a SET list may call the table.
-    pub(crate) fn names(&self) -> [&str; 2] {
-        [&self.alias.value, &self.target.name]
-    }
-}
 
 /// The query behind an UPDATE: the row id, then a column for each SET.
 pub(crate) fn update_query(

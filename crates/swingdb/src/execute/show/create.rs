@@ -7,8 +7,8 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::types::sql_names::exact_type;
 use swingdb_store::{Constraint, Table, View as StoredView};
 
+use crate::sql::ast::names::SCHEMA;
 use crate::sql::bind::catalogs::{Found, View};
-use crate::sql::engine::SCHEMA;
 
 /// The statement that makes what `name` stands for.
 pub(crate) fn text(view: &View, name: &TableReference) -> Result<String> {

@@ -4,14 +4,13 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use swingdb_common::error::{Error, Result};
 use swingdb_store::{Macro, MacroKind, MacroVariant};
 
-use crate::execute::ddl::macros::parts;
 use crate::execute::show::create::{qualified, quoted};
-use crate::execute::show::{result, strings};
+use crate::execute::show::table::{result, strings};
 use crate::session::Session;
 use crate::session::result::QueryResult;
+use crate::sql::ast::names::{SCHEMA, plain_parts};
 use crate::sql::bind::catalogs::View;
 use crate::sql::bind::macros::call::parameters;
-use crate::sql::engine::SCHEMA;
 
 const KINDS: [MacroKind; 2] = [MacroKind::Scalar, MacroKind::Table];
 
@@ -68,7 +67,7 @@ fn each(view: &View) -> Vec<(String, String, std::sync::Arc<Macro>)> {
 /// The statements that make the macros of a name, of each kind one.
 pub(crate) fn text(session: &Session, name: &ObjectName) -> Result<QueryResult> {
     let view = session.view()?;
-    let names = parts(name).unwrap_or_default();
+    let names = plain_parts(name).unwrap_or_default();
     let found = KINDS.into_iter().filter_map(|kind| view.find_macro(&names, kind, None));
     let texts: Vec<String> = found
         .map(|found| {

@@ -2,6 +2,7 @@
 
 pub(crate) mod create;
 pub(crate) mod macros;
+pub(crate) mod table;
 
 use std::sync::Arc;
 
@@ -17,18 +18,18 @@ use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Ident, ObjectName, Query, ShowCreateObject, ShowStatementFilter,
     ShowStatementFilterPosition, ShowStatementIn, ShowStatementOptions, Statement,
 };
-
 use swing::AreaInfo;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::sql_names::field_type;
 use swingdb_store::Constraint;
 
-use crate::execute::statement;
+use crate::execute::query;
+use crate::execute::show::table::{result, strings};
 use crate::session::result::QueryResult;
 use crate::session::{Session, settings};
 use crate::sql::bind::catalogs::{Found, Source, View, match_name};
 use crate::sql::bind::pivots;
-use crate::sql::plan::planner::Planner;
+use crate::sql::planner::Planner;
 use crate::sql::text::parameters::Params;
 
 /// Runs `statement` when it is one of those that tell what is there.
@@ -108,23 +109,6 @@ fn show_variable(session: &Arc<Session>, variable: &[Ident]) -> Result<QueryResu
         ["databases"] => databases(session),
         _ => settings::show(session, &words.join(".")),
     }
-}
-
-/// One batch as a result.
-pub(crate) fn result(columns: Vec<(&str, ArrayRef)>, tag: &'static str) -> Result<QueryResult> {
-    let fields = columns
-        .iter()
-        .map(|(name, array)| Field::new(*name, array.data_type().clone(), array.null_count() > 0));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let arrays = columns.into_iter().map(|(_, array)| array).collect();
-    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)?;
-    Ok(QueryResult::ready(schema, vec![batch], tag))
-}
-
-/// A column of texts.
-pub(crate) fn strings(values: impl IntoIterator<Item = impl Into<String>>) -> ArrayRef {
-    let values = values.into_iter().map(Into::into).collect::<Vec<String>>();
-    Arc::new(StringArray::from(values))
 }
 
 fn create_text(session: &Session, name: &ObjectName) -> Result<QueryResult> {
@@ -368,7 +352,7 @@ pub(crate) fn summarize_query(session: &Arc<Session>, query: Query) -> Result<Qu
     let mut statement = Statement::Query(Box::new(query));
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::of_session(session, &view, &engine);
+    let planner = Planner::of_session(session.as_ref(), &view, &engine);
     pivots::turn_tables(&planner, &mut statement)?;
     let relation = format!("({statement})");
     planner.prepare(&mut statement)?;
@@ -414,6 +398,6 @@ fn summarize_columns(session: &Session, schema: &Schema, relation: &str) -> Resu
         "SELECT column_name, column_type, \"min\", \"max\", approx_unique, \"avg\", \"std\", q25, \
          q50, q75, \"count\", \"nulls\" FROM ({parts}) ORDER BY position"
     );
-    let plan = statement::plan_text(session, &sql, &Params::default())?;
+    let plan = query::plan_text(session, &sql, &Params::default())?;
     Ok(QueryResult::stream(session.run(plan)?, "SUMMARIZE"))
 }

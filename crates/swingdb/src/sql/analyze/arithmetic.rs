@@ -10,9 +10,8 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use swingdb_common::time::zones::Zone;
-use swingdb_functions::arithmetic::casts;
 use swingdb_functions::arithmetic::checked::{Checked, Operation};
-use swingdb_functions::arithmetic::{digits, exact, zeros};
+use swingdb_functions::arithmetic::{casts, digits, exact, zeros};
 
 use crate::sql::nodes::expressions::rewrite_parts;
 

@@ -15,12 +15,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::sql::nodes::asof::AsofJoin;
+use crate::sql::nodes::asof::{AsofJoin, MARK};
 use crate::sql::nodes::asof_condition::{Condition, Nearest};
 use crate::sql::nodes::expressions::any_node;
-
-/// The name of [`mark`] in SQL.
-pub(crate) const MARK: &str = "asof_join";
 
 /// The function around the condition of an ASOF JOIN, to be registered with the engine.
 pub(crate) fn mark() -> ScalarUDF {

@@ -1,4 +1,7 @@
-//! TODO
+//! Analysis: changes of a logical plan, its types settled, that SQL's meaning requires.
+//!
+//! Every rule here changes answers. A rule that only buys speed belongs into
+//! [`optimize`](super::optimize).
 
 pub(crate) mod arithmetic;
 pub(crate) mod asof;

@@ -9,9 +9,8 @@
 //! | `date_trunc('day', x)` and the like | the same of `x` with the zone in its type |
 //! | `x + INTERVAL '1 day'` | [`later`] of `x` with the zone in its type |
 //!
-//! Casts themselves are [prepared](crate::sql::write::prepare) by
-//! [`checked`](crate::sql::arithmetic::checked), which comes behind. Where the session has the zone
-//! UTC, and so has the type, nothing changes.
+//! Casts themselves are prepared by [`checked`](swingdb_functions::arithmetic::checked), which
+//! comes behind. Where the session has the zone UTC, and so has the type, nothing changes.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};

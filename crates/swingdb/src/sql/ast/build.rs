@@ -2,17 +2,19 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::common::{Column, TableReference};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    CaseWhen, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query,
-    Select, SelectItem, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Value,
-    VisitMut, VisitorMut, With,
+    CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use swingdb_common::error::{Error, Result};
 
-use crate::execute::target::{find_name, quoted};
+use crate::sql::ast::names::{find_name, quoted};
 use crate::sql::ast::walk::walk_mut;
 
 /// A query of one SELECT. The parser makes the empty form, so that every other clause is as it
@@ -250,6 +252,72 @@ pub(crate) fn shorten_qualifiers<T: VisitMut>(
         }
     });
 }
+
+pub(crate) fn text(value: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(value.to_string()).with_empty_span())
+}
+
+pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// The argument of `name(argument)`.
+pub(crate) fn only_argument<'a>(expr: &'a Expr, name: &str) -> Option<&'a Expr> {
+    let Expr::Function(Function { name: called, args: FunctionArguments::List(list), .. }) = expr
+    else {
+        return None;
+    };
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] if is_named(called, name) => {
+            Some(argument)
+        }
+        _ => None,
+    }
+}
+
+/// Whether this is the plain name, in capitals or not.
+pub(crate) fn is_named(name: &ObjectName, plain: &str) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(plain))
+}
+
+/// `name(args)`.
+pub(crate) fn call(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
+    let arg = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.into_iter().map(arg).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// The name of a column, with its relation's before it.
+pub(crate) fn reference(column: &Column) -> Expr {
+    let mut parts: Vec<Ident> = Vec::new();
+    match &column.relation {
+        None => return Expr::Identifier(quoted(&column.name)),
+        Some(TableReference::Bare { table }) => parts.push(quoted(table)),
+        Some(TableReference::Partial { schema, table }) => {
+            parts.extend([quoted(schema), quoted(table)]);
+        }
+        Some(TableReference::Full { catalog, schema, table }) => {
+            parts.extend([quoted(catalog), quoted(schema), quoted(table)]);
+        }
+    }
+    parts.push(quoted(&column.name));
+    Expr::CompoundIdentifier(parts)
+}
+
+pub(crate) const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
 
 #[cfg(test)]
 mod tests {

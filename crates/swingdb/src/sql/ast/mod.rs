@@ -1,4 +1,6 @@
-//! TODO
+//! Shared ground for all that works on syntax trees: walking, building, names.
 
 pub(crate) mod build;
+pub(crate) mod names;
+pub(crate) mod stars;
 pub(crate) mod walk;

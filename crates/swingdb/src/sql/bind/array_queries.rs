@@ -13,16 +13,16 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::build;
+use crate::sql::ast::build::{call, is_named};
 use crate::sql::ast::walk::{rewrite_own_exprs, walk_mut};
+use crate::sql::bind::lookahead::Lookahead;
 use crate::sql::bind::pivot::{column, derived};
-use crate::sql::desugar::{call, is_named};
-use crate::sql::plan::planner::Planner;
 
 /// The name of the values.
 const VALUE: &str = "v";
 
 /// Puts lists for `array(SELECT ...)`.
-pub(crate) fn collect_arrays(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn collect_arrays(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     let mut collector = Collector { planner, failed: None };
     // Breaks only with an error, which the walk keeps.
     let _ = walk_mut(statement, &mut collector);
@@ -30,7 +30,7 @@ pub(crate) fn collect_arrays(planner: &Planner<'_>, statement: &mut Statement) -
 }
 
 struct Collector<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a dyn Lookahead,
     failed: Option<Error>,
 }
 
@@ -76,7 +76,7 @@ fn query_of(expr: &Expr) -> Option<&Query> {
     }
 }
 
-fn collected(planner: &Planner<'_>, mut query: Query) -> Result<Query> {
+fn collected(planner: &dyn Lookahead, mut query: Query) -> Result<Query> {
     let order = order_of(&query)?;
     if let Some(value) = plain_value(planner, &query) {
         query.order_by = None;
@@ -134,7 +134,7 @@ fn order_of(query: &Query) -> Result<Vec<OrderByExpr>> {
 }
 
 /// The value of a query whose rows can be collected as they are.
-fn plain_value(planner: &Planner<'_>, query: &Query) -> Option<Expr> {
+fn plain_value(planner: &dyn Lookahead, query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let groups = match &select.group_by {
         GroupByExpr::Expressions(by, modifiers) => !by.is_empty() || !modifiers.is_empty(),
@@ -208,7 +208,7 @@ fn is_named_last(name: &ObjectName, plain: &str) -> bool {
 }
 
 /// `array_agg(value ORDER BY keys)`, marked as the list of this query even if the value is one of
-/// the row outside: see [`rewrites`](crate::sql::rewrites).
+/// the row outside: see [`rewrite`](crate::sql::plan::rewrite).
 fn list_of(value: Expr, keys: Vec<OrderByExpr>) -> Expr {
     use datafusion::sql::sqlparser::ast::FunctionArgumentClause::OrderBy;
     let mut list = call("array_agg", [value]);

@@ -15,10 +15,10 @@ use swingdb_common::error::{Error, Result};
 use crate::sql::ast::build;
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::columns::{Withs, columns_of};
-use crate::sql::plan::planner::Planner;
+use crate::sql::bind::lookahead::Lookahead;
 
 /// Lets the columns of each UNION BY NAME have names that are the same, or differ.
-pub(crate) fn match_names(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn match_names(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     let mut matcher = Matcher { planner, around: Withs::default(), failed: None };
     // Breaks only with an error, which the walk keeps.
     let _ = walk_mut(statement, &mut matcher);
@@ -26,7 +26,7 @@ pub(crate) fn match_names(planner: &Planner<'_>, statement: &mut Statement) -> R
 }
 
 struct Matcher<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a dyn Lookahead,
     around: Withs,
     failed: Option<Error>,
 }

@@ -17,7 +17,7 @@ use datafusion::common::TableReference;
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::{Catalog, Macro, MacroKind, Store, Table, View as StoredView};
 
-use crate::sql::engine::{CATALOG, SCHEMA};
+use crate::sql::ast::names::{CATALOG, SCHEMA};
 use crate::sql::scan::table::ROWID_SUFFIX;
 use crate::sql::text::relation_statements::told;
 

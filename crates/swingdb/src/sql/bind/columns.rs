@@ -15,28 +15,29 @@ use std::ops::ControlFlow;
 use arrow::array::StringArray;
 use arrow::compute::regexp_is_match_scalar;
 use arrow::datatypes::DataType;
-use datafusion::common::{Column, ScalarValue, TableReference};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     LambdaFunction, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, Visit, Visitor,
-    VisitorMut, WildcardAdditionalOptions, With, helpers::attached_token::AttachedToken,
+    VisitorMut, WildcardAdditionalOptions, With,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
-use crate::sql::ast::build;
+use crate::sql::ast::build::reference;
+use crate::sql::ast::stars::Shown;
 use crate::sql::ast::walk::{replace_names, rewrite_own_exprs, walk_mut};
-use crate::sql::bind::stars;
-use crate::sql::bind::stars::Shown;
-use crate::sql::plan::planner::Planner;
-use crate::sql::text::parameters::Params;
+use crate::sql::ast::{build, stars};
+use crate::sql::bind::lookahead::{Columns, Lookahead};
+use crate::sql::desugar::relations::Relations;
 
 /// What is said of other arguments.
 const USAGE: &str = "COLUMNS takes *, a regular expression, a list of names or a condition: \
      COLUMNS('^a'), COLUMNS(['a', 'b']), COLUMNS(lambda name: name LIKE 'a%')";
 
 /// Puts columns for every COLUMNS of a statement, and for every `*` that changes some.
-pub(crate) fn expand(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn expand(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     struct Search;
     impl VisitorMut for Search {
         type Break = ();
@@ -132,7 +133,7 @@ impl VisitorMut for Selects<'_> {
 }
 
 struct Expander<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a dyn Lookahead,
     around: &'a Withs,
 }
 
@@ -340,7 +341,7 @@ impl Withs {
 
     /// A WITH clause of what a FROM clause needs.
     pub(crate) fn needed_by(&self, from: &[TableWithJoins]) -> Option<With> {
-        let mut wanted = Relations::default();
+        let mut wanted = Wanted::default();
         let _ = Visit::visit(&from.to_vec(), &mut wanted);
         let mut needed = Vec::new();
         for cte in self.visible().into_iter().rev() {
@@ -358,9 +359,9 @@ impl Withs {
 
 /// The names of relations, in lower case.
 #[derive(Default)]
-struct Relations(BTreeSet<String>);
+struct Wanted(BTreeSet<String>);
 
-impl Visitor for Relations {
+impl Visitor for Wanted {
     type Break = ();
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
@@ -371,12 +372,9 @@ impl Visitor for Relations {
     }
 }
 
-/// Columns and their types.
-pub(crate) type Columns = Vec<(Column, DataType)>;
-
 /// All columns of a FROM clause.
 pub(crate) fn all_of(
-    planner: &Planner<'_>,
+    planner: &dyn Lookahead,
     around: &Withs,
     from: &[TableWithJoins],
 ) -> Result<Columns> {
@@ -386,40 +384,55 @@ pub(crate) fn all_of(
 
 /// The columns of `SELECT item FROM from`, inside of queries with these WITH clauses.
 pub(crate) fn columns_of(
-    planner: &Planner<'_>,
+    planner: &dyn Lookahead,
     around: &Withs,
     item: SelectItem,
     from: &[TableWithJoins],
 ) -> Result<Columns> {
     let mut query = build::select(vec![item], from.to_vec(), None)?;
     query.with = around.needed_by(from);
-    let mut statement = build::statement(query, None);
-    // The queries of the WITH clause may ask for columns themselves, of those before them.
-    let text = statement.to_string();
-    if let Some(known) = planner.known_columns(&text) {
-        return known.ok_or_else(|| Error::plan(format!("the columns of {text} are not known")));
-    }
-    // Whoever asks for them again meanwhile, to prepare this very query, gets no answer.
-    planner.note_columns(text.clone(), None);
-    let columns = planner
-        .prepare(&mut statement)
-        .and_then(|()| planner.plan(statement, &Params::default()))
-        .map(|plan| {
-            let fields = plan.schema().fields().iter().map(|field| field.data_type().clone());
-            plan.schema().columns().into_iter().zip(fields).collect()
-        });
-    planner.note_columns(text, columns.as_ref().ok());
-    columns
+    planner.columns_of(build::statement(query, None))
 }
 
 /// The names of a relation's columns, if it can be planned.
 pub(crate) fn names_of(
-    planner: &Planner<'_>,
+    planner: &dyn Lookahead,
     around: &Withs,
     factor: &TableFactor,
 ) -> Option<Vec<String>> {
     let columns = all_of(planner, around, &[build::from(factor.clone())]).ok()?;
     Some(columns.into_iter().map(|(column, _)| column.name).collect())
+}
+
+/// What the planner knows of the relations in a query.
+pub(crate) struct Planned<'a> {
+    planner: &'a dyn Lookahead,
+    around: Withs,
+}
+
+impl<'a> Planned<'a> {
+    pub(crate) fn new(planner: &'a dyn Lookahead) -> Self {
+        Self { planner, around: Withs::default() }
+    }
+}
+
+impl Relations for Planned<'_> {
+    fn enter(&mut self, query: &Query) {
+        self.around.enter(query);
+    }
+
+    fn leave(&mut self) {
+        self.around.leave();
+    }
+
+    fn names_of(&self, factor: &TableFactor) -> Option<Vec<String>> {
+        names_of(self.planner, &self.around, factor)
+    }
+
+    fn columns_of(&self, item: &SelectItem, from: &[TableWithJoins]) -> Option<Vec<Expr>> {
+        let columns = columns_of(self.planner, &self.around, item.clone(), from).ok()?;
+        Some(columns.iter().map(|(column, _)| reference(column)).collect())
+    }
 }
 
 /// The columns in whose names the regular expression is found.
@@ -445,25 +458,4 @@ fn text(expr: &Expr) -> Option<&str> {
         },
         _ => None,
     }
-}
-
-/// The name of a column, with its relation's before it.
-pub(crate) fn reference(column: &Column) -> Expr {
-    let mut parts: Vec<Ident> = Vec::new();
-    match &column.relation {
-        None => return Expr::Identifier(quoted(&column.name)),
-        Some(TableReference::Bare { table }) => parts.push(quoted(table)),
-        Some(TableReference::Partial { schema, table }) => {
-            parts.extend([quoted(schema), quoted(table)]);
-        }
-        Some(TableReference::Full { catalog, schema, table }) => {
-            parts.extend([quoted(catalog), quoted(schema), quoted(table)]);
-        }
-    }
-    parts.push(quoted(&column.name));
-    Expr::CompoundIdentifier(parts)
-}
-
-fn quoted(name: &str) -> Ident {
-    Ident::with_quote('"', name)
 }

@@ -18,18 +18,18 @@ use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName,
     ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
-    WildcardAdditionalOptions,
+    SetExpr, Statement, TableFactor, Visit, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use swingdb_common::error::{Error, Result};
 
+use crate::sql::ast::names::constraint_mut;
 use crate::sql::ast::walk::walk_mut;
+use crate::sql::bind::lookahead::Lookahead;
 use crate::sql::bind::reused_aliases;
 use crate::sql::bind::reused_aliases::Names;
-use crate::sql::plan::planner::Planner;
 
 /// Replaces identifiers that differ from what they mean only in case, and names unnamed columns.
-pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn resolve(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     let (known, names) = (Known::default(), Names::default());
     let mut collector = Collector { planner, known, names, alias: None, made: None, failed: None };
     // The collector breaks only with an error, which it keeps.
@@ -130,7 +130,7 @@ fn fix_column(columns: &BTreeSet<String>, ident: &mut Ident) -> bool {
 }
 
 struct Collector<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a dyn Lookahead,
     known: Known,
     names: Names,
     /// What qualifies the columns of the relation that is visited next.
@@ -356,28 +356,6 @@ impl VisitorMut for Fixer {
     }
 }
 
-/// The constraint of a join.
-pub(crate) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    use JoinOperator as J;
-    match operator {
-        J::Join(c)
-        | J::Inner(c)
-        | J::Left(c)
-        | J::LeftOuter(c)
-        | J::Right(c)
-        | J::RightOuter(c)
-        | J::FullOuter(c)
-        | J::CrossJoin(c)
-        | J::Semi(c)
-        | J::LeftSemi(c)
-        | J::RightSemi(c)
-        | J::Anti(c)
-        | J::LeftAnti(c)
-        | J::RightAnti(c) => Some(c),
-        _ => None,
-    }
-}
-
 /// Columns of a set operation belong to no table any more, and so need names of their own.
 fn name_united(body: &mut SetExpr) {
     match body {
@@ -453,45 +431,4 @@ fn has_many_columns(expr: &Expr) -> bool {
         Expr::Wildcard(_) | Expr::QualifiedWildcard(..) => true,
         _ => false,
     }
-}
-
-/// Numbers the parameters of a statement that have names: `$name` as `$1`, `$2` ... `next` gets
-/// above all numbers that are written, or that stand for `?`; `names` collects the names in the
-/// order of their numbers.
-pub(crate) fn number_parameters<T: VisitMut>(
-    tree: &mut T,
-    next: &mut usize,
-    names: &mut Vec<String>,
-) -> Result<()> {
-    struct Numberer<'a> {
-        next: &'a mut usize,
-        names: &'a mut Vec<String>,
-    }
-    impl VisitorMut for Numberer<'_> {
-        type Break = ();
-        fn pre_visit_value(
-            &mut self,
-            value: &mut datafusion::sql::sqlparser::ast::ValueWithSpan,
-        ) -> ControlFlow<()> {
-            use datafusion::sql::sqlparser::ast::Value;
-            if let Value::Placeholder(text) = &mut value.value {
-                if let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok()) {
-                    *self.next = (*self.next).max(usize::saturating_add(number, 1));
-                } else if let Some(name) = text.strip_prefix(['$', ':', '@']) {
-                    let known = self.names.iter().position(|n| n == name);
-                    let index = known.unwrap_or_else(|| {
-                        self.names.push(name.to_string());
-                        self.names.len() - 1
-                    });
-                    *text = format!("${}", index + 1);
-                }
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let _ = walk_mut(tree, &mut Numberer { next, names });
-    if *next > 1 && !names.is_empty() {
-        return Err(Error::plan("a statement has either ? or named parameters, not both"));
-    }
-    Ok(())
 }

@@ -12,13 +12,11 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::datasource::MemTable;
-use datafusion::execution::session_state::SessionState;
 use swingdb_common::error::Result;
 use swingdb_common::types::sql_names::sql_name;
 
+use crate::sql::ast::names::SCHEMA;
 use crate::sql::bind::catalogs::{Found, View};
-use crate::sql::engine::SCHEMA;
-use crate::sql::plan::planner::Planner;
 
 #[derive(Default)]
 struct Columns {
@@ -73,11 +71,15 @@ impl Columns {
     }
 }
 
+/// What a name stands for in a view, as something to scan.
+pub(crate) type Provider<'a> =
+    dyn Fn(&View, &TableReference) -> Result<Arc<dyn TableProvider>> + 'a;
+
 /// The table, with the columns of `like`, the engine's.
 pub(crate) fn columns(
     view: &View,
-    state: &SessionState,
     like: &SchemaRef,
+    provider: &Provider<'_>,
 ) -> Result<Arc<dyn TableProvider>> {
     let mut all = Columns::default();
     for source in std::iter::once(&view.main).chain(view.attached.values()) {
@@ -96,7 +98,7 @@ pub(crate) fn columns(
                     false => TableReference::partial(schema.as_str(), name.as_str()),
                 };
                 // A view whose tables are gone must not hide all others from the list.
-                let Ok(provider) = Planner::new(&inside, state).provider(&reference) else {
+                let Ok(provider) = provider(&inside, &reference) else {
                     continue;
                 };
                 let table = match inside.find(&reference)? {

@@ -5,6 +5,8 @@
 //! compared and sorted as text, NULL is none of them, and of several columns there is each
 //! combination of their values. Without GROUP BY the groups are all columns that the PIVOT does
 //! not mention; without ON, all rows are one.
+//!
+//! **Cycle.** The walk calls both forms, which ask it for the queries around them.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +18,10 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, ObjectKind, Result};
 
 use crate::sql::ast::build;
+use crate::sql::ast::build::{call, cast, text};
 use crate::sql::ast::walk::rewrite_own_exprs;
 use crate::sql::bind::columns::all_of;
 use crate::sql::bind::pivots::Turner;
-use crate::sql::desugar::{call, cast, text};
 use crate::sql::text::pivot::{AS_MARK, GROUP_MARK, IN_MARK, ON_MARK, PIVOT_MARK, USING_MARK};
 
 /// Columns that a PIVOT may have.

@@ -3,6 +3,8 @@
 //! It comes before all other rewrites, which then see ordinary queries. A PIVOT that does not say
 //! which values it has asks for them: the query for that is answered from the same view of the data
 //! that the statement is planned against.
+//!
+//! **Cycle.** The walk calls both forms, which ask it for the queries around them.
 
 use std::ops::ControlFlow;
 
@@ -11,11 +13,11 @@ use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::columns::Withs;
+use crate::sql::bind::lookahead::Lookahead;
 use crate::sql::bind::{pivot, unpivot};
-use crate::sql::plan::planner::Planner;
 
 /// Puts a query for every PIVOT and UNPIVOT of a statement.
-pub(crate) fn turn_tables(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn turn_tables(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     let in_view = matches!(statement, Statement::CreateView(_));
     let mut turner = Turner { planner, in_view, around: Withs::default(), failed: None };
     // Breaks only with an error, which the walk keeps.
@@ -24,7 +26,7 @@ pub(crate) fn turn_tables(planner: &Planner<'_>, statement: &mut Statement) -> R
 }
 
 pub(crate) struct Turner<'a> {
-    pub planner: &'a Planner<'a>,
+    pub planner: &'a dyn Lookahead,
     /// Whether the statement makes a view, whose columns must not depend on rows.
     pub in_view: bool,
     pub around: Withs,

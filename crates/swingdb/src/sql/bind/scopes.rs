@@ -3,8 +3,8 @@
 //!
 //! The query engine compares only those parts of a qualified name that both sides have: to it
 //! `nosuch.t.a` is `t.a` wherever `t` was named without a schema. And it knows columns by their
-//! exact spelling, which [`idents`](super::idents) gives them from all names of the statement
-//! together. This pass runs before, and looks at each query with its own FROM clause:
+//! exact spelling, which [`identifiers`](super::identifiers) gives them from all names of the
+//! statement together. This pass runs before, and looks at each query with its own FROM clause:
 //!
 //! * `a.b.c` means the relation `a.b` or the field `c` of `a.b`; what means neither is an error,
 //!   and what the engine would mistake is written as `(a.b)['c']`.
@@ -33,14 +33,14 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
+use crate::sql::ast::names::{CATALOG, SCHEMA};
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::catalogs::{Found, Source};
 use crate::sql::bind::columns::{Withs, names_of};
-use crate::sql::engine::{CATALOG, SCHEMA};
-use crate::sql::plan::planner::Planner;
+use crate::sql::bind::lookahead::Lookahead;
 
 /// Resolves the names of a statement in their scopes.
-pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn resolve(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     let mut resolver = Resolver::new(planner, false);
     // Breaks only with an error, which the resolver keeps.
     let _ = walk_mut(statement, &mut resolver);
@@ -110,7 +110,7 @@ struct Scope {
 }
 
 struct Resolver<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a dyn Lookahead,
     scopes: Vec<Scope>,
     /// Names of common table expressions, in lower case.
     queries: BTreeSet<String>,
@@ -125,7 +125,7 @@ struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     /// `asks`: the planner for columns that are not known otherwise.
-    fn new(planner: &'a Planner<'a>, asks: bool) -> Self {
+    fn new(planner: &'a dyn Lookahead, asks: bool) -> Self {
         let (scopes, parameters) = (Vec::new(), Vec::new());
         let (queries, left) = Default::default();
         let withs = asks.then(Withs::default);

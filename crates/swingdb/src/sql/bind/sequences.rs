@@ -12,13 +12,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
-use crate::session::parse_table_name;
-use crate::session::sequences::{CURRENT, NEXT};
 use crate::sql::ast::build;
+use crate::sql::ast::names::{SCHEMA, parse_table_name};
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::catalogs::{View, match_name};
-use crate::sql::engine::SCHEMA;
-use crate::sql::plan::planner::Planner;
+use crate::sql::bind::lookahead::Lookahead;
 
 /// A sequence of the session's database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +50,7 @@ impl Named {
 }
 
 /// Resolves the names of all sequences in a statement.
-pub(crate) fn resolve(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn resolve(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     let mut done = Ok(());
     each_call(statement, &mut |function, text| {
         let name = function.name.to_string().to_lowercase();
@@ -182,3 +180,7 @@ fn find(view: &View, text: &str) -> Result<Named> {
         None => Err(Error::not_found(ObjectKind::Sequence, text, names)),
     }
 }
+
+pub(crate) const NEXT: &str = "nextval";
+
+pub(crate) const CURRENT: &str = "currval";

@@ -15,13 +15,13 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::sql::ast::build;
+use crate::sql::ast::names::{CATALOG, SCHEMA, last, name_of};
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::columns::{Withs, names_of};
-use crate::sql::engine::{CATALOG, SCHEMA};
-use crate::sql::plan::planner::Planner;
+use crate::sql::bind::lookahead::Lookahead;
 
 /// Gives relations of subqueries that hide others names of their own.
-pub(crate) fn show_hidden(planner: &Planner<'_>, statement: &mut Statement) {
+pub(crate) fn show_hidden(planner: &dyn Lookahead, statement: &mut Statement) {
     show(&|around, factor| names_of(planner, around, factor), statement);
 }
 
@@ -235,20 +235,6 @@ fn factor(relation: &mut TableFactor, found: &mut dyn FnMut(&mut TableFactor)) {
     }
 }
 
-/// The name that qualifies the columns of a relation.
-pub(crate) fn name_of(factor: &TableFactor) -> Option<&Ident> {
-    match factor {
-        TableFactor::Table { alias: Some(alias), .. }
-        | TableFactor::Derived { alias: Some(alias), .. }
-        | TableFactor::TableFunction { alias: Some(alias), .. }
-        | TableFactor::Function { alias: Some(alias), .. }
-        | TableFactor::UNNEST { alias: Some(alias), .. }
-        | TableFactor::NestedJoin { alias: Some(alias), .. } => Some(&alias.name),
-        TableFactor::Table { name, args: None, .. } => last(name),
-        _ => None,
-    }
-}
-
 /// What may stand before the name of a relation.
 fn path_of(factor: &TableFactor) -> Vec<String> {
     match factor {
@@ -278,10 +264,6 @@ fn set_name(factor: &mut TableFactor, new: Ident) {
         },
         _ => {}
     }
-}
-
-fn last(name: &ObjectName) -> Option<&Ident> {
-    name.0.last()?.as_ident()
 }
 
 fn folded(name: &Ident) -> String {

@@ -12,18 +12,18 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::ast::build;
-use crate::sql::bind::columns::{Columns, Withs, all_of, each_select, reference};
-use crate::sql::bind::shadowed::name_of;
-use crate::sql::bind::stars;
-use crate::sql::plan::planner::Planner;
+use crate::sql::ast::build::reference;
+use crate::sql::ast::names::name_of;
+use crate::sql::ast::{build, stars};
+use crate::sql::bind::columns::{Withs, all_of, each_select};
+use crate::sql::bind::lookahead::{Columns, Lookahead};
 
 /// Puts the fields for every `column.*` of a statement.
-pub(crate) fn expand_structs(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn expand_structs(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     each_select(statement, &mut |around, select| expand(planner, around, select))
 }
 
-fn expand(planner: &Planner<'_>, around: &Withs, select: &mut Select) -> Result<()> {
+fn expand(planner: &dyn Lookahead, around: &Withs, select: &mut Select) -> Result<()> {
     if !select.projection.iter().any(|item| star(item).is_some()) {
         return Ok(());
     }

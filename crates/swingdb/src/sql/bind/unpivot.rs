@@ -3,6 +3,8 @@
 //! `UNPIVOT t ON a, b INTO NAME k VALUE v` is `SELECT rest, k, v FROM (SELECT rest,
 //! unnest(['a', 'b']) AS k, unnest([a, b]) AS v FROM t) WHERE v IS NOT NULL`: the source is read
 //! once. With INCLUDE NULLS the condition is left out.
+//!
+//! **Cycle.** The walk calls both forms, which ask it for the queries around them.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +15,12 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::build;
+use crate::sql::ast::build::{call, text};
 use crate::sql::bind::columns;
-use crate::sql::bind::columns::{Columns, all_of};
+use crate::sql::bind::columns::all_of;
+use crate::sql::bind::lookahead::Columns;
 use crate::sql::bind::pivot::{column, derived, find, names_in};
 use crate::sql::bind::pivots::Turner;
-use crate::sql::desugar::{call, text};
 
 /// What becomes one row: its name, and an expression for each value.
 struct Entry {

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::desugar::grouping_sets;
+use crate::sql::desugar::{grouping_sets, select_items};
 
 /// The place of a column that a key of `clause` stands for; `None` where it is an expression.
 pub(crate) fn place(key: &Expr, clause: &str) -> Result<Option<usize>> {
@@ -19,14 +19,14 @@ pub(crate) fn place(key: &Expr, clause: &str) -> Result<Option<usize>> {
         Expr::Nested(inner) => place(inner, clause),
         // Its value may be a number, and is never a place.
         Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => Ok(None),
-        Expr::Value(_) => match grouping_sets::number(key) {
+        Expr::Value(_) => match select_items::number(key) {
             None => Err(Error::plan(format!(
                 "{clause} {key}: a constant orders nothing; write a column, or its number"
             ))),
             number => Ok(number),
         },
         Expr::UnaryOp { op: UnaryOperator::Minus, expr }
-            if grouping_sets::number(expr).is_some() =>
+            if select_items::number(expr).is_some() =>
         {
             Err(Error::plan(format!("{clause} {key}: columns are counted from 1")))
         }

@@ -13,7 +13,9 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::build;
-use crate::sql::desugar::{call, constants, grouping_sets};
+use crate::sql::ast::build::call;
+use crate::sql::desugar::select_items::column;
+use crate::sql::desugar::{constants, grouping_sets, select_items};
 
 /// Gives the columns that a star in a SELECT list stands for, if they are known.
 pub(crate) type StarsOf<'a> = dyn Fn(&SelectItem, &[TableWithJoins]) -> Option<Vec<Expr>> + 'a;
@@ -93,12 +95,12 @@ fn first_in_order(select: &mut Select, order: &[OrderByExpr]) {
 /// Whether the order begins with what is to be distinct, by name.
 fn is_known(on: &[Expr], order: &[OrderByExpr]) -> bool {
     let begins = on.len() <= order.len() && on.iter().zip(order).all(|(on, by)| *on == by.expr);
-    begins && on.iter().all(|key| grouping_sets::number(key).is_none())
+    begins && on.iter().all(|key| select_items::number(key).is_none())
 }
 
 /// An expression that may be the number or the name of a column of the result.
 fn meant(key: &Expr, select: &Select) -> Option<Expr> {
-    if grouping_sets::number(key).is_some() {
+    if select_items::number(key).is_some() {
         return column(key, &select.projection);
     }
     let named = select.projection.iter().find_map(|item| match (item, key) {
@@ -110,20 +112,6 @@ fn meant(key: &Expr, select: &Select) -> Option<Expr> {
         _ => None,
     });
     Some(named.unwrap_or_else(|| key.clone()))
-}
-
-/// The column of the result that a number stands for.
-pub(crate) fn column(key: &Expr, columns: &[SelectItem]) -> Option<Expr> {
-    let place = grouping_sets::number(key)?.checked_sub(1)?;
-    let plain = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-            Some(expr.clone())
-        }
-        _ => None,
-    };
-    // Behind a `*` numbers are not known.
-    let plain = columns.iter().take(place + 1).map(plain).collect::<Option<Vec<_>>>()?;
-    plain.into_iter().nth(place)
 }
 
 #[cfg(test)]

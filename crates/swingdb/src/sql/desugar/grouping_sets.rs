@@ -10,54 +10,16 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select,
     SelectItem, Value, ValueWithSpan,
 };
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::desugar::is_named;
-use crate::sql::text::tokens::Pass;
+use crate::sql::ast::build::is_named;
+use crate::sql::text::grouping_sets::INNER;
 
-/// Stands for GROUPING SETS inside of others.
-const INNER: &str = "grouping_sets";
 /// Sets that one GROUP BY may have.
 const MAX_SETS: usize = 4096;
 
 /// The keys of one set.
 type Set = Vec<Expr>;
-
-/// Makes GROUPING SETS in GROUPING SETS a function.
-pub(crate) fn rewrite_tokens(pass: &mut Pass) {
-    let name = |name: &str| {
-        let (value, keyword) = (name.to_string(), Keyword::NoKeyword);
-        Token::Word(Word { value, quote_style: None, keyword })
-    };
-    let (mut outer_end, mut inner_end) = (0_usize, 0_usize);
-    let mut word = 0;
-    while word + 2 < pass.len() {
-        let is_sets = pass.is_word(word, "GROUPING") && pass.is_word(word + 1, "SETS");
-        if is_sets && word < outer_end {
-            pass.replace(word, 2, vec![name(INNER)]);
-            outer_end -= 1;
-            let end = pass.closing(word + 1).unwrap_or_default();
-            inner_end = end.max(inner_end.saturating_sub(1));
-        } else if is_sets && pass.token(word + 2) == Some(&Token::LParen) {
-            outer_end = pass.closing(word + 2).unwrap_or_default();
-        } else if word < inner_end && is_empty_set(pass, word) {
-            pass.replace(word, 1, vec![name("rollup"), Token::LParen]);
-            (outer_end, inner_end) = (outer_end + 1, inner_end + 1);
-            word += 1;
-        }
-        word += 1;
-    }
-}
-
-/// `()` where an element of a list stands.
-fn is_empty_set(pass: &Pass, open: usize) -> bool {
-    let before = open.checked_sub(1).and_then(|word| pass.token(word));
-    pass.token(open) == Some(&Token::LParen)
-        && pass.token(open + 1) == Some(&Token::RParen)
-        && matches!(before, Some(Token::Comma | Token::LParen))
-}
 
 /// Writes out the sets of a SELECT, unless the engine knows them as they are.
 pub(crate) fn rewrite(select: &mut Select) -> Result<()> {
@@ -202,7 +164,7 @@ fn cube(parts: &[Set]) -> Result<Vec<Set>> {
 fn numbered(set: Set, columns: &[SelectItem]) -> Set {
     let mut keys = Set::with_capacity(set.len());
     for key in set {
-        let key = crate::sql::desugar::distinct_on::column(&key, columns).unwrap_or(key);
+        let key = crate::sql::desugar::select_items::column(&key, columns).unwrap_or(key);
         if !keys.contains(&key) {
             keys.push(key);
         }
@@ -210,17 +172,10 @@ fn numbered(set: Set, columns: &[SelectItem]) -> Set {
     keys
 }
 
-/// A number that is written as a key.
-pub(crate) fn number(key: &Expr) -> Option<usize> {
-    match key {
-        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => digits.parse().ok(),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::sql::desugar::tests::{parsed, rewritten};
+    use crate::sql::desugar::tests::rewritten;
+    use crate::sql::text::forms::tests::parsed;
 
     fn groups(sql: &str) -> String {
         let sql = format!("SELECT a, b, count(*) FROM t GROUP BY {sql}");

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Ident, Select, SelectItem, Statement, Subscript, VisitorMut,
 };
 
+use crate::sql::ast::build::text;
 use crate::sql::ast::walk::walk_mut;
-use crate::sql::desugar::text;
 
 /// Puts texts for the names of fields.
 pub(crate) fn name_members(statement: &mut Statement) {

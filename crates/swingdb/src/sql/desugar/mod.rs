@@ -1,24 +1,19 @@
-//! Forms of SQL that the query engine refuses, or takes for something else, rewritten in the syntax
+//! Short forms: what the query engine refuses, or takes for something else, rewritten in the syntax
 //! tree into forms it plans right.
+//!
+//! A pass of this stage sees one statement. What it has to know of columns, such as those that
+//! USING merges, it is told through [`relations::Relations`]. Forms that need the catalogs are
+//! written out in [`bind`](super::bind), forms that the parser does not take in
+//! [`text`](super::text::forms).
 //!
 //! | this | becomes |
 //! |---|---|
-//! | `FROM t WHERE i = 3` | [`from_first`]: `SELECT * FROM t WHERE i = 3` |
 //! | `x > ANY (SELECT ...)`, `ALL` | [`quantified`]: comparisons with the least or greatest |
-//! | `a RIGHT JOIN b USING (k)`, `FULL` | [`joins`]: `ON`, with `k` from the side that has it |
+//! | `a RIGHT JOIN b USING (k)`, `FULL` | [`using_joins`]: `ON`, `k` from the side that has it |
 //! | `a ASOF JOIN b ON a.t >= b.t` | [`asof`]: `a JOIN b ON asof_join(a.t >= b.t)` |
 //! | `t TABLESAMPLE 10 PERCENT` | [`sample`]: a query with `random()` |
-//! | `FROM t WHERE a USING SAMPLE 5` | [`using_sample`]: `FROM t TABLESAMPLE (5) WHERE a` |
-//! | `PIVOT t ON s USING sum(x)` | [`pivot`]: `sum(x) FILTER (WHERE s = 'a') AS a` for each value |
-//! | `UNPIVOT t ON a, b` | [`unpivot`]: `unnest(['a', 'b'])` and `unnest([a, b])` |
-//! | `SELECT * LIKE 'k%'` | [`star_patterns`]: `COLUMNS(*, lambda name: name LIKE 'k%')` |
-//! | `SELECT st.*` of a STRUCT | [`struct_star`]: `SELECT st.a AS a, st.b AS b` |
-//! | `array(SELECT i FROM u)` | [`array_query`]: a subquery of `array_agg(i)` |
-//! | `[x * 2 FOR x IN l IF x > 1]` | [`comprehension`]: `list_transform(list_filter(...), ...)` |
 //! | `(expr).field` | [`members`]: `(expr)['field']` |
-//! | `x.upper()` | [`chains`]: `upper(x)` |
 //! | `FROM range(3)` | [`series`]: `FROM range(3) AS range (range)` |
-//! | `FROM (DESCRIBE t)` | [`told`](mod@told): a table of what that tells |
 //! | `x SIMILAR TO 'a+'` | `regexp_like` of the whole text; the engine looks for a part |
 //! | `x LIKE 'a$%' ESCAPE '$'` | `x LIKE 'a\\%'`: the engine knows the backslash only |
 //! | `s ^@ 'a'` | `starts_with(s, 'a')` |
@@ -32,18 +27,16 @@
 //! | `quantile_disc(x, 0.5 ORDER BY y)`, `max` | without it; the engine means that of `y` |
 //! | `quantile_disc(x, 0.1 ORDER BY x DESC)` | `percentile_disc(0.1) WITHIN GROUP (...)` |
 //! | `INTERVAL (n) DAY` | the interval that the text `n days` means |
-//! | `INTERVAL '1 day 02:03'` | [`clock`]: `INTERVAL '1 day 2 hours 3 minutes'` |
+//! | `INTERVAL '1 day 02:03'` | [`intervals`]: `INTERVAL '1 day 2 hours 3 minutes'` |
 //! | `x AT TIME ZONE 'Asia/Tokyo'` | `at_time_zone('Asia/Tokyo', x)` |
 //! | `1e300` | the DOUBLE, as in DuckDB; the engine takes it for a DECIMAL |
 //! | `ORDER BY ALL` | `ORDER BY 1, 2` |
 //! | `GROUP BY ()` | `HAVING count(1) >= 0`: one group, also of no rows |
 //! | `SELECT 42 HAVING true` | `HAVING count(1) >= 0 AND true`: the same |
-//! | `GROUP BY ROLLUP ((a, b), c)` | [`groups`]: `GROUPING SETS ((a, b, c), (a, b), ())` |
+//! | `GROUP BY ROLLUP ((a, b), c)` | [`grouping_sets`]: `GROUPING SETS ((a, b, c), (a, b), ())` |
 //! | `WITH` that hides another around it | [`inner_withs`]: under another name |
-//! | `SELECT A ... UNION BY NAME SELECT a` | [`by_name`]: `SELECT a AS "A"` |
 //! | `ORDER BY 'x'`, `list(x ORDER BY 1)` | [`constants`]: an error; `list(x ORDER BY (1))` |
 //! | `SELECT DISTINCT ON (a) ... ORDER BY b` | [`distinct_on`]: `QUALIFY row_number() ... = 1` |
-//! | `sum(x) FILTER (a)` | [`filters`]: `sum(x) FILTER (WHERE a)` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //! | `sum(x) OVER (w ORDER BY x)` | [`windows`]: with the PARTITION BY of the window `w` |
 //!
@@ -60,72 +53,36 @@ pub(crate) mod members;
 pub(crate) mod order_by_all;
 pub(crate) mod quantified;
 pub(crate) mod recursive_unions;
+pub(crate) mod relations;
 pub(crate) mod same_names;
 pub(crate) mod sample;
+pub(crate) mod select_items;
 pub(crate) mod series;
+pub(crate) mod using_joins;
 pub(crate) mod windows;
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
-    GroupByExpr, Ident, Interval, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor,
-    TableWithJoins, TypedString, UnaryOperator, Value, VisitorMut, visit_expressions,
+    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident,
+    Interval, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor, TableWithJoins,
+    TypedString, UnaryOperator, Value, VisitorMut, visit_expressions,
 };
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
 use swingdb_functions::json::to_json::{AS_JSON, TRY_AS_JSON};
 use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, places};
 use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID};
 
 use crate::sql::ast::build;
+use crate::sql::ast::build::{DOUBLE, call, cast, is_named, text};
 use crate::sql::ast::walk::walk_mut;
-use crate::sql::bind::columns::{Withs, columns_of, names_of, reference};
-use crate::sql::bind::using_joins;
-use crate::sql::plan::planner::Planner;
-use crate::sql::text::tokens::Pass;
-use crate::sql::text::{
-    comprehensions, filter_clause, from_first, pivot, relation_statements, star_patterns,
-    using_sample,
-};
-
-const DOUBLE: DataType = DataType::Double(ExactNumberInfo::None);
-
-/// Rewrites what the parser does not know into what it does, token by token.
-pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut pass = Pass::new(tokens);
-    relation_statements::rewrite(&mut pass);
-    comprehensions::rewrite(&mut pass);
-    star_patterns::rewrite(&mut pass);
-    using_sample::rewrite(&mut pass);
-    pivot::rewrite(&mut pass);
-    from_first::rewrite(&mut pass);
-    filter_clause::rewrite(&mut pass);
-    grouping_sets::rewrite_tokens(&mut pass);
-    powers(&mut pass);
-    asof::rewrite_tokens(&mut pass);
-    pass.finish()
-}
-
-/// `2 ** 3`: two stars without anything between them.
-fn powers(pass: &mut Pass) {
-    let mut word = 0;
-    while word + 1 < pass.len() {
-        let star = |at| pass.with_span(at).filter(|t: &&TokenWithSpan| t.token == Token::Mul);
-        if let (Some(first), Some(second)) = (star(word), star(word + 1))
-            && first.span.end == second.span.start
-        {
-            pass.replace(word, 2, vec![Token::Caret]);
-        }
-        word += 1;
-    }
-}
+use crate::sql::desugar::relations::Relations;
 
 /// Applies all rewrites of the [module documentation](self). Names must be resolved.
-pub(crate) fn rewrite(planner: Option<&Planner<'_>>, statement: &mut Statement) -> Result<()> {
-    let mut rewriter = Rewriter { planner, around: Withs::default(), unnamed: 0, failed: None };
+pub(crate) fn rewrite(relations: &mut dyn Relations, statement: &mut Statement) -> Result<()> {
+    let mut rewriter = Rewriter { relations, unnamed: 0, failed: None };
     // Breaks only with an error, which the rewriter keeps.
     let _ = walk_mut(statement, &mut rewriter);
     match rewriter.failed {
@@ -135,9 +92,7 @@ pub(crate) fn rewrite(planner: Option<&Planner<'_>>, statement: &mut Statement) 
 }
 
 struct Rewriter<'a> {
-    /// Knows the columns of relations.
-    planner: Option<&'a Planner<'a>>,
-    around: Withs,
+    relations: &'a mut dyn Relations,
     /// How many relations without a name have got one.
     unnamed: usize,
     failed: Option<Error>,
@@ -159,14 +114,12 @@ impl VisitorMut for Rewriter<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.around.enter(query);
+        self.relations.enter(query);
         order_by_all(query);
         recursive_unions::settle(query);
-        let columns = |factor: &TableFactor| names_of(self.planner?, &self.around, factor);
-        let stars = |item: &SelectItem, from: &[TableWithJoins]| {
-            let columns = columns_of(self.planner?, &self.around, item.clone(), from).ok()?;
-            Some(columns.iter().map(|(column, _)| reference(column)).collect::<Vec<_>>())
-        };
+        let relations = &*self.relations;
+        let columns = |factor: &TableFactor| relations.names_of(factor);
+        let stars = |item: &SelectItem, from: &[TableWithJoins]| relations.columns_of(item, from);
         let result = constants::check(query)
             .and_then(|()| fetch(query))
             .and_then(|()| windows::rewrite(query))
@@ -182,7 +135,7 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.around.leave();
+        self.relations.leave();
         if let SetExpr::Values(values) = query.body.as_mut() {
             let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or_default();
             for column in 0..width {
@@ -514,53 +467,6 @@ fn is_negative(expr: &Expr) -> bool {
     matches!(expr, Expr::UnaryOp { op: UnaryOperator::Minus, .. })
 }
 
-fn text(value: &str) -> Expr {
-    Expr::Value(Value::SingleQuotedString(value.to_string()).with_empty_span())
-}
-
-fn cast(expr: Expr, data_type: DataType) -> Expr {
-    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
-}
-
-/// The argument of `name(argument)`.
-fn only_argument<'a>(expr: &'a Expr, name: &str) -> Option<&'a Expr> {
-    let Expr::Function(Function { name: called, args: FunctionArguments::List(list), .. }) = expr
-    else {
-        return None;
-    };
-    match list.args.as_slice() {
-        [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] if is_named(called, name) => {
-            Some(argument)
-        }
-        _ => None,
-    }
-}
-
-/// Whether this is the plain name, in capitals or not.
-fn is_named(name: &ObjectName, plain: &str) -> bool {
-    let [part] = name.0.as_slice() else { return false };
-    part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(plain))
-}
-
-/// `name(args)`.
-pub(crate) fn call(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
-    let arg = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.into_iter().map(arg).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
-}
-
 /// `ORDER BY ALL` is by the first column, the second ... The engine knows it of plain columns.
 fn order_by_all(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
@@ -639,17 +545,26 @@ mod tests {
     use super::*;
     use crate::sql::text::dialect::DIALECT;
 
-    /// A statement as it is parsed, its tokens rewritten.
-    pub(crate) fn parsed(sql: &str) -> String {
-        match crate::execute::statement::parse(sql).unwrap().pop_front() {
-            Some(crate::execute::statement::Parsed::Sql(statement)) => statement.to_string(),
-            other => panic!("{sql}: {other:?}"),
+    /// Knows of no relation.
+    pub(crate) struct Unknown;
+
+    impl Relations for Unknown {
+        fn enter(&mut self, _query: &Query) {}
+
+        fn leave(&mut self) {}
+
+        fn names_of(&self, _factor: &TableFactor) -> Option<Vec<String>> {
+            None
+        }
+
+        fn columns_of(&self, _item: &SelectItem, _from: &[TableWithJoins]) -> Option<Vec<Expr>> {
+            None
         }
     }
 
     pub(crate) fn rewritten(sql: &str) -> Result<String> {
         let mut statements = Parser::parse_sql(&DIALECT, sql).unwrap();
-        rewrite(None, &mut statements[0])?;
+        rewrite(&mut Unknown, &mut statements[0])?;
         Ok(statements[0].to_string())
     }
 

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::build;
-use crate::sql::desugar::call;
+use crate::sql::ast::build::call;
 
 /// The comparison in another form; `None` when it is one with all of a list, or membership of a
 /// written one, which the engine knows.

@@ -2,7 +2,7 @@
 //!
 //! The engine takes each UNION of a WITH RECURSIVE for a recursion, and reads neither LIMIT nor
 //! ORDER BY of it. Of a UNION that does not name itself they count: [`settle`] puts a query around
-//! it. Of one that names itself they are [refused](crate::sql::clauses) when it is parsed.
+//! it. Of one that names itself they are [refused](crate::sql::text::clauses) when it is parsed.
 
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, Values};
 

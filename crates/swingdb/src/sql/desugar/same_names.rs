@@ -12,9 +12,8 @@ use datafusion::sql::sqlparser::ast::{
     TableAlias, TableFactor, TableWithJoins, VisitorMut,
 };
 
-use crate::sql::ast::build;
 use crate::sql::ast::walk::walk_mut;
-use crate::sql::bind::shadowed;
+use crate::sql::ast::{build, names};
 
 /// Gives tables aliases that have the name of another in the same FROM clause.
 pub(crate) fn tell_tables_apart(statement: &mut Statement) {
@@ -141,7 +140,7 @@ fn each_factor(from: &mut [TableWithJoins], f: &mut dyn FnMut(&mut TableFactor))
 
 /// What a relation is called: its alias, or else its name with all its parts.
 fn name_of(factor: &TableFactor) -> Option<ObjectName> {
-    let called = shadowed::name_of(factor)?;
+    let called = names::name_of(factor)?;
     match factor {
         TableFactor::Table { name, alias: None, .. } => Some(name.clone()),
         _ => Some(ObjectName::from(vec![called.clone()])),

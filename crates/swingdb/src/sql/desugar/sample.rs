@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::build;
-use crate::sql::desugar::{DOUBLE, call, cast, text};
+use crate::sql::ast::build::{DOUBLE, call, cast, text};
 
 enum Amount {
     Rows(Expr),
@@ -132,7 +132,7 @@ mod tests {
              / (CAST('18446744073709551616' AS DOUBLE))) < (5 / 100.0)) AS t"
         );
         let no_seed = "SELECT a FROM t TABLESAMPLE (5 ROWS) REPEATABLE ('x')";
-        assert!(crate::execute::statement::parse(no_seed).is_err());
+        assert!(crate::sql::text::parser::parse(no_seed).is_err());
         for same in ["SELECT a FROM t", "SELECT a FROM main.t", "SELECT a FROM t AS x"] {
             assert_eq!(rewritten(same).unwrap(), same);
         }

@@ -99,3 +99,6 @@ impl UserDefinedLogicalNodeCore for AsofJoin {
         Some(vec![left, right.into_iter().map(|at| at - width).collect()])
     }
 }
+
+/// The function that marks the condition of an ASOF JOIN until types are settled.
+pub(crate) const MARK: &str = "asof_join";

@@ -81,3 +81,7 @@ pub(crate) fn is_exactly_one_row(plan: &LogicalPlan) -> bool {
         _ => false,
     }
 }
+
+/// Aggregates whose values are those of the first rows, of the last, or a list of all.
+pub(crate) const IN_ORDER: [&str; 5] =
+    ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];

@@ -1,4 +1,5 @@
-//! TODO
+//! Shared ground for all that works on plans: our own logical nodes, and what rewrites of
+//! expressions have in common.
 
 pub(crate) mod asof;
 pub(crate) mod asof_condition;

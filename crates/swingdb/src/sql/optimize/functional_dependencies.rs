@@ -20,9 +20,8 @@ use datafusion::common::{
 };
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Unnest};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-use datafusion::sql::sqlparser::ast::{
-    self, GroupByExpr, Select, SelectItem, Statement, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{GroupByExpr, Select, SelectItem, Statement, VisitorMut};
 use swingdb_common::error::Error;
 
 use crate::sql::ast::walk::{rewrite_own_exprs, walk_mut};

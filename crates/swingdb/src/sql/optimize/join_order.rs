@@ -15,8 +15,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result};
 use datafusion::logical_expr::expr::BinaryExpr;
-use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Operator,
 };

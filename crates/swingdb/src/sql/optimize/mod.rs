@@ -12,8 +12,6 @@ pub(crate) mod grouping_sets;
 pub(crate) mod join_order;
 pub(crate) mod not_in;
 pub(crate) mod offset_sums;
-pub(crate) mod sample;
-pub(crate) mod settled_order;
 pub(crate) mod steps;
 pub(crate) mod unseen_order;
 

@@ -12,8 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::sql::nodes::expressions::any_node;
-use crate::sql::physical::insertion_order::IN_ORDER;
+use crate::sql::nodes::expressions::{IN_ORDER, any_node};
 
 /// See the [module documentation](self). To run before all other rules.
 #[derive(Debug)]

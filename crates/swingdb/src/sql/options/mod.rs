@@ -1,4 +1,7 @@
-//! TODO
+//! What holds for all statements of a session: limits, and sizes that the stages agree on.
 
 pub(crate) mod limits;
 pub(crate) mod machine;
+
+/// Rows of a batch; larger ones fall out of the processor's caches.
+pub(crate) const BATCH_ROWS: usize = 8192;

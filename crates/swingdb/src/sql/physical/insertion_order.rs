@@ -38,6 +38,7 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 
+use crate::sql::nodes::expressions::IN_ORDER;
 use crate::sql::physical::insertion_order::exec::InOrderExec;
 use crate::sql::scan::source::SwingSource;
 
@@ -103,10 +104,6 @@ pub(crate) fn takes_rows_as_they_come(plan: &Plan) -> bool {
         }
     }
 }
-
-/// Aggregates whose values are those of the first rows, of the last, or a list of all.
-pub(crate) const IN_ORDER: [&str; 5] =
-    ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
 
 /// Whether an aggregate has a value that depends on the order of the rows, which is not said.
 fn is_in_order(aggregate: &AggregateExec) -> bool {

@@ -1,4 +1,4 @@
-//! TODO
+//! Physical planning: our own operators, and rules about operators.
 
 pub(crate) mod aggregate_statistics;
 pub(crate) mod asof;
@@ -6,6 +6,7 @@ pub(crate) mod column_lineage;
 pub(crate) mod dynamic_filters;
 pub(crate) mod insertion_order;
 pub(crate) mod query_planner;
+pub(crate) mod settled_order;
 pub(crate) mod shared;
 pub(crate) mod slices;
 pub(crate) mod sorted_limits;

@@ -21,8 +21,8 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use crate::sql::engine::BATCH_ROWS;
 use crate::sql::nodes::one_input::{one_input, rows_of_input};
+use crate::sql::options::BATCH_ROWS;
 
 /// What the constants of a batch may take.
 const MAX_BYTES: usize = 16 << 20;

@@ -3,7 +3,7 @@
 //! | call | of | |
 //! |---|---|---|
 //! | `concat(a, b)` | lists | one list; the engine joins their texts |
-//! | `round(x, n)` | floating point | [`rounded`](crate::sql::functions::rounded), for any `n` |
+//! | `round(x, n)` | floating point | `rounded`, for any `n` |
 //! | `trunc(x)`, `trunc(x, n)` | whole numbers, decimals | [`cut`], and not as a DOUBLE |
 //! | `ceil(x)`, `floor(x)` | decimals | [`cut`], with room for a digit more |
 //! | `sqrt(x)`, `ln(x)`, `sin(x)` ... | REAL | of the same DOUBLE; the engine uses 32 bits |

@@ -2,8 +2,8 @@
 //!
 //! `random() BETWEEN 0.4 AND 0.6` becomes two comparisons, `floor(random() * 3) IN (0, 1)` two
 //! equations, `coalesce(x, y)` a CASE that has `x` twice: each with a number of its own. So the
-//! draws of an operand that the query engine or a [template](crate::sql::functions) puts in several
-//! places become columns of the rows below, and the operand is made of these.
+//! draws of an operand that the query engine or a [template](crate::sql::bind::functions) puts in
+//! several places become columns of the rows below, and the operand is made of these.
 
 use std::collections::HashMap;
 use std::sync::Arc;

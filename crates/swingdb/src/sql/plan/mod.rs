@@ -1,4 +1,9 @@
-//! TODO
+//! Planning: what the query engine's planner asks of us while it makes a logical plan of a bound
+//! statement, and rewrites of that plan before types are settled.
+//!
+//! [`rewrite`] lists the rewrites that make a plan mean what the text says. [`operators`] and
+//! [`aggregate_calls`] plan what the engine does not know; [`size`] refuses plans too large to
+//! walk; [`shared_parts`] finds what is computed once.
 
 pub(crate) mod aggregate_calls;
 pub(crate) mod calls_by_type;
@@ -13,7 +18,6 @@ pub(crate) mod moments;
 pub(crate) mod operators;
 pub(crate) mod outer_aggregates;
 pub(crate) mod patterns;
-pub(crate) mod planner;
 pub(crate) mod range_frames;
 pub(crate) mod recursive_json;
 pub(crate) mod refused_casts;

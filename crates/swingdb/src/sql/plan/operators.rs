@@ -25,8 +25,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, cast, lit, when,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use swingdb_functions::arithmetic::whole_quotient::has_whole_quotient;
-use swingdb_functions::arithmetic::whole_quotient::whole_quotient;
+use swingdb_functions::arithmetic::whole_quotient::{has_whole_quotient, whole_quotient};
 use swingdb_functions::json::paths;
 use swingdb_functions::json::to_json::is_marked;
 use swingdb_functions::nested::joined_lists::joined_lists;

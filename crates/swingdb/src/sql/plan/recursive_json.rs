@@ -1,8 +1,8 @@
 //! JSON in recursive queries.
 //!
 //! The rows of the first query decide whether a column is JSON. The engine refuses a recursive
-//! query whose columns are not [marked](calls::to_json) alike; what it makes becomes text, or
-//! is checked to be JSON, as DuckDB casts it.
+//! query whose columns are not [marked](swingdb_functions::json::to_json) alike; what it makes
+//! becomes text, or is checked to be JSON, as DuckDB casts it.
 
 use std::sync::Arc;
 

@@ -2,8 +2,7 @@
 //!
 //! Each part knows one thing the engine plans otherwise than SQL has it, or cannot plan. They run
 //! on the plan as it comes from the syntax tree, before types are settled and anything is
-//! optimized; [`order_by_all`], [`show_hidden`], [`tell_apart`] and [`tell_tables_apart`] on the
-//! syntax tree.
+//! optimized.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;

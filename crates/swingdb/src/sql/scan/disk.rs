@@ -8,6 +8,8 @@
 //!
 //! EXPLAIN ANALYZE shows it in the metrics of the scan: `disk_bytes`, `disk_requests`,
 //! `disk_depth`, `disk_domains`, `disk_buffer_bytes` and `disk_mb_per_s` (of 10^6 bytes).
+//!
+//! **Cycle.** A scan, its stream and what it reads ahead share the state of one scan.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -7,10 +7,13 @@
 //! instead ([`SwingSource::in_order`]).
 //!
 //! Before a morsel is read, the conditions that became known meanwhile decide whether its segment
-//! can matter at all (see [`pruning`](crate::sql::pruning)). What of the segment is still in the
-//! store on a disk is read by parallel scans ahead of the morsels (see [`disk`]). Batches are views
-//! of the segment's memory, at most [`BATCH_ROWS`] long. Rows that a condition rules out are left
-//! out (see [`filter`]); only what is left of such batches is copied.
+//! can matter at all (see [`pruning`](crate::sql::scan::pruning)). What of the segment is still in
+//! the store on a disk is read by parallel scans ahead of the morsels (see [`disk`](super::disk)).
+//! Batches are views of the segment's memory, at most [`BATCH_ROWS`] long. Rows that a condition
+//! rules out are left out (see [`filter`](super::filter)); only what is left of such batches is
+//! copied.
+//!
+//! **Cycle.** A scan, its stream and what it reads ahead share the state of one scan.
 
 use std::fmt;
 use std::ops::Range;
@@ -37,7 +40,7 @@ use datafusion::physical_plan::projection::{all_alias_free_columns, new_projecti
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
 use swingdb_store::{SEGMENT_ROWS, Segment, Table};
 
-use crate::sql::engine::BATCH_ROWS;
+use crate::sql::options::BATCH_ROWS;
 use crate::sql::scan::disk::DiskReads;
 use crate::sql::scan::statistics;
 use crate::sql::scan::stream::{ScanStream, Shared};
@@ -206,7 +209,7 @@ fn declared_orderings(
 
 /// Part of a segment.
 #[derive(Clone, Debug)]
-pub(super) struct Morsel {
+pub(crate) struct Morsel {
     /// Index into the scan's segments.
     pub(super) place: usize,
     pub(super) rows: Range<usize>,

@@ -13,7 +13,7 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use swingdb_common::error::Result;
 use swingdb_store::{ColumnStats, Segment, Table};
 
-use crate::sql::optimize::estimate::remembered_distinct;
+use crate::sql::scan::distinct::remembered_distinct;
 
 /// Statistics of the columns `projection` of a whole table. A column number beyond the table's
 /// columns stands for the row id.

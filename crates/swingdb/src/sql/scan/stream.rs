@@ -1,11 +1,12 @@
 //! One partition of a running scan: [`ScanStream`].
+//!
+//! **Cycle.** A scan, its stream and what it reads ahead share the state of one scan.
 
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-
-use std::ops::Range;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::buffer::BooleanBuffer;
@@ -17,7 +18,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, MetricBuilder};
 use futures::Stream;
 use swingdb_store::{RowId, Segment};
 
-use crate::sql::engine::BATCH_ROWS;
+use crate::sql::options::BATCH_ROWS;
 use crate::sql::scan::disk::DiskReads;
 use crate::sql::scan::filter::RowFilter;
 use crate::sql::scan::pruning::DynamicPruner;

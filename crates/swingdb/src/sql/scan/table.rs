@@ -19,9 +19,8 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use swingdb_store::{Constraint, Segment, Table};
 
-use crate::sql::optimize::sample;
 use crate::sql::scan::source::SwingSource;
-use crate::sql::scan::{pruning, statistics};
+use crate::sql::scan::{pruning, sample, statistics};
 
 /// Put behind a table's name, this names the same table with its row ids as one more, last column.
 /// The control character keeps it apart from every name a user writes.

@@ -6,19 +6,10 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::error::Result;
-pub(crate) use swingdb_files::options::OptionValue;
 
-use crate::execute::copy::statement::parse_options;
-use crate::execute::statement::{Own, forced, next_word, parser_error};
-
-/// `EXPORT DATABASE [name TO] 'folder' [(option [value], ...)]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ExportDatabase {
-    /// The session's own database if it has no name.
-    pub(crate) database: Option<String>,
-    pub(crate) folder: String,
-    pub(crate) options: Vec<(String, OptionValue)>,
-}
+use crate::sql::text::copy::parse_options;
+use crate::sql::text::statement::{ExportDatabase, Own};
+use crate::sql::text::words::{forced, next_word, parser_error};
 
 /// The statement that comes next, if it is one about whole databases, or CREATE FORCE VIEW.
 pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {

@@ -74,7 +74,7 @@ fn made(pass: &Pass, open: usize) -> Option<(Range<usize>, Vec<TokenWithSpan>)> 
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::desugar::tests::parsed;
+    use crate::sql::text::forms::tests::parsed;
 
     #[test]
     fn calls_of_lambdas() {

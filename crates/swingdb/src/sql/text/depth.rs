@@ -12,12 +12,11 @@
 //!    What is deeper than [`MAX_DEPTH`] afterwards is an error.
 //!
 //! So no tree that leaves the parser is deeper than that. What views, macros and common table
-//! expressions make of several such trees is measured as a plan ([`size`](super::size)).
+//! expressions make of several such trees is measured as a plan ([`size`](crate::sql::plan::size)).
 
 use std::ops::ControlFlow;
 use std::sync::Once;
 
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, TableFactor, Values,
     VisitMut, VisitorMut,
@@ -26,11 +25,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
 
-use crate::execute::copy::statement::What;
-use crate::execute::statement::{Own, Parsed};
 use crate::sql::ast::build;
 use crate::sql::ast::walk::walk_mut;
-use crate::sql::text::macros::Body;
 
 /// Expressions that may stand inside one another: enough for sums of a thousand terms. A set
 /// operation or a subquery counts as several.
@@ -179,35 +175,6 @@ pub(crate) fn settle<T: VisitMut>(tree: &mut T) -> Result<()> {
     // Breaks only with an error, which the walk keeps.
     let _ = walk_mut(tree, &mut settle);
     settle.failed.map_or(Ok(()), Err)
-}
-
-/// The same of a statement of any kind.
-pub(crate) fn settle_parsed(parsed: &mut Parsed) -> Result<()> {
-    match parsed {
-        Parsed::Sql(statement) => settle(statement.as_mut()),
-        Parsed::Explain(explain) => match explain.statement.as_mut() {
-            DfStatement::Statement(statement) => settle(statement.as_mut()),
-            _ => Ok(()),
-        },
-        Parsed::Copy(copy) => match &mut copy.what {
-            What::To(query) | What::TableTo { query, .. } => settle(query.as_mut()),
-            What::From { .. } => Ok(()),
-        },
-        Parsed::External(create) => settle(&mut create.columns),
-        Parsed::Own(Own::SummarizeQuery { query }) => settle(query.as_mut()),
-        Parsed::Own(Own::ForceView(statement)) => settle(statement.as_mut()),
-        Parsed::Own(Own::CreateMacro(create)) => {
-            for variant in &mut create.variants {
-                variant.parameters.iter_mut().try_for_each(|given| settle(&mut given.default))?;
-                match &mut variant.body {
-                    Body::Expr(expr) => settle(expr.as_mut())?,
-                    Body::Query(query) => settle(query.as_mut())?,
-                }
-            }
-            Ok(())
-        }
-        Parsed::Own(_) | Parsed::Reset(_) => Ok(()),
-    }
 }
 
 fn too_deep() -> Error {
@@ -438,11 +405,11 @@ fn empty() -> SetExpr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execute::statement::parse;
+    use crate::sql::text::parser::parse;
 
     fn depth_of(text: &str) -> Result<String> {
         parse(text).map(|mut all| match all.pop_front() {
-            Some(Parsed::Sql(statement)) => statement.to_string(),
+            Some(crate::sql::text::statement::Parsed::Sql(statement)) => statement.to_string(),
             other => panic!("{other:?}"),
         })
     }

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::time::intervals::{Length, unit};
 
-use crate::sql::desugar::call;
+use crate::sql::ast::build::call;
 
 /// The dialect of all statements.
 pub(crate) const DIALECT: SwingDialect = SwingDialect;

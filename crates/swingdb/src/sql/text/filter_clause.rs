@@ -52,7 +52,7 @@ fn opening(pass: &Pass, closing: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::desugar::tests::parsed;
+    use crate::sql::text::forms::tests::parsed;
 
     #[test]
     fn where_is_put_in() {

@@ -40,7 +40,7 @@ fn has_clauses(pass: &Pass, from: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::desugar::tests::parsed;
+    use crate::sql::text::forms::tests::parsed;
 
     #[test]
     fn the_select_is_put_before() {

@@ -1,71 +1,14 @@
 //! The statements about macros, of which the parser knows only the simplest.
 
 use datafusion::sql::parser::DFParser;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Query};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::error::Result;
 use swingdb_store::MacroKind;
 
-use crate::execute::statement::{Creation, Own, creation, forced, next_word, parser_error};
-
-/// `CREATE [OR REPLACE] [TEMP] [FORCE] MACRO [IF NOT EXISTS] name(...) AS ...`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CreateMacro {
-    pub(crate) or_replace: bool,
-    pub(crate) if_not_exists: bool,
-    pub(crate) temporary: bool,
-    /// Whether what its bodies name need not be there.
-    pub(crate) force: bool,
-    pub(crate) name: ObjectName,
-    pub(crate) variants: Vec<Variant>,
-}
-
-impl CreateMacro {
-    /// What it stands for, variant by variant.
-    pub(crate) fn bodies(&mut self) -> impl Iterator<Item = &mut Body> {
-        self.variants.iter_mut().map(|variant| &mut variant.body)
-    }
-}
-
-/// `(a, b := 1) AS a + b`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Variant {
-    pub(crate) parameters: Vec<Parameter>,
-    pub(crate) body: Body,
-}
-
-/// `b := 1`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parameter {
-    pub(crate) name: Ident,
-    pub(crate) default: Option<Expr>,
-}
-
-/// What a macro stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
-    Expr(Box<Expr>),
-    Query(Box<Query>),
-}
-
-impl Body {
-    pub(crate) fn kind(&self) -> MacroKind {
-        match self {
-            Self::Expr(_) => MacroKind::Scalar,
-            Self::Query(_) => MacroKind::Table,
-        }
-    }
-}
-
-/// `DROP MACRO [TABLE] [IF EXISTS] name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DropMacro {
-    pub(crate) kind: MacroKind,
-    pub(crate) if_exists: bool,
-    pub(crate) names: Vec<ObjectName>,
-}
+use crate::sql::text::statement::{Body, CreateMacro, DropMacro, Own, Parameter, Variant};
+use crate::sql::text::words::{Creation, creation, forced, next_word, parser_error};
 
 /// The statement that comes next, if it is one about macros.
 pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {

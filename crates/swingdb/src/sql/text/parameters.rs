@@ -7,11 +7,15 @@
 //! reorder expressions. [`Params`] holds the values in that order.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::{VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::value::Value;
+
+use crate::sql::ast::walk::walk_mut;
 
 /// The values of a statement's parameters.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +102,47 @@ pub(crate) fn number_tokens(tokens: &mut [TokenWithSpan]) {
         }
         is_first = *token == Token::SemiColon;
     }
+}
+
+/// Numbers the parameters of a statement that have names: `$name` as `$1`, `$2` ... `next` gets
+/// above all numbers that are written, or that stand for `?`; `names` collects the names in the
+/// order of their numbers.
+pub(crate) fn number_parameters<T: VisitMut>(
+    tree: &mut T,
+    next: &mut usize,
+    names: &mut Vec<String>,
+) -> Result<()> {
+    struct Numberer<'a> {
+        next: &'a mut usize,
+        names: &'a mut Vec<String>,
+    }
+    impl VisitorMut for Numberer<'_> {
+        type Break = ();
+        fn pre_visit_value(
+            &mut self,
+            value: &mut datafusion::sql::sqlparser::ast::ValueWithSpan,
+        ) -> ControlFlow<()> {
+            use datafusion::sql::sqlparser::ast::Value;
+            if let Value::Placeholder(text) = &mut value.value {
+                if let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok()) {
+                    *self.next = (*self.next).max(usize::saturating_add(number, 1));
+                } else if let Some(name) = text.strip_prefix(['$', ':', '@']) {
+                    let known = self.names.iter().position(|n| n == name);
+                    let index = known.unwrap_or_else(|| {
+                        self.names.push(name.to_string());
+                        self.names.len() - 1
+                    });
+                    *text = format!("${}", index + 1);
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = walk_mut(tree, &mut Numberer { next, names });
+    if *next > 1 && !names.is_empty() {
+        return Err(Error::plan("a statement has either ? or named parameters, not both"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

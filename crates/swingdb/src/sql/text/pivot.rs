@@ -407,7 +407,7 @@ fn split_name(pass: &Pass, item: Range<usize>, implicit: bool) -> (Range<usize>,
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::desugar::tests::parsed;
+    use crate::sql::text::forms::tests::parsed;
 
     fn marked(sql: &str) -> String {
         parsed(sql).replace('\u{1}', "#")

@@ -1,61 +1,15 @@
 //! The statements about sequences; the parser knows their options in one order only.
 
 use datafusion::sql::parser::DFParser;
-use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use swingdb_common::error::Result;
 
-use crate::execute::statement::{Creation, Own, creation, next_word, parser_error};
-
-/// `CREATE [OR REPLACE] SEQUENCE [IF NOT EXISTS] name ...`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CreateSequence {
-    pub(crate) or_replace: bool,
-    pub(crate) if_not_exists: bool,
-    pub(crate) temporary: bool,
-    pub(crate) name: ObjectName,
-    pub(crate) options: Options,
-}
-
-/// What is said of the numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub(crate) start: Option<i64>,
-    pub(crate) increment: Option<i64>,
-    pub(crate) min: Option<i64>,
-    pub(crate) max: Option<i64>,
-    pub(crate) cycle: bool,
-}
-
-/// `ALTER SEQUENCE [IF EXISTS] name ...`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AlterSequence {
-    pub(crate) if_exists: bool,
-    pub(crate) name: ObjectName,
-    pub(crate) change: Change,
-}
-
-/// What becomes other; the rest stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) start: Option<i64>,
-    pub(crate) increment: Option<i64>,
-    pub(crate) min: Option<i64>,
-    pub(crate) max: Option<i64>,
-    pub(crate) cycle: Option<bool>,
-    /// Whether it begins again.
-    pub(crate) restart: bool,
-}
-
-/// `DROP SEQUENCE [IF EXISTS] name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DropSequence {
-    pub(crate) if_exists: bool,
-    pub(crate) cascade: bool,
-    pub(crate) names: Vec<ObjectName>,
-}
+use crate::sql::text::statement::{
+    AlterSequence, Change, CreateSequence, DropSequence, Options, Own,
+};
+use crate::sql::text::words::{Creation, creation, next_word, parser_error};
 
 /// The statement that comes next, if it is one about sequences.
 pub(crate) fn parse(parser: &mut DFParser<'_>) -> Result<Option<Own>> {

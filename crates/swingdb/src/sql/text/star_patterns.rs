@@ -1,7 +1,7 @@
 //! `SELECT * LIKE 'k%'`: the columns whose names fit a pattern, as in DuckDB.
 //!
 //! It becomes `COLUMNS(*, lambda name: name LIKE 'k%')` among the tokens, which
-//! [`columns`](crate::sql::columns) knows; `* EXCLUDE (a) NOT ILIKE`, `t.* GLOB` and
+//! [`columns`](crate::sql::bind::columns) knows; `* EXCLUDE (a) NOT ILIKE`, `t.* GLOB` and
 //! `* SIMILAR TO` likewise. The parser knows `* ILIKE` alone, and the engine passes it over.
 
 use std::ops::Range;
@@ -93,7 +93,7 @@ fn behind_pattern(pass: &Pass, word: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::desugar::tests::parsed;
+    use crate::sql::text::forms::tests::parsed;
 
     #[test]
     fn patterns_become_conditions() {

@@ -127,7 +127,7 @@ fn end_of_relation(pass: &Pass, clause: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::desugar::tests::parsed;
+    use crate::sql::text::forms::tests::parsed;
 
     #[test]
     fn the_sample_goes_to_the_relation() {

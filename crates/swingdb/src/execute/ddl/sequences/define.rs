@@ -6,14 +6,14 @@ use arrow::array::{BooleanArray, Int64Array};
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_store::{Catalog, Sequence};
 
-use crate::execute::changes::with_txn;
-use crate::execute::ddl::create::if_exists;
-use crate::execute::show::{result, strings};
-use crate::execute::target::{Place, find_name, place};
+use crate::execute::atomic::with_txn;
+use crate::execute::show::table::{result, strings};
+use crate::execute::target::{Place, if_exists, place};
 use crate::session::Session;
 use crate::session::result::QueryResult;
+use crate::sql::ast::names::find_name;
 use crate::sql::bind::sequences::{Named, default_of};
-use crate::sql::text::sequences::{AlterSequence, Change, CreateSequence, DropSequence, Options};
+use crate::sql::text::statement::{AlterSequence, Change, CreateSequence, DropSequence, Options};
 
 impl Options {
     /// The sequence that they describe: by default from 1 upwards, or from -1 downwards.

@@ -2,14 +2,15 @@
 //!
 //! A statement that takes numbers is one that changes the database, also a SELECT: it runs in the
 //! session's write transaction, which notes at its end what was given out. Meanwhile the sequences
-//! it has taken from are in memory, behind a lock, for all its threads ([`numbers`]). Numbers are
+//! it has taken from are in memory, behind a lock, for all its threads
+//! ([`Numbers`](crate::session::sequences::Numbers)). Numbers are
 //! part of what a transaction does, as rows are: what is rolled back is given out again.
 //!
 //! | module | |
 //! |---|---|
-//! | [`parse`] | the statements |
+//! | [`text::sequences`](crate::sql::text::sequences) | the statements |
 //! | [`define`] | CREATE, ALTER, DROP, SHOW |
-//! | [`names`] | which sequences a statement means |
-//! | [`numbers`] | `nextval` and `currval` |
+//! | [`bind::sequences`](crate::sql::bind::sequences) | which sequences a statement means |
+//! | [`session::sequences`](crate::session::sequences) | `nextval` and `currval` |
 
 pub(crate) mod define;

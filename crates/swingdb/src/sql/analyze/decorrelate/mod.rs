@@ -8,10 +8,10 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | which subqueries those are | [`engine`] |
+//! | which subqueries those are | [`by_engine`] |
 //! | finding them in a plan, the innermost first | [`rule`] |
 //! | the domain, and joining what became of the subquery to the rows beside it | [`attach`] |
-//! | pushing the domain down through the subquery, until nothing below refers outside | [`push`] |
+//! | pushing the domain down, until nothing below refers outside the subquery | [`push_down`] |
 //!
 //! A domain with a column `d` is joined to the lowest parts of the subquery; all parts above carry
 //! `d` along: filters compare with it, aggregates group by it, windows are partitioned by it.

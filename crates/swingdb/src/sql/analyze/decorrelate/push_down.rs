@@ -50,25 +50,25 @@ impl Domain {
             return self.beside(plan);
         }
         match plan {
-            LogicalPlan::Projection(node) => self.projection(node),
-            LogicalPlan::Filter(node) => self.filter(node),
-            LogicalPlan::SubqueryAlias(node) => self.alias(node),
+            LogicalPlan::Projection(node) => self.of_projection(node),
+            LogicalPlan::Filter(node) => self.of_filter(node),
+            LogicalPlan::SubqueryAlias(node) => self.of_alias(node),
             LogicalPlan::Aggregate(node) => match groups_of_all(&node.group_expr) {
-                0 => self.aggregate(node),
+                0 => self.of_aggregate(node),
                 1 => self.one_group(node),
                 _ => not_impl_err!(
                     "several grouping sets () in a subquery that refers to rows outside it"
                 ),
             },
-            LogicalPlan::Distinct(Distinct::All(input)) => self.distinct(input),
-            LogicalPlan::Distinct(Distinct::On(node)) => self.distinct_on(node),
-            LogicalPlan::Sort(node) => self.sort(node),
-            LogicalPlan::Limit(node) => self.limit(node),
-            LogicalPlan::Window(node) => self.window(node),
-            LogicalPlan::Join(node) => self.join(node),
-            LogicalPlan::Union(node) => self.union(node),
-            LogicalPlan::Unnest(node) => self.unnest(node),
-            LogicalPlan::Values(node) => self.values(node),
+            LogicalPlan::Distinct(Distinct::All(input)) => self.of_distinct(input),
+            LogicalPlan::Distinct(Distinct::On(node)) => self.of_distinct_on(node),
+            LogicalPlan::Sort(node) => self.of_sort(node),
+            LogicalPlan::Limit(node) => self.of_limit(node),
+            LogicalPlan::Window(node) => self.of_window(node),
+            LogicalPlan::Join(node) => self.of_join(node),
+            LogicalPlan::Union(node) => self.of_union(node),
+            LogicalPlan::Unnest(node) => self.of_unnest(node),
+            LogicalPlan::Values(node) => self.of_values(node),
             LogicalPlan::Subquery(Subquery { subquery, .. }) => self.push(subquery),
             LogicalPlan::Extension(_) if let Some((part, input)) = shared::part_of(plan) => {
                 self.part(part, input)
@@ -117,7 +117,7 @@ impl Domain {
         Ok(Dependent { plan, keys })
     }
 
-    fn projection(&self, node: &Projection) -> Result<Dependent> {
+    fn of_projection(&self, node: &Projection) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         let mut columns = self.stand(&input.keys).named(&node.expr)?;
         columns.extend(input.keys());
@@ -125,7 +125,7 @@ impl Domain {
         Ok(Dependent { plan: LogicalPlan::Projection(plan), keys: input.keys })
     }
 
-    fn filter(&self, node: &Filter) -> Result<Dependent> {
+    fn of_filter(&self, node: &Filter) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         let condition = self.stand(&input.keys).expr(node.predicate.clone())?;
         let plan = Filter::try_new(condition, Arc::new(input.plan))?;
@@ -133,7 +133,7 @@ impl Domain {
     }
 
     /// The columns get the alias, the keys stay what they are.
-    fn alias(&self, node: &SubqueryAlias) -> Result<Dependent> {
+    fn of_alias(&self, node: &SubqueryAlias) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         let inside = node.input.schema().columns().into_iter();
         let renamed = inside.zip(node.schema.iter()).map(|(column, (relation, field))| {
@@ -144,7 +144,7 @@ impl Domain {
         Ok(Dependent { plan: LogicalPlan::Projection(plan), keys: input.keys })
     }
 
-    fn aggregate(&self, node: &Aggregate) -> Result<Dependent> {
+    fn of_aggregate(&self, node: &Aggregate) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         let stand = self.stand(&input.keys);
         let groups = input.keys().chain(stand.named(&node.group_expr)?).collect();
@@ -224,13 +224,13 @@ impl Domain {
         Ok((none, defaults))
     }
 
-    fn distinct(&self, input: &Arc<LogicalPlan>) -> Result<Dependent> {
+    fn of_distinct(&self, input: &Arc<LogicalPlan>) -> Result<Dependent> {
         let input = self.push(input)?.only(input)?;
         let plan = LogicalPlan::Distinct(Distinct::All(Arc::new(input.plan)));
         Ok(Dependent { plan, keys: input.keys })
     }
 
-    fn distinct_on(&self, node: &DistinctOn) -> Result<Dependent> {
+    fn of_distinct_on(&self, node: &DistinctOn) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         let stand = self.stand(&input.keys);
         let on = input.keys().chain(stand.exprs(&node.on_expr)?).collect();
@@ -246,7 +246,7 @@ impl Domain {
         Ok(Dependent { plan: LogicalPlan::Distinct(Distinct::On(plan)), keys: input.keys })
     }
 
-    fn sort(&self, node: &Sort) -> Result<Dependent> {
+    fn of_sort(&self, node: &Sort) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         if node.fetch.is_some() {
             return not_impl_err!("a sort of some rows inside a subquery");
@@ -257,7 +257,7 @@ impl Domain {
     }
 
     /// The rows of each row of the domain are numbered, and those with certain numbers stay.
-    fn limit(&self, node: &Limit) -> Result<Dependent> {
+    fn of_limit(&self, node: &Limit) -> Result<Dependent> {
         let (skip, fetch) = match (node.get_skip_type()?, node.get_fetch_type()?) {
             (SkipType::Literal(skip), FetchType::Literal(fetch)) => (skip, fetch),
             _ => return not_impl_err!("a LIMIT that is no number, inside a subquery"),
@@ -298,7 +298,7 @@ impl Domain {
         Dependent { plan: LogicalPlan::Filter(some), keys: rows.keys }.only(input)
     }
 
-    fn window(&self, node: &Window) -> Result<Dependent> {
+    fn of_window(&self, node: &Window) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         let named = self.stand(&input.keys).named(&node.window_expr)?;
         let keys: Vec<Expr> = input.keys().collect();
@@ -318,7 +318,7 @@ impl Domain {
         Ok(Dependent { plan: LogicalPlan::Window(plan), keys: input.keys })
     }
 
-    fn unnest(&self, node: &Unnest) -> Result<Dependent> {
+    fn of_unnest(&self, node: &Unnest) -> Result<Dependent> {
         let input = self.push(&node.input)?.only(&node.input)?;
         let columns = node.exec_columns.clone();
         let plan = LogicalPlanBuilder::from(input.plan)
@@ -328,7 +328,7 @@ impl Domain {
     }
 
     /// Each of the rows, computed for all rows of the domain.
-    fn values(&self, node: &Values) -> Result<Dependent> {
+    fn of_values(&self, node: &Values) -> Result<Dependent> {
         let columns = node.schema.columns();
         let rows = node.values.iter().map(|values| {
             let (domain, keys) = self.rows()?;
@@ -340,7 +340,7 @@ impl Domain {
         self.one_of(rows.collect::<Result<_>>()?, columns)
     }
 
-    fn union(&self, node: &Union) -> Result<Dependent> {
+    fn of_union(&self, node: &Union) -> Result<Dependent> {
         let inputs = node.inputs.iter().map(|input| {
             let input = named_by_schema(input)?;
             as_declared(self.push(&input)?.only(&input)?.plan, node)
@@ -361,7 +361,7 @@ impl Domain {
         Ok(Dependent { plan: renamed(all, columns.into_iter())?, keys })
     }
 
-    fn join(&self, node: &Join) -> Result<Dependent> {
+    fn of_join(&self, node: &Join) -> Result<Dependent> {
         let sides = self.sides(node)?;
         let left = self.side(&node.left, sides.0)?;
         let right = self.side(&node.right, sides.1)?;

@@ -1,5 +1,7 @@
 //! Puts [`same_bits`] around the floating point keys of a plan, and [`interval_length`] around
 //! intervals.
+//!
+//! **Cycle.** Keys of groups are keys as others are, and are wrapped by their own rules.
 
 use std::sync::Arc;
 
@@ -18,10 +20,9 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 use swingdb_common::floats::has_floats;
 use swingdb_functions::keys::intervals::{interval_length, is_interval};
-use swingdb_functions::keys::nested;
-use swingdb_functions::keys::order;
 use swingdb_functions::keys::order::{is_ordered_otherwise, order_bytes};
 use swingdb_functions::keys::same_bits::{is_same_bits, same_bits};
+use swingdb_functions::keys::{nested, order};
 
 use crate::sql::analyze::equality::groups;
 use crate::sql::analyze::equality::signs::{Reads, is_extreme};

@@ -16,7 +16,7 @@ use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::functions;
-use crate::sql::plan::planner::Planner;
+use crate::sql::bind::lookahead::Lookahead;
 
 /// Window functions that look at values, and so can leave out NULLs.
 const OF_VALUES: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
@@ -25,7 +25,7 @@ const OF_VALUES: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_v
 const OF_LISTS: [&str; 4] = ["make_map", "map", "unnest", "unnest_outer"];
 
 /// Refuses clauses that the called functions do not take. Functions have the engine's names.
-pub(crate) fn check(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn check(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     let mut checker = Checker { planner, failed: None };
     // Breaks only with an error, which the checker keeps.
     let _ = walk_mut(statement, &mut checker);
@@ -33,7 +33,7 @@ pub(crate) fn check(planner: &Planner<'_>, statement: &mut Statement) -> Result<
 }
 
 struct Checker<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a dyn Lookahead,
     failed: Option<Error>,
 }
 

@@ -16,25 +16,17 @@ use datafusion::sql::sqlparser::ast::{
     DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
-
 use swingdb_common::error::{Error, Result};
 use swingdb_functions::nested::structs::NAMED;
 
+use crate::sql::ast::build::call;
 use crate::sql::ast::walk::walk_mut;
-use crate::sql::bind::functions::template::instantiate;
+use crate::sql::bind::functions::template::{Known, instantiate};
 use crate::sql::bind::functions::templates::{OF_NOW, OURS, PART, PARTS, RENAMES, TAIL, TEMPLATES};
-use crate::sql::desugar::call;
 
 /// The names of the function that computes an aggregate of a list.
 const AGGREGATES_OF_LISTS: [&str; 4] =
     ["list_aggregate", "list_aggr", "array_aggregate", "array_aggr"];
-
-/// Which names of functions the engine has.
-#[derive(Clone, Copy)]
-pub(crate) struct Known<'a> {
-    pub(crate) any: &'a dyn Fn(&str) -> bool,
-    pub(crate) aggregates: &'a dyn Fn(&str) -> bool,
-}
 
 /// Rewrites the functions of a statement that the engine knows under another name.
 pub(crate) fn rewrite<T: VisitMut>(tree: &mut T, known: Known<'_>) -> Result<()> {

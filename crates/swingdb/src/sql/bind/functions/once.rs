@@ -3,7 +3,8 @@
 //! A call that becomes a template may have an argument in several places, as `lpad(x, n)` has `n`;
 //! and the query engine takes two equal calls over windows for one. Where random numbers are drawn,
 //! both change what is meant. So copies of an argument are marked with one number, equal calls with
-//! different ones; [`rewrites`](crate::sql::rewrites) lets those with one number have one value.
+//! different ones; [`drawn_once`](crate::sql::plan::drawn_once) lets those with one number have one
+//! value.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +19,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::sql::ast::build;
+use crate::sql::ast::build::call;
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::reused_aliases::is_volatile;
-use crate::sql::desugar::call;
 
 /// The name of the function.
 pub(crate) const DRAWN_ONCE: &str = "drawn_once";

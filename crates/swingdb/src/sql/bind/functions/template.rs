@@ -11,7 +11,6 @@ use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::build;
 use crate::sql::ast::walk::walk_mut;
-use crate::sql::bind::functions::Known;
 use crate::sql::bind::functions::once::marked;
 use crate::sql::text::dialect::DIALECT;
 
@@ -162,4 +161,11 @@ fn operand(argument: &Expr) -> Expr {
         | Expr::Function(_)) => simple.clone(),
         other => Expr::Nested(Box::new(other.clone())),
     }
+}
+
+/// Which names of functions the engine has.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) any: &'a dyn Fn(&str) -> bool,
+    pub(crate) aggregates: &'a dyn Fn(&str) -> bool,
 }

@@ -11,17 +11,17 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 use swingdb_store::{MacroKind, MacroVariant};
 
-use crate::execute::ddl::macros::parts;
-use crate::execute::statement::{parse_expression, parse_query};
 use crate::sql::ast::build;
+use crate::sql::ast::names::plain_parts;
 use crate::sql::ast::walk::{rewrite_own_exprs, walk_mut};
 use crate::sql::bind::catalogs::{FoundMacro, View};
 use crate::sql::bind::columns::is_columns;
+use crate::sql::bind::lookahead::Lookahead;
 use crate::sql::bind::macros::call::{Given, Values, signature};
 use crate::sql::bind::macros::substitute::{never_a_place, operand, substitute};
 use crate::sql::bind::method_calls::unchain;
-use crate::sql::plan::planner::Planner;
-use crate::sql::text::macros::Body;
+use crate::sql::text::parser::{parse_expression, parse_query};
+use crate::sql::text::statement::Body;
 
 /// Macros whose bodies may lie in one another.
 const MAX_DEPTH: usize = 64;
@@ -31,7 +31,7 @@ const MAX_EXPRESSIONS: usize = 100_000;
 const MAX_NESTING: usize = 400;
 
 /// Puts what they stand for in the place of all calls of macros in a statement.
-pub(crate) fn expand(planner: &Planner<'_>, statement: &mut Statement) -> Result<()> {
+pub(crate) fn expand(planner: &dyn Lookahead, statement: &mut Statement) -> Result<()> {
     let view = planner.view();
     if !view.has_macros() {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) fn expand(planner: &Planner<'_>, statement: &mut Statement) -> Result
 }
 
 /// Whether a piece of a statement calls a macro.
-pub(crate) fn is_called<T: VisitMut + Clone>(planner: &Planner<'_>, tree: &T) -> bool {
+pub(crate) fn is_called<T: VisitMut + Clone>(planner: &dyn Lookahead, tree: &T) -> bool {
     let view = planner.view();
     let made = Cell::new(0);
     view.has_macros() && Expander::new(planner, view, &made).calls(tree)
@@ -58,7 +58,7 @@ pub(crate) fn is_called<T: VisitMut + Clone>(planner: &Planner<'_>, tree: &T) ->
 /// What a variant of a macro becomes with these values; `schema` is that of the planner's own
 /// database which the macro is in, and none for a temporary one. The macro need not exist.
 pub(crate) fn body(
-    planner: &Planner<'_>,
+    planner: &dyn Lookahead,
     schema: Option<&str>,
     kind: MacroKind,
     variant: &MacroVariant,
@@ -71,7 +71,7 @@ pub(crate) fn body(
 }
 
 struct Expander<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a dyn Lookahead,
     view: &'a View,
     /// The schema of the macro whose body is visited, where names are looked up first.
     schema: Option<&'a str>,
@@ -83,7 +83,7 @@ struct Expander<'a> {
 }
 
 impl<'a> Expander<'a> {
-    fn new(planner: &'a Planner<'a>, view: &'a View, made: &'a Cell<usize>) -> Self {
+    fn new(planner: &'a dyn Lookahead, view: &'a View, made: &'a Cell<usize>) -> Self {
         Self { planner, view, schema: None, around: Vec::new(), made, failed: None }
     }
 
@@ -104,7 +104,7 @@ impl<'a> Expander<'a> {
     }
 
     fn find(&self, name: &ObjectName, kind: MacroKind) -> Option<FoundMacro> {
-        self.view.find_macro(&parts(name)?, kind, self.schema)
+        self.view.find_macro(&plain_parts(name)?, kind, self.schema)
     }
 
     fn calls<T: VisitMut + Clone>(&self, tree: &T) -> bool {
@@ -409,8 +409,7 @@ impl VisitorMut for Relations {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        self.names
-            .extend(crate::sql::bind::shadowed::name_of(factor).map(|n| n.value.to_lowercase()));
+        self.names.extend(crate::sql::ast::names::name_of(factor).map(|n| n.value.to_lowercase()));
         ControlFlow::Continue(())
     }
 }

@@ -13,12 +13,12 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`parse`] | the statements |
-//! | [`define`] | CREATE, DROP, and what may be created |
+//! | [`text::macros`](crate::sql::text::macros) | the statements |
+//! | [`ddl::macros`](crate::execute::ddl::macros) | CREATE, DROP, and what may be created |
 //! | [`expand`] | finding calls, and putting bodies in their place |
 //! | [`call`] | which argument is for which parameter |
 //! | [`substitute`] | putting arguments in a body |
-//! | [`show`] | SHOW MACROS, SHOW CREATE MACRO |
+//! | [`show::macros`](crate::execute::show::macros) | SHOW MACROS, SHOW CREATE MACRO |
 
 pub(crate) mod call;
 pub(crate) mod expand;

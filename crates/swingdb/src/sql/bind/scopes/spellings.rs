@@ -11,13 +11,13 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::catalogs::Found;
-use crate::sql::plan::planner::Planner;
+use crate::sql::bind::lookahead::Lookahead;
 
 /// Whether one of some names, in lower case, is spelled in several ways: by expressions, by what
 /// the statement names so, or by the tables that it reads. What a file spells is not known: there
 /// it is enough that the statement names something so.
 pub(crate) fn are_several(
-    planner: &Planner<'_>,
+    planner: &dyn Lookahead,
     statement: &mut Statement,
     names: &BTreeSet<String>,
 ) -> bool {
@@ -32,7 +32,7 @@ pub(crate) fn are_several(
 }
 
 struct Spellings<'a> {
-    planner: &'a Planner<'a>,
+    planner: &'a dyn Lookahead,
     names: &'a BTreeSet<String>,
     found: BTreeMap<String, BTreeSet<String>>,
     /// Whether the statement calls something by one of the names.
@@ -74,7 +74,7 @@ impl Spellings<'_> {
                     self.add(field.name());
                 });
             }
-            _ => self.opaque |= crate::sql::plan::planner::looks_like_file(reference.table()),
+            _ => self.opaque |= crate::sql::ast::names::looks_like_file(reference.table()),
         }
     }
 }

@@ -6,10 +6,13 @@
 //! several rows of `b` at the same time it is any one. As in DuckDB and, as `join_asof`, in Polars.
 //!
 //! The query engine does not know it. So it plans a plain join on `asof_join(condition)` ([`MARK`],
-//! which `sql::forms` puts), with all that names and types need; when types are settled, [`rule`]
-//! makes a [`node`] of it, and [`planner`] an operator ([`exec`]): the right side is collected in
-//! the order of keys and time ([`index`]), and the left side, unordered and in parallel, looks for
-//! its rows there. [`filters`] puts conditions on the left side below it.
+//! which [`desugar`](crate::sql::desugar::asof) puts), with all that names and types need; when
+//! types are settled, the [rule](crate::sql::analyze::asof) makes a [node](crate::sql::nodes::asof)
+//! of it, and [`planner`] an operator ([`exec`]): the right side is collected in the order of keys
+//! and time ([`index`]), and the left side, unordered and in parallel, looks for its rows there.
+//! [`asof_filters`](crate::sql::optimize::asof_filters) puts conditions on the left side below it.
+//!
+//! [`MARK`]: crate::sql::nodes::asof::MARK
 
 pub(crate) mod exec;
 pub(crate) mod index;

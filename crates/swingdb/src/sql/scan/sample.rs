@@ -23,7 +23,7 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use swingdb_store::Table;
 
-use crate::sql::optimize::estimate::{Key, Seen, key};
+use crate::sql::scan::distinct::{Key, Seen, key};
 use crate::sql::scan::filter::cannot_fail;
 
 /// Rows of a sample.

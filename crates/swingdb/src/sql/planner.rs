@@ -1,9 +1,10 @@
-//! From the syntax tree to DataFusion's logical plan, names resolved against one [`View`].
+//! From a syntax tree to the query engine's logical plan: [`Planner`] takes a statement through
+//! [`bind`] and [`plan`](super::plan), with names resolved against one [`View`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use arrow::array::AsArray;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::catalog::information_schema::InformationSchemaProvider;
@@ -33,27 +34,20 @@ use swingdb_common::runtime::{cancel, threads};
 use swingdb_common::time::zones::Zone;
 use swingdb_common::types::arrow_types::SqlTypes;
 
-use crate::execute::statement;
-use crate::session::Session;
 use crate::sql::analyze::arithmetic::checked_expr;
 use crate::sql::analyze::zones::zoned_expr;
+use crate::sql::ast::names::looks_like_file;
 use crate::sql::ast::walk;
 use crate::sql::bind::catalogs::{Found, INFORMATION_SCHEMA, Source, View};
-use crate::sql::bind::columns::Columns;
-use crate::sql::bind::functions::{clauses, once, ordered_windows};
-use crate::sql::bind::macros::expand;
-use crate::sql::bind::{
-    array_queries, by_name, columns, functions, identifiers, information_schema, method_calls,
-    pivots, scopes, sequences, shadowed, struct_stars,
-};
-use crate::sql::desugar;
-use crate::sql::desugar::{cast_names, inner_withs, members, order_by_all, same_names, series};
+use crate::sql::bind::lookahead::{Columns, Lookahead};
+use crate::sql::bind::{bind, information_schema, sequences};
+use crate::sql::desugar::same_names;
 use crate::sql::optimize::functional_dependencies;
 use crate::sql::options::limits::Limits;
 use crate::sql::plan::{rewrite, shared_parts, size};
 use crate::sql::scan::table::SwingTable;
-use crate::sql::text::depth;
 use crate::sql::text::parameters::Params;
+use crate::sql::text::{depth, parser};
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
 const MAX_VIEW_DEPTH: usize = 64;
@@ -68,7 +62,7 @@ pub(crate) struct Planner<'a> {
     columns: Mutex<HashMap<String, Option<Columns>>>,
     /// Runs queries that have to be answered before a statement can be planned; none in views,
     /// whose columns must not depend on rows.
-    session: Option<&'a Session>,
+    session: Option<&'a dyn Answers>,
     /// What such queries gave, by their text.
     answers: Mutex<HashMap<String, Vec<String>>>,
     /// Views that have been planned, by their database and place in memory: one that is named twice
@@ -82,6 +76,12 @@ struct PlannedView {
     provider: Arc<dyn TableProvider>,
     #[expect(dead_code, reason = "held for its place")]
     view: Arc<swingdb_store::View>,
+}
+
+/// Runs queries whose answers a statement needs before it can be planned.
+pub(crate) trait Answers {
+    /// The rows of a plan.
+    fn rows(&self, plan: LogicalPlan) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>>;
 }
 
 /// Parts of a statement up to which it is planned on the thread that waits for it.
@@ -99,116 +99,17 @@ impl<'a> Planner<'a> {
 
     /// A planner of statements whose columns may depend on the rows that there are.
     pub(crate) fn of_session(
-        session: &'a Session,
+        session: &'a dyn Answers,
         view: &'a View,
         state: &'a SessionState,
     ) -> Self {
         Self { session: Some(session), ..Self::new(view, state) }
     }
 
-    /// The texts in the only column of a query, which is answered now, from the same view of the
-    /// data; `None` where nothing can be asked. NULLs are left out.
-    pub(crate) fn ask(&self, query: ast::Query) -> Result<Option<Vec<String>>> {
-        let Some(session) = self.session else { return Ok(None) };
-        let text = query.to_string();
-        if let Some(known) = self.answers.lock().get(&text) {
-            return Ok(Some(known.clone()));
-        }
-        let mut statement = ast::Statement::Query(Box::new(query));
-        self.prepare(&mut statement)?;
-        let mut found = Vec::new();
-        for batch in session.run(self.plan(statement, &Params::default())?)? {
-            let texts = cast(batch?.column(0), &DataType::Utf8)?;
-            found.extend(texts.as_string::<i32>().iter().flatten().map(str::to_string));
-            if found.len() > MAX_ANSWERS {
-                return Err(Error::unsupported(format!(
-                    "PIVOT on more than {MAX_ANSWERS} values; name them: ON column IN (...)"
-                )));
-            }
-        }
-        self.answers.lock().insert(text, found.clone());
-        Ok(Some(found))
-    }
-
-    /// What names mean.
-    pub(crate) fn view(&self) -> &View {
-        self.view
-    }
-
-    /// Whether the engine has a function so named that stands for a table.
-    pub(crate) fn is_table_function(&self, name: &str) -> bool {
-        self.state.table_functions().contains_key(&name.to_ascii_lowercase())
-    }
-
-    /// Whether the engine has a function of single rows so named.
-    pub(crate) fn is_scalar(&self, name: &str) -> bool {
-        self.state.scalar_functions().contains_key(name)
-    }
-
-    /// Whether the engine has a function of single rows or of lists so named.
-    pub(crate) fn is_of_rows(&self, name: &str) -> bool {
-        self.is_scalar(name) || self.state.higher_order_functions().contains_key(name)
-    }
-
-    /// Whether the engine has a window function so named.
-    pub(crate) fn is_window(&self, name: &str) -> bool {
-        self.state.window_functions().contains_key(name)
-    }
-
-    /// Of an aggregate function, whether IGNORE NULLS and RESPECT NULLS mean something to it.
-    pub(crate) fn aggregate_keeps_nulls(&self, name: &str) -> Option<bool> {
-        let found = self.state.aggregate_functions().get(name)?;
-        Some(found.supports_null_handling_clause())
-    }
-
-    /// Whether the engine has an aggregate function so named.
-    pub(crate) fn is_aggregate(&self, name: &str) -> bool {
-        self.state.aggregate_functions().contains_key(name)
-    }
-
-    pub(crate) fn known_columns(&self, query: &str) -> Option<Option<Columns>> {
-        self.columns.lock().get(query).cloned()
-    }
-
-    pub(crate) fn note_columns(&self, query: String, columns: Option<&Columns>) {
-        self.columns.lock().insert(query, columns.cloned());
-    }
-
     /// Resolves the names of a statement, and puts the engine's functions for those it knows under
     /// another name.
     pub(crate) fn prepare(&self, statement: &mut ast::Statement) -> Result<()> {
-        method_calls::unchain(self.view, statement);
-        expand::expand(self, statement)?;
-        inner_withs::tell_withs_apart(statement);
-        scopes::resolve(self, statement)?;
-        same_names::tell_tables_apart(statement);
-        pivots::turn_tables(self, statement)?;
-        series::name_series(statement);
-        members::name_members(statement);
-        array_queries::collect_arrays(self, statement)?;
-        struct_stars::expand_structs(self, statement)?;
-        columns::expand(self, statement)?;
-        by_name::match_names(self, statement)?;
-        identifiers::resolve(self, statement)?;
-        shadowed::show_hidden(self, statement);
-        desugar::rewrite(Some(self), statement)?;
-        order_by_all::order_by_all(statement)?;
-        cast_names::tell_apart(statement);
-        let state = self.state;
-        let any = |name: &str| {
-            self.is_scalar(name)
-                || self.is_aggregate(name)
-                || state.window_functions().contains_key(name)
-                || state.higher_order_functions().contains_key(name)
-        };
-        sequences::resolve(self, statement)?;
-        let aggregates = |name: &str| self.is_aggregate(name);
-        functions::rewrite(statement, functions::Known { any: &any, aggregates: &aggregates })?;
-        clauses::check(self, statement)?;
-        ordered_windows::order_windows(statement);
-        once::tell_draws_apart(statement);
-        // Macros and other forms stand for more than was written.
-        depth::settle(statement)
+        bind(self, statement)
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.
@@ -263,19 +164,6 @@ impl<'a> Planner<'a> {
             SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
         size::check(&plan, self.state)?;
         Ok(rewrite::rewrite(shared_parts::of_names(plan)?)?)
-    }
-
-    /// The values of a SELECT without FROM, all constant.
-    pub(crate) fn constants(&self, mut statement: ast::Statement) -> Result<Vec<ScalarValue>> {
-        self.prepare(&mut statement)?;
-        let LogicalPlan::Projection(list) = self.plan(statement, &Params::default())? else {
-            return Err(Error::internal("the constants are no SELECT list"));
-        };
-        let value = |expr: &Expr| match self.computed(expr.clone().unalias())? {
-            Expr::Literal(value, _) => Ok(value),
-            other => Err(Error::plan(format!("{other} is no constant"))),
-        };
-        list.expr.iter().map(value).collect()
     }
 
     /// The expression with what is constant in it computed.
@@ -342,7 +230,7 @@ impl<'a> Planner<'a> {
         let inside = self.view.inside(source);
         let views = Arc::clone(&self.views);
         let planner = Planner { depth: self.depth + 1, views, ..Planner::new(&inside, self.state) };
-        let mut query = statement::parse_query(&stored.sql)?;
+        let mut query = parser::parse_query(&stored.sql)?;
         planner.prepare(&mut query)?;
         sequences::refuse_in_view(&mut query)?;
         let mut plan = planner.plan(query, &Params::default())?;
@@ -365,7 +253,9 @@ impl<'a> Planner<'a> {
         if table == "columns"
             && let Some(engines) = &found
         {
-            return information_schema::columns(self.view, self.state, &engines.schema());
+            return information_schema::columns(self.view, &engines.schema(), &|view, name| {
+                Planner::new(view, self.state).provider(name)
+            });
         }
         found.ok_or_else(|| {
             let name = format!("{INFORMATION_SCHEMA}.{table}");
@@ -374,20 +264,100 @@ impl<'a> Planner<'a> {
             Error::not_found(swingdb_common::error::ObjectKind::Table, name, known)
         })
     }
+}
 
-    /// The names of the columns of whatever `name` stands for; `None` when it stands for nothing.
-    pub(crate) fn columns(&self, name: &TableReference) -> Result<Option<SchemaRef>> {
+impl Lookahead for Planner<'_> {
+    fn view(&self) -> &View {
+        self.view
+    }
+
+    fn is_table_function(&self, name: &str) -> bool {
+        self.state.table_functions().contains_key(&name.to_ascii_lowercase())
+    }
+
+    fn is_scalar(&self, name: &str) -> bool {
+        self.state.scalar_functions().contains_key(name)
+    }
+
+    fn is_of_rows(&self, name: &str) -> bool {
+        self.is_scalar(name) || self.state.higher_order_functions().contains_key(name)
+    }
+
+    fn is_window(&self, name: &str) -> bool {
+        self.state.window_functions().contains_key(name)
+    }
+
+    fn aggregate_keeps_nulls(&self, name: &str) -> Option<bool> {
+        let found = self.state.aggregate_functions().get(name)?;
+        Some(found.supports_null_handling_clause())
+    }
+
+    fn is_aggregate(&self, name: &str) -> bool {
+        self.state.aggregate_functions().contains_key(name)
+    }
+
+    fn columns(&self, name: &TableReference) -> Result<Option<SchemaRef>> {
         let is_file = matches!(name, TableReference::Bare { table } if looks_like_file(table));
         if self.view.find(name)?.is_none() && !is_file {
             return Ok(None);
         }
         Ok(Some(self.provider(name)?.schema()))
     }
-}
 
-/// Whether a name that is no table can be the path of a file.
-pub(crate) fn looks_like_file(name: &str) -> bool {
-    name.contains('/') || name.contains('.') || name.contains('*')
+    fn columns_of(&self, mut query: ast::Statement) -> Result<Columns> {
+        let unknown = |text: &str| Error::plan(format!("the columns of {text} are not known"));
+        // The queries of the WITH clause may ask for columns themselves, of those before them.
+        let text = query.to_string();
+        let known = self.columns.lock().get(&text).cloned();
+        if let Some(known) = known {
+            return known.ok_or_else(|| unknown(&text));
+        }
+        // Whoever asks for them again meanwhile, to prepare this very query, gets no answer.
+        self.columns.lock().insert(text.clone(), None);
+        let columns: Result<Columns> = self
+            .prepare(&mut query)
+            .and_then(|()| self.plan(query, &Params::default()))
+            .map(|plan| {
+                let fields = plan.schema().fields().iter().map(|field| field.data_type().clone());
+                plan.schema().columns().into_iter().zip(fields).collect()
+            });
+        self.columns.lock().insert(text, columns.as_ref().ok().cloned());
+        columns
+    }
+
+    fn constants(&self, mut statement: ast::Statement) -> Result<Vec<ScalarValue>> {
+        self.prepare(&mut statement)?;
+        let LogicalPlan::Projection(list) = self.plan(statement, &Params::default())? else {
+            return Err(Error::internal("the constants are no SELECT list"));
+        };
+        let value = |expr: &Expr| match self.computed(expr.clone().unalias())? {
+            Expr::Literal(value, _) => Ok(value),
+            other => Err(Error::plan(format!("{other} is no constant"))),
+        };
+        list.expr.iter().map(value).collect()
+    }
+
+    fn ask(&self, query: ast::Query) -> Result<Option<Vec<String>>> {
+        let Some(session) = self.session else { return Ok(None) };
+        let text = query.to_string();
+        if let Some(known) = self.answers.lock().get(&text) {
+            return Ok(Some(known.clone()));
+        }
+        let mut statement = ast::Statement::Query(Box::new(query));
+        self.prepare(&mut statement)?;
+        let mut found = Vec::new();
+        for batch in session.rows(self.plan(statement, &Params::default())?)? {
+            let texts = cast(batch?.column(0), &DataType::Utf8)?;
+            found.extend(texts.as_string::<i32>().iter().flatten().map(str::to_string));
+            if found.len() > MAX_ANSWERS {
+                return Err(Error::unsupported(format!(
+                    "PIVOT on more than {MAX_ANSWERS} values; name them: ON column IN (...)"
+                )));
+            }
+        }
+        self.answers.lock().insert(text, found.clone());
+        Ok(Some(found))
+    }
 }
 
 impl ContextProvider for Planner<'_> {
@@ -551,14 +521,15 @@ impl SchemaProvider for OneSchema {
         let view = &self.catalog.view;
         let mut names = BTreeSet::from_iter(view.main.catalog.table_names(&self.name));
         names.extend(view.main.catalog.view_names(&self.name));
-        if self.catalog.registered && self.name == crate::sql::engine::SCHEMA {
+        if self.catalog.registered && self.name == crate::sql::ast::names::SCHEMA {
             names.extend(view.registered.keys().cloned());
         }
         names.into_iter().collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        let reference = match self.catalog.registered && self.name == crate::sql::engine::SCHEMA {
+        let reference = match self.catalog.registered && self.name == crate::sql::ast::names::SCHEMA
+        {
             true => TableReference::bare(name),
             false => TableReference::partial(self.name.as_str(), name),
         };

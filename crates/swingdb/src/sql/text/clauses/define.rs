@@ -1,4 +1,6 @@
 //! CREATE TABLE, VIEW and SCHEMA, ALTER TABLE, DROP.
+//!
+//! **Cycle.** A query contains expressions and relations, and these contain queries.
 
 use datafusion::sql::parser::CreateExternalTable;
 use datafusion::sql::sqlparser::ast::{
@@ -10,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::clauses::{all_fields, none_of, query};
+use crate::sql::text::clauses::{all_fields, none_of, query};
 
 pub(crate) fn create_table(node: &CreateTable) -> Result<()> {
     all_fields!("CREATE TABLE", CreateTable {

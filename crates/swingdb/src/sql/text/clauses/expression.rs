@@ -1,4 +1,6 @@
 //! Expressions, calls of functions, windows.
+//!
+//! **Cycle.** A query contains expressions and relations, and these contain queries.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, CaseWhen, CeilFloorKind, DateTimeField, DictionaryField, DuplicateTreatment,
@@ -8,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::clauses::{none_of, query};
+use crate::sql::text::clauses::{none_of, query};
 
 pub(crate) fn expression(node: &Expr) -> Result<()> {
     match node {
@@ -168,7 +170,7 @@ fn lambda(node: &LambdaFunction) -> Result<()> {
 }
 
 /// A call. What its FILTER, OVER, DISTINCT, ORDER BY, WITHIN GROUP and IGNORE NULLS mean depends on
-/// the function, see [`super::calls`].
+/// the function, see [`clauses`](crate::sql::bind::functions::clauses).
 fn function(node: &Function) -> Result<()> {
     let Function {
         name,

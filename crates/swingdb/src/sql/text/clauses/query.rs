@@ -1,4 +1,6 @@
 //! Queries: WITH, SELECT, set operations, joins, ORDER BY, LIMIT.
+//!
+//! **Cycle.** A query contains expressions and relations, and these contain queries.
 
 use datafusion::sql::sqlparser::ast::{
     Cte, Distinct, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, GroupByExpr, Join,
@@ -10,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 
 use crate::sql::ast::walk::reads;
-use crate::sql::clauses::{expression, none_of, relation};
+use crate::sql::text::clauses::{expression, none_of, relation};
 
 pub(crate) fn query(node: &Query) -> Result<()> {
     let Query {

@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
 
-use crate::execute::target::parts;
-use crate::sql::bind::columns::reference;
+use crate::sql::ast::build::reference;
+use crate::sql::ast::names::parts;
 
 /// A column that a `*` shows.
 pub(crate) struct Shown {

@@ -1,4 +1,6 @@
 //! Transactions, SET, SHOW, DESCRIBE, prepared statements.
+//!
+//! **Cycle.** A query contains expressions and relations, and these contain queries.
 
 use datafusion::sql::sqlparser::ast::{
     ContextModifier, DescribeAlias, ExprWithAlias, Set, SetAssignment, ShowCreateObject,
@@ -7,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::clauses::none_of;
+use crate::sql::text::clauses::none_of;
 use crate::sql::text::refused;
 
 pub(crate) fn transaction(node: &Statement) -> Result<()> {

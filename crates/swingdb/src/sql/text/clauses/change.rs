@@ -1,4 +1,6 @@
 //! INSERT, UPDATE, DELETE, MERGE, TRUNCATE.
+//!
+//! **Cycle.** A query contains expressions and relations, and these contain queries.
 
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, Merge,
@@ -9,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::clauses::{all_fields, none_of, query};
+use crate::sql::text::clauses::{all_fields, none_of, query};
 
 pub(crate) fn insert(node: &Insert) -> Result<()> {
     all_fields!("INSERT", Insert {

@@ -30,8 +30,8 @@ use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 
-use crate::sql::optimize::settled_order::fence::FenceExec;
 use crate::sql::physical::insertion_order::takes_rows_as_they_come;
+use crate::sql::physical::settled_order::fence::FenceExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -1,4 +1,6 @@
 //! What stands in FROM: tables, subqueries, functions, samples.
+//!
+//! **Cycle.** A query contains expressions and relations, and these contain queries.
 
 use datafusion::sql::sqlparser::ast::{
     ExprWithAlias, FunctionArg, NullInclusion, PivotValueSource, TableAlias, TableAliasColumnDef,
@@ -7,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::clauses::{expression, none_of, query};
+use crate::sql::text::clauses::{expression, none_of, query};
 
 pub(crate) fn relation(node: &TableFactor) -> Result<()> {
     match node {

@@ -22,7 +22,10 @@
 //! | [`session`] | transactions, SET, SHOW, EXPLAIN, prepared statements |
 //!
 //! Clauses of a call that depend on what the function is (FILTER of a function of single rows) are
-//! decided in [`calls`](mod@calls), which knows the functions.
+//! decided in [`bind::functions::clauses`](crate::sql::bind::functions::clauses), which knows the
+//! functions.
+//!
+//! **Cycle.** A query contains expressions and relations, and these contain queries.
 
 pub(crate) mod change;
 pub(crate) mod define;
@@ -142,7 +145,7 @@ macro_rules! all_fields {
         ])?;
     };
 }
-use all_fields;
+pub(crate) use all_fields;
 
 /// Refuses the first of some clauses that is written.
 fn none_of(of: &str, clauses: &[(bool, &str)]) -> Result<()> {

@@ -12,18 +12,17 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind,
-    Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
+    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    OrderBy, OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitMut, WildcardAdditionalOptions,
 };
-use datafusion::sql::sqlparser::ast::{ExcludeSelectItem, OrderBy};
 use swingdb_common::error::{Error, ObjectKind, Result};
 
-use crate::sql::ast::build;
+use crate::sql::ast::build::call;
+use crate::sql::ast::names::constraint_mut;
 use crate::sql::ast::walk::replace_names;
-use crate::sql::bind::identifiers::constraint_mut;
-use crate::sql::bind::stars;
-use crate::sql::desugar::{asof, call};
+use crate::sql::ast::{build, stars};
+use crate::sql::desugar::asof;
 
 /// Gives the columns of a relation, if they are known.
 pub(crate) type ColumnsOf<'a> = dyn Fn(&TableFactor) -> Option<Vec<String>> + 'a;

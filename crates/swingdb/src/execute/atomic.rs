@@ -1,0 +1,47 @@
+//! Statements that change something, as units: all of one happens, or nothing.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use swingdb_common::error::Result;
+use swingdb_store::WriteTxn;
+
+use crate::session::{Session, transaction};
+
+/// What a statement did.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Rows inserted, updated or deleted; `None` for statements that do not count rows.
+    pub(crate) rows_changed: Option<u64>,
+    /// The kind of statement, "INSERT".
+    pub(crate) tag: &'static str,
+    /// The rows of RETURNING.
+    pub(crate) rows: Option<(SchemaRef, Vec<RecordBatch>)>,
+}
+
+impl Outcome {
+    /// A statement that changed rows.
+    pub(crate) fn changed(tag: &'static str, rows: u64) -> Self {
+        Self { rows_changed: Some(rows), tag, rows: None }
+    }
+
+    /// A statement that does not count rows.
+    pub(crate) fn done(tag: &'static str) -> Self {
+        Self { rows_changed: None, tag, rows: None }
+    }
+}
+
+/// Runs `run` as one atomic statement: committed at once when no transaction is open.
+pub(crate) fn with_txn<T>(
+    session: &Session,
+    run: impl FnOnce(&mut WriteTxn) -> Result<T>,
+) -> Result<T> {
+    transaction::with_txn(&session.txn, session.store(), |txn| {
+        txn.set_threads(session.threads()?);
+        let taking = session.numbers.begin(txn.view());
+        let value = run(txn)?;
+        for (schema, moved) in taking.moved() {
+            txn.advance_sequence(&schema, moved)?;
+        }
+        Ok(value)
+    })
+}

@@ -1,0 +1,170 @@
+//! Definitions of columns and keys, as CREATE TABLE and ALTER TABLE write them.
+
+use std::collections::HashSet;
+
+use arrow::datatypes::Field;
+use datafusion::sql::sqlparser::ast as sql;
+use datafusion::sql::sqlparser::ast::{ColumnOption, Expr, IndexColumn, TableConstraint};
+use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
+use swingdb_common::uuid;
+use swingdb_store::{Check, ColumnDef, Constraint};
+
+use crate::execute::dml::defaults;
+use crate::session::Session;
+use crate::sql::ast::names::parts;
+use crate::sql::text::tokens::UNTYPED_MARK;
+
+/// A column's definition; `key` is called for PRIMARY KEY (`true`) and UNIQUE.
+pub(crate) fn column_def(
+    session: &Session,
+    column: &sql::ColumnDef,
+    mut key: impl FnMut(bool) -> Result<()>,
+) -> Result<ColumnDef> {
+    let name = column.name.value.clone();
+    let is_uuid = is_uuid_type(&column.data_type);
+    let data_type = match &column.data_type {
+        untyped if is_untyped(untyped) => {
+            return Err(Error::plan(format!("column {name:?} needs a type")));
+        }
+        given => column_type(given)?,
+    };
+    let mut nullable = true;
+    let mut default_sql = None;
+    for option in &column.options {
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => nullable = false,
+            ColumnOption::Default(expr) => {
+                let field = Field::new(&name, data_type.clone(), true);
+                let field = if is_uuid { uuid::marked(field) } else { field };
+                defaults::check(session, expr, &field)?;
+                default_sql = Some(expr.to_string());
+            }
+            ColumnOption::PrimaryKey(_) => key(true)?,
+            ColumnOption::Unique(_) => key(false)?,
+            // Conditions may read any column; whoever defines the table looks at them.
+            ColumnOption::Check(check) if check.enforced != Some(false) => {}
+            ColumnOption::ForeignKey(_) => {
+                return Err(Error::unsupported(format!("column {name:?}: {REFERENCES}")));
+            }
+            ColumnOption::Generated { .. } => {
+                return Err(Error::unsupported(format!("column {name:?}: {GENERATED}")));
+            }
+            other => {
+                return Err(Error::unsupported(format!("column {name:?}: {other}")));
+            }
+        }
+    }
+    Ok(ColumnDef { name, data_type, nullable, is_uuid, default_sql })
+}
+
+/// Whether a column was given without a type.
+pub(crate) fn is_untyped(data_type: &sql::DataType) -> bool {
+    match data_type {
+        sql::DataType::Unspecified => true,
+        sql::DataType::Custom(name, _) => {
+            parts(name).is_ok_and(|parts| parts == [UNTYPED_MARK.to_string()])
+        }
+        _ => false,
+    }
+}
+
+/// PRIMARY KEY and UNIQUE of a table that is being defined.
+#[derive(Default)]
+pub(crate) struct Keys(Vec<Constraint>);
+
+impl Keys {
+    /// The keys a table has already.
+    pub(crate) fn of(constraints: &[Constraint]) -> Self {
+        Self(constraints.to_vec())
+    }
+
+    pub(crate) fn add(&mut self, primary: bool, columns: Vec<usize>) -> Result<()> {
+        if primary && self.0.iter().any(|key| matches!(key, Constraint::Primary(_))) {
+            return Err(Error::plan("a table has only one PRIMARY KEY"));
+        }
+        let same = |key: &Constraint| {
+            let key: HashSet<&usize> = key.columns().iter().collect();
+            key == columns.iter().collect()
+        };
+        match self.0.iter_mut().find(|key| same(key)) {
+            // A UNIQUE that is made the primary key: NULLs are out from now on.
+            Some(key) if primary => *key = Constraint::Primary(columns),
+            Some(_) => {}
+            None if primary => self.0.push(Constraint::Primary(columns)),
+            None => self.0.push(Constraint::Unique(columns)),
+        }
+        Ok(())
+    }
+
+    /// The columns of the primary key become NOT NULL.
+    pub(crate) fn finish(self, columns: &mut [ColumnDef]) -> Vec<Constraint> {
+        for key in &self.0 {
+            if let Constraint::Primary(indices) = key {
+                indices.iter().for_each(|index| columns[*index].nullable = false);
+            }
+        }
+        self.0
+    }
+}
+
+/// Whether a table constraint is the primary key, and its columns.
+pub(crate) fn key_columns(constraint: &TableConstraint) -> Result<(bool, Vec<String>)> {
+    let names = |columns: &[IndexColumn]| {
+        let name = |column: &IndexColumn| match &column.column.expr {
+            Expr::Identifier(ident) => Ok(ident.value.clone()),
+            other => Err(Error::unsupported(format!("a key on the expression {other}"))),
+        };
+        columns.iter().map(name).collect::<Result<Vec<String>>>()
+    };
+    match constraint {
+        TableConstraint::PrimaryKey(key) => Ok((true, names(&key.columns)?)),
+        TableConstraint::Unique(key) => Ok((false, names(&key.columns)?)),
+        TableConstraint::ForeignKey(_) => Err(Error::unsupported(REFERENCES)),
+        other => Err(Error::unsupported(format!("the constraint {other}"))),
+    }
+}
+
+/// The indices of the columns of a key.
+pub(crate) fn find_columns(columns: &[ColumnDef], names: &[String]) -> Result<Vec<usize>> {
+    let mut indices = Vec::with_capacity(names.len());
+    for name in names {
+        let index = columns
+            .iter()
+            .position(|column| column.name.eq_ignore_ascii_case(name))
+            .ok_or_else(|| {
+                let known = columns.iter().map(|column| column.name.as_str());
+                Error::not_found(ObjectKind::Column, name.as_str(), known)
+            })?;
+        if indices.contains(&index) {
+            return Err(Error::plan(format!("column {name:?} is twice in one key")));
+        }
+        indices.push(index);
+    }
+    Ok(indices)
+}
+
+/// A table has at least one column, and none twice.
+pub(crate) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
+    if columns.is_empty() {
+        return Err(Error::plan("a table needs at least one column"));
+    }
+    if columns.len() > MAX_COLUMNS {
+        return Err(Error::plan(format!("a table has at most {MAX_COLUMNS} columns")));
+    }
+    let mut seen = HashSet::new();
+    match columns.iter().find(|column| !seen.insert(column.name.to_lowercase())) {
+        Some(twice) => {
+            Err(Error::AlreadyExists { kind: ObjectKind::Column, name: twice.name.clone() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Columns a table may have.
+pub(crate) const MAX_COLUMNS: usize = 10_000;
+
+/// What is said of foreign keys.
+pub(crate) const REFERENCES: &str = "FOREIGN KEY and REFERENCES, which would not be enforced; \
+     leave them out, and find rows without a partner by an ANTI JOIN";

@@ -1,0 +1,156 @@
+//! How many different values a column has, by its statistics and by a sample.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, SortField};
+use datafusion::common::ScalarValue;
+use swingdb_store::Table;
+
+/// Rows looked at to guess how many different values a column has.
+pub(crate) const SAMPLE_ROWS: usize = 4096;
+
+/// Segments those rows are taken from.
+pub(crate) const PLACES: usize = 8;
+
+/// Numbers, dates and times as a number; `None` for everything else.
+pub(crate) fn on_number_line(value: &ScalarValue) -> Option<f64> {
+    match value {
+        ScalarValue::Decimal128(Some(v), _, scale) => Some(*v as f64 / 10f64.powi((*scale).into())),
+        ScalarValue::Date32(Some(days)) => Some(f64::from(*days) * 86_400e9),
+        ScalarValue::TimestampSecond(Some(v), _) => Some(*v as f64 * 1e9),
+        ScalarValue::TimestampMillisecond(Some(v), _) => Some(*v as f64 * 1e6),
+        ScalarValue::TimestampMicrosecond(Some(v), _) => Some(*v as f64 * 1e3),
+        ScalarValue::TimestampNanosecond(Some(v), _) => Some(*v as f64),
+        other if other.data_type().is_numeric() && !other.is_null() => {
+            match other.cast_to(&DataType::Float64).ok()? {
+                ScalarValue::Float64(v) => v,
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn bounds(table: &Table, column: usize) -> Option<(f64, f64)> {
+    let stats = table.stats(column).ok()?;
+    on_number_line(stats.min.as_ref()?).zip(on_number_line(stats.max.as_ref()?))
+}
+
+pub(crate) fn distinct_values(table: &Table, column: usize) -> f64 {
+    let rows = table.row_count() as f64;
+    if table.constraints().iter().any(|c| c.columns() == [column]) {
+        return rows;
+    }
+    let step = match table.schema().field(column).data_type() {
+        DataType::Date32 => Some(86_400e9),
+        t if t.is_integer() => Some(1.0),
+        DataType::Decimal128(_, scale) => Some(10f64.powi(-i32::from(*scale))),
+        _ => None,
+    };
+    let range = match step.and_then(|step| Some((bounds(table, column)?, step))) {
+        Some(((low, high), step)) => (high - low) / step + 1.0,
+        None => f64::INFINITY,
+    };
+    // A narrow range is close to the truth; else a sample tells more.
+    if range <= rows * 0.01 {
+        return range.max(1.0);
+    }
+    sampled(table, column).unwrap_or(rows).min(range).max(1.0)
+}
+
+/// The number of different values as far as a sample has been taken already.
+pub(crate) fn remembered_distinct(table: &Table, column: usize) -> Option<f64> {
+    // Never waits: in a forked child the lock may be held by a thread that is not there.
+    let remembered = REMEMBERED.try_lock().ok()?;
+    remembered.as_ref()?.get(&key(table, column)).copied()
+}
+
+/// Version of a table (as far as matters here) and column.
+pub(crate) type Key = (u64, u64, u64, usize);
+
+pub(crate) static REMEMBERED: Mutex<Option<HashMap<Key, f64>>> = Mutex::new(None);
+
+pub(crate) fn key(table: &Table, column: usize) -> Key {
+    (table.id(), table.row_count(), table.bytes(), column)
+}
+
+/// Different values extrapolated from the rows of a few places of the table, remembered for its
+/// version.
+pub(crate) fn sampled(table: &Table, column: usize) -> Option<f64> {
+    /// Columns remembered.
+    const MAX_REMEMBERED: usize = 10_000;
+
+    if let Some(known) = remembered_distinct(table, column) {
+        return Some(known);
+    }
+    let distinct = sample(table, column)?;
+    if let Ok(mut remembered) = REMEMBERED.try_lock() {
+        let all = remembered.get_or_insert_with(HashMap::new);
+        if all.len() >= MAX_REMEMBERED {
+            all.clear();
+        }
+        all.insert(key(table, column), distinct);
+    }
+    Some(distinct)
+}
+
+pub(crate) fn sample(table: &Table, column: usize) -> Option<f64> {
+    let segments = table.segments().ok()?;
+    if segments.is_empty() {
+        return Some(0.0);
+    }
+    // Evenly spread rows: neighbours are often alike.
+    let places = PLACES.min(segments.len());
+    let mut seen = Seen::default();
+    for place in 0..places {
+        let segment = &segments[place * segments.len() / places];
+        let step = (segment.rows() * places / SAMPLE_ROWS).max(1);
+        let indices = (0..segment.rows() as u32).step_by(step);
+        let array = segment.array(column).ok()?;
+        seen.add(&take(&array, &UInt32Array::from_iter_values(indices), None).ok()?)?;
+    }
+    Some(seen.extrapolate(table.row_count()))
+}
+
+/// The values of a sample, and how often each was seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    times: HashMap<Vec<u8>, u32>,
+    counted: usize,
+}
+
+impl Seen {
+    /// Counts the values of an array; None for types that cannot be compared.
+    pub(crate) fn add(&mut self, array: &ArrayRef) -> Option<()> {
+        // Views would compare by prefix and place.
+        let array = match array.data_type() {
+            DataType::Utf8View => cast(array, &DataType::Utf8).ok()?,
+            _ => Arc::clone(array),
+        };
+        let converter = RowConverter::new(vec![SortField::new(array.data_type().clone())]).ok()?;
+        let rows = converter.convert_columns(std::slice::from_ref(&array)).ok()?;
+        self.counted += array.len();
+        for row in &rows {
+            *self.times.entry(row.as_ref().to_vec()).or_default() += 1;
+        }
+        Some(())
+    }
+
+    /// How many different values there are among `rows` rows.
+    pub(crate) fn extrapolate(&self, rows: u64) -> f64 {
+        let once = self.times.values().filter(|times| **times == 1).count() as f64;
+        let (distinct, counted) = (self.times.len() as f64, self.counted.max(1) as f64);
+        let rows = rows as f64;
+        // Values seen once stand for many not seen: scaled by the square root of the sampling ratio
+        // (Charikar et al., "Towards estimation error guarantees for distinct values", PODS 2000).
+        // When nearly all were seen once, the values are taken for keys.
+        if once > 0.9 * counted {
+            return rows * once / counted;
+        }
+        (rows / counted).max(1.0).sqrt() * once + (distinct - once)
+    }
+}

@@ -1,0 +1,256 @@
+//! The statements of a text, as they are parsed: those of SQL, and those that only this database
+//! has.
+
+use std::collections::VecDeque;
+
+use datafusion::sql::parser::{CreateExternalTable, ExplainStatement, Statement as DfStatement};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Statement};
+use swingdb_common::error::Result;
+use swingdb_files::options::OptionValue;
+use swingdb_store::MacroKind;
+
+use crate::sql::text::parameters;
+use crate::sql::text::parameters::Params;
+
+/// One statement of a text.
+#[derive(Clone, Debug)]
+pub(crate) enum Parsed {
+    /// Standard SQL.
+    Sql(Box<Statement>),
+    /// EXPLAIN of something.
+    Explain(ExplainStatement),
+    /// COPY.
+    Copy(Box<crate::sql::text::statement::CopyStatement>),
+    /// CREATE EXTERNAL TABLE.
+    External(CreateExternalTable),
+    /// RESET.
+    Reset(ObjectName),
+    /// What only this database has.
+    Own(Own),
+}
+
+/// Statements that only this database has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// `SHARE`: new snapshots see the last committed state.
+    Share,
+    /// `CHECKPOINT`: the store on the disk gets the last committed state; `CHECKPOINT TO 'dir'`: a
+    /// copy of it is made there.
+    Checkpoint { directory: Option<String> },
+    /// `REFRESH`: a snapshot moves to the newest shared state.
+    Refresh,
+    /// `ATTACH 'name' [AS alias]`: takes a snapshot and attaches it.
+    Attach { name: String, alias: Option<String> },
+    /// `DETACH alias`.
+    Detach { alias: String },
+    /// `SHOW SNAPSHOTS`: the databases of this machine.
+    ShowSnapshots,
+    /// `CREATE MACRO`.
+    CreateMacro(Box<CreateMacro>),
+    /// `DROP MACRO`.
+    DropMacro(DropMacro),
+    /// `SHOW MACROS`.
+    ShowMacros,
+    /// `SHOW CREATE MACRO`.
+    ShowCreateMacro { name: ObjectName },
+    /// `CREATE SEQUENCE`.
+    CreateSequence(Box<CreateSequence>),
+    /// `DROP SEQUENCE`.
+    DropSequence(DropSequence),
+    /// `SHOW SEQUENCES`.
+    ShowSequences,
+    /// `ALTER SEQUENCE`.
+    AlterSequence(AlterSequence),
+    /// `EXPORT DATABASE`.
+    ExportDatabase(Box<ExportDatabase>),
+    /// `IMPORT DATABASE 'folder'`.
+    ImportDatabase { folder: String },
+    /// `CREATE FORCE VIEW`.
+    ForceView(Box<Statement>),
+    /// `SUMMARIZE table`.
+    Summarize { name: ObjectName },
+    /// `SUMMARIZE SELECT ...`.
+    SummarizeQuery { query: Box<Query> },
+}
+
+/// `CREATE [OR REPLACE] [TEMP] [FORCE] MACRO [IF NOT EXISTS] name(...) AS ...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CreateMacro {
+    pub(crate) or_replace: bool,
+    pub(crate) if_not_exists: bool,
+    pub(crate) temporary: bool,
+    /// Whether what its bodies name need not be there.
+    pub(crate) force: bool,
+    pub(crate) name: ObjectName,
+    pub(crate) variants: Vec<Variant>,
+}
+
+impl CreateMacro {
+    /// What it stands for, variant by variant.
+    pub(crate) fn bodies(&mut self) -> impl Iterator<Item = &mut Body> {
+        self.variants.iter_mut().map(|variant| &mut variant.body)
+    }
+}
+
+/// `(a, b := 1) AS a + b`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) body: Body,
+}
+
+/// `b := 1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    pub(crate) name: Ident,
+    pub(crate) default: Option<Expr>,
+}
+
+/// What a macro stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Expr(Box<Expr>),
+    Query(Box<Query>),
+}
+
+impl Body {
+    pub(crate) fn kind(&self) -> MacroKind {
+        match self {
+            Self::Expr(_) => MacroKind::Scalar,
+            Self::Query(_) => MacroKind::Table,
+        }
+    }
+}
+
+/// `DROP MACRO [TABLE] [IF EXISTS] name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DropMacro {
+    pub(crate) kind: MacroKind,
+    pub(crate) if_exists: bool,
+    pub(crate) names: Vec<ObjectName>,
+}
+
+/// `CREATE [OR REPLACE] SEQUENCE [IF NOT EXISTS] name ...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CreateSequence {
+    pub(crate) or_replace: bool,
+    pub(crate) if_not_exists: bool,
+    pub(crate) temporary: bool,
+    pub(crate) name: ObjectName,
+    pub(crate) options: Options,
+}
+
+/// What is said of the numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) start: Option<i64>,
+    pub(crate) increment: Option<i64>,
+    pub(crate) min: Option<i64>,
+    pub(crate) max: Option<i64>,
+    pub(crate) cycle: bool,
+}
+
+/// `ALTER SEQUENCE [IF EXISTS] name ...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AlterSequence {
+    pub(crate) if_exists: bool,
+    pub(crate) name: ObjectName,
+    pub(crate) change: Change,
+}
+
+/// What becomes other; the rest stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) start: Option<i64>,
+    pub(crate) increment: Option<i64>,
+    pub(crate) min: Option<i64>,
+    pub(crate) max: Option<i64>,
+    pub(crate) cycle: Option<bool>,
+    /// Whether it begins again.
+    pub(crate) restart: bool,
+}
+
+/// `DROP SEQUENCE [IF EXISTS] name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DropSequence {
+    pub(crate) if_exists: bool,
+    pub(crate) cascade: bool,
+    pub(crate) names: Vec<ObjectName>,
+}
+
+/// `EXPORT DATABASE [name TO] 'folder' [(option [value], ...)]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExportDatabase {
+    /// The session's own database if it has no name.
+    pub(crate) database: Option<String>,
+    pub(crate) folder: String,
+    pub(crate) options: Vec<(String, OptionValue)>,
+}
+
+/// A COPY statement.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CopyStatement {
+    pub(crate) what: What,
+    pub(crate) path: String,
+    pub(crate) options: Vec<(String, OptionValue)>,
+}
+
+/// What is copied, and in which direction.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum What {
+    /// Files into a table's columns (all when none are named).
+    From { table: ObjectName, columns: Vec<Ident> },
+    /// A query's rows into a file.
+    To(Box<Query>),
+    /// A table's columns (all when none are named) into a file; the query says the same.
+    TableTo { table: ObjectName, columns: Vec<Ident>, query: Box<Query> },
+}
+
+impl CopyStatement {
+    /// Makes this a statement about a file of an exported database. The names of folders above say
+    /// nothing about the rows. That a column's values are not NULL, its table says too; so no field
+    /// is empty that DuckDB's `force_not_null` would make an empty text of.
+    pub(crate) fn of_export(&mut self) {
+        self.options.retain(|(name, _)| !name.eq_ignore_ascii_case("force_not_null"));
+        let no = OptionValue::Text("false".to_string());
+        self.options.push(("hive_partitioning".to_string(), no));
+    }
+}
+
+/// Numbers the parameters of all statements and puts the values in that order.
+pub(crate) fn number_all(statements: &mut VecDeque<Parsed>, params: Params) -> Result<Params> {
+    let (mut next, mut names) = (1, Vec::new());
+    for statement in statements.iter_mut() {
+        number(statement, &mut next, &mut names)?;
+    }
+    match names.is_empty() {
+        true => params.of_count(next - 1),
+        false => params.in_order(&names),
+    }
+}
+
+pub(crate) fn number(
+    statement: &mut Parsed,
+    next: &mut usize,
+    names: &mut Vec<String>,
+) -> Result<()> {
+    match statement {
+        // Its parameters get their values from EXECUTE.
+        Parsed::Sql(statement) if matches!(**statement, Statement::Prepare { .. }) => Ok(()),
+        Parsed::Sql(statement) => parameters::number_parameters(statement.as_mut(), next, names),
+        Parsed::Explain(explain) => match explain.statement.as_mut() {
+            DfStatement::Statement(inner) => {
+                parameters::number_parameters(inner.as_mut(), next, names)
+            }
+            _ => Ok(()),
+        },
+        Parsed::Copy(copy) => match &mut copy.what {
+            crate::sql::text::statement::What::To(query)
+            | crate::sql::text::statement::What::TableTo { query, .. } => {
+                parameters::number_parameters(query.as_mut(), next, names)
+            }
+            crate::sql::text::statement::What::From { .. } => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
