@@ -2,22 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{
     Ident, ObjectType, Query, SetExpr, Statement, TransactionAccessMode, TransactionMode,
     TransactionModifier, With,
 };
 use swingdb_common::error::{Error, Result};
-use swingdb_store::WriteTxn;
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::{alter, create, drop};
 use crate::execute::dml::update::{delete_query, delete_target, update_query, update_target};
 use crate::execute::dml::{insert, merge, set_list, update};
+use crate::session::Session;
 use crate::session::temporary::{follow, holder};
 use crate::session::transaction::Begin;
-use crate::session::{Session, transaction};
 use crate::sql::bind::sequences;
 use crate::sql::text::parameters::Params;
 

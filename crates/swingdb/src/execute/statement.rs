@@ -9,8 +9,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
@@ -18,7 +16,6 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::runtime::cancel::{CancelToken, stoppable};
 use swingdb_common::runtime::memory::Kept;
 use swingdb_common::runtime::threads;
-use swingdb_common::time::zones::Zone;
 
 use crate::database::Database;
 use crate::execute::backup::{force, read, write};
@@ -29,13 +26,12 @@ use crate::execute::show::macros as show_macros;
 use crate::execute::{atomic, changes, explain, prepared, show};
 use crate::session::given::GivenTable;
 use crate::session::result::QueryResult;
-use crate::session::stream::BatchStream;
 use crate::session::{Session, settings, text_memory};
 use crate::sql::bind::catalogs::View;
 use crate::sql::bind::sequences as bind_sequences;
 use crate::sql::planner::Planner;
 use crate::sql::text::parameters::Params;
-use crate::sql::text::parser::{parse, parse_query};
+use crate::sql::text::parser::parse;
 use crate::sql::text::statement::{Own, Parsed, number_all};
 use crate::sql::text::{depth, refused, relation_statements};
 

@@ -14,7 +14,7 @@ use swingdb_store::{Catalog, IfExists, Table};
 use crate::session::Session;
 use crate::sql::ast::build;
 use crate::sql::ast::names::{find_name, last_part, parts, quoted};
-use crate::sql::scan::table::ROWID_COLUMN;
+use crate::sql::scan::table::{ROWID_COLUMN, ROWID_SUFFIX};
 
 /// The schema of names without one.
 pub(crate) const DEFAULT_SCHEMA: &str = "main";

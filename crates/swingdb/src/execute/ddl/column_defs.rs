@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{ColumnOption, Expr, IndexColumn, TableCons
 use swingdb_common::error::{Error, ObjectKind, Result};
 use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
 use swingdb_common::uuid;
-use swingdb_store::{Check, ColumnDef, Constraint};
+use swingdb_store::{ColumnDef, Constraint};
 
 use crate::execute::dml::defaults;
 use crate::session::Session;
@@ -168,3 +168,5 @@ pub(crate) const MAX_COLUMNS: usize = 10_000;
 /// What is said of foreign keys.
 pub(crate) const REFERENCES: &str = "FOREIGN KEY and REFERENCES, which would not be enforced; \
      leave them out, and find rows without a partner by an ANTI JOIN";
+
+pub(crate) const GENERATED: &str = "generated columns; make a view with the column computed";

@@ -1,19 +1,12 @@
 //! CREATE TABLE (also LIKE and CLONE; for AS see [`create_as`]), CREATE VIEW, CREATE SCHEMA.
 
-use std::collections::HashSet;
-
-use arrow::datatypes::Field;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast as sql;
 use datafusion::sql::sqlparser::ast::{
-    ColumnOption, CreateTable, CreateTableLikeKind, CreateView, Expr, IndexColumn, ObjectName,
-    SchemaName, Statement, TableConstraint,
+    ColumnOption, CreateTable, CreateTableLikeKind, CreateView, ObjectName, SchemaName, Statement,
 };
 use swingdb_common::error::{Error, ObjectKind, Result};
-use swingdb_common::types::arrow_types::{column_type, is_uuid_type};
-use swingdb_common::uuid;
-use swingdb_store::{Check, ColumnDef, Constraint, IfExists, TableDef, View, WriteTxn};
+use swingdb_store::{Check, IfExists, TableDef, View, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn};
 use crate::execute::ddl::checks::Checks;
@@ -22,7 +15,6 @@ use crate::execute::ddl::column_defs::{
 };
 use crate::execute::ddl::create_as::create_as;
 use crate::execute::ddl::macros;
-use crate::execute::dml::defaults;
 use crate::execute::target::{DEFAULT_SCHEMA, Place, if_exists, place, target};
 use crate::session::Session;
 use crate::sql::ast::build;
@@ -33,7 +25,6 @@ use crate::sql::bind::sequences;
 use crate::sql::planner::Planner;
 use crate::sql::text::asof::written;
 use crate::sql::text::parameters::Params;
-use crate::sql::text::tokens::UNTYPED_MARK;
 
 /// Runs a CREATE TABLE.
 pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) -> Result<Outcome> {
@@ -145,8 +136,6 @@ fn definition(
     let checks = checks.list;
     Ok((TableDef { schema: place.schema, name: place.name, columns, constraints }, checks))
 }
-
-const GENERATED: &str = "generated columns; make a view with the column computed";
 
 /// CREATE TABLE ... CLONE: shares the column data.
 fn clone(

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    Delete, Expr, FromTable, Ident, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    Query, TableFactor, TableWithJoins, Update, UpdateTableFromKind, With,
+    Delete, Expr, FromTable, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
+    TableWithJoins, Update, UpdateTableFromKind, With,
 };
 use swingdb_common::cast::convert::{Origin, check_assignable, convert_array, relabel};
 use swingdb_common::error::{Error, Result};
@@ -29,8 +29,7 @@ use crate::execute::dml::set_list::{Set, sets};
 use crate::execute::target::{Named, Target, target};
 use crate::session::Session;
 use crate::sql::ast::build;
-use crate::sql::ast::names::quoted;
-use crate::sql::scan::table::{ROWID_COLUMN, ROWID_SUFFIX};
+use crate::sql::scan::table::ROWID_COLUMN;
 use crate::sql::text::parameters::Params;
 
 /// The query behind an UPDATE: the row id, then a column for each SET.

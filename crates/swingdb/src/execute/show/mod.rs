@@ -6,12 +6,10 @@ pub(crate) mod table;
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
-};
+use arrow::array::{ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::compute::kernels::comparison::ilike;
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::Schema;
 use datafusion::common::TableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{

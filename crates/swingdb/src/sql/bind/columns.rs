@@ -14,7 +14,6 @@ use std::ops::ControlFlow;
 
 use arrow::array::StringArray;
 use arrow::compute::regexp_is_match_scalar;
-use arrow::datatypes::DataType;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{

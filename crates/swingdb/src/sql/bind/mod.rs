@@ -42,7 +42,8 @@ use crate::sql::desugar;
 use crate::sql::desugar::{cast_names, inner_withs, members, order_by_all, same_names, series};
 use crate::sql::text::depth;
 
-use self::functions::{Known, clauses, once, ordered_windows};
+use self::functions::template::Known;
+use self::functions::{clauses, once, ordered_windows};
 use self::lookahead::Lookahead;
 
 /// Binds a statement: all passes, in their order.

@@ -15,7 +15,7 @@ use swingdb_common::error::{Error, Result};
 use crate::sql::ast::build;
 use crate::sql::ast::build::call;
 use crate::sql::desugar::select_items::column;
-use crate::sql::desugar::{constants, grouping_sets, select_items};
+use crate::sql::desugar::{constants, select_items};
 
 /// Gives the columns that a star in a SELECT list stands for, if they are known.
 pub(crate) type StarsOf<'a> = dyn Fn(&SelectItem, &[TableWithJoins]) -> Option<Vec<Expr>> + 'a;

@@ -8,7 +8,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select,
-    SelectItem, Value, ValueWithSpan,
+    SelectItem,
 };
 use swingdb_common::error::{Error, Result};
 

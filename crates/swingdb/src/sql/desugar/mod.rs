@@ -64,11 +64,11 @@ pub(crate) mod windows;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident,
-    Interval, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Statement, Subscript, TableAlias, TableFactor, TableWithJoins,
-    TypedString, UnaryOperator, Value, VisitorMut, visit_expressions,
+    AccessExpr, BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, Interval,
+    LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Statement, Subscript, TableAlias, TableFactor, TableWithJoins, TypedString, UnaryOperator,
+    Value, VisitorMut, visit_expressions,
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_functions::json::to_json::{AS_JSON, TRY_AS_JSON};
