@@ -48,7 +48,7 @@ def test_unsafe_needs_its_comment():
 
 def test_unsafe_only_in_the_memory_layers():
     text = DOCS + "fn f() {\n    // SAFETY: never.\n    unsafe { g() }\n}\n"
-    assert any("outside" in b for b in breaches(text, "crates/swingdb/src/sql/scan.rs"))
+    assert any("outside" in b for b in breaches(text, "crates/swingdb/src/sql/scan/source.rs"))
     assert breaches(text, "crates/swingdb-store/src/raw.rs") == []
 
 
@@ -192,6 +192,25 @@ def test_a_use_that_points_up_is_found_and_so_is_a_folder_without_a_place(tmp_pa
     assert up.endswith("src/high/c.rs:2: high::c -> low::a points up")
     (missing,) = check(modules, graph, ("low",), tmp_path)
     assert "src/high: not in the table" in missing
+
+
+def test_a_folder_of_a_folder_has_a_place_of_its_own(tmp_path):
+    files = {
+        "lib.rs": "mod stages;\n",
+        "stages/mod.rs": "mod one;\nmod two;\nmod all;\n",
+        "stages/one.rs": "use crate::stages::two::f;\n",
+        "stages/two/mod.rs": "//! Two.\nmod inner;\n",
+        "stages/two/inner.rs": "//! In two.\n",
+        "stages/all.rs": "use crate::stages::one::g;\nuse crate::stages::two::inner::h;\n",
+    }
+    modules, graph, _ = crate(tmp_path, files)
+    check = check_layers.folder_breaches
+    assert check(modules, graph, ("stages/two", "stages/one", "stages"), tmp_path) == []
+    (up,) = check(modules, graph, ("stages/one", "stages/two", "stages"), tmp_path)
+    assert up.endswith("stages::one -> stages::two points up")
+    missing = check(modules, graph, ("stages/one", "stages"), tmp_path)
+    assert any("src/stages/two: not in the table" in line for line in missing)
+    assert any("stages::one -> stages::two points up" in line for line in missing)
 
 
 def test_the_tables_are_those_of_this_repository():
