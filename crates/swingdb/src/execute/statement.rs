@@ -19,16 +19,13 @@ use swingdb_common::runtime::threads;
 
 use crate::database::Database;
 use crate::execute::backup::{force, read, write};
-use crate::execute::ddl::macros as ddl_macros;
-use crate::execute::ddl::sequences::define as sequences_define;
 use crate::execute::query::start;
-use crate::execute::show::macros as show_macros;
-use crate::execute::{atomic, changes, explain, prepared, show};
+use crate::execute::{atomic, changes, ddl, explain, prepared, show};
 use crate::session::given::GivenTable;
 use crate::session::result::QueryResult;
 use crate::session::{Session, settings, text_memory};
 use crate::sql::bind::catalogs::View;
-use crate::sql::bind::sequences as bind_sequences;
+use crate::sql::bind::sequences;
 use crate::sql::planner::Planner;
 use crate::sql::text::parameters::Params;
 use crate::sql::text::parser::parse;
@@ -158,7 +155,7 @@ pub(crate) fn execute_sql(
     if !matches!(statement, Statement::Query(_)) {
         return Err(refused::refused(&statement));
     }
-    if view.main.catalog.has_sequences() && bind_sequences::are_used(&mut statement) {
+    if view.main.catalog.has_sequences() && sequences::are_used(&mut statement) {
         return take_numbers(session, statement, params);
     }
     let plan = planner.plan(statement, params)?;
@@ -235,14 +232,14 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
             session.limits().external("SHOW SNAPSHOTS")?;
             show::snapshots(session)
         }
-        Own::CreateMacro(create) => ddl_macros::create(session, *create),
-        Own::DropMacro(remove) => ddl_macros::remove(session, remove),
-        Own::ShowMacros => show_macros::all(session),
-        Own::ShowCreateMacro { name } => show_macros::text(session, &name),
-        Own::CreateSequence(create) => sequences_define::create(session, *create),
-        Own::DropSequence(remove) => sequences_define::remove(session, remove),
-        Own::ShowSequences => sequences_define::all(session),
-        Own::AlterSequence(change) => sequences_define::change(session, change),
+        Own::CreateMacro(create) => ddl::macros::create(session, *create),
+        Own::DropMacro(remove) => ddl::macros::remove(session, remove),
+        Own::ShowMacros => show::macros::all(session),
+        Own::ShowCreateMacro { name } => show::macros::text(session, &name),
+        Own::CreateSequence(create) => ddl::sequences::define::create(session, *create),
+        Own::DropSequence(remove) => ddl::sequences::define::remove(session, remove),
+        Own::ShowSequences => ddl::sequences::define::all(session),
+        Own::AlterSequence(change) => ddl::sequences::define::change(session, change),
         Own::ExportDatabase(export) => write::export(session, &export),
         Own::ImportDatabase { folder } => read::import(session, &folder),
         Own::ForceView(statement) => force::create_view(session, &statement),

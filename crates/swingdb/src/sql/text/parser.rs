@@ -12,16 +12,12 @@ use datafusion::sql::sqlparser::ast::{Expr, Statement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use swingdb_common::error::{Error, Result};
 
-use crate::sql::text::clauses::define as clauses_define;
 use crate::sql::text::depth::{settle, with_stack};
 use crate::sql::text::dialect::DIALECT;
 use crate::sql::text::parameters::number_tokens;
 use crate::sql::text::statement::{Body, Own, Parsed, What};
 use crate::sql::text::words::{ends, next_word, parse_name, parser_error, unexpected};
-use crate::sql::text::{
-    backup, clauses, depth, forms, macros as text_macros, parser, refused,
-    sequences as text_sequences, tokens,
-};
+use crate::sql::text::{backup, clauses, depth, forms, macros, refused, sequences, tokens};
 
 /// Parses a text into statements.
 pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
@@ -52,7 +48,7 @@ pub(crate) fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<(u64, Par
             return Err(unexpected("the end of the statement", &next));
         }
         let mut statement = parse_one(&mut parser)?;
-        parser::settle_parsed(&mut statement)?;
+        settle_parsed(&mut statement)?;
         refuse_unread(&mut statement)?;
         statements.push_back((next.span.start.line, statement));
         ended = false;
@@ -78,7 +74,7 @@ pub(crate) fn refuse_unread(statement: &mut Parsed) -> Result<()> {
             Body::Expr(expr) => clauses::check(expr.as_mut()),
             Body::Query(query) => clauses::check(query.as_mut()),
         }),
-        Parsed::External(create) => clauses_define::check_external(create),
+        Parsed::External(create) => clauses::define::check_external(create),
         Parsed::Reset(_) | Parsed::Own(_) => Ok(()),
     }
 }
@@ -172,10 +168,10 @@ pub(crate) fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
         skip(parser, 2);
         return Ok(Some(Own::ShowSnapshots));
     }
-    if let Some(own) = text_macros::parse(parser)? {
+    if let Some(own) = macros::parse(parser)? {
         return Ok(Some(own));
     }
-    if let Some(own) = text_sequences::parse(parser)? {
+    if let Some(own) = sequences::parse(parser)? {
         return Ok(Some(own));
     }
     if let Some(own) = backup::parse(parser)? {
