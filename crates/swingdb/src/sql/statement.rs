@@ -120,32 +120,44 @@ pub(crate) fn execute_all(
         None => parse_aside(&session.cancel_token(), sql)?,
     };
     let params = number_all(&mut statements, params)?;
-    let Some(last) = statements.pop_back() else {
+    let Some((line, last)) = statements.pop_back() else {
         return Ok(QueryResult::changed(None, "EMPTY"));
     };
-    for statement in statements {
+    if statements.is_empty() {
+        return execute(session, last, &params);
+    }
+    for (line, statement) in statements {
         // A result nobody reads is run to its end all the same: it may fail.
-        for batch in execute(session, statement, &params)? {
+        for batch in execute_in(session, line, statement, &params)? {
             batch?;
         }
     }
-    execute(session, last, &params)
+    execute_in(session, line, last, &params)
+}
+
+/// Runs a statement of a text with several ones; its errors name its line.
+fn execute_in(
+    session: &Arc<Session>,
+    line: u64,
+    statement: Parsed,
+    params: &Params,
+) -> Result<QueryResult> {
+    let result = execute(session, statement, params);
+    result.map(|rows| rows.of_line(line)).map_err(|error| error.in_statement(line))
 }
 
 /// Parses a text into statements, a long one where an interrupt need not wait for it.
-fn parse_aside(token: &CancelToken, sql: &str) -> Result<VecDeque<Parsed>> {
+fn parse_aside(token: &CancelToken, sql: &str) -> Result<VecDeque<(u64, Parsed)>> {
     if sql.len() <= LONG_TEXT {
-        return parse(sql);
+        return parse_lines(sql);
     }
     let text = sql.to_string();
-    threads::aside(token, move || parse(&text))
+    threads::aside(token, move || parse_lines(&text))
 }
 
 /// Parses a text into statements.
 pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
-    let tokens = tokens(sql)?;
-    let parsed = with_stack(depth::room(&tokens)?, || parse_all(tokens))?;
-    Ok(parsed.into_iter().map(|(_, statement)| statement).collect())
+    Ok(parse_lines(sql)?.into_iter().map(|(_, statement)| statement).collect())
 }
 
 /// The statements of a text with the lines in which they begin.
@@ -415,9 +427,9 @@ fn parse_name(parser: &mut DFParser<'_>) -> Result<String> {
 }
 
 /// Numbers the parameters of all statements and puts the values in that order.
-fn number_all(statements: &mut VecDeque<Parsed>, params: Params) -> Result<Params> {
+fn number_all(statements: &mut VecDeque<(u64, Parsed)>, params: Params) -> Result<Params> {
     let (mut next, mut names) = (1, Vec::new());
-    for statement in statements.iter_mut() {
+    for (_, statement) in statements.iter_mut() {
         number(statement, &mut next, &mut names)?;
     }
     match names.is_empty() {
@@ -622,7 +634,7 @@ pub(crate) fn table_references(session: &Session, sql: &str) -> Result<Vec<Table
         Err(_) => return Ok(Vec::new()),
     };
     let mut all = Vec::new();
-    for statement in statements.iter().filter_map(reading) {
+    for statement in statements.iter().filter_map(|(_, statement)| reading(statement)) {
         if let Ok((tables, _)) = resolve_table_references(&statement, false) {
             all.extend(tables);
         }
