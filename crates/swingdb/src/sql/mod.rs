@@ -63,5 +63,6 @@ pub(crate) mod temporary;
 mod text_memory;
 pub(crate) mod view;
 pub(crate) mod visit;
+mod withs;
 pub(crate) mod write;
 mod zones;

@@ -44,7 +44,7 @@ use crate::sql::view::{Found, INFORMATION_SCHEMA, Source, View};
 use crate::sql::zones::zoned_expr;
 use crate::sql::{
     calls, clauses, columns, depth, forms, idents, information, macros, materialize, rewrites,
-    scopes, sequences, size, statement, visit,
+    scopes, sequences, size, statement, visit, withs,
 };
 
 /// Views that may be stacked on one another; a longer chain is taken for one that never ends.
@@ -248,9 +248,9 @@ impl<'a> Planner<'a> {
             let field: FieldRef = Arc::new(Field::new("", value.data_type(), true));
             Some(field)
         });
-        let mut context = PlannerContext::new().with_prepare_param_data_types(types.collect());
-        let plan =
-            SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
+        let types = types.collect::<Vec<_>>();
+        let context = || PlannerContext::new().with_prepare_param_data_types(types.clone());
+        let plan = withs::plan(&SqlToRel::new(self), statement, &context)?;
         size::check(&plan, self.state)?;
         Ok(rewrites::rewrite(materialize::of_names(plan)?)?)
     }
