@@ -32,7 +32,7 @@ use json::{paths, to_json};
 use nested::{chosen, lists, map, structs};
 use text::{blobs, format, reports, texts, uuids};
 use time::{age, buckets, extracted, made, spans, strftime, strptime, truncation, zones};
-use windows::shifts;
+use windows::{places, shifts};
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
 pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
@@ -74,7 +74,7 @@ pub fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
 /// The engine's functions of windows, with those in place that it has wrong.
 pub fn of_windows() -> Vec<Arc<WindowUDF>> {
     let mut all = SessionStateDefaults::default_window_functions();
-    for function in shifts::functions() {
+    for function in shifts::functions().into_iter().chain(places::functions()) {
         all.retain(|engines| engines.name() != function.name());
         all.push(function);
     }
