@@ -15,6 +15,7 @@ mod frames;
 mod hidden;
 mod homonyms;
 mod lengths;
+mod mixed_unions;
 mod moments;
 mod once;
 mod order_all;
@@ -68,7 +69,7 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
             other => Ok(Transformed::no(other)),
         })
     });
-    Ok(changed?.data)
+    mixed_unions::settle(changed?.data)
 }
 
 fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed<LogicalPlan>> {
