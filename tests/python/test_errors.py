@@ -205,3 +205,39 @@ def test_results_survive_errors(con):
     with pytest.raises(swingdb.Error):
         con.execute("SELECT * FROM nowhere")
     assert len(cur.fetchall()) == 99_990
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "line"),
+    [
+        ("SELECT 1;\n\nSELECT nowhere FROM\n  t;\nSELECT 2", "NotFoundError", 3),
+        ("CREATE TABLE t (a INT);\n\nINSERT INTO t VALUES ('x')", "ConversionError", 3),
+        ("SELECT 1;\nSELECT 1 / a FROM (VALUES (0)) t(a);\nSELECT 3", "ExecutionError", 2),
+        ("SELECT 1;\n  SELECT 2; SELECT 1 + [2]", "PlanError", 2),
+    ],
+)
+def test_the_error_of_a_statement_of_several_names_its_line(script, kind, line):
+    """The line in which the statement begins, in the message and as an attribute."""
+    con = swingdb.connect()
+    with pytest.raises(getattr(swingdb, kind)) as caught:
+        con.execute(script).fetchall()
+    assert caught.value.line == line
+    assert str(caught.value).startswith(f"line {line}: ")
+
+
+def test_the_error_of_one_statement_has_no_line():
+    """There is nothing to tell apart."""
+    with pytest.raises(swingdb.NotFoundError) as caught:
+        swingdb.connect().execute("\n\nSELECT nowhere")
+    assert caught.value.line is None
+    assert "line" not in str(caught.value)
+
+
+def test_an_error_while_rows_are_read_names_the_line():
+    """The last statement of a script computes while its rows are read."""
+    con = swingdb.connect()
+    script = "CREATE TABLE t AS SELECT range AS a FROM range(300000);\n"
+    script += "SELECT 1 / (a - 299999) FROM t"
+    with pytest.raises(swingdb.ExecutionError) as caught:
+        con.execute(script).fetchall()
+    assert caught.value.line == 2

@@ -343,6 +343,14 @@ pub enum Error {
         /// What failed.
         message: String,
     },
+    /// A statement of a text with several of them failed; parse errors have a line of their own.
+    #[error("line {line}: {error}")]
+    InStatement {
+        /// The line of the text, from 1, in which the statement begins.
+        line: u64,
+        /// What failed.
+        error: Box<Error>,
+    },
     /// A defect of this program.
     #[error("internal error (please report it): {message}")]
     Internal {
@@ -404,6 +412,28 @@ fn busy(name: &str, pid: Option<u32>, command: &Option<String>) -> String {
 }
 
 impl Error {
+    /// The error of a statement that begins in a line of a text with several statements. What ends
+    /// a statement from outside stays as it is, and so does what has a line already.
+    pub fn in_statement(self, line: u64) -> Self {
+        match self {
+            Self::Interrupted
+            | Self::TimedOut { .. }
+            | Self::Closed { .. }
+            | Self::Forked
+            | Self::InStatement { .. }
+            | Self::Parse { line: Some(_), .. } => self,
+            error => Self::InStatement { line, error: Box::new(error) },
+        }
+    }
+
+    /// The error itself, without the line of its statement.
+    pub fn without_line(&self) -> &Self {
+        match self {
+            Self::InStatement { error, .. } => error,
+            error => error,
+        }
+    }
+
     /// A defect of this program, with what did not hold.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::Internal { message: message.into() }

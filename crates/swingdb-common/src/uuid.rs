@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 
 /// In the metadata of a field: its texts are UUIDs in canonical form.
 const MARK: &str = "swingdb.uuid";
+/// In the metadata of a field: where in its lists and structs there are such UUIDs.
+const PLACES: &str = "swingdb.uuids";
 /// Arrow's own extension type, of 16 bytes.
 const EXTENSION: (&str, &str) = ("ARROW:extension:name", "arrow.uuid");
 /// Bytes of a UUID.
@@ -26,6 +28,18 @@ const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 /// Whether a field says that its texts are UUIDs in canonical form.
 pub fn is_marked(field: &Field) -> bool {
     field.metadata().contains_key(MARK) && field.data_type().is_string()
+}
+
+/// Where UUIDs in canonical form are inside of a field's values; written as for a cast to such a
+/// type.
+pub fn places(field: &Field) -> Option<&str> {
+    field.metadata().get(PLACES).map(String::as_str)
+}
+
+/// The field of values with UUIDs inside.
+pub fn with_places(mut field: Field, places: &str) -> Field {
+    field.metadata_mut().insert(PLACES.to_string(), places.to_string());
+    field
 }
 
 /// Whether a field has the bytes of UUIDs.

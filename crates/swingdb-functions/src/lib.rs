@@ -25,23 +25,25 @@ mod windows;
 use std::sync::Arc;
 
 use datafusion::execution::SessionStateDefaults;
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
+use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
 
 use aggregates::{compensated, counted, moments, ordered, ordered_windows, quantiles, sliding};
 use json::{paths, to_json};
-use nested::{chosen, lists, map, structs};
-use text::{blobs, format, reports, texts, uuids};
+use nested::{chosen, lambdas, lists, map, structs};
+use text::{blobs, captures, format, regexp_replace, reports, texts, uuids};
 use time::{age, buckets, extracted, made, spans, strftime, strptime, truncation, zones};
-use windows::shifts;
+use windows::{places, shifts};
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
 pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarUDF> {
     let of_values = numbers::functions().chain(format::functions());
     let of_json = paths::functions().chain(json::parts::functions()).chain(to_json::functions());
     let of_texts = of_json.chain(texts::functions()).chain(blobs::functions());
+    let of_texts = of_texts.chain([regexp_replace::function()]).chain(captures::functions());
     let of_lists = lists::functions(aggregates).chain(chosen::functions());
     let others = structs::functions().chain(reports::functions()).chain(map::functions());
     let others = others.chain(uuids::functions()).chain(nested::parts::functions());
+    let others = others.chain([nested::joined_lists::function()]);
     let of_times = time::parts::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);
     let of_times = of_times.chain(zones::functions()).chain([strftime::function()]);
@@ -71,10 +73,20 @@ pub fn of_groups(all: &mut Vec<Arc<AggregateUDF>>) {
     all.extend(of_windows);
 }
 
+/// The engine's functions that call lambdas, with those in place that it lacks or has wrong.
+pub fn of_lambdas() -> Vec<Arc<HigherOrderUDF>> {
+    let mut all = SessionStateDefaults::default_higher_order_functions();
+    for function in lambdas::functions() {
+        all.retain(|engines| engines.name() != function.name());
+        all.push(function);
+    }
+    all
+}
+
 /// The engine's functions of windows, with those in place that it has wrong.
 pub fn of_windows() -> Vec<Arc<WindowUDF>> {
     let mut all = SessionStateDefaults::default_window_functions();
-    for function in shifts::functions() {
+    for function in shifts::functions().into_iter().chain(places::functions()) {
         all.retain(|engines| engines.name() != function.name());
         all.push(function);
     }

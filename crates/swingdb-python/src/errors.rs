@@ -151,6 +151,14 @@ fn describe_state(error: &Error, details: &Bound<'_, PyDict>) -> PyResult<&'stat
         Error::Unsupported { .. } => "NotSupportedError",
         Error::Execution { .. } => "ExecutionError",
         Error::Internal { .. } => "InternalError",
+        Error::InStatement { line, error } => {
+            let class = describe(error, details)?;
+            // That of a file stays.
+            if !details.contains("line")? {
+                details.set_item("line", line)?;
+            }
+            class
+        }
         _ => "DatabaseError",
     };
     Ok(class)

@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
+use swingdb_common::uuid;
 
 /// Rows up to which nobody looks for values that are there twice.
 const LEAST: usize = 1 << 16;
@@ -112,7 +113,17 @@ impl AggregateUDFImpl for Ordered {
     }
 
     fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        self.plain.return_field(fields)
+        let returned = self.plain.return_field(fields)?;
+        let Some(element) = fields.first().filter(|_| self.plain.name() == "array_agg") else {
+            return Ok(returned);
+        };
+        // A list of UUIDs says that it is one.
+        let places = match uuid::places(element) {
+            Some(places) => format!("[{places}"),
+            None if uuid::is_marked(element) => "[u".to_string(),
+            None => return Ok(returned),
+        };
+        Ok(Arc::new(uuid::with_places(returned.as_ref().clone(), &places)))
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {

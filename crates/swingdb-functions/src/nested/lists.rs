@@ -73,11 +73,15 @@ impl OfElements {
             other => return plan_err!("{} takes a list, not {other}", self.name),
         };
         // Of no type known, as in `[NULL]`.
-        let element = match element.data_type() {
-            DataType::Null => Arc::new(Field::new_list_field(DataType::Int64, true)),
-            _ => element,
+        let taken = match element.data_type() {
+            DataType::Null => {
+                let of = |element| Arc::new(Field::new_list_field(element, true));
+                fields_with_udf(&[of(DataType::Int64)], self.aggregate.as_ref())
+                    .or_else(|_| fields_with_udf(&[of(DataType::Boolean)], self.aggregate.as_ref()))
+            }
+            _ => fields_with_udf(&[element], self.aggregate.as_ref()),
         };
-        match fields_with_udf(&[element], self.aggregate.as_ref())?.as_slice() {
+        match taken?.as_slice() {
             [taken] => Ok(Arc::clone(taken)),
             _ => plan_err!("{} takes elements of another type", self.name),
         }
@@ -116,12 +120,14 @@ impl ScalarUDFImpl for OfElements {
         let expression = self.expression(&taken)?;
         let nothing = ScalarValue::try_new_null(args.return_type())?;
         let one = |list: Option<ArrayRef>| match list {
-            Some(elements) if !elements.is_empty() => {
+            Some(elements) => {
                 let mut work = expression.create_accumulator()?;
-                work.update_batch(&[elements])?;
+                if !elements.is_empty() {
+                    work.update_batch(&[elements])?;
+                }
                 work.evaluate()
             }
-            _ => Ok(nothing.clone()),
+            None => Ok(nothing.clone()),
         };
         let found = lists.as_list::<i32>().iter().map(one).collect::<Result<Vec<_>>>()?;
         let found = match found.is_empty() {

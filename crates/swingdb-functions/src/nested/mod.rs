@@ -2,6 +2,7 @@
 
 pub mod chosen;
 pub mod joined_lists;
+pub mod lambdas;
 pub mod lists;
 pub mod map;
 pub mod parts;

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, StructArray,
 };
-use arrow::datatypes::{DataType, Field};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
 };
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType};
 use swingdb_common::cast::maps;
@@ -66,6 +68,13 @@ pub(crate) fn functions() -> impl Iterator<Item = ScalarUDF> {
     })
 }
 
+/// A value with UUIDs in canonical form at places.
+pub fn as_parts(value: Expr, places: &str) -> Expr {
+    let signature = Signature::any(2, Volatility::Immutable);
+    let function = AsParts { name: AS_PARTS, safe: false, signature };
+    ScalarUDF::new_from_impl(function).call(vec![value, lit(places)])
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AsParts {
     name: &'static str,
@@ -87,6 +96,16 @@ impl ScalarUDFImpl for AsParts {
             [given, _] => Ok(given.clone()),
             _ => plan_err!("{} takes a value and places", self.name),
         }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = crate::args::returned(self, &args)?;
+        let places = args.scalar_arguments.get(1).copied().flatten();
+        let places = places.and_then(|places| places.try_as_str().flatten());
+        Ok(Arc::new(match places {
+            Some(places) if places.contains('u') => uuid::with_places(field, places),
+            _ => field,
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -121,7 +140,9 @@ impl Walk<'_> {
         match (self.places.next(), array.data_type()) {
             (Some('-'), _) => Ok(Arc::clone(array)),
             (Some('j'), text) if text.is_string() => checked_json(array, self.safe),
-            (Some('u'), text) if text.is_string() => Ok(uuid::canonical(array, self.safe)?),
+            (Some('u'), text) if text.is_string() => {
+                Ok(cast(&uuid::canonical(array, self.safe)?, text)?)
+            }
             (Some('['), DataType::List(item)) => self.list(array.as_list::<i32>(), item),
             (Some('['), DataType::LargeList(item)) => self.list(array.as_list::<i64>(), item),
             (Some('['), DataType::FixedSizeList(item, length)) => {

@@ -1,5 +1,5 @@
 //! Structs made of others: `struct_insert(s, b := 2)`, `struct_update(s, a := 5)`,
-//! `struct_concat(s, t)`; and the names of their fields, `struct_keys(s)`.
+//! `struct_concat(s, t)`, `struct_values(s)`; and the names of their fields, `struct_keys(s)`.
 //!
 //! A new field and its name follow each other as arguments: `struct_insert(s, 'b', 2)`. Names are
 //! told apart without regard to case. NULL is a struct all of whose fields are NULL.
@@ -23,12 +23,15 @@ enum Kind {
     Update,
     /// The fields of all.
     Concat,
+    /// Its fields with the names that ROW gives.
+    Values,
 }
 
 const FUNCTIONS: &[(&str, Kind)] = &[
     ("struct_insert", Kind::Insert),
     ("struct_update", Kind::Update),
     ("struct_concat", Kind::Concat),
+    ("struct_values", Kind::Values),
 ];
 
 /// Names of functions whose arguments are written as `name := value` behind the first.
@@ -72,14 +75,28 @@ impl OfStructs {
                 return plan_err!("{} takes a STRUCT, not {}", self.name, field.data_type());
             };
             for (place, field) in fields.iter().enumerate() {
-                let field = field.as_ref().clone().with_nullable(true);
+                let mut field = field.as_ref().clone().with_nullable(true);
+                if self.kind == Kind::Values {
+                    field.set_name(format!("c{place}"));
+                }
                 self.add(&mut all, field, From { arg, field: Some(place) })?;
             }
+        }
+        let takes_fields = matches!(self.kind, Kind::Insert | Kind::Update);
+        if takes_fields == (structs == given.len()) {
+            let takes = if takes_fields { "fields: name := value" } else { "nothing else" };
+            return plan_err!("{} takes a STRUCT and {takes}", self.name);
         }
         for arg in (structs..given.len()).step_by(2) {
             let (Some(name), Some(value)) = (name(arg), given.get(arg + 1)) else {
                 return plan_err!("{} takes a STRUCT and fields: name := value", self.name);
             };
+            let is_named = |known: &(Field, From)| {
+                known.1.field.is_none() && known.0.name().eq_ignore_ascii_case(&name)
+            };
+            if all.iter().any(is_named) {
+                return plan_err!("{}: two fields named {name:?}", self.name);
+            }
             let field = value.as_ref().clone().with_name(name).with_nullable(true);
             self.add(&mut all, field, From { arg: arg + 1, field: None })?;
         }

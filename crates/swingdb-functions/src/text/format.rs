@@ -1,7 +1,8 @@
 //! `format('{} {:.2f}', ...)` and `printf('%s %.2f', ...)`: values written into a text.
 //!
 //! What stands in a place is `[[fill]align][sign][#][0][width][,][.precision][type]` in the one,
-//! and `%[flags][width][.precision]type` with the flags `-+ #0,` in the other. Types are `d`, `x`,
+//! and `%[flags][width][.precision]type` with the flags `-+ #0,_'` in the other; `%.d` has points
+//! between groups of digits. Types are `d`, `x`,
 //! `X`, `o`, `b`, `c` of whole numbers, `f`, `e`, `E`, `g` of any, `s` of everything. NULL anywhere
 //! makes the result NULL.
 
@@ -246,19 +247,24 @@ fn percents(format: &str) -> std::result::Result<Vec<Piece>, String> {
         }
         let mut how = How { align: Some('>'), ..How::default() };
         while let Some(flag) =
-            rest.next_if(|char| matches!(char, '-' | '+' | ' ' | '#' | '0' | ','))
+            rest.next_if(|char| matches!(char, '-' | '+' | ' ' | '#' | '0' | ',' | '_' | '\''))
         {
             match flag {
                 '-' => how.align = Some('<'),
                 '+' | ' ' => how.sign = Some(flag),
                 '#' => how.prefix = true,
-                ',' => how.group = Some(','),
+                ',' | '_' | '\'' => how.group = Some(flag),
                 _ => how.zeros = true,
             }
         }
         how.width = number(&mut rest)?.unwrap_or(0);
         if rest.next_if_eq(&'.').is_some() {
-            how.precision = Some(number(&mut rest)?.unwrap_or(0));
+            let precision = number(&mut rest)?;
+            match rest.peek() {
+                // Without a number the point stands between groups of digits.
+                Some('d' | 'i' | 'u') if precision.is_none() => how.group = Some('.'),
+                _ => how.precision = Some(precision.unwrap_or(0)),
+            }
         }
         while rest.next_if(|char| matches!(char, 'l' | 'h' | 'q' | 'j' | 'z')).is_some() {}
         how.kind = rest.next();
@@ -275,7 +281,14 @@ impl How {
     fn written(&self, value: &Value<'_>) -> std::result::Result<String, String> {
         let kind = self.kind.map(|kind| if kind == 'i' || kind == 'u' { 'd' } else { kind });
         let (negative, digits, is_number) = match (value, kind) {
-            (Value::Whole(whole), Some('e' | 'E' | 'f' | 'F' | 'g' | 'G')) => {
+            // All digits, where a float has no more than sixteen.
+            (Value::Whole(whole), Some('f' | 'F')) => {
+                let digits = self.precision.unwrap_or(6);
+                let point = if digits == 0 { "" } else { "." };
+                let text = format!("{}{point}{}", whole.unsigned_abs(), "0".repeat(digits));
+                (*whole < 0, self.grouped(&text), true)
+            }
+            (Value::Whole(whole), Some('e' | 'E' | 'g' | 'G')) => {
                 let number = *whole as f64;
                 (number < 0.0, self.of_float(number.abs(), kind), true)
             }
@@ -309,11 +322,16 @@ impl How {
 
     fn of_whole(&self, value: u128, kind: Option<char>) -> std::result::Result<String, String> {
         let prefix = |text: &str| if self.prefix { text.to_owned() } else { String::new() };
+        // The precision of a whole number is how many digits it has at least.
+        let least = |digits: String| match self.precision {
+            Some(least) => format!("{digits:0>least$}"),
+            None => digits,
+        };
         Ok(match kind {
-            None | Some('d' | 's') => self.grouped(&value.to_string()),
-            Some('x') => prefix("0x") + &format!("{value:x}"),
-            Some('X') => prefix("0X") + &format!("{value:X}"),
-            Some('o') => prefix("0") + &format!("{value:o}"),
+            None | Some('d' | 's') => self.grouped(&least(value.to_string())),
+            Some('x') => prefix("0x") + &least(format!("{value:x}")),
+            Some('X') => prefix("0X") + &least(format!("{value:X}")),
+            Some('o') => prefix("0") + &least(format!("{value:o}")),
             Some('b' | 'B') => prefix("0b") + &format!("{value:b}"),
             Some(other) => return Err(format!("there is no type {other:?}")),
         })
@@ -355,7 +373,12 @@ impl How {
     fn placed(&self, sign: &str, digits: &str, is_number: bool, is_text: bool) -> String {
         let missing = self.width.saturating_sub(sign.len() + digits.chars().count());
         let fill = |count: usize| self.fill.unwrap_or(' ').to_string().repeat(count);
-        if self.zeros && is_number && !(self.align == Some('<') || self.fill.is_some()) {
+        let is_precise_whole = self.precision.is_some() && matches!(self.kind, Some('d' | 'i'));
+        if self.zeros
+            && is_number
+            && !is_precise_whole
+            && !(self.align == Some('<') || self.fill.is_some())
+        {
             return format!("{sign}{}{digits}", "0".repeat(missing));
         }
         match self.align.unwrap_or(if is_text { '<' } else { '>' }) {

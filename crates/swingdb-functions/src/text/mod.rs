@@ -1,7 +1,10 @@
 //! Functions of texts, byte strings and UUIDs.
 
 pub mod blobs;
+pub mod captures;
 pub mod format;
+pub(crate) mod patterns;
+pub mod regexp_replace;
 pub mod reports;
 pub mod texts;
 pub mod uuids;

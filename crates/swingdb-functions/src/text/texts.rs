@@ -18,6 +18,8 @@ use datafusion::logical_expr::{
 use regex::Regex;
 use swingdb_common::runtime::cancel;
 
+use crate::text::patterns::{behind_char, compiled, each_match};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     /// Places at which two texts of one length differ.
@@ -84,9 +86,13 @@ impl ScalarUDFImpl for OfTexts {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let texts = types.len().min(2);
         let group = types.get(2).is_none_or(|group| group.is_integer() || group.is_null());
-        if texts == 0 || (self.kind == Kind::ExtractAll && (texts < 2 || types.len() > 3)) || !group
-        {
-            return plan_err!("{} takes a text, a pattern and the number of a group", self.name);
+        let options = types.get(3).is_none_or(|options| options.is_string() || options.is_null());
+        let fits = group && options && types.len() <= 4;
+        if texts == 0 || !fits || (self.kind == Kind::ExtractAll && texts < 2) {
+            return plan_err!(
+                "{} takes a text, a pattern, and perhaps a number of a group and options",
+                self.name
+            );
         }
         if let Some(other) = types[..texts].iter().find(|t| !t.is_string() && !t.is_null()) {
             return plan_err!("{} takes text, not {other}", self.name);
@@ -110,8 +116,8 @@ impl ScalarUDFImpl for OfTexts {
         };
         let (first, second) = (column(0, &DataType::Utf8View)?, column(1, &DataType::Utf8View)?);
         let (first, second) = (first.as_string_view(), second.as_string_view());
-        let groups = column(2, &DataType::Int64)?;
-        let found = self.rows(first, second, &groups)?;
+        let (groups, options) = (column(2, &DataType::Int64)?, column(3, &DataType::Utf8View)?);
+        let found = self.rows(first, second, &(groups, options))?;
         crate::args::as_given(&args, found)
     }
 }
@@ -143,7 +149,7 @@ impl OfTexts {
         &self,
         a: &StringViewArray,
         b: &StringViewArray,
-        groups: &ArrayRef,
+        more: &(ArrayRef, ArrayRef),
     ) -> Result<ArrayRef> {
         let mut patterns = Patterns::default();
         let name = self.name;
@@ -164,10 +170,10 @@ impl OfTexts {
                 }
             }),
             Kind::Jaro => each!(a, b, Float64Builder::new(), |a: &str, b: &str| {
-                Ok::<_, DataFusionError>(strsim::jaro(a, b))
+                Ok::<_, DataFusionError>(alike(a, b, strsim::jaro))
             }),
             Kind::JaroWinkler => each!(a, b, Float64Builder::new(), |a: &str, b: &str| {
-                Ok::<_, DataFusionError>(strsim::jaro_winkler(a, b))
+                Ok::<_, DataFusionError>(alike(a, b, strsim::jaro_winkler))
             }),
             Kind::Glob => each!(a, b, BooleanBuilder::new(), |a: &str, b: &str| {
                 patterns.of(name, b, shell_pattern).map(|pattern| pattern.is_match(a))
@@ -178,7 +184,7 @@ impl OfTexts {
             Kind::UrlDecode => each!(a, b, StringViewBuilder::new(), |a: &str, _: &str| {
                 url_decoded(a).ok_or_else(|| exec_datafusion_err!("{name} of {a:?}: no UTF-8"))
             }),
-            Kind::ExtractAll | Kind::Split => self.pieces(a, b, groups),
+            Kind::ExtractAll | Kind::Split => self.pieces(a, b, more),
         }
     }
 
@@ -187,9 +193,10 @@ impl OfTexts {
         &self,
         a: &StringViewArray,
         b: &StringViewArray,
-        groups: &ArrayRef,
+        (groups, options): &(ArrayRef, ArrayRef),
     ) -> Result<ArrayRef> {
         let groups = groups.as_primitive::<Int64Type>();
+        let options = options.as_string_view();
         let mut patterns = Patterns::default();
         let mut made = ListBuilder::new(StringViewBuilder::new());
         for (row, pair) in a.iter().zip(b.iter()).enumerate() {
@@ -197,18 +204,22 @@ impl OfTexts {
                 made.append_null();
                 continue;
             };
-            if groups.is_null(row) {
+            if groups.is_null(row) || options.is_null(row) {
                 made.append_null();
                 continue;
             }
+            let options = options.value(row);
             // Between all characters, but neither before the first nor behind the last.
             let is_empty = pattern.is_empty();
-            let pattern = patterns.of(self.name, pattern, Regex::new)?;
+            let pattern = match options {
+                "" => patterns.of(self.name, pattern, Regex::new)?,
+                options => &compiled(self.name, pattern, options)?,
+            };
             if self.kind == Kind::Split && is_empty && !text.is_empty() {
                 let pieces = text.char_indices().map(|(at, char)| &text[at..at + char.len_utf8()]);
                 pieces.for_each(|piece| made.values().append_value(piece));
             } else if self.kind == Kind::Split {
-                pattern.split(text).for_each(|piece| made.values().append_value(piece));
+                split(text, pattern, |piece| made.values().append_value(piece));
             } else {
                 let group = usize::try_from(groups.value(row)).ok();
                 let group = group.filter(|group| *group < pattern.captures_len());
@@ -219,15 +230,35 @@ impl OfTexts {
                         groups.value(row)
                     );
                 };
-                for found in pattern.captures_iter(text) {
-                    let part = found.get(group).map_or("", |part| part.as_str());
-                    made.values().append_value(part);
-                }
+                each_match(text, pattern, |found| {
+                    made.values().append_option(found.get(group).map(|part| part.as_str()));
+                });
             }
             made.append(true);
         }
         Ok(Arc::new(made.finish()))
     }
+}
+
+/// The pieces between the matches. A match of nothing cuts behind one character, and none cuts
+/// behind the last one.
+fn split<'t>(text: &'t str, pattern: &Regex, mut with: impl FnMut(&'t str)) {
+    let mut from = 0;
+    while from < text.len()
+        && let Some(found) = pattern.find_at(text, from)
+    {
+        let (mut begin, mut end) = (found.start(), found.end());
+        if end == from {
+            begin = behind_char(text, from);
+            end = begin;
+            if begin >= text.len() {
+                break;
+            }
+        }
+        with(&text[from..begin]);
+        from = end;
+    }
+    with(&text[from..]);
 }
 
 /// The last pattern, compiled: it is mostly one for all rows.
@@ -261,7 +292,8 @@ fn shell_pattern(pattern: &str) -> std::result::Result<Regex, regex::Error> {
     Regex::new(&of_shell(pattern)).or_else(|_| Regex::new(NOTHING))
 }
 
-/// A regular expression for a pattern of the shell: `*`, `?`, `[a-z]`, `[!a-z]`, `\*`.
+/// A regular expression for a pattern of the shell: `*`, `?`, `[a-z]`, `[!a-z]`, `\*`. A bracket
+/// that is not closed stays open in it.
 fn of_shell(pattern: &str) -> String {
     let mut regex = String::from("(?s)^");
     let mut rest = pattern.chars().peekable();
@@ -278,6 +310,7 @@ fn of_shell(pattern: &str) -> String {
                 let mut first = true;
                 for char in rest.by_ref() {
                     if char == ']' && !first {
+                        regex.push(']');
                         break;
                     }
                     first = false;
@@ -286,12 +319,16 @@ fn of_shell(pattern: &str) -> String {
                     }
                     regex.push(char);
                 }
-                regex.push(']');
             }
             char => regex.push_str(&regex::escape(char.encode_utf8(&mut [0; 4]))),
         }
     }
     regex + "$"
+}
+
+/// How alike texts are by a measure; empty ones have nothing in common.
+fn alike(a: &str, b: &str, measure: fn(&str, &str) -> f64) -> f64 {
+    if a.is_empty() && b.is_empty() { 0.0 } else { measure(a, b) }
 }
 
 /// The characters that both have over those that one of them has; `None` of an empty text.

@@ -14,7 +14,8 @@ use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use regex::{Regex, RegexBuilder};
+
+use crate::text::patterns::compiled;
 
 /// Greatest number of a group.
 const MAX_GROUP: i64 = 9;
@@ -96,7 +97,7 @@ impl ScalarUDFImpl for Extract {
             let regex = match known.entry((pattern, options)) {
                 std::collections::hash_map::Entry::Occupied(regex) => regex.into_mut(),
                 std::collections::hash_map::Entry::Vacant(place) => {
-                    place.insert(compiled(pattern, options)?)
+                    place.insert(compiled(self.name(), pattern, options)?)
                 }
             };
             let found = regex.captures(text).and_then(|found| found.get(group));
@@ -114,24 +115,5 @@ fn group(number: i64) -> Result<usize> {
     match usize::try_from(number) {
         Ok(group) if number <= MAX_GROUP => Ok(group),
         _ => exec_err!("regexp_extract takes groups from 0 to {MAX_GROUP}, not {number}"),
-    }
-}
-
-fn compiled(pattern: &str, options: &str) -> Result<Regex> {
-    let literal = options.contains('l').then(|| regex::escape(pattern));
-    let mut builder = RegexBuilder::new(literal.as_deref().unwrap_or(pattern));
-    for option in options.chars() {
-        match option {
-            'c' => builder.case_insensitive(false),
-            'i' => builder.case_insensitive(true),
-            's' => builder.dot_matches_new_line(true),
-            'm' | 'n' | 'p' => builder.dot_matches_new_line(false),
-            'l' | ' ' => &mut builder,
-            other => return exec_err!("regexp_extract takes the options cilmnps, not {other:?}"),
-        };
-    }
-    match builder.build() {
-        Ok(regex) => Ok(regex),
-        Err(error) => exec_err!("regexp_extract: {error}"),
     }
 }

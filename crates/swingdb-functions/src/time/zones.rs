@@ -373,17 +373,16 @@ fn negated(by: IntervalMonthDayNano) -> Result<IntervalMonthDayNano> {
     negated().ok_or_else(|| exec_datafusion_err!("an interval is out of range"))
 }
 
-/// Months first, then days, by the clock; then the rest. The other way round where one of them is
+/// Months first, then days, by the clock; then the rest. The rest comes first where one of them is
 /// negative.
 fn moved(point: i64, unit: TimeUnit, by: IntervalMonthDayNano, zone: Zone) -> Option<i64> {
     let nanos = by.nanoseconds / (1_000_000_000 / per_second(unit));
     let IntervalMonthDayNano { months, days, .. } = by;
-    if months < 0 || days < 0 || nanos < 0 {
-        let point = moved_days(point.checked_add(nanos)?, unit, days, zone)?;
-        return moved_months(point, unit, months, zone);
-    }
+    let rest_first = months < 0 || days < 0 || nanos < 0;
+    let point = if rest_first { point.checked_add(nanos)? } else { point };
     let point = moved_months(point, unit, months, zone)?;
-    moved_days(point, unit, days, zone)?.checked_add(nanos)
+    let point = moved_days(point, unit, days, zone)?;
+    if rest_first { Some(point) } else { point.checked_add(nanos) }
 }
 
 /// So many days later by the clock.
@@ -451,6 +450,8 @@ mod tests {
             ("2024-02-29 02:30", 1, 2, 0, "2024-03-31 03:30:00+02"),
             ("2024-01-31 12:00", 1, 0, 0, "2024-02-29 12:00:00+01"),
             ("2024-04-01 02:30", 0, -1, 3, "2024-03-31 05:30:00+02"),
+            ("2020-12-12 01:02", -1, 400, 0, "2021-12-17 01:02:00+01"),
+            ("2020-03-31 01:02", -1, -1, 2, "2020-02-28 03:02:00+01"),
         ] {
             assert_eq!(after(text, months, days, hours), found, "{text}");
         }

@@ -28,7 +28,7 @@ use crate::sql::bind::catalogs::View;
 use crate::sql::bind::sequences;
 use crate::sql::planner::Planner;
 use crate::sql::text::parameters::Params;
-use crate::sql::text::parser::parse;
+use crate::sql::text::parser::{parse, parse_lines};
 use crate::sql::text::statement::{Own, Parsed, number_all};
 use crate::sql::text::{depth, refused, relation_statements};
 
@@ -75,25 +75,39 @@ pub(crate) fn execute_all(
         None => parse_aside(&session.cancel_token(), sql)?,
     };
     let params = number_all(&mut statements, params)?;
-    let Some(last) = statements.pop_back() else {
+    let Some((line, last)) = statements.pop_back() else {
         return Ok(QueryResult::changed(None, "EMPTY"));
     };
-    for statement in statements {
+    if statements.is_empty() {
+        return execute(session, last, &params);
+    }
+    for (line, statement) in statements {
         // A result nobody reads is run to its end all the same: it may fail.
-        for batch in execute(session, statement, &params)? {
+        for batch in execute_in(session, line, statement, &params)? {
             batch?;
         }
     }
-    execute(session, last, &params)
+    execute_in(session, line, last, &params)
+}
+
+/// Runs a statement of a text with several ones; its errors name its line.
+fn execute_in(
+    session: &Arc<Session>,
+    line: u64,
+    statement: Parsed,
+    params: &Params,
+) -> Result<QueryResult> {
+    let result = execute(session, statement, params);
+    result.map(|rows| rows.of_line(line)).map_err(|error| error.in_statement(line))
 }
 
 /// Parses a text into statements, a long one where an interrupt need not wait for it.
-fn parse_aside(token: &CancelToken, sql: &str) -> Result<VecDeque<Parsed>> {
+fn parse_aside(token: &CancelToken, sql: &str) -> Result<VecDeque<(u64, Parsed)>> {
     if sql.len() <= LONG_TEXT {
-        return parse(sql);
+        return parse_lines(sql);
     }
     let text = sql.to_string();
-    threads::aside(token, move || parse(&text))
+    threads::aside(token, move || parse_lines(&text))
 }
 
 /// Runs one statement of a text.
@@ -259,7 +273,7 @@ pub(crate) fn table_references(session: &Session, sql: &str) -> Result<Vec<Table
         Err(_) => return Ok(Vec::new()),
     };
     let mut all = Vec::new();
-    for statement in statements.iter().filter_map(reading) {
+    for statement in statements.iter().filter_map(|(_, statement)| reading(statement)) {
         if let Ok((tables, _)) = resolve_table_references(&statement, false) {
             all.extend(tables);
         }

@@ -72,7 +72,7 @@ pub(crate) struct Session {
     /// What sequences give out to the statement that runs.
     pub(crate) numbers: Arc<Numbers>,
     /// The last text whose names were asked for, and its statements.
-    parsed: Mutex<Option<(String, VecDeque<Parsed>)>>,
+    parsed: Mutex<Option<(String, VecDeque<(u64, Parsed)>)>>,
 }
 
 struct State {
@@ -362,12 +362,12 @@ impl Session {
     }
 
     /// Keeps a text's statements for who runs it next: the same text is parsed once.
-    pub(crate) fn keep_parsed(&self, sql: &str, statements: VecDeque<Parsed>) {
+    pub(crate) fn keep_parsed(&self, sql: &str, statements: VecDeque<(u64, Parsed)>) {
         *self.parsed.lock() = Some((sql.to_string(), statements));
     }
 
     /// The statements that were kept of this text, if it was the last.
-    pub(crate) fn take_parsed(&self, sql: &str) -> Option<VecDeque<Parsed>> {
+    pub(crate) fn take_parsed(&self, sql: &str) -> Option<VecDeque<(u64, Parsed)>> {
         let (text, statements) = self.parsed.lock().take()?;
         (text == sql).then_some(statements)
     }

@@ -25,6 +25,8 @@ pub struct QueryResult {
     rezoned: bool,
     /// Counts what is handed out, where that is limited.
     meter: Option<Meter>,
+    /// The line of the statement, where its text has others.
+    line: Option<u64>,
 }
 
 enum Rows {
@@ -67,18 +69,26 @@ impl QueryResult {
 
     pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>, tag: &'static str) -> Self {
         let rows = Rows::Ready(batches.into_iter());
-        Self { schema, rows, rows_changed: None, tag, rezoned: false, meter: None }
+        Self { schema, rows, rows_changed: None, tag, rezoned: false, meter: None, line: None }
     }
 
     pub(crate) fn changed(rows_changed: Option<u64>, tag: &'static str) -> Self {
         let schema = Arc::new(arrow::datatypes::Schema::empty());
-        Self { schema, rows: Rows::Done, rows_changed, tag, rezoned: false, meter: None }
+        Self {
+            schema,
+            rows: Rows::Done,
+            rows_changed,
+            tag,
+            rezoned: false,
+            meter: None,
+            line: None,
+        }
     }
 
     pub(crate) fn stream(stream: BatchStream, tag: &'static str) -> Self {
         let schema = stream.schema();
         let rows = Rows::Stream(Box::new(stream));
-        Self { schema, rows, rows_changed: None, tag, rezoned: false, meter: None }
+        Self { schema, rows, rows_changed: None, tag, rezoned: false, meter: None, line: None }
     }
 
     /// The same rows, whose points in time are to be shown by the clock of a zone. With UTC they
@@ -95,6 +105,12 @@ impl QueryResult {
     /// A result that ends with an error where it gets larger than it may be.
     pub(crate) fn metered(mut self, meter: Option<Meter>) -> Self {
         self.meter = meter;
+        self
+    }
+
+    /// A result whose errors name the line of its statement.
+    pub(crate) fn of_line(mut self, line: u64) -> Self {
+        self.line = Some(line);
         self
     }
 
@@ -120,9 +136,13 @@ impl Iterator for QueryResult {
         if !matches!(next, Some(Ok(_))) {
             self.rows = Rows::Done;
         }
-        match next {
+        let next = match next {
             Some(Ok(batch)) if self.rezoned => Some(rezoned(&batch, &self.schema)),
             next => next,
+        };
+        match (next, self.line) {
+            (Some(Err(error)), Some(line)) => Some(Err(error.in_statement(line))),
+            (next, _) => next,
         }
     }
 }

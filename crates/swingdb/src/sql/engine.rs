@@ -102,7 +102,7 @@ fn build_state() -> Result<SessionState> {
         .with_config(config)
         .with_runtime_env(environment)
         .with_scalar_functions(scalar_functions())
-        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_higher_order_functions(swingdb_functions::of_lambdas())
         .with_aggregate_functions(aggregate_functions())
         .with_window_functions(swingdb_functions::of_windows())
         .with_expr_planners(expr_planners())

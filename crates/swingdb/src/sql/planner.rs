@@ -44,7 +44,7 @@ use crate::sql::bind::{bind, information_schema, sequences};
 use crate::sql::desugar::same_names;
 use crate::sql::optimize::functional_dependencies;
 use crate::sql::options::limits::Limits;
-use crate::sql::plan::{rewrite, shared_parts, size};
+use crate::sql::plan::{rewrite, shared_parts, size, withs};
 use crate::sql::scan::table::SwingTable;
 use crate::sql::text::parameters::Params;
 use crate::sql::text::{depth, parser};
@@ -159,9 +159,9 @@ impl<'a> Planner<'a> {
             let field: FieldRef = Arc::new(Field::new("", value.data_type(), true));
             Some(field)
         });
-        let mut context = PlannerContext::new().with_prepare_param_data_types(types.collect());
-        let plan =
-            SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)?;
+        let types = types.collect::<Vec<_>>();
+        let context = || PlannerContext::new().with_prepare_param_data_types(types.clone());
+        let plan = withs::plan(&SqlToRel::new(self), statement, &context)?;
         size::check(&plan, self.state)?;
         Ok(rewrite::rewrite(shared_parts::of_names(plan)?)?)
     }

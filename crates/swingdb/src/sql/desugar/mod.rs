@@ -353,7 +353,7 @@ fn interval(value: &Expr, field: &DateTimeField) -> Option<Expr> {
     }
 }
 
-/// A pattern whose escape character is another becomes one with backslashes.
+/// A pattern whose escape character is another, or none, becomes one with backslashes.
 fn escapes(expr: &mut Expr) {
     let (Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. }) = expr
     else {
@@ -363,21 +363,22 @@ fn escapes(expr: &mut Expr) {
         return;
     };
     let (Expr::Value(pattern), mut escape) = (pattern.as_mut(), escape.chars()) else { return };
-    let (Value::SingleQuotedString(pattern), Some(escape), None) =
+    let (Value::SingleQuotedString(pattern), escape, None) =
         (&mut pattern.value, escape.next(), escape.next())
     else {
         return;
     };
-    if escape == '\\' {
+    if escape == Some('\\') {
         return;
     }
     let mut plain = String::with_capacity(pattern.len() + 2);
     let mut given = pattern.chars();
     while let Some(char) = given.next() {
         match char {
-            _ if char == escape => {
-                plain.push('\\');
-                plain.extend(given.next());
+            _ if Some(char) == escape => {
+                // A pattern that ends with it is refused later.
+                let Some(next) = given.next() else { return };
+                plain.extend(['\\', next]);
             }
             '\\' => plain.push_str("\\\\"),
             _ => plain.push(char),

@@ -13,10 +13,10 @@ use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
 /// `rewrite` also gets what the node reads. Columns keep their names.
 pub(crate) fn rewrite_parts(
     plan: LogicalPlan,
-    is_concerned: fn(&Expr) -> bool,
+    is_concerned: impl Fn(&Expr) -> bool,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    if !any_part(&plan, is_concerned) {
+    if !any_part(&plan, &is_concerned) {
         return Ok(Transformed::no(plan));
     }
     let schema = read_by(&plan)?;

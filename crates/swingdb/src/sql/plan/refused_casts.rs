@@ -1,4 +1,5 @@
-//! Casts that nobody may ask for: numbers to dates and the like, also inside of lists.
+//! Casts that nobody may ask for: numbers to dates and the like, also inside of lists. And patterns
+//! of LIKE that end with what makes the next character plain.
 //!
 //! CAST is an error before the statement runs, TRY_CAST gives NULL in place of such values. Casts
 //! that the engine or a later rewrite puts into a plan are not concerned: these know what they do.
@@ -7,15 +8,28 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TryCast, Volatility,
+    ColumnarValue, Expr, ExprSchemable, Like, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, TryCast, Volatility,
 };
 use swingdb_common::cast::refused::{erased, erased_type, refused};
 use swingdb_common::types::sql_names::sql_name;
 
-/// Whether this is a cast.
+/// Whether this is a cast, or has a pattern.
 pub(crate) fn is_concerned(expr: &Expr) -> bool {
-    matches!(expr, Expr::Cast(_) | Expr::TryCast(_))
+    matches!(expr, Expr::Cast(_) | Expr::TryCast(_) | Expr::Like(Like { escape_char: Some(_), .. }))
+}
+
+/// Refuses a pattern whose last character says that the next one is plain.
+fn check_pattern(like: &Like) -> Result<()> {
+    let Like { pattern, escape_char: Some(escape), .. } = like else { return Ok(()) };
+    let Expr::Literal(value, _) = pattern.as_ref() else { return Ok(()) };
+    let mut rest = value.try_as_str().flatten().unwrap_or_default().chars();
+    while let Some(char) = rest.next() {
+        if char == *escape && rest.next().is_none() {
+            return plan_err!("a pattern of LIKE that ends with its ESCAPE character {escape:?}");
+        }
+    }
+    Ok(())
 }
 
 /// The cast without what cannot be converted.
@@ -23,6 +37,10 @@ pub(crate) fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     let (inner, field) = match &expr {
         Expr::Cast(cast) => (&cast.expr, &cast.field),
         Expr::TryCast(cast) => (&cast.expr, &cast.field),
+        Expr::Like(like) => {
+            check_pattern(like)?;
+            return Ok(Transformed::no(expr));
+        }
         _ => return Ok(Transformed::no(expr)),
     };
     // Where a part has no type yet, the engine will say so.

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-use crate::sql::nodes::expressions::rewrite_parts;
+use crate::sql::nodes::expressions::{any_node, rewrite_parts};
 use crate::sql::plan::{
     calls_by_type, dates, decimals_and_floats, drawn_once, drawn_subqueries, durations,
     empty_subqueries, lengths, outer_aggregates, patterns, range_frames, recursive_json,
@@ -17,10 +17,18 @@ use crate::sql::plan::{
 
 /// The plan with all rewrites of this module applied, in subqueries too.
 pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let has_uuids = any_node(&plan, uuids::are_in)?;
+    // What says where UUIDs are has to reach the nodes above.
+    let mut says = false;
     let changed = plan.transform_up_with_subqueries(|node| {
+        let node = if says { node.recompute_schema()? } else { node };
         let node = drawn_once::rewrite(outer_aggregates::check(node)?)?;
-        let node = node.transform_data(rewrite_expressions)?;
-        let node = node.transform_data(|node| Ok(uuids::of_node(node)))?;
+        let node = node.transform_data(|node| rewrite_expressions(node, has_uuids))?;
+        let node = node.transform_data(|node| match has_uuids {
+            true => uuids::of_node(node),
+            false => Ok(Transformed::no(node)),
+        })?;
+        says |= has_uuids && node.transformed && uuids::says(&node.data);
         node.transform_data(|node| match node {
             LogicalPlan::Join(join) if set_operations::is_all(&join) => {
                 let join = decimals_and_floats::rewrite_join(join).data;
@@ -36,11 +44,11 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
             other => Ok(Transformed::no(other)),
         })
     });
-    Ok(changed?.data)
+    mixed_unions::settle(changed?.data)
 }
 
-fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let is_concerned = |part: &Expr| {
+fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed<LogicalPlan>> {
+    let others_are = |part: &Expr| {
         lengths::is_concerned(part)
             || dates::is_concerned(part)
             || durations::is_concerned(part)
@@ -51,10 +59,10 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             || drawn_subqueries::is_concerned(part)
             || refused_casts::is_concerned(part)
             || structs::is_concerned(part)
-            || uuids::is_concerned(part)
     };
+    let is_concerned = |part: &Expr| others_are(part) || has_uuids && uuids::is_concerned(part);
     rewrite_parts(plan, is_concerned, |part, schema| {
-        let part = match uuids::is_concerned(&part) {
+        let part = match has_uuids && uuids::is_concerned(&part) {
             true => uuids::rewrite(part, schema)?,
             false if drawn_subqueries::is_concerned(&part) => drawn_subqueries::rewrite(part)?,
             false => Transformed::no(part),

@@ -1,15 +1,20 @@
 //! `[x * 2 FOR x IN list IF x > 1]`: lists made from others.
 //!
 //! It becomes `list_transform(list_filter(list, lambda x: x > 1), lambda x: x * 2)` among the
-//! tokens, the innermost first.
+//! tokens, the innermost first. `[x * i FOR x, i IN list IF i > 1]` counts the elements before any
+//! is left out: there each becomes a STRUCT that says whether it stays.
 
 use std::ops::Range;
 
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use crate::sql::text::pivot::outer;
 use crate::sql::text::tokens::Pass;
+
+/// Fields of the STRUCT for an element: whether it stays, and what is made of it.
+const STAYS: &str = "stays";
+const VALUE: &str = "value";
 
 /// Puts calls for the lists that are made from others.
 pub(crate) fn rewrite(pass: &mut Pass) {
@@ -42,34 +47,93 @@ fn made(pass: &Pass, open: usize) -> Option<(Range<usize>, Vec<TokenWithSpan>)> 
     if each == open + 1 || names.is_empty() || list.is_empty() {
         return None;
     }
-    let mut tokens = Vec::new();
     let span = pass.with_span(open)?.span;
-    let push = |tokens: &mut Vec<TokenWithSpan>, all: &[Token]| {
-        tokens.extend(all.iter().cloned().map(|token| TokenWithSpan { token, span }));
-    };
-    let words = |tokens: &mut Vec<TokenWithSpan>, range: Range<usize>| {
-        tokens.extend(range.filter_map(|word| pass.with_span(word)).cloned());
-    };
-    let call = |name| [Token::make_word(name, None), Token::LParen];
-    let lambda = [Token::Comma, Token::make_keyword("LAMBDA")];
-    push(&mut tokens, &call("list_transform"));
-    if condition.is_some() {
-        push(&mut tokens, &call("list_filter"));
+    let mut made = Made { pass, span, tokens: Vec::new() };
+    let value = open + 1..each;
+    let counts = names.clone().any(|word| pass.token(word) == Some(&Token::Comma));
+    match condition.map(|condition| condition + 1..close) {
+        Some(condition) if counts => made.counted(list, names, condition, value),
+        condition => {
+            made.call("list_transform");
+            if condition.is_some() {
+                made.call("list_filter");
+            }
+            made.words(list);
+            if let Some(condition) = condition {
+                made.lambda(names.clone());
+                made.words(condition);
+                made.push(&[Token::RParen]);
+            }
+            made.lambda(names);
+            made.words(value);
+            made.push(&[Token::RParen]);
+        }
     }
-    words(&mut tokens, list);
-    if let Some(condition) = condition {
-        push(&mut tokens, &lambda);
-        words(&mut tokens, names.clone());
-        push(&mut tokens, &[Token::Colon]);
-        words(&mut tokens, condition + 1..close);
-        push(&mut tokens, &[Token::RParen]);
+    Some((open..close + 1, made.tokens))
+}
+
+/// The tokens in place of a list that is made from another.
+struct Made<'a> {
+    pass: &'a Pass,
+    span: Span,
+    tokens: Vec<TokenWithSpan>,
+}
+
+impl Made<'_> {
+    fn push(&mut self, all: &[Token]) {
+        let span = self.span;
+        self.tokens.extend(all.iter().cloned().map(|token| TokenWithSpan { token, span }));
     }
-    push(&mut tokens, &lambda);
-    words(&mut tokens, names);
-    push(&mut tokens, &[Token::Colon]);
-    words(&mut tokens, open + 1..each);
-    push(&mut tokens, &[Token::RParen]);
-    Some((open..close + 1, tokens))
+
+    fn words(&mut self, range: Range<usize>) {
+        let words = range.filter_map(|word| self.pass.with_span(word));
+        self.tokens.extend(words.cloned());
+    }
+
+    fn call(&mut self, name: &str) {
+        self.push(&[Token::make_word(name, None), Token::LParen]);
+    }
+
+    fn lambda(&mut self, names: Range<usize>) {
+        self.push(&[Token::Comma, Token::make_keyword("LAMBDA")]);
+        self.words(names);
+        self.push(&[Token::Colon]);
+    }
+
+    /// `, lambda each: struct_extract(each, 'name'))`
+    fn part(&mut self, name: &str) {
+        let each = || Token::make_word("each", None);
+        self.push(&[Token::Comma, Token::make_keyword("LAMBDA"), each(), Token::Colon]);
+        self.call("struct_extract");
+        let name = Token::SingleQuotedString(name.to_string());
+        self.push(&[each(), Token::Comma, name, Token::RParen, Token::RParen]);
+    }
+
+    fn counted(
+        &mut self,
+        list: Range<usize>,
+        names: Range<usize>,
+        condition: Range<usize>,
+        value: Range<usize>,
+    ) {
+        let text = |text: &str| Token::SingleQuotedString(text.to_string());
+        self.call("list_transform");
+        self.call("list_filter");
+        self.call("list_transform");
+        self.words(list);
+        self.lambda(names);
+        self.push(&[Token::LBrace, text(STAYS), Token::Colon]);
+        self.words(condition.clone());
+        // Nothing is computed for what is left out: it might fail.
+        self.push(&[Token::Comma, text(VALUE), Token::Colon]);
+        self.push(&["CASE", "WHEN"].map(Token::make_keyword));
+        self.words(condition);
+        self.push(&[Token::make_keyword("THEN")]);
+        self.words(value);
+        self.push(&[Token::make_keyword("END"), Token::RBrace, Token::RParen]);
+        self.part(STAYS);
+        self.part(VALUE);
+    }
 }
 
 #[cfg(test)]

@@ -21,9 +21,7 @@ use crate::sql::text::{backup, clauses, depth, forms, macros, refused, sequences
 
 /// Parses a text into statements.
 pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
-    let tokens = tokens(sql)?;
-    let parsed = with_stack(depth::room(&tokens)?, || parse_all(tokens))?;
-    Ok(parsed.into_iter().map(|(_, statement)| statement).collect())
+    Ok(parse_lines(sql)?.into_iter().map(|(_, statement)| statement).collect())
 }
 
 /// The statements of a text with the lines in which they begin.

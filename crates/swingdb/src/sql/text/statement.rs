@@ -218,9 +218,12 @@ impl CopyStatement {
 }
 
 /// Numbers the parameters of all statements and puts the values in that order.
-pub(crate) fn number_all(statements: &mut VecDeque<Parsed>, params: Params) -> Result<Params> {
+pub(crate) fn number_all(
+    statements: &mut VecDeque<(u64, Parsed)>,
+    params: Params,
+) -> Result<Params> {
     let (mut next, mut names) = (1, Vec::new());
-    for statement in statements.iter_mut() {
+    for (_, statement) in statements.iter_mut() {
         number(statement, &mut next, &mut names)?;
     }
     match names.is_empty() {

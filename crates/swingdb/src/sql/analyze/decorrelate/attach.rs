@@ -24,8 +24,14 @@ use crate::sql::plan::shared_parts;
 
 /// The name of a relation that no other has.
 pub(crate) fn relation(what: &str) -> TableReference {
+    numbered(what).1
+}
+
+/// The same, and its number.
+fn numbered(what: &str) -> (u64, TableReference) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    TableReference::bare(format!("\u{1}{what} {}", NEXT.fetch_add(1, Ordering::Relaxed)))
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    (number, TableReference::bare(format!("\u{1}{what} {number}")))
 }
 
 /// The values of the columns that a subquery refers to, each combination once.
@@ -45,11 +51,11 @@ impl Domain {
         Ok(Self { plan, outer, parts: RefCell::default() })
     }
 
-    /// Names for the values that nothing else has.
+    /// Names for the values that nothing else has, also where a UNION leaves out the relation.
     pub fn names(&self) -> Vec<Column> {
-        let relation = relation("domain");
+        let (number, relation) = numbered("domain");
         let name = |(at, outer): (usize, &Column)| {
-            Column::new(Some(relation.clone()), format!("{} {at}", outer.name))
+            Column::new(Some(relation.clone()), format!("{} {number} {at}", outer.name))
         };
         self.outer.iter().enumerate().map(name).collect()
     }

@@ -55,10 +55,7 @@ impl Domain {
             LogicalPlan::SubqueryAlias(node) => self.of_alias(node),
             LogicalPlan::Aggregate(node) => match groups_of_all(&node.group_expr) {
                 0 => self.of_aggregate(node),
-                1 => self.one_group(node),
-                _ => not_impl_err!(
-                    "several grouping sets () in a subquery that refers to rows outside it"
-                ),
+                _ => self.of_all_rows(node),
             },
             LogicalPlan::Distinct(Distinct::All(input)) => self.of_distinct(input),
             LogicalPlan::Distinct(Distinct::On(node)) => self.of_distinct_on(node),
@@ -154,9 +151,9 @@ impl Domain {
     }
 
     /// An aggregate of all rows is one row also where there are none, be it one of several grouping
-    /// sets: beside the groups that there are goes what it gives of no rows, for those rows of the
-    /// domain that have none.
-    fn one_group(&self, node: &Aggregate) -> Result<Dependent> {
+    /// sets, and as many rows as there are such sets: beside the groups that there are goes what it
+    /// gives of no rows, for those rows of the domain that have none.
+    fn of_all_rows(&self, node: &Aggregate) -> Result<Dependent> {
         let input = self.push(&node.input)?;
         let groups: Vec<Expr> = input.keys().collect();
         let stand = self.stand(&input.keys);
@@ -174,16 +171,20 @@ impl Domain {
         let (none, defaults) = self.of_no_rows(node)?;
         let (domain, keys) = self.rows()?;
         let pairs = keys.iter().cloned().map(Expr::Column).zip(groups).collect();
-        let joined = LogicalPlan::Join(Join::try_new(
-            Arc::new(LogicalPlanBuilder::from(domain).cross_join(none)?.build()?),
-            Arc::new(there),
-            pairs,
-            None,
-            JoinType::Left,
-            JoinConstraint::On,
-            NullEquality::NullEqualsNull,
-            false,
-        )?);
+        let is_one = groups_of_all(&node.group_expr) == 1;
+        let (beside, none) = match is_one {
+            true => (LogicalPlanBuilder::from(domain).cross_join(none)?.build()?, None),
+            false => (domain, Some(none)),
+        };
+        let joined = left_join(beside, there, pairs, None)?;
+        // Several rows of no rows must not go beside each group.
+        let joined = match none {
+            None => joined,
+            Some(none) => {
+                let missing = Expr::Column(mark.clone()).is_null();
+                left_join(joined, none, Vec::new(), Some(missing))?
+            }
+        };
         let values = aggregates.into_iter().zip(defaults).map(|(group, default)| {
             let either = when(Expr::Column(mark.clone()), Expr::Column(group.clone()))
                 .otherwise(Expr::Column(default))?;
@@ -352,6 +353,9 @@ impl Domain {
     fn one_of(&self, inputs: Vec<LogicalPlan>, mut columns: Vec<Column>) -> Result<Dependent> {
         let keys = self.names();
         columns.extend(keys.iter().cloned());
+        // Of one name in all: where only one gives rows, the engine takes it for the union.
+        let inputs = inputs.into_iter().map(|input| renamed(input, columns.iter().cloned()));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let all = match <[LogicalPlan; 1]>::try_from(inputs) {
             Ok([one]) => one,
             Err(more) => {
@@ -462,6 +466,25 @@ impl Domain {
         let plan = LogicalPlan::Projection(Projection::try_new(columns, Arc::new(joined))?);
         Ok(Dependent { plan, keys })
     }
+}
+
+/// A left join that holds NULLs equal.
+fn left_join(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    pairs: Vec<(Expr, Expr)>,
+    condition: Option<Expr>,
+) -> Result<LogicalPlan> {
+    Ok(LogicalPlan::Join(Join::try_new(
+        Arc::new(left),
+        Arc::new(right),
+        pairs,
+        condition,
+        JoinType::Left,
+        JoinConstraint::On,
+        NullEquality::NullEqualsNull,
+        false,
+    )?))
 }
 
 /// How many of the groupings are of all rows.

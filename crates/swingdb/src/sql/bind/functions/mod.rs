@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use swingdb_common::error::{Error, Result};
 use swingdb_functions::nested::structs::NAMED;
+use swingdb_functions::text::captures;
 
 use crate::sql::ast::build::call;
 use crate::sql::ast::walk::walk_mut;
@@ -75,6 +76,9 @@ fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     }
     if name == "struct_pack" && !(known.any)(&name) {
         return Ok(struct_pack(function));
+    }
+    if let Some(new) = groups_with_names(&name, function) {
+        return Ok(Some(new));
     }
     if NAMED.contains(&name.as_str()) {
         return Ok(named_fields(function));
@@ -186,12 +190,13 @@ fn arguments(function: &Function) -> Option<(Vec<Expr>, bool)> {
 
 /// `list_aggregate(l, 'min')` is `list_min(l)`.
 fn list_aggregate(function: &Function, args: &[Expr], known: Known<'_>) -> Option<Expr> {
-    let [list, aggregate] = args else { return None };
+    let [list, aggregate, more @ ..] = args else { return None };
     let aggregate = literal(aggregate)?;
     let mut call = function.clone();
     call.name = vec![Ident::new(format!("list_{}", aggregate.to_ascii_lowercase()))].into();
     let FunctionArguments::List(arguments) = &mut call.args else { return None };
-    arguments.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(list.clone()))];
+    let args = std::iter::once(list).chain(more).cloned().map(FunctionArgExpr::Expr);
+    arguments.args = args.map(FunctionArg::Unnamed).collect();
     let known = Known { any: &|_| false, ..known };
     rewritten(&Expr::Function(call.clone()), known).ok()?.or(Some(Expr::Function(call)))
 }
@@ -241,6 +246,25 @@ fn struct_pack(function: &Function) -> Option<Expr> {
     let named = list.args.iter().all(|arg| matches!(arg, FunctionArg::Named { .. }));
     let mut call = named.then(|| with_names(function))??;
     call.name = vec![Ident::new("named_struct")].into();
+    Some(Expr::Function(call))
+}
+
+/// `regexp_extract(text, pattern, ['year', 'month'], options)`, with the names as arguments.
+fn groups_with_names(name: &str, function: &Function) -> Option<Expr> {
+    let (_, named) = captures::NAMES.iter().find(|(known, _)| *known == name)?;
+    let (args, _) = arguments(function)?;
+    let (text, pattern, names, options) = match args.as_slice() {
+        [text, pattern, Expr::Array(names)] => (text, pattern, names, None),
+        [text, pattern, Expr::Array(names), options] => (text, pattern, names, Some(options)),
+        _ => return None,
+    };
+    let none = || Expr::Value(Value::SingleQuotedString(String::new()).with_empty_span());
+    let options = options.cloned().unwrap_or_else(none);
+    let args = [text.clone(), pattern.clone(), options].into_iter().chain(names.elem.clone());
+    let mut call = function.clone();
+    call.name = vec![Ident::new(*named)].into();
+    let FunctionArguments::List(list) = &mut call.args else { return None };
+    list.args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
     Some(Expr::Function(call))
 }
 

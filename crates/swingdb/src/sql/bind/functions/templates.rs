@@ -128,6 +128,8 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
         "array_length(array_distinct(array_filter($1, x -> x IS NOT NULL)))",
     ),
     (&["list_string_agg"], 1, LIST_TEXT),
+    (&["list_string_agg"], 2, LIST_TEXT_BY),
+    (&["list_reverse_sort", "array_reverse_sort"], 2, "array_sort($1, 'DESC', $2)"),
     // NULL is no element that two lists have in common.
     (&["list_intersect", "array_intersect"], 2, INTERSECTION),
     (&["flatten"], 1, "flatten(array_filter($1, x -> x IS NOT NULL))"),
@@ -148,7 +150,7 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["subtract"], 2, "$1 - $2"),
     (&["multiply"], 2, "$1 * $2"),
     (&["mod"], 2, "$1 % $2"),
-    (&["sign"], 1, "CASE WHEN $1 > 0 THEN 1 WHEN $1 < 0 THEN -1 WHEN $1 = 0 THEN 0 END"),
+    (&["sign"], 1, SIGN),
     (&["variance"], 1, "var_samp($1)"),
     (&["approx_count_distinct"], 1, "approx_distinct($1)"),
     (&["isfinite"], 1, "NOT (isnan($1) OR abs($1) = CAST('Infinity' AS DOUBLE))"),
@@ -157,6 +159,12 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
     (&["current_schema"], 0, "'main'"),
     (&["current_database"], 0, "'swingdb'"),
     (&["list_max"], 1, "array_max($1)"),
+    // Of a text as well.
+    (&["array_slice", "list_slice"], 3, "$1[($2):($3)]"),
+    (&["array_slice", "list_slice"], 4, "$1[($2):($3):($4)]"),
+    (&["array_extract", "list_extract", "list_element"], 2, "$1[$2]"),
+    (&["array_push_back"], 2, "array_append($1, $2)"),
+    (&["array_push_front"], 2, "array_prepend($2, $1)"),
     (&["list_first"], 1, "array_element($1, 1)"),
     (&["list_last"], 1, "array_element($1, -1)"),
     (&["list_any_value"], 1, "array_element(array_filter($1, x -> x IS NOT NULL), 1)"),
@@ -176,6 +184,13 @@ pub(crate) const TEMPLATES: &[(&[&str], usize, &str)] = &[
 
 /// Templates for functions that the engine has under that name, and that are to be others.
 pub(crate) const OURS: &[&str] = &[
+    "array_slice",
+    "list_slice",
+    "array_extract",
+    "list_extract",
+    "list_element",
+    "array_push_back",
+    "array_push_front",
     "string_agg",
     "week",
     "day",
@@ -242,6 +257,9 @@ const R2: &str = "CASE WHEN regr_syy($1, $2) = 0 AND regr_sxx($1, $2) > 0 \
 /// To the next even number away from zero.
 const EVEN: &str = "CASE WHEN $1 < 0 THEN floor(CAST($1 AS DOUBLE) / 2) * 2 \
      ELSE ceil(CAST($1 AS DOUBLE) / 2) * 2 END";
+/// NaN has none, though it compares as the greatest number.
+const SIGN: &str = "CASE WHEN $1 < 0 THEN -1 WHEN $1 > 0 AND $1 <= CAST('Infinity' AS DOUBLE) \
+     THEN 1 WHEN $1 IS NOT NULL THEN 0 END";
 /// A row counts when both are there.
 const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * $2) \
      / sum(CASE WHEN $1 IS NOT NULL THEN CAST($2 AS DOUBLE) END)";
@@ -253,10 +271,14 @@ pub(crate) const PART: &str = "CASE WHEN $3 < 0 \
      ELSE substr($1, CASE WHEN $2 < 0 THEN length($1) + 1 ELSE 0 END + $2, $3) END";
 const HAS_ANY: &str = "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
      array_has_any($1, array_compact($2)) END";
-const INTERSECTION: &str = "array_filter(array_intersect($1, $2), x -> x IS NOT NULL)";
+/// With NULL a list has nothing in common.
+const INTERSECTION: &str = "CASE WHEN $1 IS NOT NULL THEN coalesce( \
+     array_filter(array_intersect($1, $2), x -> x IS NOT NULL), array_filter($1, x -> false)) END";
 /// Nothing to join is NULL, as of any aggregate.
 const LIST_TEXT: &str =
     "CASE WHEN array_length(array_compact($1)) > 0 THEN array_to_string($1, ',') END";
+const LIST_TEXT_BY: &str =
+    "CASE WHEN array_length(array_compact($1)) > 0 THEN array_to_string($1, $2) END";
 const HAS_ALL: &str = "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
      array_has_all($1, array_compact($2)) END";
 
@@ -266,7 +288,7 @@ const SORT_IN: &str = "array_sort($1, $2, 'NULLS LAST')";
 
 /// The engine's own makes no piece of the empty text, and takes NULL for what is between two
 /// characters.
-const SPLIT: &str = "CASE WHEN $1 = '' THEN make_array('') \
+const SPLIT: &str = "CASE WHEN $1 = '' THEN make_array($1) \
      WHEN $2 = '' THEN string_to_array($1, CAST(NULL AS VARCHAR)) \
      WHEN $2 IS NULL AND $1 IS NOT NULL THEN make_array($1) ELSE string_to_array($1, $2) END";
 const JSON_ARRAY: &str =
