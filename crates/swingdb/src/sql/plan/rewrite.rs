@@ -11,8 +11,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use crate::sql::nodes::expressions::{any_node, rewrite_parts};
 use crate::sql::plan::{
     calls_by_type, dates, decimals_and_floats, drawn_once, drawn_subqueries, durations,
-    empty_subqueries, lengths, outer_aggregates, patterns, range_frames, recursive_json,
-    refused_casts, set_operations, structs, uuids, value_rows,
+    empty_subqueries, lengths, mixed_unions, outer_aggregates, patterns, range_frames,
+    recursive_json, refused_casts, set_operations, structs, uuids, value_rows,
 };
 
 /// The plan with all rewrites of this module applied, in subqueries too.
