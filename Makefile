@@ -124,7 +124,7 @@ bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; resu
 
 OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
-OF_DISK := probe scan cold mapped-random mapped-scan
+OF_DISK := probe scan cold mapped-random mapped-scan bulk
 
 .PHONY: bench-database
 bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
@@ -231,6 +231,15 @@ bench-mapped-scan: tools ## Scans of files larger than memory: mmap, pread, io_u
 	cargo build --release --locked -p swing-tier --example read_ways
 	$(PY) bench/mapped.py scan --bin $(BIN)
 	$(PY) bench/disk.py mapped-scan
+
+# Smaller, or other parts: make bench-bulk BULK="--mb 256 --parts files,memory"
+BULK ?=
+
+.PHONY: bench-bulk
+bench-bulk: tools ## A 1.4 GB file through two processes into another file: pipes, splice, shared memory, areas
+	cargo build --release --locked -p swing-bulk
+	$(PY) bench/bulk.py --bin $(BIN) $(BULK)
+	$(PY) bench/bulk_report.py
 
 # All four, or one: make bench-heap-workloads WORKLOADS=btree
 WORKLOADS ?=
