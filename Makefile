@@ -122,7 +122,7 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 .PHONY: bench
 bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; results under bench/results
 
-OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores
+OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
 OF_DISK := probe scan cold mapped-random mapped-scan bulk
 
@@ -167,6 +167,11 @@ bench-per-query: build ## A fresh process per query: swingdb sql, duckdb, polars
 .PHONY: bench-import
 bench-import: build ## Import of Parquet and CSV against DuckDB
 	$(PY) bench/import.py --bin $(BIN)
+
+.PHONY: bench-export
+bench-export: build ## A table as an Arrow stream through a pipe, against Arrow's own writer
+	$(PY) bench/export.py
+	$(PY) bench/bulk_report.py
 
 .PHONY: bench-dml
 bench-dml: build ## UPDATE, DELETE, INSERT, MERGE of many rows against DuckDB

@@ -11,11 +11,11 @@ parts:
 
     files    source and target on a disk, the source in the page cache: the survey's experiment
     memory   source and target in /dev/shm
-    cold     the source not in the page cache, the target written to the disk within the time
+    cold     at most 512 MB, not in the page cache before, on the disk at the end
     limited  all of that in a memory control group with a small page cache; root
     pipes, chunks, sizes   over the capacity of the pipe or socket, what one call moves, the length
 
-Writes bench/results/bulk.json.
+Writes bench/results/bulk.json, and keeps there what was measured on the same day of other parts.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ OF_PIPES = ("pipe", "splice", "vmsplice", "socket", "sendfile-splice")
 OF_CHUNKS = ("pipe", "mmap", "splice", "vmsplice", "sendfile-splice", "ring", "uring")
 OF_SIZES = ("pipe", "mmap", "splice", "vmsplice", "uring", "swing")
 MEGABYTE = 1_000_000
+# Enough where each byte is read from a disk and written to it.
+FROM_DISK_MB = 512
+SWEEP_MB = 256
 
 
 class Bench:
@@ -95,8 +98,8 @@ class Bench:
 
 
 def sweeps(bench: Bench, folder: Path, arguments: argparse.Namespace, parts: list[str]) -> None:
-    """Each parameter for itself, on a file of at most 256 MB."""
-    source = bench.source(folder, min(arguments.mb, 256))
+    """Each parameter for itself."""
+    source = bench.source(folder, min(arguments.mb, SWEEP_MB))
     if "pipes" in parts:
         for kib in map(int, arguments.pipes.split(",")):
             options = ("--pipe-kib", str(kib))
@@ -117,9 +120,10 @@ def measure(bench: Bench, folder: Path, arguments: argparse.Namespace) -> None:
     if "files" in parts:
         bench.turns("files", bench.source(folder, arguments.mb), ways)
     if "cold" in parts:
-        bench.turns("cold", bench.source(folder, arguments.mb), ways, ("--cold", "--sync"))
+        source = bench.source(folder, min(arguments.mb, FROM_DISK_MB))
+        bench.turns("cold", source, ways, ("--cold", "--sync"))
     if "limited" in parts and os.geteuid() == 0:
-        source = bench.source(folder, min(arguments.mb, 512))
+        source = bench.source(folder, min(arguments.mb, FROM_DISK_MB))
         with mapped.limited(arguments.page_cache_mib * common.MB) as group:
             options = ("--cold", "--sync")
             mib = arguments.page_cache_mib
@@ -153,9 +157,12 @@ def main() -> None:
         if free < 3 * arguments.mb * MEGABYTE:
             raise SystemExit(f"{folder} has {free / 1e9:.1f} GB left: give another --dir or --mb")
         measure(bench, Path(folder), arguments)
-        facts = {"mb": arguments.mb, "rounds": arguments.rounds, "disk": common.disk(Path(folder))}
+        facts = {"disk": common.disk(Path(folder)), "ways": bench.ways}
     if not arguments.dry:
-        common.write("bulk", {**facts, "ways": bench.ways, "points": bench.points})
+        # Parts that were measured today, and not now, stay.
+        new = {point["part"] for point in bench.points}
+        kept = [p for p in common.earlier("bulk").get("points", []) if p["part"] not in new]
+        common.write("bulk", {**facts, "points": kept + bench.points})
 
 
 if __name__ == "__main__":

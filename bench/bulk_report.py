@@ -141,7 +141,8 @@ def ways_table(results: dict, part: str) -> str:
         ])
     heads = ["way", "", "sender, s", "receiver, s", "to pipe", "processor, s", "to pipe", "cores",
              "GB/s"]
-    return table(heads, rows)
+    length = median([run["bytes"] for run in pipe]) / 1e6
+    return f"{length:.0f} MB, {len(pipe)} rounds.\n\n" + table(heads, rows)
 
 
 def survey_table(results: dict) -> str:
@@ -159,14 +160,41 @@ def survey_table(results: dict) -> str:
     return table(["", "splice against", "time saved", "processor time saved"], rows)
 
 
+def exports_table(results: dict) -> str:
+    """Exports against Arrow's own writer; ratios are of the same round."""
+    rows = []
+    for table_name in dict.fromkeys(p["table"] for p in results["points"]):
+        of = {p["way"]: p["runs"] for p in results["points"] if p["table"] == table_name}
+        base = of["Arrow's writer"]
+        for way, found in of.items():
+            turns = list(zip(base, found, strict=True))
+            rows.append([
+                table_name, way, f"{found[0]['bytes'] / 1e6:.0f}",
+                spread([run["seconds"] for run in found]),
+                f"{median([run['bytes'] / run['seconds'] / 1e9 for run in found]):.2f}",
+                f"{median([a['seconds'] / b['seconds'] for a, b in turns]):.2f}",
+                f"{median([run['writer_s'] for run in found]):.3f}",
+                f"{median([run['reader_s'] for run in found]):.3f}",
+                f"{median([a['writer_s'] / b['writer_s'] for a, b in turns]):.2f}",
+            ])
+    heads = ["table", "way", "MB", "seconds", "GB/s", "times Arrow's speed",
+             "writer's processor, s", "reader's, s", "Arrow's writer to it"]
+    return table(heads, rows)
+
+
 def main() -> None:
     """Draws and writes down."""
+    to = {"page": "experiments-bulk", "by": "bulk_report"}
+    exports = load("export")
+    if exports:
+        insert("exports", exports, exports_table(exports), **to)
     results = load("bulk")
     if results is None:
-        raise SystemExit("no results yet: run make bench-bulk")
+        if exports is None:
+            raise SystemExit("no results yet: run make bench-bulk or make bench-export")
+        return
     ways(results)
     sweeps(results)
-    to = {"page": "experiments-bulk", "by": "bulk_report"}
     insert("survey", results, survey_table(results), **to)
     for part in TITLES:
         if any(p["part"] == part for p in results["points"]):
