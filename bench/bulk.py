@@ -9,7 +9,9 @@ file, process 1, process 2, target file, five runs, with today's ways beside the
 ways take turns, so that other load hits all alike. After each run the contents are compared. The
 parts:
 
-    files    source and target on a disk, the source in the page cache: the survey's experiment
+    survey   the survey's experiment: its three ways, source and target on a disk, the source in
+             the page cache
+    files    the same in all ways
     memory   source and target in /dev/shm
     cold     at most 512 MB, not in the page cache before, on the disk at the end
     limited  all of that in a memory control group with a small page cache; root
@@ -31,7 +33,8 @@ from pathlib import Path
 import common
 import mapped
 
-PARTS = ("files", "memory", "cold", "limited", "pipes", "chunks", "sizes")
+PARTS = ("survey", "files", "memory", "cold", "limited", "pipes", "chunks", "sizes")
+OF_SURVEY = ("pipe", "mmap", "splice")
 # What the sweeps are about: ways through a pipe or socket; all that move chunks.
 OF_PIPES = ("pipe", "splice", "vmsplice", "socket", "sendfile-splice")
 OF_CHUNKS = ("pipe", "mmap", "splice", "vmsplice", "sendfile-splice", "ring", "uring")
@@ -117,6 +120,8 @@ def sweeps(bench: Bench, folder: Path, arguments: argparse.Namespace, parts: lis
 def measure(bench: Bench, folder: Path, arguments: argparse.Namespace) -> None:
     """All parts that are asked for."""
     parts, ways = arguments.parts.split(","), list(bench.ways)
+    if "survey" in parts:
+        bench.turns("survey", bench.source(folder, arguments.mb), bench.those(OF_SURVEY))
     if "files" in parts:
         bench.turns("files", bench.source(folder, arguments.mb), ways)
     if "cold" in parts:

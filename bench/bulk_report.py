@@ -20,6 +20,7 @@ matplotlib.rcParams["svg.hashsalt"] = "swingdb"
 
 SURVEY = ("pipe", "mmap", "splice")
 TITLES = {
+    "survey": "the survey's experiment",
     "files": "files on a disk, in the page cache",
     "memory": "files in memory",
     "cold": "source not in the page cache, target synced",
@@ -53,7 +54,7 @@ def median(values: list[float]) -> float:
 
 def ways(results: dict) -> None:
     """A row of plots a part: seconds of sender and receiver, and processor time."""
-    parts = [part for part in TITLES if any(p["part"] == part for p in results["points"])]
+    parts = [part for part in list(TITLES)[1:] if any(p["part"] == part for p in results["points"])]
     names = list(results["ways"])[::-1]
     figure, axes = plt.subplots(
         len(parts), 2, figsize=(10, 3.6 * len(parts)), sharey=True, squeeze=False
@@ -123,6 +124,8 @@ def ways_table(results: dict, part: str) -> str:
     pipe = runs(results, part, "pipe")
     for way, about in results["ways"].items():
         of = runs(results, part, way)
+        if not any((p["part"], p["way"]) == (part, way) for p in results["points"]):
+            continue
         shown = f"**{way}**" if way in SURVEY else way
         if not of:
             rows.append([shown, about, "no memory left" if part == "limited" else "failed"])
@@ -157,7 +160,8 @@ def survey_table(results: dict) -> str:
                 wall = median([1 - a["seconds"] / b["seconds"] for a, b in turns])
                 used = median([1 - processor(a) / processor(b) for a, b in turns])
                 rows.append([title, other, f"{wall:.0%}", f"{used:.0%}"])
-    return table(["", "splice against", "time saved", "processor time saved"], rows)
+    saved = table(["", "splice against", "time saved", "processor time saved"], rows)
+    return ways_table(results, "survey") + "\nWhat splice saves, there and below:\n\n" + saved
 
 
 def exports_table(results: dict) -> str:
@@ -196,7 +200,7 @@ def main() -> None:
     ways(results)
     sweeps(results)
     insert("survey", results, survey_table(results), **to)
-    for part in TITLES:
+    for part in list(TITLES)[1:]:
         if any(p["part"] == part for p in results["points"]):
             insert(part, results, ways_table(results, part), **to)
 
