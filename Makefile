@@ -129,6 +129,11 @@ OF_DISK := probe scan cold mapped-random mapped-scan bulk
 .PHONY: bench-database
 bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
 	$(PY) bench/report.py
+	$(PY) bench/comparison.py
+
+.PHONY: comparison
+comparison: tools ## docs/comparison.md, from the results that are there
+	$(PY) bench/comparison.py
 
 .PHONY: bench-memory
 bench-memory: $(OF_MEMORY:%=bench-%) ## All benchmarks of the memory layer
