@@ -31,8 +31,11 @@ SWEEPS = {
     "chunks": ("chunk_kib", "moved by one call, KiB"),
     "sizes": ("mb", "source, MB"),
 }
-LINES = ("-", "--", ":", "-.")
-COLOURS = (THEIRS, OURS, THIRD, INK)
+STYLES = {
+    "pipe": (THEIRS, "-"), "socket": (THEIRS, "--"), "mmap": (THIRD, "-"), "ring": (THIRD, "--"),
+    "splice": (INK, "-"), "vmsplice": (INK, "--"), "sendfile-splice": (INK, ":"),
+    "uring": (THIRD, ":"), "swing": (OURS, "-"),
+}
 
 
 def runs(results: dict, part: str, way: str) -> list[dict]:
@@ -96,13 +99,14 @@ def sweeps(results: dict) -> None:
     for part, axes in zip(parts, many[0], strict=True):
         key, label = SWEEPS[part]
         of = [p for p in results["points"] if p["part"] == part]
-        for at, way in enumerate(dict.fromkeys(p["way"] for p in of)):
+        for way in dict.fromkeys(p["way"] for p in of):
             points = sorted(
                 (p[key], median([run["bytes"] / processor(run) / 1e9 for run in p["runs"]]))
                 for p in of if p["way"] == way and "error" not in p["runs"][0]
             )
-            style = {"color": COLOURS[at % 4], "ls": LINES[at // 2 % 4], "ms": 3}
-            axes.plot(*zip(*points, strict=True), marker="o", label=way, **style)
+            colour, line = STYLES[way]
+            shown = zip(*points, strict=True)
+            axes.plot(*shown, line, color=colour, marker="o", ms=3, label=way)
         ticks = sorted({p[key] for p in of})
         axes.set(xlabel=label, xscale="log", ylim=(0, None))
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -145,7 +149,14 @@ def ways_table(results: dict, part: str) -> str:
     heads = ["way", "", "sender, s", "receiver, s", "to pipe", "processor, s", "to pipe", "cores",
              "GB/s"]
     length = median([run["bytes"] for run in pipe]) / 1e6
-    return f"{length:.0f} MB, {len(pipe)} rounds.\n\n" + table(heads, rows)
+    text = f"{length:.0f} MB, {len(pipe)} rounds.\n\n" + table(heads, rows)
+    hooks = [run["handover_s"] for run in runs(results, part, "swing") if "handover_s" in run]
+    if hooks:
+        text += (
+            f"\nOf the receiver's time, all hooks of an area together took "
+            f"{1000 * median(hooks):.2f} ms.\n"
+        )
+    return text
 
 
 def survey_table(results: dict) -> str:

@@ -28,8 +28,10 @@ import swingdb
 BUFFER_BYTES = 1 << 20
 # Bytes of a row of each table in the stream.
 TABLES = {
-    "numbers": ("i AS id, i * 0.5 AS x, i * 0.25 AS y, i % 1000 AS k", 32),
-    "numbers and texts": ("i AS id, i * 0.5 AS x, 'a text of some length ' || i AS words", 62),
+    "numbers": ("i AS id, i * 0.5::DOUBLE AS x, i * 0.25::DOUBLE AS y, i % 1000 AS k", 32),
+    "numbers and texts": (
+        "i AS id, i * 0.5::DOUBLE AS x, 'a text of some length ' || i AS words", 62
+    ),
 }
 WAYS = {
     "Arrow's writer": None,
