@@ -122,13 +122,18 @@ tour: build ## Run the README's five-minute tour and compare what it prints
 .PHONY: bench
 bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; results under bench/results
 
-OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores
+OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
-OF_DISK := probe scan cold mapped-random mapped-scan
+OF_DISK := probe scan cold mapped-random mapped-scan bulk
 
 .PHONY: bench-database
 bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
 	$(PY) bench/report.py
+	$(PY) bench/comparison.py
+
+.PHONY: comparison
+comparison: tools ## docs/comparison.md, from the results that are there
+	$(PY) bench/comparison.py
 
 .PHONY: bench-memory
 bench-memory: $(OF_MEMORY:%=bench-%) ## All benchmarks of the memory layer
@@ -167,6 +172,11 @@ bench-per-query: build ## A fresh process per query: swingdb sql, duckdb, polars
 .PHONY: bench-import
 bench-import: build ## Import of Parquet and CSV against DuckDB
 	$(PY) bench/import.py --bin $(BIN)
+
+.PHONY: bench-export
+bench-export: build ## A table as an Arrow stream through a pipe, against Arrow's own writer
+	$(PY) bench/export.py
+	$(PY) bench/bulk_report.py
 
 .PHONY: bench-dml
 bench-dml: build ## UPDATE, DELETE, INSERT, MERGE of many rows against DuckDB
@@ -231,6 +241,15 @@ bench-mapped-scan: tools ## Scans of files larger than memory: mmap, pread, io_u
 	cargo build --release --locked -p swing-tier --example read_ways
 	$(PY) bench/mapped.py scan --bin $(BIN)
 	$(PY) bench/disk.py mapped-scan
+
+# Smaller, or other parts: make bench-bulk BULK="--mb 256 --parts files,memory"
+BULK ?=
+
+.PHONY: bench-bulk
+bench-bulk: tools ## A 1.4 GB file through two processes into another file: pipes, splice, shared memory, areas
+	cargo build --release --locked -p swing-bulk
+	$(PY) bench/bulk.py --bin $(BIN) $(BULK)
+	$(PY) bench/bulk_report.py
 
 # All four, or one: make bench-heap-workloads WORKLOADS=btree
 WORKLOADS ?=

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,12 +62,16 @@ def disk(directory: Path) -> dict:
     return facts
 
 
-def parse(description: str) -> argparse.Namespace:
-    """The command line of a benchmark."""
+def parse(
+    description: str, more: Callable[[argparse.ArgumentParser], object] | None = None
+) -> argparse.Namespace:
+    """The command line of a benchmark; `more` adds what only this one has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bin", default=str(ROOT / "target/release"), help="where it was built")
     parser.add_argument("--max-bytes", type=int, default=8 * GB, help="no database above this size")
     parser.add_argument("--scale", type=float, default=1.0, help="scale factor of TPC-H")
+    if more:
+        more(parser)
     return parser.parse_args()
 
 

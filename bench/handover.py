@@ -1,17 +1,26 @@
 """Handing a table to another process, until that process has the sum of one of its columns.
 
 What programs do today against `share()` and `snapshot()`: a pickled pandas frame through a pipe, an
-Arrow stream through a pipe, an Arrow file that the other maps, a Parquet file, a DuckDB file; all
-files lie in memory. The other process is there already, and has imported what it needs. The writer
-has changed one row since the last time, so nobody can hand over what the other has already.
+Arrow stream through a pipe, NumPy arrays in `multiprocessing.shared_memory`, Arrow Flight on this
+machine, an Arrow file that the other maps, a Parquet file, a DuckDB file, and Redis where
+`redis-server` is installed; all files lie in memory. The other process is there already, and has
+imported what it needs. The writer has changed one row since the last time, so nobody can hand over
+what the other has already. `--rounds` and `--max-bytes` make it shorter.
 """
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
+from multiprocessing import shared_memory
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +31,19 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather
+import pyarrow.flight
 import pyarrow.parquet
 
 import swingdb
 
 #: Bytes of a row: a whole number and two floating point numbers.
 ROW_BYTES = 24
-SIZES = {"10 MB": 10 * common.MB, "100 MB": 100 * common.MB, "1 GB": common.GB}
+SIZES = {
+    "10 MB": 10 * common.MB, "100 MB": 100 * common.MB, "1 GB": common.GB, "4 GB": 4 * common.GB,
+}
 ROUNDS = 7
+#: A value of Redis has at most 512 MB.
+REDIS_VALUE_BYTES = 256 * common.MB
 QUERY = "SELECT sum(x) FROM t"
 
 
@@ -61,14 +75,84 @@ def take_duckdb(words: list[str], _connection: Any) -> float:
         return con.execute(QUERY).fetchall()[0][0]
 
 
+def take_shared(words: list[str], _connection: Any) -> float:
+    name, rows = words
+    block = shared_memory.SharedMemory(name, **ATTACHING)
+    x = np.ndarray(int(rows), dtype=np.float64, buffer=block.buf, offset=int(rows) * 8)
+    total = float(x.sum())
+    del x
+    block.close()
+    return total
+
+
+def take_flight(words: list[str], _connection: Any) -> float:
+    with pyarrow.flight.connect(words[0]) as client:
+        table = client.do_get(pyarrow.flight.Ticket(b"t")).read_all()
+    return pc.sum(table["x"]).as_py()
+
+
+def take_redis(words: list[str], _connection: Any) -> float:
+    path, parts = words
+    redis = Redis(path)
+    data = b"".join(redis.call(b"GET", b"t%d" % part) for part in range(int(parts)))
+    redis.close()
+    with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
+        return pc.sum(stream.read_all()["x"]).as_py()
+
+
+class Redis:
+    """A client with as much of the protocol as SET and GET need."""
+
+    def __init__(self, path: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(path)
+        self.reader = self.socket.makefile("rb", buffering=common.MB)
+
+    def call(self, *words: bytes | memoryview) -> bytes:
+        """Sends a command; its answer."""
+        self.socket.sendall(b"*%d\r\n" % len(words))
+        for word in words:
+            self.socket.sendall(b"$%d\r\n" % len(word))
+            self.socket.sendall(word)
+            self.socket.sendall(b"\r\n")
+        kind = self.reader.readline()
+        if kind.startswith(b"-"):
+            raise SystemExit(f"Redis: {kind.decode()}")
+        if not kind.startswith(b"$"):
+            return kind
+        return self.reader.read(int(kind[1:]) + 2)[:-2]
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.reader.close()
+        self.socket.close()
+
+
+class Flight(pyarrow.flight.FlightServerBase):
+    """Gives the writer's table to whoever asks."""
+
+    def __init__(self) -> None:
+        super().__init__("grpc://127.0.0.1:0")
+        self.table: pa.Table | None = None
+
+    def do_get(self, _context: Any, _ticket: Any) -> pyarrow.flight.RecordBatchStream:
+        return pyarrow.flight.RecordBatchStream(self.table)
+
+
+#: Keeps a process that only attaches to a block from removing it, where Python can.
+ATTACHING = {"track": False} if sys.version_info >= (3, 13) else {}
 TAKERS: dict[str, Callable[[list[str], Any], float]] = {
     "SwingDB: share, snapshot": take_snapshot,
     "Arrow file, mapped": take_arrow_file,
     "Arrow stream, pipe": take_stream,
+    "NumPy, shared_memory": take_shared,
+    "Arrow Flight, localhost": take_flight,
     "DuckDB file": take_duckdb,
     "pandas, pickled, pipe": take_pickle,
     "Parquet file": take_parquet,
 }
+if shutil.which("redis-server"):
+    TAKERS["Redis, Unix socket"] = take_redis
 
 
 def receive(connection: Any) -> None:
@@ -101,6 +185,15 @@ class Writer:
         self.swing.append("t", arrow)
         self.fifo = str(home / "fifo")
         os.mkfifo(self.fifo)
+        self.flight, self.block, self.redis = Flight(), None, None
+        self.flight.table = self.arrow
+        threading.Thread(target=self.flight.serve, daemon=True).start()
+        if "Redis, Unix socket" in TAKERS:
+            self.redis_path = str(home / "redis")
+            words = ["redis-server", "--port", "0", "--unixsocket", self.redis_path, "--save", ""]
+            self.redis = subprocess.Popen([*words, "--appendonly", "no"], stdout=subprocess.DEVNULL)
+            while not os.path.exists(self.redis_path):
+                time.sleep(0.01)
 
     def change(self) -> None:
         """What happens between two rounds: one row is another."""
@@ -124,6 +217,12 @@ class Writer:
             with open(self.fifo, "wb") as pipe:
                 with pa.ipc.new_stream(pipe, self.arrow.schema) as stream:
                     stream.write_table(self.arrow)
+        elif way.startswith("NumPy"):
+            connection.send((way, self.share_columns()))
+        elif way.startswith("Arrow Flight"):
+            connection.send((way, [f"grpc://127.0.0.1:{self.flight.port}"]))
+        elif way.startswith("Redis"):
+            connection.send((way, self.store_in_redis()))
         elif way.startswith("Arrow file"):
             pyarrow.feather.write_feather(self.arrow, self.file("arrow"), "uncompressed")
             connection.send((way, [self.file("arrow")]))
@@ -136,19 +235,52 @@ class Writer:
             self.duck.execute("DETACH out")
             connection.send((way, [self.file("duckdb")]))
 
+    def share_columns(self) -> list[str]:
+        """Copies the columns into a new block of shared memory."""
+        rows, columns = len(self.frame), list(self.frame)
+        self.block = shared_memory.SharedMemory(create=True, size=rows * ROW_BYTES)
+        for place, column in enumerate(columns):
+            values = self.frame[column].to_numpy()
+            into = np.ndarray(rows, values.dtype, buffer=self.block.buf, offset=place * rows * 8)
+            into[:] = values
+            del into
+        return [self.block.name, str(rows)]
+
+    def store_in_redis(self) -> list[str]:
+        """Stores the table as an Arrow stream, in as many values as it takes."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.arrow.schema) as stream:
+            stream.write_table(self.arrow)
+        data = memoryview(sink.getvalue())
+        starts = range(0, len(data), REDIS_VALUE_BYTES)
+        redis = Redis(self.redis_path)
+        for part, start in enumerate(starts):
+            redis.call(b"SET", b"t%d" % part, data[start : start + REDIS_VALUE_BYTES])
+        redis.close()
+        return [self.redis_path, str(len(starts))]
+
     def tidy(self) -> None:
         """Removes the files of this round."""
+        if self.block:
+            self.block.close()
+            self.block.unlink()
+            self.block = None
         for path in self.home.glob(f"{self.round}.*"):
             path.unlink()
 
     def close(self) -> None:
         """Gives all memory back."""
+        self.flight.shutdown()
+        if self.redis:
+            self.redis.terminate()
+            self.redis.wait()
+            Path(self.redis_path).unlink(missing_ok=True)
         self.swing.close()
         swingdb.drop("handover")
         os.unlink(self.fifo)
 
 
-def measure(size: int, home: Path) -> list[dict]:
+def measure(size: int, home: Path, arguments: argparse.Namespace) -> list[dict]:
     """All ways in turn, several rounds; milliseconds of each."""
     writer = Writer(size, home)
     expected = float(writer.frame.x.sum())
@@ -157,7 +289,7 @@ def measure(size: int, home: Path) -> list[dict]:
     process = context.Process(target=receive, args=(theirs,), daemon=True)
     process.start()
     times: dict[str, list[float]] = {way: [] for way in TAKERS}
-    for measured in range(-1, ROUNDS):
+    for measured in range(-1, arguments.rounds):
         for way, values in times.items():
             writer.change()
             begun = time.monotonic_ns()
@@ -174,9 +306,15 @@ def measure(size: int, home: Path) -> list[dict]:
     return [{"way": way, "ms": common.summary(values)} for way, values in times.items()]
 
 
+def own_arguments(parser: argparse.ArgumentParser) -> None:
+    """What this benchmark takes beside what all take."""
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each way at each size")
+    parser.add_argument("--dry", action="store_true", help="write no results")
+
+
 def main() -> None:
     """Measures and writes."""
-    arguments = common.parse(__doc__)
+    arguments = common.parse(__doc__, own_arguments)
     rows = []
     with common.namespace() as home:
         for label, size in SIZES.items():
@@ -184,11 +322,16 @@ def main() -> None:
                 continue
             other = home / "other"
             other.mkdir(exist_ok=True)
-            for result in measure(size, other):
+            for result in measure(size, other, arguments):
                 rows.append({"size": label, "bytes": size, **result})
                 print(f"{label}: {result['way']}: {result['ms']['median']:.2f} ms", flush=True)
     versions = {m.__name__: m.__version__ for m in (pa, pd, duckdb)}
-    common.write("handover", {"rows": rows, "versions": versions})
+    if "Redis, Unix socket" in TAKERS:
+        words = ["redis-server", "--version"]
+        said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+        versions["redis"] = said.split("v=")[1].split()[0]
+    if not arguments.dry:
+        common.write("handover", {"rows": rows, "versions": versions})
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     # Programs that use the system as anybody else would: through the database's door.
     "swingdb-pipeline": {"swingdb"},
     "swingdb-bench": {"swingdb", "swing", "swing-malloc"},
+    "swing-bulk": {"swing"},
     "swingdb-processes": {"swingdb", "swing", "swing-malloc"},
 }
 MEMORY_LAYERS = (

@@ -200,3 +200,31 @@ def test_ctrl_c_ends_waiting_for_the_reader_of_a_pipe(con, tmp_path):
     con.execute(f"COPY (SELECT 1 AS a) TO '{tmp_path / 'pipe.csv'}'")
     thread.join()
     assert read == ["a\n1\n"]
+
+
+def test_ctrl_c_ends_waiting_for_the_writer_of_a_pipe(con, tmp_path):
+    path = tmp_path / "pipe.csv"
+    os.mkfifo(path)
+    con.execute("CREATE TABLE t (a INTEGER)")
+    assert pressed(con, f"COPY t FROM '{path}'") < 5
+
+    # A writer that begins, and then stops for long.
+    go_on = threading.Event()
+
+    def write():
+        with path.open("w") as pipe:
+            pipe.write("a\n1\n")
+            pipe.flush()
+            go_on.wait(20)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert pressed(con, f"COPY t FROM '{path}'") < 5
+    go_on.set()
+    thread.join()
+    assert con.sql("SELECT count(*) FROM t").fetchone() == (0,)
+    thread = threading.Thread(target=lambda: path.write_text("a\n7\n8\n"))
+    thread.start()
+    con.execute(f"COPY t FROM '{path}'")
+    thread.join()
+    assert con.sql("FROM t").fetchall() == [(7,), (8,)]

@@ -86,6 +86,7 @@ pub use recovery::list::{AreaInfo, ParentInfo};
 pub use sys::descriptors;
 pub use sys::file::{Room, room_of};
 pub use sys::file_lock::ByteLock;
+pub use sys::pipes;
 pub use sys::process::exit_now;
 pub use tracked::hold::HoldGuard;
 pub use write::plan::WriteIntent;

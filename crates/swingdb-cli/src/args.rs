@@ -164,7 +164,7 @@ that file.";
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Files; the format is found out by name and first bytes
+    /// Files, or - for the standard input; the format is found out by name and first bytes
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Where to: a database (created when missing) and a table, perhaps with its schema
@@ -191,6 +191,7 @@ const EXPORT_EXAMPLES: &str = "Examples:
   swingdb export taxi.trips trips.parquet
   swingdb export taxi trips.csv --query 'SELECT * FROM trips WHERE occupied'
   swingdb export taxi.trips trips.json --format json
+  swingdb export taxi.trips - | program
 A whole database: swingdb sql taxi \"EXPORT DATABASE '/backup/taxi'\"";
 
 #[derive(Debug, Args)]
@@ -198,7 +199,8 @@ pub struct ExportArgs {
     /// Shared database and table, or the database alone with --query
     #[arg(value_name = "DATABASE[.TABLE]")]
     pub source: String,
-    /// File to write; the format goes by its name
+    /// File to write, the format goes by its name; or - for the standard output, in Arrow's stream
+    /// format unless --format says another
     pub file: PathBuf,
     /// Export the result of this query
     #[arg(short, long, value_name = "SQL")]
@@ -215,6 +217,10 @@ pub struct ExportArgs {
     /// none, snappy, zstd, gzip or lz4
     #[arg(long, value_name = "NAME")]
     pub compression: Option<String>,
+    /// Arrow through a pipe: the pipe shows the database's memory. Only for a program that copies
+    /// what it reads, as nearly all do, and does not pass it on by splice or tee
+    #[arg(long)]
+    pub zero_copy: bool,
 }
 
 const GENERATE_EXAMPLES: &str = "Examples:

@@ -18,7 +18,7 @@ use super::csv::CsvScan;
 use super::file_columns::{Combined, FileColumns};
 use super::json::JsonScan;
 use super::options::{FileFormat, ImportOptions};
-use crate::input_file::{InputFile, find_files};
+use crate::input_file::{InputFile, find_input};
 use crate::ipc::scan::IpcScan;
 use crate::match_columns::match_columns;
 use crate::parquet::scan::ParquetScan;
@@ -150,7 +150,7 @@ impl FileScan {
     /// Finds files, format and schema. With a `target`, text formats are read as the types of its
     /// columns; other formats keep their own, see [`super::import`].
     pub fn open(path: &str, options: &ImportOptions, target: Option<&Target<'_>>) -> Result<Self> {
-        Self::open_files(find_files(path)?, options, target)
+        Self::open_files(find_input(path, options.format)?, options, target)
     }
 
     /// As [`FileScan::open`], of files that have been found.
@@ -248,9 +248,14 @@ impl FileScan {
         self.target_columns.as_deref()
     }
 
-    /// Bytes of all files, packed as they are.
+    /// Bytes of all files, packed as they are; of streams those that have been read.
     pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
+        self.files.iter().map(InputFile::length).sum()
+    }
+
+    /// Whether the number of bytes is not known before all is read.
+    pub fn is_stream(&self) -> bool {
+        self.files.iter().any(InputFile::is_stream)
     }
 
     /// The first file, for messages.
@@ -260,6 +265,7 @@ impl FileScan {
 
     /// Reads everything; ends with the first error in the order of the files.
     pub fn run(&self, run: &Run<'_>, sink: &Sink<'_>) -> Result<()> {
+        self.files.iter().for_each(InputFile::last_reading);
         let Some(combined) = &self.combined else {
             return self.kind.run(&self.files, run, &|order, _, batch| sink(order, batch));
         };

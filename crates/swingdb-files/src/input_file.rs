@@ -1,15 +1,18 @@
 //! The files of an import: finding them, telling their format, opening them for reading.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 use swingdb_common::error::{Error, ObjectKind, Result};
+use swingdb_common::runtime::cancel;
 use swingdb_common::runtime::meter::Meter;
 
 use super::options::{FileFormat, ImportOptions};
+use crate::stream::{Stream, nameless_file};
 
 /// A pattern may match this many files.
 pub const MAX_FILES: usize = 100_000;
@@ -32,6 +35,21 @@ pub struct InputFile {
     pub(crate) packing: Packing,
     /// First bytes, unpacked.
     head: Vec<u8>,
+    /// What gives its bytes once; `bytes` says nothing then.
+    stream: Option<Arc<Stream>>,
+    /// All bytes of a stream, unpacked.
+    copy: Option<Arc<File>>,
+}
+
+/// What an import reads: as [`find_files`], and pipes and the standard input as well. These give
+/// their bytes once, so nothing else reads them: a table in a query may be read several times.
+pub(crate) fn find_input(path: &str, format: Option<FileFormat>) -> Result<Vec<InputFile>> {
+    let single = Path::new(path.strip_prefix("file://").unwrap_or(path));
+    match Stream::open(single) {
+        Ok(Some(stream)) => Ok(vec![InputFile::of_stream(single, stream)?.prepared(format)?]),
+        // The search says it better.
+        Ok(None) | Err(_) => find_files(path),
+    }
 }
 
 /// The files that `path` names: itself, or what its pattern matches, in order of their names.
@@ -87,7 +105,6 @@ fn neighbour(path: &str) -> Option<String> {
 impl InputFile {
     /// Looks at a file's length and first bytes.
     fn inspect(path: &Path) -> Result<Self> {
-        const HEAD_BYTES: u64 = 512;
         let fail = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => no_such_file(&path.to_string_lossy()),
             _ => Error::io(path, source),
@@ -104,22 +121,98 @@ impl InputFile {
             let message = "is not a regular file".into();
             return Err(Error::Import { path: path.to_path_buf(), line: None, message });
         }
-        let mut head = Vec::new();
-        let file = File::open(path).map_err(fail)?;
-        (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(fail)?;
-        let packing = match head[..] {
+        let bytes = metadata.len();
+        Self::new(path, bytes, None).look()
+    }
+
+    /// Reads the first bytes of a stream.
+    fn of_stream(path: &Path, stream: Arc<Stream>) -> Result<Self> {
+        Self::new(path, 0, Some(stream)).look()
+    }
+
+    fn new(path: &Path, bytes: u64, stream: Option<Arc<Stream>>) -> Self {
+        let (packing, head) = (Packing::Plain, Vec::new());
+        Self { path: path.to_path_buf(), bytes, packing, head, stream, copy: None }
+    }
+
+    /// Finds the packing, and takes the first bytes.
+    fn look(mut self) -> Result<Self> {
+        self.head = self.first_bytes()?;
+        self.packing = match self.head[..] {
             [0x1F, 0x8B, ..] => Packing::Gzip,
             [0x28, 0xB5, 0x2F, 0xFD, ..] => Packing::Zstd,
             _ => Packing::Plain,
         };
-        let mut input = Self { path: path.to_path_buf(), bytes: metadata.len(), packing, head };
-        if packing != Packing::Plain {
-            let mut head = Vec::new();
-            let read = input.open(None)?.take(HEAD_BYTES).read_to_end(&mut head);
-            read.map_err(|error| input.broken(&error.to_string()))?;
-            input.head = head;
+        if self.packing != Packing::Plain {
+            self.head = self.first_bytes()?;
         }
-        Ok(input)
+        Ok(self)
+    }
+
+    fn first_bytes(&self) -> Result<Vec<u8>> {
+        const HEAD_BYTES: u64 = 512;
+        let mut head = Vec::new();
+        let read = self.open(None)?.take(HEAD_BYTES).read_to_end(&mut head);
+        read.map_err(|error| match self.packing {
+            Packing::Plain => self.read_error(error),
+            _ => self.broken(&error.to_string()),
+        })?;
+        Ok(head)
+    }
+
+    /// A stream in a format that is read from its end becomes a file first.
+    fn prepared(mut self, format: Option<FileFormat>) -> Result<Self> {
+        const FILE_MAGIC: &[u8] = b"ARROW1";
+        let from_end = match self.format(format) {
+            FileFormat::Parquet => true,
+            FileFormat::Arrow => self.head.starts_with(FILE_MAGIC),
+            FileFormat::Csv | FileFormat::Json => false,
+        };
+        if !from_end {
+            return Ok(self);
+        }
+        self.last_reading();
+        let (mut file, folder) = nameless_file()?;
+        let mut reader = self.open(None)?;
+        let mut block = vec![0; COMPRESSED_READ_BYTES];
+        loop {
+            let read = reader.read(&mut block).map_err(|error| self.read_error(error))?;
+            if read == 0 {
+                break;
+            }
+            let written = io::Write::write_all(&mut file, &block[..read]);
+            written.map_err(|error| Error::io(&folder, error))?;
+        }
+        self.bytes = file.stream_position().map_err(|error| Error::io(&folder, error))?;
+        (self.stream, self.packing) = (None, Packing::Plain);
+        self.copy = Some(Arc::new(file));
+        Ok(self)
+    }
+
+    /// Whether its bytes are given once, and their number is not known before.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// The next reading of a stream is the last one.
+    pub(crate) fn last_reading(&self) {
+        if let Some(stream) = &self.stream {
+            stream.last_reading();
+        }
+    }
+
+    /// Its length; of a stream what has been read so far.
+    pub(crate) fn length(&self) -> u64 {
+        self.stream.as_ref().map_or(self.bytes, |stream| stream.count())
+    }
+
+    /// A file that can be read anywhere; a stream cannot.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        match &self.copy {
+            // Opened anew, for a position of its own.
+            Some(copy) => File::open(format!("/proc/self/fd/{}", copy.as_raw_fd())),
+            None => File::open(&self.path),
+        }
     }
 
     /// An error about the contents of this file.
@@ -129,6 +222,9 @@ impl InputFile {
 
     /// An error of reading: the operating system's, or the unpacker's about broken contents.
     pub(crate) fn read_error(&self, error: io::Error) -> Error {
+        if let Err(interrupted) = cancel::check() {
+            return interrupted.into();
+        }
         match self.packing {
             // The operating system's errors have a number.
             Packing::Plain if error.raw_os_error().is_none() => self.broken(&error.to_string()),
@@ -155,8 +251,11 @@ impl InputFile {
 
     /// The unpacked bytes from the beginning; `meter` counts the packed ones.
     pub(crate) fn open(&self, meter: Option<Arc<Meter>>) -> Result<Box<dyn Read + Send>> {
-        let file = File::open(&self.path).map_err(|error| Error::io(&self.path, error))?;
-        let counted = Counted { file, meter };
+        let source: Box<dyn Read + Send> = match &self.stream {
+            Some(stream) => Box::new(stream.reader()),
+            None => Box::new(self.file().map_err(|error| Error::io(&self.path, error))?),
+        };
+        let counted = Counted { source, meter };
         Ok(match self.packing {
             Packing::Plain => Box::new(counted),
             Packing::Gzip => {
@@ -204,13 +303,13 @@ pub(crate) fn format_by_name(path: &Path) -> Option<FileFormat> {
 
 /// A file whose bytes are counted while they are read.
 struct Counted {
-    file: File,
+    source: Box<dyn Read + Send>,
     meter: Option<Arc<Meter>>,
 }
 
 impl Read for Counted {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(out)?;
+        let read = self.source.read(out)?;
         if let Some(meter) = &self.meter {
             meter.add(read as u64);
         }

@@ -2,8 +2,9 @@
 //!
 //! Reading: [`input_file`] finds files and formats, [`file_scan`] reads any of them as one table on
 //! several threads ([`csv`], [`parquet`], [`json`], [`ipc`]), and [`table`] lets a query read files
-//! in place. Writing: [`write`] encodes on several threads into an [`output_file`] that is complete
-//! or not there. An [`output_folder`] is one of many files, complete or not there.
+//! in place; what comes through a pipe is a [`stream`]. Writing: [`write`] encodes on several
+//! threads into an [`output_file`] that is complete or not there. An [`output_folder`] is one of
+//! many files, complete or not there.
 //!
 //! Nothing here knows SQL text, a session or a table of the database. A new format is a folder with
 //! a scan, a line in [`file_scan`], and a writer in [`write`].
@@ -21,6 +22,7 @@ pub mod options;
 mod output_file;
 pub mod output_folder;
 mod parquet;
+mod stream;
 pub mod table;
 mod types;
 mod united;

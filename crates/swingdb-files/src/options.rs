@@ -128,6 +128,9 @@ pub struct ExportOptions {
     pub row_group_rows: Option<usize>,
     /// Threads to use; all cores when `None`.
     pub threads: Option<usize>,
+    /// Arrow through a pipe: the pipe shows the database's memory, and nothing is copied before the
+    /// reader does. The reader has to `read`: it may not move pages on by `splice` or `tee`.
+    pub zero_copy: bool,
 }
 
 /// What an export did.
@@ -293,6 +296,7 @@ impl ExportOptions {
                 self.row_group_rows = Some(value.count(name)?.max(1) as usize);
             }
             "threads" => self.threads = Some(value.count(name)?.max(1) as usize),
+            "zero_copy" => self.zero_copy = value.flag(name)?,
             other => return Err(unknown(other, EXPORT_OPTIONS)),
         }
         Ok(())
@@ -307,6 +311,7 @@ impl ExportOptions {
             ("quote", self.quote.is_some(), csv),
             ("null", self.null.is_some(), csv),
             ("row_group_size", self.row_group_rows.is_some(), &[FileFormat::Parquet][..]),
+            ("zero_copy", self.zero_copy, &[FileFormat::Arrow][..]),
         ];
         let wrong = given.iter().find(|(_, given, of)| *given && !of.contains(&format));
         wrong.map_or(Ok(()), |(name, _, of)| Err(of_other_formats(name, of)))
@@ -367,8 +372,17 @@ const IMPORT_OPTIONS: &[&str] = &[
     "parallel",
     "block_bytes",
 ];
-const EXPORT_OPTIONS: &[&str] =
-    &["format", "header", "delimiter", "compression", "quote", "null", "row_group_size", "threads"];
+const EXPORT_OPTIONS: &[&str] = &[
+    "format",
+    "header",
+    "delimiter",
+    "compression",
+    "quote",
+    "null",
+    "row_group_size",
+    "threads",
+    "zero_copy",
+];
 
 fn unknown(name: &str, known: &[&str]) -> Error {
     let missing = Error::not_found(swingdb_common::error::ObjectKind::Setting, name, known);

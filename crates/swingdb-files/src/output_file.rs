@@ -1,7 +1,15 @@
 //! The file of an export: complete under its name, or not there.
 //!
 //! Everything is written to a temporary file beside the target, which takes the target's name at
-//! the end. Devices and pipes, which have no contents to keep whole, are written directly.
+//! the end. Devices, pipes and the standard output, which have no contents to keep whole, are
+//! written directly. When nobody reads a pipe any more that is an error.
+//!
+//! Parts of a message ([`OutputFile::write_parts`]) go to the operating system from where they lie,
+//! without a copy in between. To a pipe they can be *lent* ([`OutputFile::lend`]): the pipe shows
+//! their pages, and nothing is copied before the reader does. They are held until the reader has
+//! read them; with them the segments of tables, and with these the lease of their state, so that no
+//! page changes before. A reader must read, which copies; one that moves the pages on, by `splice`
+//! or `tee`, may see them change later, and nobody can tell.
 //!
 //! A process that is killed leaves its temporary file. The next export to the same name removes it:
 //! its name says which process it was of, and a lock that nobody holds that nobody writes it.
@@ -9,19 +17,32 @@
 //! The program may close the file while it is written, and have one of its own at the number: then
 //! the export fails, and that file is neither written to nor closed.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::os::fd::IntoRawFd;
+use std::io::{self, BufWriter, IoSlice, Write};
+use std::os::fd::{AsFd, IntoRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use arrow::buffer::Buffer;
 use swingdb_common::error::{Error, Result};
-use swingdb_common::runtime::cancel::checkpoint;
+use swingdb_common::runtime::cancel::{CancelToken, checkpoint};
+use swingdb_common::runtime::pipes;
+
+use crate::stream::PIPE_BYTES;
 
 const BUFFER_BYTES: usize = 1 << 20;
+/// Parts below this size are copied into a pipe: lending takes a slot of the pipe for each page.
+const MIN_LENT_BYTES: usize = 16 << 10;
+/// Between two looks at whether the statement is interrupted.
+const LOOK_MS: i32 = 100;
+/// The longest sleep between two looks at whether the reader has read.
+const MAX_LOOK: Duration = Duration::from_millis(5);
+/// How long an export that has failed waits for the reader of what it has lent.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Tries to find a name that is free.
 const MAX_NAME_TRIES: u64 = 1_000;
 
@@ -60,6 +81,23 @@ fn open_pipe(path: &Path) -> io::Result<File> {
     }
 }
 
+/// The standard output or error, where `path` means it. A socket cannot be opened by that name; a
+/// pipe whose reader has gone would be waited for; a file would be written from its beginning on,
+/// or another one take its place.
+fn standard(path: &Path) -> io::Result<Option<File>> {
+    let number = |name: &str| {
+        let prefixes = ["/dev/fd/", "/proc/self/fd/"];
+        prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).map(str::to_owned)
+    };
+    let Some(name) = path.to_str() else { return Ok(None) };
+    let file = match number(name).as_deref().unwrap_or(name) {
+        "1" | "/dev/stdout" => io::stdout().as_fd().try_clone_to_owned()?,
+        "2" | "/dev/stderr" => io::stderr().as_fd().try_clone_to_owned()?,
+        _ => return Ok(None),
+    };
+    Ok(Some(file.into()))
+}
+
 /// The process that `file` is the temporary file of, for an export to `name`: `.name.PID-N.tmp`.
 pub(super) fn writer_of(file: &OsStr, name: &OsStr) -> Option<u32> {
     let rest = file.as_encoded_bytes().strip_prefix(b".")?;
@@ -95,7 +133,11 @@ impl Kept {
 
 impl Write for Kept {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.here()?.write(bytes)
+        self.here()?.write(bytes).map_err(gone)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.here()?.write_vectored(parts).map_err(gone)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -112,6 +154,36 @@ impl Drop for Kept {
     }
 }
 
+/// Says what a broken pipe is.
+fn gone(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => {
+            io::Error::new(error.kind(), "the reader has ended before the end of the data")
+        }
+        _ => error,
+    }
+}
+
+/// What a pipe shows of this process's memory.
+struct Lent {
+    /// Each with the place of its end among all bytes written to the pipe.
+    parts: VecDeque<(u64, Buffer)>,
+    /// Bytes written to the pipe.
+    written: u64,
+}
+
+impl Lent {
+    /// Lets go of what has been read.
+    fn release(&mut self, pipe: &File) -> io::Result<()> {
+        // Others may write to the pipe as well: then it is less than this that has been read.
+        let read = self.written.saturating_sub(pipes::unread(pipe.as_fd())?);
+        while self.parts.front().is_some_and(|(end, _)| *end <= read) {
+            self.parts.pop_front();
+        }
+        Ok(())
+    }
+}
+
 /// A file in the making; removed when dropped before [`OutputFile::commit`].
 pub(crate) struct OutputFile {
     path: PathBuf,
@@ -119,17 +191,26 @@ pub(crate) struct OutputFile {
     temporary: Option<PathBuf>,
     writer: BufWriter<Kept>,
     bytes: u64,
+    /// Where memory is lent instead of copied.
+    lent: Option<Lent>,
+    /// Whether it is the standard output or error.
+    is_standard: bool,
 }
 
 impl OutputFile {
     /// Opens the file that will become `path`.
     pub(crate) fn create(path: &Path) -> Result<Self> {
+        let fail = |error| Error::io(path, error);
+        if let Some(file) = standard(path).map_err(fail)? {
+            let mut file = Self::new(path, None, file).map_err(fail)?;
+            file.is_standard = true;
+            return Ok(file);
+        }
         let existing = std::fs::metadata(path).ok();
         if existing.as_ref().is_some_and(|metadata| metadata.is_dir()) {
             let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory");
             return Err(Error::io(path, error));
         }
-        let fail = |error| Error::io(path, error);
         if let Some(metadata) = existing.filter(|metadata| !metadata.is_file()) {
             let file = match metadata.file_type().is_fifo() {
                 true => open_pipe(path),
@@ -163,13 +244,118 @@ impl OutputFile {
     }
 
     fn new(path: &Path, temporary: Option<PathBuf>, file: File) -> io::Result<Self> {
+        if file.metadata()?.file_type().is_fifo() {
+            pipes::widen(file.as_fd(), PIPE_BYTES);
+        }
         let writer = BufWriter::with_capacity(BUFFER_BYTES, Kept::new(file)?);
-        Ok(Self { path: path.to_path_buf(), temporary, writer, bytes: 0 })
+        Ok(Self {
+            path: path.to_path_buf(),
+            temporary,
+            writer,
+            bytes: 0,
+            lent: None,
+            is_standard: false,
+        })
     }
 
     /// The file's name, for errors.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether its reader gets one byte after the other: the standard output, a pipe, a socket.
+    pub(crate) fn is_stream(&mut self) -> bool {
+        let kind = self.writer.get_mut().here().and_then(|file| file.metadata());
+        let is_one = |kind: std::fs::FileType| kind.is_fifo() || kind.is_socket();
+        self.is_standard || kind.is_ok_and(|facts| is_one(facts.file_type()))
+    }
+
+    /// From now on large parts are lent to the reader. An error unless this is a pipe.
+    pub(crate) fn lend(&mut self) -> Result<()> {
+        let kind = self.writer.get_mut().here().and_then(|file| file.metadata());
+        if !kind.map_err(|error| Error::io(&self.path, error))?.file_type().is_fifo() {
+            let path = self.path.display();
+            return Err(Error::plan(format!("option zero_copy is for pipes; {path} is none")));
+        }
+        self.lent = Some(Lent { parts: VecDeque::new(), written: 0 });
+        Ok(())
+    }
+
+    /// Writes parts that follow one another, from where they lie.
+    pub(crate) fn write_parts(
+        &mut self,
+        parts: Vec<Buffer>,
+        token: Option<&CancelToken>,
+    ) -> Result<()> {
+        self.bytes += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        if self.lent.is_none() {
+            let written = write_all(&mut self.writer, &parts);
+            return written.map_err(|error| Error::io(&self.path, error));
+        }
+        for run in parts.chunk_by(|a, b| a.len().max(b.len()) < MIN_LENT_BYTES) {
+            match run {
+                [large] if large.len() >= MIN_LENT_BYTES => self.lend_one(large, token)?,
+                small => self.copy_in(small, token)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies into a pipe that also shows lent parts.
+    fn copy_in(&mut self, parts: &[Buffer], token: Option<&CancelToken>) -> Result<()> {
+        let fail = |error| Error::io(&self.path, error);
+        let pipe = self.writer.get_mut().here().map_err(fail)?;
+        while !pipes::wait_writable(pipe.as_fd(), LOOK_MS).map_err(gone).map_err(fail)? {
+            token.map_or(Ok(()), CancelToken::check)?;
+        }
+        write_all(&mut self.writer, parts).map_err(fail)?;
+        if let Some(lent) = &mut self.lent {
+            lent.written += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        }
+        Ok(())
+    }
+
+    fn lend_one(&mut self, part: &Buffer, token: Option<&CancelToken>) -> Result<()> {
+        let fail = |error| Error::io(&self.path, gone(error));
+        let pipe = self.writer.get_mut().here().map_err(fail)?;
+        let Some(lent) = &mut self.lent else { return Ok(()) };
+        // Held from before the pipe shows it.
+        lent.parts.push_back((lent.written + part.len() as u64, part.clone()));
+        let mut at = 0;
+        while at < part.len() {
+            match pipes::lend(pipe.as_fd(), &part[at..]) {
+                Ok(taken) => {
+                    at += taken;
+                    lent.written += taken as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    lent.release(pipe).map_err(fail)?;
+                    pipes::wait_writable(pipe.as_fd(), LOOK_MS).map_err(fail)?;
+                    token.map_or(Ok(()), CancelToken::check)?;
+                }
+                Err(error) => return Err(fail(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the reader has read what is lent.
+    pub(crate) fn take_back(&mut self, token: Option<&CancelToken>) -> Result<()> {
+        let fail = |error| Error::io(&self.path, gone(error));
+        let mut pause = Duration::from_micros(50);
+        while let Some(lent) = &mut self.lent {
+            let pipe = self.writer.get_mut().here().map_err(fail)?;
+            lent.release(pipe).map_err(fail)?;
+            if lent.parts.is_empty() {
+                break;
+            }
+            // Without a reader nobody will see what becomes of the pages.
+            pipes::wait_writable(pipe.as_fd(), 0).map_err(fail)?;
+            token.map_or(Ok(()), CancelToken::check)?;
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(MAX_LOOK);
+        }
+        Ok(())
     }
 
     /// Gives the file its name; the number of bytes.
@@ -197,11 +383,41 @@ impl Write for OutputFile {
 
 impl Drop for OutputFile {
     fn drop(&mut self) {
+        // An export that has failed: its reader may not see pages change that it can still read.
+        let until = Instant::now() + PATIENCE;
+        while let Some(lent) = &mut self.lent
+            && !lent.parts.is_empty()
+            && Instant::now() < until
+        {
+            let Ok(pipe) = self.writer.get_mut().here() else { break };
+            let looked = lent.release(pipe);
+            if looked.is_err() || pipes::wait_writable(pipe.as_fd(), 0).is_err() {
+                break;
+            }
+            std::thread::sleep(MAX_LOOK);
+        }
         if let Some(temporary) = &self.temporary {
             // Nothing more can be done here about a file that cannot be removed.
             let _ = std::fs::remove_file(temporary);
         }
     }
+}
+
+/// Writes parts that follow one another, without a copy.
+fn write_all(writer: &mut BufWriter<Kept>, parts: &[Buffer]) -> io::Result<()> {
+    writer.flush()?;
+    let slices = parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part));
+    let mut slices: Vec<IoSlice<'_>> = slices.collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match writer.get_mut().write_vectored(left) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut left, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::CompressionType;
-use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamEncoder};
 use parking_lot::Mutex;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
@@ -309,8 +309,9 @@ fn row_group(
     writers.into_iter().map(|writer| writer.close()).collect()
 }
 
-/// The file format, or the stream format for names that end with `.arrows`.
-fn arrow_ipc(job: Job<'_>, schema: &SchemaRef, file: OutputFile) -> Result<OutputFile> {
+/// The file format, or the stream format for names that end with `.arrows`, the standard output,
+/// pipes and sockets.
+fn arrow_ipc(job: Job<'_>, schema: &SchemaRef, mut file: OutputFile) -> Result<OutputFile> {
     let compression = match job.options.compression.as_deref().unwrap_or("none") {
         "none" | "uncompressed" => None,
         "zstd" | "zst" => Some(CompressionType::ZSTD),
@@ -318,7 +319,9 @@ fn arrow_ipc(job: Job<'_>, schema: &SchemaRef, file: OutputFile) -> Result<Outpu
         other => return Err(unknown_codec(other, "none, lz4 and zstd")),
     };
     let options = IpcWriteOptions::default().try_with_compression(compression)?;
-    let is_stream = file.path().extension().is_some_and(|end| end.eq_ignore_ascii_case("arrows"));
+    let ends_with_s =
+        |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("arrows"));
+    let is_stream = ends_with_s(file.path()) || file.is_stream();
     let path = file.path().to_path_buf();
     let fail = |error| match error {
         arrow::error::ArrowError::IoError(_, source) => Error::io(&path, source),
@@ -327,9 +330,20 @@ fn arrow_ipc(job: Job<'_>, schema: &SchemaRef, file: OutputFile) -> Result<Outpu
     let encode =
         |_: u64, group: Vec<RecordBatch>| Ok(arrow::compute::concat_batches(schema, &group)?);
     if is_stream {
-        let mut writer = StreamWriter::try_new_with_options(file, schema, options).map_err(fail)?;
-        job.run(ARROW_ROWS, encode, |batch| writer.write(&batch).map_err(fail))?;
-        return writer.into_inner().map_err(fail);
+        if job.options.zero_copy {
+            file.lend()?;
+        }
+        let token = job.token;
+        let mut encoder = StreamEncoder::try_new_with_options(schema, options)?;
+        job.run(ARROW_ROWS, encode, |batch| {
+            file.write_parts(encoder.encode(&batch).map_err(fail)?, token)
+        })?;
+        file.write_parts(encoder.finish().map_err(fail)?, token)?;
+        file.take_back(token)?;
+        return Ok(file);
+    }
+    if job.options.zero_copy {
+        file.lend()?;
     }
     let mut writer = FileWriter::try_new_with_options(file, schema, options).map_err(fail)?;
     job.run(ARROW_ROWS, encode, |batch: RecordBatch| match batch.num_rows() {

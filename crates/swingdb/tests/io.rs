@@ -30,6 +30,8 @@ mod json;
 mod mutations;
 #[path = "io/parquet_bounds.rs"]
 mod parquet_bounds;
+#[path = "io/streams.rs"]
+mod streams;
 #[path = "io/support.rs"]
 mod support;
 #[path = "io/workers.rs"]

@@ -22,6 +22,7 @@ pub(crate) mod notifier;
 pub(crate) mod once;
 pub(crate) mod page_tables;
 pub(crate) mod pass_fd;
+pub mod pipes;
 pub(crate) mod process;
 pub(crate) mod strict;
 pub(crate) mod sync;

@@ -5,8 +5,13 @@ use crate::failure::{Failure, Outcome};
 use crate::home::{Home, split_target};
 use crate::progress::Bar;
 use crate::units;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use swingdb::io::{FileFormat, ImportOptions};
+
+/// What stands for the standard input, and its name.
+const STANDARD: &str = "-";
+const INPUT: &str = "/dev/stdin";
 
 pub fn run(home: &Home, args: &ImportArgs) -> Outcome {
     let (name, table) = split_target(&args.into)?;
@@ -21,7 +26,11 @@ pub fn run(home: &Home, args: &ImportArgs) -> Outcome {
         ..ImportOptions::default()
     };
     // A missing file is found before anything is created.
-    for file in &args.files {
+    let is_input = |file: &&PathBuf| file.as_os_str() == STANDARD;
+    if args.files.iter().filter(is_input).count() > 1 {
+        return Err(Failure::usage("the standard input is given more than once"));
+    }
+    for file in args.files.iter().filter(|file| !is_input(file)) {
         let wrong = |error| Failure::message(format!("{}: {error}", file.display()));
         std::fs::metadata(file).map_err(wrong)?;
     }
@@ -30,6 +39,7 @@ pub fn run(home: &Home, args: &ImportArgs) -> Outcome {
     let start = Instant::now();
     let (mut rows, mut bytes) = (0, 0);
     for file in &args.files {
+        let file = if is_input(&file) { Path::new(INPUT) } else { file };
         let label = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         let bar = Bar::show(&connection, &label);
         let report = connection.import_file(file, &table, options.clone())?;

@@ -6,3 +6,5 @@ pub mod memory;
 pub mod meter;
 pub mod parallel;
 pub mod threads;
+
+pub use swing::pipes;

@@ -112,7 +112,11 @@ impl CsvScan {
             None => self.layout.clone(),
             Some(projection) => self.layout.project(projection)?,
         };
-        let total: u64 = files.iter().map(|file| file.bytes).sum();
+        let total = match files.iter().any(InputFile::is_stream) {
+            // Nobody knows; blocks that fill segments are right for all but short ones.
+            true => u64::MAX,
+            false => files.iter().map(|file| file.bytes).sum(),
+        };
         let block_bytes = self.block_bytes(total, run);
         let mut feed = Feed {
             scan: self,
@@ -370,7 +374,9 @@ impl Sample {
             text.truncate(end + 1);
         }
         let further = match file.packing {
-            Packing::Plain if !whole && options.sample_rows.is_none() => further_pieces(file)?,
+            Packing::Plain if !whole && options.sample_rows.is_none() && !file.is_stream() => {
+                further_pieces(file)?
+            }
             _ => Vec::new(),
         };
         Ok(Self { text, whole, further })
@@ -392,7 +398,7 @@ fn has_lines(text: &[u8], count: u64) -> bool {
 fn further_pieces(file: &InputFile) -> Result<Vec<Vec<u8>>> {
     use std::os::unix::fs::FileExt;
     let fail = |error| Error::io(&file.path, error);
-    let source = std::fs::File::open(&file.path).map_err(fail)?;
+    let source = file.file().map_err(fail)?;
     let mut pieces = Vec::new();
     for number in 1..=FURTHER_PIECES {
         let mut piece = vec![0; FURTHER_BYTES];

@@ -193,7 +193,7 @@ fn open_file(
     file: &InputFile,
     projection: Option<&[usize]>,
 ) -> Result<FileReader<BufReader<File>>, ArrowError> {
-    let mut source = BufReader::with_capacity(1 << 20, File::open(&file.path)?);
+    let mut source = BufReader::with_capacity(1 << 20, file.file()?);
     check_file(&mut source, file.bytes)?;
     FileReader::try_new(source, projection.map(<[usize]>::to_vec))
 }

@@ -3,7 +3,6 @@
 //! Strings and binaries arrive as views, dictionaries as their values: that is how tables keep
 //! them. A damaged file may make the decoder panic; that too becomes an error with the file's name.
 
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -264,8 +263,7 @@ impl ParquetScan {
         batch_rows: usize,
         projection: Option<&[usize]>,
     ) -> Result<ParquetRecordBatchReader, ParquetError> {
-        let source =
-            File::open(&file.path).map_err(|error| ParquetError::External(error.into()))?;
+        let source = file.file().map_err(|error| ParquetError::External(error.into()))?;
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata)
             .with_row_groups(task.row_groups.clone())
             .with_batch_size(widths::batch_rows(&self.schema, batch_rows));
@@ -278,7 +276,7 @@ impl ParquetScan {
 }
 
 fn load(file: &InputFile) -> Result<ArrowReaderMetadata, ParquetError> {
-    let source = File::open(&file.path).map_err(|error| ParquetError::External(error.into()))?;
+    let source = file.file().map_err(|error| ParquetError::External(error.into()))?;
     footer::check(&source, file.bytes)?;
     let plain = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new())?;
     chunks::check(plain.metadata(), file.bytes)?;

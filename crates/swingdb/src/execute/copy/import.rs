@@ -82,8 +82,8 @@ pub(crate) fn import(
         None => Plan::into_new_table(path, options)?,
     };
     let token = session.cancel_token();
-    let bytes = plan.scan.bytes();
-    let meter = Meter::new(session.progress(), Some(bytes), "bytes");
+    let total = (!plan.scan.is_stream()).then(|| plan.scan.bytes());
+    let meter = Meter::new(session.progress(), total, "bytes");
     let run = Run {
         threads: options.threads.map_or_else(|| session.threads(), Ok)?.max(1),
         batch_rows: SEGMENT_ROWS,
@@ -100,7 +100,7 @@ pub(crate) fn import(
         plan.append(session, txn, &place, &run)
     })?;
     meter.finish();
-    Ok(ImportReport { rows, bytes, duration: started.elapsed() })
+    Ok(ImportReport { rows, bytes: plan.scan.bytes(), duration: started.elapsed() })
 }
 
 /// What goes where.
