@@ -89,6 +89,13 @@ impl Session {
         Ok(py.detach(|| connection.in_transaction()))
     }
 
+    /// Refuses what would change the database, with an error that says `why`.
+    fn set_read_only(&self, py: Python<'_>, why: String) -> PyResult<()> {
+        let connection = self.inner.get()?;
+        py.detach(|| connection.set_read_only(why));
+        Ok(())
+    }
+
     fn attach(&self, py: Python<'_>, other: &Database, alias: String) -> PyResult<()> {
         let other = other.get()?;
         self.call(py, move |connection| connection.attach(&other, &alias))
