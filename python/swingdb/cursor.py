@@ -10,7 +10,7 @@ from .relation import describe, row_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
     import numpy
     import pandas  # type: ignore[import-untyped,unused-ignore]
@@ -67,10 +67,7 @@ class Cursor:
         ``params`` fill ``?`` or ``$1`` from a sequence, ``$name`` from a dict. Names in the SQL
         that are no table are looked up among the caller's variables.
         """
-        connection = self._open()
-        self._forget()
-        self._current = Current(connection._run(sql, params, _variables.caller()))
-        return self
+        return self._execute(sql, params, _variables.caller())
 
     def executemany(
         self, sql: str, seq_of_params: Iterable[Sequence[Any] | Mapping[str, Any]]
@@ -79,10 +76,7 @@ class Cursor:
 
         An ``INSERT ... VALUES (?, ...)`` of plain parameters is done as one insert of all rows.
         """
-        connection = self._open()
-        self._forget()
-        self._current.rowcount = connection._run_many(sql, seq_of_params, _variables.caller())
-        return self
+        return self._execute_many(sql, seq_of_params, _variables.caller())
 
     # Fetching -------------------------------------------------------------------------------
     # --------------------------
@@ -171,7 +165,10 @@ class Cursor:
 
     def close(self) -> None:
         """Frees the result; the cursor cannot be used any more (PEP 249). May be called twice."""
+        changed = self.rowcount
         self._forget()
+        # What was done stays to be asked, as with other databases' cursors.
+        self._current.rowcount = changed
         self._connection = None
 
     def __enter__(self) -> Self:
@@ -211,6 +208,24 @@ class Cursor:
             raise ClosedError("the cursor is closed")
         self._connection._check()
         return self._connection
+
+    def _execute(self, sql: str, params: Parameters, frame: FrameType | None) -> Cursor:
+        """Runs statements that see the variables of a frame; of none, tables alone."""
+        connection = self._open()
+        self._forget()
+        self._current = Current(connection._run(sql, params, frame))
+        return self
+
+    def _execute_many(
+        self,
+        sql: str,
+        seq_of_params: Iterable[Sequence[Any] | Mapping[str, Any]],
+        frame: FrameType | None,
+    ) -> Cursor:
+        connection = self._open()
+        self._forget()
+        self._current.rowcount = connection._run_many(sql, seq_of_params, frame)
+        return self
 
     def _forget(self) -> None:
         current, self._current = self._current, Current()
