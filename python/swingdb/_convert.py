@@ -81,6 +81,8 @@ def to_stream(data: Any) -> Any:
         return data
     if library == "numpy" and kind == "ndarray":
         return _from_columns(_numpy_fields(data))
+    if hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__"):
+        return _from_columns(_numpy_fields(_tensor(data)))
     if isinstance(data, dict):
         return _from_columns(data)
     if isinstance(data, list) and data and isinstance(data[0], dict):
@@ -239,11 +241,19 @@ def _from_columns(columns: Mapping[Any, Any], *, nan_is_null: bool = False) -> _
             prepared.append((str(name), values, None, None))
         elif library == "numpy" and hasattr(values, "dtype"):
             prepared.append((str(name), *_numpy_column(values, nan_is_null=nan_is_null)))
+        elif hasattr(values, "__dlpack__") and hasattr(values, "__dlpack_device__"):
+            prepared.append((str(name), *_numpy_column(_tensor(values), nan_is_null=False)))
         elif isinstance(values, (list, tuple)):
             prepared.append((str(name), values, None, None))
         else:
             prepared.append((str(name), list(values), None, None))
     return _internal.batches_from_columns(prepared)
+
+
+def _tensor(data: Any) -> Any:
+    from ._tensors import from_dlpack
+
+    return from_dlpack(data)
 
 
 def _numpy_column(array: Any, *, nan_is_null: bool) -> tuple[Any, str | None, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
     from . import _internal
+    from ._tensors import Column
     from ._text import Parameters
     from .connection import Connection
 
@@ -153,6 +154,40 @@ class Relation:
         copied.
         """
         return _convert.to_numpy(self._collected())
+
+    def column(self, name: str) -> Column:
+        """One column, which NumPy, PyTorch and whoever knows DLPack can make an array of."""
+        from ._tensors import Column, find
+
+        return Column(self._collected(), find(self.columns, name))
+
+    def torch(self, *, pin: bool = False) -> dict[str, Any]:
+        """A dict of PyTorch's tensors: numbers without NULLs; those in one piece are not copied.
+
+        The tensors are read-only: clone one to change it. With ``pin`` the memory is registered
+        with CUDA for as long as the tensors are used, so that ``.to("cuda", non_blocking=True)``
+        copies at full speed.
+        """
+        from ._tensors import numbers, to_torch
+
+        names = _text.unique(self.columns)
+        batches = self._collected()
+        arrays = {name: numbers(batches, index) for index, name in enumerate(names)}
+        return to_torch(arrays, pin=pin)
+
+    def pieces(self) -> Iterator[dict[str, numpy.ndarray[Any, Any]]]:
+        """Dicts of NumPy arrays, one for each piece of memory that the rows lie in: numbers without
+        NULLs, and nothing is copied. For a table, a piece is up to 131 072 rows.
+
+        >>> import swingdb
+        >>> con = swingdb.connect()
+        >>> _ = con.execute("CREATE TABLE t AS SELECT range AS a FROM range(300000)")
+        >>> sum(len(piece["a"]) for piece in con.table("t").pieces())
+        300000
+        """
+        from ._tensors import pieces
+
+        return pieces(self._collected())
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples of Python values; every call returns all of them."""
