@@ -39,6 +39,7 @@ class Query:
     __slots__ = (
         "_columns",
         "_from",
+        "alias",
         "aliases",
         "connection",
         "given",
@@ -63,6 +64,8 @@ class Query:
         for part in parts:
             self.params |= part.params
             self.given |= part.given
+        #: The name that a table has for itself.
+        self.alias: str | None = None
         #: What to read from instead of the whole query, its conditions and its order.
         self._from: str | None = None
         self.aliases: frozenset[str] = frozenset()
@@ -102,10 +105,12 @@ class Query:
         return cls(connection, f"SELECT * FROM {name}", given={name: Data(rows, none)})
 
     @classmethod
-    def of_table(cls, connection: Connection, name: str) -> tuple[Query, str]:
-        """A table or view, and the last part of its name."""
+    def of_table(cls, connection: Connection, name: str) -> Query:
+        """A table or view."""
         quoted, last = _text.table_name(name)
-        return cls(connection, f"SELECT * FROM {quoted}"), last
+        query = cls(connection, f"SELECT * FROM {quoted}")
+        query.alias = last
+        return query
 
     def known(self, other: Query | list[tuple[Any, ...]]) -> Query:
         """Takes the columns over from where they are known."""

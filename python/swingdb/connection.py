@@ -252,15 +252,17 @@ class Connection:
             batches = self._session().table(name)
         except errors.PlanError:
             return self.view(name)
-        query, last = Query.of_table(self, name)
-        query.known(batches.columns)
-        return Relation(batches=batches, connection=self, query=query, alias=last)
+
+        def made_of() -> Query:
+            return Query.of_table(self, name).known(batches.columns)
+
+        return Relation(batches=batches, connection=self, made_of=made_of)
 
     def view(self, name: str) -> Relation:
         """The rows of a view, or of what is registered under a name."""
-        query, last = Query.of_table(self, name)
+        query = Query.of_table(self, name)
         query.columns()
-        return Relation(connection=self, query=query, alias=last)
+        return Relation(connection=self, query=query)
 
     def from_arrow(self, data: Any) -> Relation:
         """A relation over rows that are there: Arrow, pandas or Polars data, a dict of columns, a
@@ -332,6 +334,60 @@ class Connection:
     def unregister(self, name: str) -> None:
         """Undoes :meth:`register`; no error when nothing is registered under the name."""
         self._session().deregister(name)
+
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameters: Sequence[Any] | None = None,
+        return_type: Any = None,
+        *,
+        type: str = "native",  # noqa: A002 - the word DuckDB uses
+        null_handling: str = "default",
+        exception_handling: str = "default",
+        side_effects: bool = False,
+    ) -> Connection:
+        """Makes a Python function one of SQL, in this session; another of the name gives way.
+
+        Types are those of SQL, or Python's, or as the function is annotated. It is called for each
+        row, or with ``type="arrow"`` for each batch, with an Arrow array for each argument. A NULL
+        among the arguments makes the result NULL, unless ``null_handling`` is ``"special"``; an
+        exception ends the statement, unless ``exception_handling`` is ``"return_null"``. One that
+        gives different results for the same arguments has ``side_effects``.
+
+        >>> import swingdb
+        >>> con = swingdb.connect()
+        >>> def initials(name: str) -> str:
+        ...     return "".join(word[0] for word in name.split())
+        >>> _ = con.create_function("initials", initials)
+        >>> con.sql("SELECT initials('Ada Lovelace')").fetchone()
+        ('AL',)
+        """
+        from . import _functions
+
+        _one_of("type", type, ("native", "arrow"))
+        _one_of("null_handling", null_handling, ("default", "special"))
+        _one_of("exception_handling", exception_handling, ("default", "return_null"))
+        types = _functions.types(function, parameters, return_type)
+        if type == "arrow":
+            if (null_handling, exception_handling) != ("default", "default"):
+                raise errors.ProgrammingError(
+                    "a function of Arrow arrays sees NULLs itself, and has no row to make NULL"
+                )
+            call = _functions.vectorised(function)
+        else:
+            call = _functions.native(
+                function,
+                calls_for_null=null_handling == "special",
+                null_for_error=exception_handling == "return_null",
+            )
+        self._session().create_function(name, types, call, side_effects, type == "arrow")
+        return self
+
+    def remove_function(self, name: str) -> Connection:
+        """Takes away what :meth:`create_function` made."""
+        self._session().remove_function(name.lower())
+        return self
 
     def import_file(
         self,
@@ -735,6 +791,11 @@ _READ_ONLY = "the database was opened with read_only=True; swingdb.snapshot() gi
 Setting = str | int | float | bool
 
 _SETTING = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def _one_of(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise errors.ProgrammingError(f"{what} is one of {', '.join(known)}, not {value!r}")
 
 
 def _setting(value: Setting) -> str:

@@ -272,6 +272,44 @@ class Relation:
         query = self._asked()
         return self._next(_composed.aggregated(query, self.alias, values, groups, params))
 
+    def count(
+        self, expression: str, groups: str = "", *, projected_columns: str = ""
+    ) -> Relation:
+        """The number of values that are not NULL; of ``*``, of rows."""
+        return self._value("count", expression, groups, projected_columns)
+
+    def sum(
+        self, expression: str, groups: str = "", *, projected_columns: str = ""
+    ) -> Relation:
+        """The sum of the values."""
+        return self._value("sum", expression, groups, projected_columns)
+
+    def min(
+        self, expression: str, groups: str = "", *, projected_columns: str = ""
+    ) -> Relation:
+        """The least value."""
+        return self._value("min", expression, groups, projected_columns)
+
+    def max(
+        self, expression: str, groups: str = "", *, projected_columns: str = ""
+    ) -> Relation:
+        """The greatest value."""
+        return self._value("max", expression, groups, projected_columns)
+
+    def avg(
+        self, expression: str, groups: str = "", *, projected_columns: str = ""
+    ) -> Relation:
+        """The mean of the values."""
+        return self._value("avg", expression, groups, projected_columns)
+
+    def median(
+        self, expression: str, groups: str = "", *, projected_columns: str = ""
+    ) -> Relation:
+        """The middle value."""
+        return self._value("median", expression, groups, projected_columns)
+
+    mean = avg
+
     def join(
         self, other: Relation, condition: str | Sequence[str], how: str = "inner"
     ) -> Relation:
@@ -345,7 +383,7 @@ class Relation:
     def alias(self) -> str:
         """The name of the relation in conditions: a table's is its own."""
         if self._alias is None:
-            self._alias = _text.fresh("relation")
+            self._alias = self._asked().alias or _text.fresh("relation")
         return self._alias
 
     def query(self, name: str, sql: str, params: Parameters = None) -> Relation:
@@ -390,14 +428,11 @@ class Relation:
                 f"a view cannot hold {what}: write values into the text, or make a table "
                 "(.create(name))"
             )
-        quoted, last = _text.table_name(name)
+        quoted = _text.table_name(name)[0]
         word = "CREATE OR REPLACE VIEW" if replace else "CREATE VIEW"
         query.run(f"{word} {quoted} AS SELECT * FROM {query.derived(self.alias)}").close()
-        return Relation(
-            connection=query.connection,
-            query=Query.of_table(query.connection, name)[0],
-            alias=last,
-        )
+        view = Query.of_table(query.connection, name)
+        return Relation(connection=query.connection, query=view)
 
     to_view = create_view
 
@@ -527,6 +562,13 @@ class Relation:
         if self._connection is None or other._connection is self._connection:
             return other._asked()
         return Query.of_rows(self._connection, other._collected())
+
+    def _value(self, function: str, expression: str, groups: str, projected: str) -> Relation:
+        """One aggregate, one row for each of ``groups``; ``projected`` columns stand before it."""
+        value = f"{function}({_text.piece(expression, 'the expression')}\n)"
+        if projected:
+            value = f"{_text.piece(projected, 'the columns')},\n{value}"
+        return self.aggregate(value, groups)
 
     def _beside(self, other: Relation) -> tuple[Query, tuple[str, str]]:
         query = self._other(other)

@@ -92,6 +92,16 @@ def test_the_answers_are_those_of_duckdb(ours, duck, case):
     assert found.shape == expected.shape
 
 
+def test_single_aggregates(ours, duck):
+    for name in ("count", "sum", "min", "max", "mean", "median"):
+        found = getattr(ours.table("t"), name)("a", "b", projected_columns="b").fetchall()
+        expected = getattr(duck.table("t"), name)("a", "b", projected_columns="b").fetchall()
+        assert sorted(found) == sorted(tuple(row) for row in expected), name
+    assert ours.table("t").count("*").fetchone() == (10,)
+    with pytest.raises(swingdb.ProgrammingError, match="closes nothing"):
+        ours.table("t").sum("a), (a")
+
+
 def test_an_order_outlives_conditions_and_selections(con):
     con.execute("CREATE TABLE big AS SELECT range AS a, range % 7 AS b FROM range(400000)")
     ordered = con.table("big").order("b DESC, a DESC")

@@ -47,6 +47,7 @@ use crate::sql::params::Params;
 use crate::sql::result::QueryResult;
 use crate::sql::session::Session;
 use crate::sql::table_scan::TableScan;
+use crate::sql::user_functions::ScalarFunction;
 
 /// A session on a [`Database`]; see the [module documentation](self).
 #[derive(Clone)]
@@ -153,6 +154,17 @@ impl Connection {
     /// Undoes [`register`](Self::register); no error when nothing is registered under `name`.
     pub fn deregister(&self, name: &str) {
         self.session.deregister(name);
+    }
+
+    /// Adds a scalar function to this session, or replaces one that was added before; it is gone
+    /// with the session. `AlreadyExists` for a name that SQL has a function or macro for.
+    pub fn create_function(&self, function: ScalarFunction) -> Result<()> {
+        self.session.create_function(function)
+    }
+
+    /// Takes away a function that [`create_function`](Self::create_function) added.
+    pub fn remove_function(&self, name: &str) -> Result<()> {
+        self.session.remove_function(name)
     }
 
     /// The names in `sql` that stand where a table does and name none, in order of appearance.

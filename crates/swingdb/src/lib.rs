@@ -34,6 +34,7 @@ pub use database::{Database, DatabaseInfo, OpenOptions};
 pub use sql::appender::Appender;
 pub use sql::result::QueryResult;
 pub use sql::table_scan::TableScan;
+pub use sql::user_functions::{ScalarCall, ScalarFunction};
 pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use swing_tier::probe;
 pub use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};

@@ -61,6 +61,7 @@ pub(crate) mod stream;
 pub(crate) mod table_scan;
 pub(crate) mod temporary;
 mod text_memory;
+pub(crate) mod user_functions;
 pub(crate) mod view;
 pub(crate) mod visit;
 pub(crate) mod write;

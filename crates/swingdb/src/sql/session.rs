@@ -5,7 +5,7 @@
 //! taken in the order `statement`, `txn`, `state`, and the latter two only for moments:
 //! [`Session::view`] takes `txn`, so nobody may hold it while planning.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -30,10 +30,12 @@ use swingdb_common::time::zones::Zone;
 use swingdb_store::{Store, Table};
 
 use crate::database::Database;
+use crate::sql::calls;
 use crate::sql::depth;
 use crate::sql::engine::{self, CATALOG};
 use crate::sql::given::GivenTable;
 use crate::sql::limits::Limits;
+use crate::sql::macros;
 use crate::sql::params::Params;
 use crate::sql::planner::Planner;
 use crate::sql::prepared::Prepared;
@@ -42,6 +44,7 @@ use crate::sql::sequences::{self, Numbers};
 use crate::sql::statement::{self, Parsed};
 use crate::sql::stream::BatchStream;
 use crate::sql::temporary::{TEMP, Temporary};
+use crate::sql::user_functions::ScalarFunction;
 use crate::sql::view::{Found, Source, View, match_name};
 use crate::sql::write::TxnState;
 
@@ -66,6 +69,8 @@ pub(crate) struct Session {
 struct State {
     attached: BTreeMap<String, Database>,
     registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
+    /// The names of the functions that the program has added.
+    functions: BTreeSet<String>,
     progress: Option<Arc<dyn Progress>>,
     engine: Option<SessionState>,
     /// The token of the statement that runs now.
@@ -93,6 +98,7 @@ impl Session {
         let state = State {
             attached: BTreeMap::new(),
             registered: Arc::default(),
+            functions: BTreeSet::new(),
             progress: None,
             engine: None,
             token: None,
@@ -467,6 +473,42 @@ impl Session {
         if state.registered.contains_key(name) {
             Arc::make_mut(&mut state.registered).remove(name);
         }
+    }
+
+    /// Adds a function to those of the engine; one that the session added before gives way.
+    pub(crate) fn create_function(&self, function: ScalarFunction) -> Result<()> {
+        let name = function.name.clone();
+        let engine = self.engine()?;
+        let is_engines = engine.scalar_functions().contains_key(&name)
+            || engine.aggregate_functions().contains_key(&name)
+            || engine.window_functions().contains_key(&name)
+            || engine.higher_order_functions().contains_key(&name);
+        let is_macro = macros::names(&self.view()?).iter().any(|(known, _)| *known == name);
+        let mut state = self.state.lock();
+        let is_own = state.functions.contains(&name);
+        if !is_own && (is_engines || is_macro || calls::is_taken(&name)) {
+            return Err(Error::AlreadyExists { kind: ObjectKind::Function, name });
+        }
+        let Some(engine) = &mut state.engine else {
+            return Err(Error::internal("a session without an engine"));
+        };
+        engine.register_udf(Arc::new(function.into_udf()))?;
+        state.tasks = None;
+        state.functions.insert(name);
+        Ok(())
+    }
+
+    /// Takes a function away that the session added.
+    pub(crate) fn remove_function(&self, name: &str) -> Result<()> {
+        let mut state = self.state.lock();
+        if !state.functions.remove(name) {
+            return Err(Error::not_found(ObjectKind::Function, name, state.functions.iter()));
+        }
+        if let Some(engine) = &mut state.engine {
+            engine.deregister_udf(name)?;
+        }
+        state.tasks = None;
+        Ok(())
     }
 
     pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
