@@ -8,6 +8,7 @@ import threading
 import uuid
 
 import pandas as pd
+import polars as pl
 import pytest
 
 import swingdb
@@ -233,6 +234,16 @@ def test_pandas(engine):
     assert pd.read_sql(query, engine, params={"least": 1})["a"].tolist() == [2]
     with pytest.raises(ValueError, match="already exists"):
         frame.to_sql("f", engine)
+
+
+def test_polars(engine):
+    frame = pl.DataFrame({"a": [1, 2], "s": ["x", None]})
+    frame.write_database("f", engine)
+    assert pl.read_database("SELECT * FROM f ORDER BY a", engine).equals(frame)
+    with swingdb.connect() as con:
+        con.from_df(frame).create("f")
+        query, least = "SELECT * FROM f WHERE a > ?", {"params": [1]}
+        assert pl.read_database(query, con, execute_options=least).equals(frame[1:])
 
 
 def test_what_the_database_does_not_have(engine):

@@ -160,6 +160,12 @@ def test_types_and_names(con):
     with pytest.raises(swingdb.AlreadyExistsError):
         con.create_function("m", untyped, ["INT"], "INT")
 
+    con.create_function("mine", untyped, ["INT"], "INT")
+    with pytest.raises(swingdb.Error):
+        con.execute("CREATE TABLE c (a INT CHECK (mine(a) > 0))")
+    with pytest.raises(swingdb.Error):
+        con.execute("CREATE TABLE c (a INT DEFAULT mine(1))")
+
     def optional(x: int | None) -> int | None:
         return x
 
@@ -188,6 +194,23 @@ def test_threads_and_statements_inside(con):
     con.execute("CREATE TABLE u AS SELECT twice(a) AS b FROM t WHERE twice(a) % 3 = 0")
     con.execute("UPDATE u SET b = twice(b)")
     assert con.table("u").aggregate("max(b)").fetchone() == (399996 * 2,)
+
+
+def test_a_function_runs_no_statements(con):
+    other = swingdb.connect()
+    for statement in (
+        lambda: con.sql("SELECT 1").fetchone()[0],
+        lambda: con.execute("CREATE TABLE made (a INT)"),
+        lambda: other.sql("SELECT 1").fetchone()[0],
+    ):
+        con.create_function("inside", lambda x, s=statement: s(), ["BIGINT"], "BIGINT")
+        for sql in ("SELECT inside(1)", "SELECT inside(range) FROM range(3)"):
+            with pytest.raises(swingdb.ExecutionError, match="cannot run statements itself"):
+                con.sql(sql).fetchall()
+    assert con.tables() == []
+    rows = dict(con.sql("SELECT range, range * 10 FROM range(5)").fetchall())
+    con.create_function("looked_up", rows.get, ["BIGINT"], "BIGINT")
+    assert con.sql("SELECT looked_up(3), looked_up(9)").fetchone() == (30, None)
 
 
 def test_readers_that_hold_the_interpreter_s_lock(con):

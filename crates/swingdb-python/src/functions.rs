@@ -4,6 +4,7 @@
 //! the arguments into Python's values, or hand them over as Arrow arrays, to call, and to take the
 //! result. So two statements compute side by side all but their functions.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,6 +19,34 @@ use swingdb::{Connection, Error, Result, ScalarFunction};
 use crate::columns::{build, from_arrow};
 use crate::infer::{common_type_of, normal};
 use crate::{errors, rows};
+
+thread_local! {
+    /// Whether this thread of the engine is inside of a function.
+    static CALLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// As long as it lives, this thread is inside of a function.
+struct Called {
+    before: bool,
+}
+
+impl Called {
+    fn begin() -> Self {
+        Self { before: CALLED.replace(true) }
+    }
+}
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        CALLED.set(self.before);
+    }
+}
+
+/// Whether this thread is inside of a function: then it must not wait for the engine, whose thread
+/// it is.
+pub fn is_called() -> bool {
+    CALLED.get()
+}
 
 /// Whether the process has ever added a function.
 static ADDED: AtomicBool = AtomicBool::new(false);
@@ -92,7 +121,10 @@ fn run(
             columns.append(PyList::new(py, rows::values(py, field, array)?)?)?;
         }
     }
-    let result = call.bind(py).call1((columns, count))?;
+    let result = {
+        let _called = Called::begin();
+        call.bind(py).call1((columns, count))?
+    };
     let array = if arrow { from_arrow(&result)? } else { of_values(&result)? };
     stored(&array, returns)
 }
