@@ -39,7 +39,7 @@ from ._databases import (
     snapshot,
 )
 from ._databases import list_databases as list  # noqa: A004 - the name users know it by
-from ._default import sql
+from ._default import from_arrow, from_df, read_csv, read_json, read_parquet, sql
 from ._internal import __version__
 from .connection import (
     CheckpointInfo,
@@ -118,11 +118,16 @@ __all__ = [
     "doctor",
     "drop",
     "errors",
+    "from_arrow",
+    "from_df",
     "gc",
     "get_snapshot",
     "lineage",
     "list",
     "paramstyle",
+    "read_csv",
+    "read_json",
+    "read_parquet",
     "restore",
     "snapshot",
     "sql",

@@ -16,6 +16,11 @@ from .errors import DataError, InterfaceError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy
+    import pandas  # type: ignore[import-untyped,unused-ignore]
+    import polars
+    import pyarrow  # type: ignore[import-untyped,unused-ignore]
+
 
 def import_optional(module: str, purpose: str) -> Any:
     """Imports ``module``, or says what it is needed for and how to get it."""
@@ -76,6 +81,8 @@ def to_stream(data: Any) -> Any:
         return data
     if library == "numpy" and kind == "ndarray":
         return _from_columns(_numpy_fields(data))
+    if hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__"):
+        return _from_columns(_numpy_fields(_tensor(data)))
     if isinstance(data, dict):
         return _from_columns(data)
     if isinstance(data, list) and data and isinstance(data[0], dict):
@@ -87,50 +94,55 @@ def to_stream(data: Any) -> Any:
     )
 
 
-def to_arrow(batches: _internal.Batches, *, views: bool) -> Any:
+def to_arrow(batches: _internal.Batches, *, views: bool) -> pyarrow.Table:
     """A ``pyarrow.Table`` over the same buffers, but for text, unless ``views`` is true."""
-    pyarrow = import_optional("pyarrow", ".arrow()")
-    return pyarrow.table(batches if views else batches.without_views())
+    library = import_optional("pyarrow", ".arrow()")
+    table: pyarrow.Table = library.table(batches if views else batches.without_views())
+    return table
 
 
-def to_polars(source: Any) -> Any:
+def to_polars(source: Any) -> polars.DataFrame:
     """A ``polars.DataFrame``, sharing the buffers whose layout Polars shares with Arrow."""
-    return import_optional("polars", ".pl()").DataFrame(source)
+    frame: polars.DataFrame = import_optional("polars", ".pl()").DataFrame(source)
+    return frame
 
 
-def to_pandas(batches: _internal.Batches) -> Any:
+def to_pandas(batches: _internal.Batches) -> pandas.DataFrame:
     """A ``pandas.DataFrame``, through PyArrow if there is one, else through NumPy."""
-    pandas = import_optional("pandas", ".df()")
+    library = import_optional("pandas", ".df()")
+    frame: pandas.DataFrame
     try:
         table = to_arrow(batches, views=False)
     except ImportError:
-        return pandas.DataFrame(to_numpy(batches))
+        frame = library.DataFrame(to_numpy(batches))
+        return frame
     try:
-        return table.to_pandas()
+        frame = table.to_pandas()
     except (ArithmeticError, TypeError, ValueError) as error:
         # PyArrow's errors are such, too. Years beyond 9999, for one.
         raise DataError(
             f"pandas cannot hold this result: {_reason(error)}; ask for .arrow()"
         ) from error
+    return frame
 
 
-def to_numpy(batches: _internal.Batches) -> dict[str, Any]:
+def to_numpy(batches: _internal.Batches) -> dict[str, numpy.ndarray[Any, Any]]:
     """A dict from column name to NumPy array; columns with NULLs become masked arrays.
 
     Numbers without NULLs that lie in one piece are views of the result's memory (read-only), not
     copies.
     """
-    numpy = import_optional("numpy", ".fetchnumpy()")
-    arrays: dict[str, Any] = {}
+    library = import_optional("numpy", ".fetchnumpy()")
+    arrays: dict[str, numpy.ndarray[Any, Any]] = {}
     for index, column in enumerate(batches.columns):
         values, mask = batches.numpy(index)
         if isinstance(values, list):
-            array = numpy.empty(len(values), dtype=object)
+            array = library.empty(len(values), dtype=object)
             array[:] = values
         else:
-            array = numpy.asarray(values)
+            array = library.asarray(values)
         if mask is not None:
-            array = numpy.ma.masked_array(array, mask=numpy.asarray(mask))
+            array = library.ma.masked_array(array, mask=library.asarray(mask))
         arrays[_free_name(column[0], arrays)] = array
     return arrays
 
@@ -229,11 +241,19 @@ def _from_columns(columns: Mapping[Any, Any], *, nan_is_null: bool = False) -> _
             prepared.append((str(name), values, None, None))
         elif library == "numpy" and hasattr(values, "dtype"):
             prepared.append((str(name), *_numpy_column(values, nan_is_null=nan_is_null)))
+        elif hasattr(values, "__dlpack__") and hasattr(values, "__dlpack_device__"):
+            prepared.append((str(name), *_numpy_column(_tensor(values), nan_is_null=False)))
         elif isinstance(values, (list, tuple)):
             prepared.append((str(name), values, None, None))
         else:
             prepared.append((str(name), list(values), None, None))
     return _internal.batches_from_columns(prepared)
+
+
+def _tensor(data: Any) -> Any:
+    from ._tensors import from_dlpack
+
+    return from_dlpack(data)
 
 
 def _numpy_column(array: Any, *, nan_is_null: bool) -> tuple[Any, str | None, Any]:

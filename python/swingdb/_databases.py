@@ -94,6 +94,7 @@ def connect(
     config: Mapping[str, Setting] | None = None,
     store: str | os.PathLike[str] | None = None,
     durability: str | float | None = None,
+    read_only: bool = False,
 ) -> Connection:
     """Opens the database ``name`` as its one writer, making it if need be.
 
@@ -109,6 +110,9 @@ def connect(
     ``"commit"``, with each commit (the default); a number of seconds, in the background; or
     ``"manual"``, with :meth:`Connection.checkpoint` alone. ``store=""`` goes on in memory alone.
 
+    ``read_only=True`` gives a snapshot of the newest shared state instead, as :func:`snapshot`
+    does, whether or not somebody writes the database; statements that change it are errors.
+
     >>> import swingdb
     >>> with swingdb.connect("doc_connect", config={"memory_limit": "1GB"}) as con:
     ...     _ = con.execute("CREATE TABLE t AS SELECT 42 AS a")
@@ -118,6 +122,13 @@ def connect(
     [(42,)]
     >>> _ = swingdb.drop("doc_connect")
     """
+    if read_only:
+        if name is None or name == ":memory:":
+            raise ProgrammingError("a private database is empty; read_only=True needs a name")
+        if store is not None:
+            raise ProgrammingError("read_only=True reads the state in memory; leave store out")
+        opened = _opened.hook(name, None, _path(home))
+        return _configured(Connection(opened, read_only=True), config)
     if durability is not None and store is None:
         raise ProgrammingError("durability goes with store=")
     if store is not None and (name is None or name == ":memory:"):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._databases import connect
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from .connection import Connection, Paths
     from .cursor import Parameters
     from .relation import Relation
 
@@ -27,8 +27,35 @@ def sql(query: str, params: Parameters = None) -> Relation:
     >>> swingdb.sql("SELECT max(age) FROM people").fetchone()
     (41,)
     """
+    return _connection().sql(query, params)
+
+
+def read_csv(path: Paths, **options: Any) -> Relation:
+    """CSV files as a relation; see :meth:`Connection.read_csv`."""
+    return _connection().read_csv(path, **options)
+
+
+def read_parquet(path: Paths, **options: Any) -> Relation:
+    """Parquet files as a relation; see :meth:`Connection.read_parquet`."""
+    return _connection().read_parquet(path, **options)
+
+
+def read_json(path: Paths, **options: Any) -> Relation:
+    """JSON files as a relation; see :meth:`Connection.read_json`."""
+    return _connection().read_json(path, **options)
+
+
+def from_arrow(data: Any) -> Relation:
+    """A relation over rows that are there; see :meth:`Connection.from_arrow`."""
+    return _connection().from_arrow(data)
+
+
+#: What DuckDB calls it for pandas.
+from_df = from_arrow
+
+
+def _connection() -> Connection:
     pid = os.getpid()
     # Of two threads that come first one finds the other's, and its own is closed.
-    connection = _connections.get(pid) or _connections.setdefault(pid, connect())
-    return connection.sql(query, params)
+    return _connections.get(pid) or _connections.setdefault(pid, connect())
 

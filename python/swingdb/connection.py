@@ -8,20 +8,26 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from . import _convert, _opened, _streams, _variables, errors
-from .cursor import Cursor
+from . import _convert, _opened, _streams, _text, _variables, errors
+from ._query import Query
+from .cursor import Current, Cursor
 from .errors import ClosedError
 from .relation import Relation
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import FrameType, TracebackType
+
+    import numpy
+    import pandas  # type: ignore[import-untyped,unused-ignore]
+    import polars
+    import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
     from . import _internal
     from .cursor import Parameters
 
     Progress = Callable[[int, int | None, str], object]
+    Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 __all__ = ["Connection", "ExportReport", "ImportReport", "ShareInfo"]
 
@@ -112,19 +118,29 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    def __init__(self, opened: _opened.Opened) -> None:
+    def __init__(self, opened: _opened.Opened, *, read_only: bool = False) -> None:
         # Not called by users: swingdb.connect(), .snapshot() and .get_snapshot() make connections.
         self._opened: _opened.Opened | None = opened
         self._session_made: _internal.Session | None = None
         self._attached: dict[str, _opened.Opened] = {}
+        self._read_only = read_only
         self._naming = threading.Lock()
+        #: The result of the last execute(): without its cursor, which holds the connection.
+        self._last: Current | None = None
         opened.add(self)
 
     # SQL ----------------------------------------------------------------------------------------
 
     def execute(self, sql: str, params: Parameters = None) -> Cursor:
-        """Runs one or several statements in a new cursor; see :meth:`Cursor.execute`."""
-        return Cursor(self).execute(sql, params)
+        """Runs one or several statements in a new cursor; see :meth:`Cursor.execute`.
+
+        Its rows are the cursor's; :meth:`fetchall` and the like of the connection take them from
+        there, until the next statement.
+        """
+        self._last = None
+        cursor = Cursor(self).execute(sql, params)
+        self._last = cursor._current
+        return cursor
 
     def executemany(
         self, sql: str, seq_of_params: Iterable[Sequence[Any] | Mapping[str, Any]]
@@ -137,7 +153,55 @@ class Connection:
         self._check()
         return Cursor(self)
 
-    def sql(self, query: str, params: Parameters = None) -> Relation:
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row of the last :meth:`execute`, or None after the last row."""
+        return self._last_cursor().fetchone()
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """The next ``size`` rows of the last :meth:`execute`, fewer at the end."""
+        return self._last_cursor().fetchmany(size)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """The rows of the last :meth:`execute` that are left.
+
+        >>> import swingdb
+        >>> con = swingdb.connect()
+        >>> _ = con.execute("SELECT range FROM range(3)")
+        >>> con.fetchone(), con.fetchall()
+        ((0,), [(1,), (2,)])
+        """
+        return self._last_cursor().fetchall()
+
+    def arrow(self, *, views: bool = False) -> pyarrow.Table:
+        """The rows of the last :meth:`execute` that are left, as a ``pyarrow.Table``."""
+        return self._last_cursor().arrow(views=views)
+
+    def df(self) -> pandas.DataFrame:
+        """The rows of the last :meth:`execute` that are left, as a ``pandas.DataFrame``."""
+        return self._last_cursor().df()
+
+    #: What DuckDB calls it, too.
+    fetchdf = df
+
+    def pl(self) -> polars.DataFrame:
+        """The rows of the last :meth:`execute` that are left, as a ``polars.DataFrame``."""
+        return self._last_cursor().pl()
+
+    def fetchnumpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
+        """The rows of the last :meth:`execute` that are left, as a dict of NumPy arrays."""
+        return self._last_cursor().fetchnumpy()
+
+    @property
+    def description(self) -> list[tuple[Any, ...]] | None:
+        """The columns of the last :meth:`execute`; None if it returned no rows."""
+        return None if self._last is None else self._last_cursor().description
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the last :meth:`execute` changed; -1 for queries."""
+        return -1 if self._last is None else self._last_cursor().rowcount
+
+    def sql(self, query: str, params: Parameters = None, *, alias: str = "") -> Relation:
         """Runs a query; its rows can be had in every form, any number of times.
 
         Names that are no table are looked up among the caller's variables: pandas, Polars and
@@ -149,7 +213,18 @@ class Connection:
         >>> con.sql("SELECT name FROM people WHERE age > ?", [40]).fetchall()
         [('Bo',)]
         """
-        return Relation(result=self._run(query, params, _variables.caller()))
+        session = self._session()
+        variables = self._variables(session, query, _variables.caller())
+        result = self._run_variables(session, query, params, variables)
+
+        def made_of() -> Query | None:
+            made = Query.of_text(self, query, params, variables)
+            return made and made.known(result.columns)
+
+        return Relation(result=result, connection=self, made_of=made_of, alias=alias or None)
+
+    #: What DuckDB calls it, too.
+    query = sql
 
     def interrupt(self) -> None:
         """Ends the running statements of this session: they raise QueryInterruptedError.
@@ -173,7 +248,67 @@ class Connection:
         >>> con.table("t").fetchnumpy()["a"]
         array([7])
         """
-        return Relation(batches=self._session().table(name))
+        try:
+            batches = self._session().table(name)
+        except errors.PlanError:
+            return self.view(name)
+
+        def made_of() -> Query:
+            return Query.of_table(self, name).known(batches.columns)
+
+        return Relation(batches=batches, connection=self, made_of=made_of)
+
+    def view(self, name: str) -> Relation:
+        """The rows of a view, or of what is registered under a name."""
+        query = Query.of_table(self, name)
+        query.columns()
+        return Relation(connection=self, query=query)
+
+    def from_arrow(self, data: Any) -> Relation:
+        """A relation over rows that are there: Arrow, pandas or Polars data, a dict of columns, a
+        list of dicts; see :meth:`append`. A stream is read once, to its end.
+
+        >>> import swingdb
+        >>> con = swingdb.connect()
+        >>> con.from_arrow({"a": [1, 2, 3]}).filter("a > 1").fetchall()
+        [(2,), (3,)]
+        """
+        return Relation(batches=self._rows_of("the data", data), connection=self)
+
+    from_df = from_arrow
+
+    def values(self, *rows: Sequence[Any]) -> Relation:
+        """A relation of rows that are written out; its columns are ``col0``, ``col1`` and so on.
+
+        >>> import swingdb
+        >>> swingdb.connect().values((1, "a"), (2, "b")).filter("col0 = 2").fetchall()
+        [(2, 'b')]
+        """
+        if not rows or any(len(row) != len(rows[0]) or not row for row in rows):
+            raise errors.ProgrammingError("values() takes rows, all of as many values")
+        columns = zip(*rows, strict=True)
+        return self.from_arrow({f"col{index}": list(c) for index, c in enumerate(columns)})
+
+    def read_csv(self, path: Paths, **options: Any) -> Relation:
+        """CSV files as a relation; a pattern or a list names several. ``options`` are those of SQL
+        (``delimiter``, ``header``, ``columns`` ...), and are found out from the file if not given.
+
+        >>> import swingdb, tempfile
+        >>> con = swingdb.connect()
+        >>> with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        ...     con.sql("SELECT range AS a FROM range(3)").to_csv(file.name)
+        ...     con.read_csv(file.name).filter("a > 0").fetchall()
+        [(1,), (2,)]
+        """
+        return self._read("read_csv", path, options)
+
+    def read_parquet(self, path: Paths, **options: Any) -> Relation:
+        """Parquet files as a relation; see :meth:`read_csv`."""
+        return self._read("read_parquet", path, options)
+
+    def read_json(self, path: Paths, **options: Any) -> Relation:
+        """JSON files as a relation; see :meth:`read_csv`."""
+        return self._read("read_json", path, options)
 
     def append(self, table: str, data: Any) -> int:
         """Appends rows to a table, all or none; returns their number.
@@ -199,6 +334,60 @@ class Connection:
     def unregister(self, name: str) -> None:
         """Undoes :meth:`register`; no error when nothing is registered under the name."""
         self._session().deregister(name)
+
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameters: Sequence[Any] | None = None,
+        return_type: Any = None,
+        *,
+        type: str = "native",  # noqa: A002 - the word DuckDB uses
+        null_handling: str = "default",
+        exception_handling: str = "default",
+        side_effects: bool = False,
+    ) -> Connection:
+        """Makes a Python function one of SQL, in this session; another of the name gives way.
+
+        Types are those of SQL, or Python's, or as the function is annotated. It is called for each
+        row, or with ``type="arrow"`` for each batch, with an Arrow array for each argument. A NULL
+        among the arguments makes the result NULL, unless ``null_handling`` is ``"special"``; an
+        exception ends the statement, unless ``exception_handling`` is ``"return_null"``. One that
+        gives different results for the same arguments has ``side_effects``.
+
+        >>> import swingdb
+        >>> con = swingdb.connect()
+        >>> def initials(name: str) -> str:
+        ...     return "".join(word[0] for word in name.split())
+        >>> _ = con.create_function("initials", initials)
+        >>> con.sql("SELECT initials('Ada Lovelace')").fetchone()
+        ('AL',)
+        """
+        from . import _functions
+
+        _one_of("type", type, ("native", "arrow"))
+        _one_of("null_handling", null_handling, ("default", "special"))
+        _one_of("exception_handling", exception_handling, ("default", "return_null"))
+        types = _functions.types(function, parameters, return_type)
+        if type == "arrow":
+            if (null_handling, exception_handling) != ("default", "default"):
+                raise errors.ProgrammingError(
+                    "a function of Arrow arrays sees NULLs itself, and has no row to make NULL"
+                )
+            call = _functions.vectorised(function)
+        else:
+            call = _functions.native(
+                function,
+                calls_for_null=null_handling == "special",
+                null_for_error=exception_handling == "return_null",
+            )
+        self._session().create_function(name, types, call, side_effects, type == "arrow")
+        return self
+
+    def remove_function(self, name: str) -> Connection:
+        """Takes away what :meth:`create_function` made."""
+        self._session().remove_function(name.lower())
+        return self
 
     def import_file(
         self,
@@ -366,6 +555,11 @@ class Connection:
         return self._check().database.is_snapshot
 
     @property
+    def read_only(self) -> bool:
+        """Whether it was opened with ``read_only=True``: statements cannot change it."""
+        return self._read_only
+
+    @property
     def epoch(self) -> int | None:
         """The number of the newest state shared by, or taken into, this database."""
         return self._check().database.epoch
@@ -377,7 +571,7 @@ class Connection:
 
     def duplicate(self) -> Connection:
         """A new session on the same database, with its own transaction and default settings."""
-        return Connection(self._check())
+        return Connection(self._check(), read_only=self._read_only)
 
     def configure(self, config: Mapping[str, Setting]) -> Connection:
         """Changes settings of this session, all or none; as SET does, but in one call.
@@ -411,7 +605,7 @@ access to files and other databases (enable_external_access is false)
 
         A named database stays in memory. Rows handed out before stay valid.
         """
-        opened, self._opened = self._opened, None
+        opened, self._opened, self._last = self._opened, None, None
         session, self._session_made = self._session_made, None
         if session is not None:
             session.close()
@@ -454,6 +648,10 @@ access to files and other databases (enable_external_access is false)
 
     # Inside -------------------------------------------------------------------------------------
 
+    def _last_cursor(self) -> Cursor:
+        self._check()
+        return Cursor(self, self._last)
+
     def _let_go(self, alias: str) -> None:
         """Counts this connection out of an attached database, unless it uses it otherwise too."""
         opened = self._attached.pop(alias, None)
@@ -474,19 +672,66 @@ access to files and other databases (enable_external_access is false)
             with self._naming:
                 session = self._session_made
                 if session is None:
-                    session = self._session_made = opened.database.session()
+                    session = opened.database.session()
+                    if self._read_only:
+                        session.set_read_only(_READ_ONLY)
+                    self._session_made = session
         return session
+
+    def _read(self, function: str, path: Paths, options: dict[str, Any]) -> Relation:
+        paths = [path] if isinstance(path, (str, os.PathLike)) else path
+        given = [_text.literal([os.fspath(each) for each in paths])]
+        for name, value in options.items():
+            if _SETTING.fullmatch(name) is None:
+                raise errors.ProgrammingError(f"{name!r} is not the name of an option")
+            given.append(f"{name} = {_text.literal(value)}")
+        query = Query(self, f"SELECT * FROM {function}({', '.join(given)})")
+        query.columns()
+        return Relation(connection=self, query=query)
+
+    def _variables(
+        self, session: _internal.Session, sql: str, frame: FrameType | None
+    ) -> dict[str, Any] | None:
+        """Variables of ``frame`` that stand in for names that are no table."""
+        names = session.unresolved_tables(sql)
+        return _variables.find(names, frame) if names else None
 
     def _run(self, sql: str, params: Parameters, frame: FrameType | None) -> _internal.Rows:
         """Runs statements, with variables of ``frame`` standing in for names that are no table."""
         session = self._session()
-        names = session.unresolved_tables(sql)
-        variables = _variables.find(names, frame) if names else None
+        return self._run_variables(session, sql, params, self._variables(session, sql, frame))
+
+    def _run_variables(
+        self,
+        session: _internal.Session,
+        sql: str,
+        params: Parameters,
+        variables: dict[str, Any] | None,
+    ) -> _internal.Rows:
         if not variables:
             return session.execute(sql, params)
         # Names are the session's, so one thread at a time; a running result keeps its data itself.
         with self._naming:
             return self._run_with(session, sql, params, variables)
+
+    def _run_given(
+        self, sql: str, params: Mapping[str, Any] | None, given: Mapping[str, Any]
+    ) -> _internal.Rows:
+        """Runs a composed statement over the data that its names stand for."""
+        session = self._session()
+        return self._run_variables(session, sql, params or None, dict(given))
+
+    def _rows_of(self, name: str, data: Any) -> _internal.Batches:
+        """The rows of whatever is a table to Python, which is read once."""
+        session, unique = self._session(), _text.fresh("rows")
+        with self._naming:
+            rows = session.register(unique, _convert.to_stream(data))
+            try:
+                _streams.check_read(name, data, rows)
+                result = session.execute(f"SELECT * FROM {unique}", None)
+            finally:
+                session.deregister(unique)
+        return result.collect()
 
     def _register(self, session: _internal.Session, name: str, data: Any) -> None:
         rows = session.register(name, _convert.to_stream(data))
@@ -539,10 +784,18 @@ access to files and other databases (enable_external_access is false)
         return changed
 
 
+#: What a statement hears that would change what was opened so.
+_READ_ONLY = "the database was opened with read_only=True; swingdb.snapshot() gives one to change"
+
 #: A value of a setting.
 Setting = str | int | float | bool
 
 _SETTING = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def _one_of(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise errors.ProgrammingError(f"{what} is one of {', '.join(known)}, not {value!r}")
 
 
 def _setting(value: Setting) -> str:
@@ -590,9 +843,6 @@ def _doubles(
     types = {column[0].lower(): column[1] for column in columns}
     names = [column[0] for column in columns]
     if named is not None:
-        names = [_unquoted(name) for name in re.findall(_NAME, named)]
+        names = [_text.unquoted(name) for name in re.findall(_NAME, named)]
     return [types.get(name.lower()) == "DOUBLE" for name in names]
 
-
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name

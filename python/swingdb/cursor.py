@@ -10,7 +10,12 @@ from .relation import describe, row_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
+    from types import FrameType, TracebackType
+
+    import numpy
+    import pandas  # type: ignore[import-untyped,unused-ignore]
+    import polars
+    import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
     from . import _internal
     from .connection import Connection
@@ -18,6 +23,19 @@ if TYPE_CHECKING:
     Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 __all__ = ["Cursor"]
+
+
+class Current:
+    """The last result of a cursor: what is left of its rows."""
+
+    __slots__ = ("columns", "result", "rowcount", "rownumber")
+
+    def __init__(self, result: _internal.Rows | None = None) -> None:
+        changed = None if result is None else result.rows_changed
+        self.result = result
+        self.columns: list[tuple[Any, ...]] = [] if result is None else result.columns
+        self.rowcount = -1 if changed is None else changed
+        self.rownumber = 0
 
 
 class Cursor:
@@ -33,12 +51,9 @@ class Cursor:
     ('b',)
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, current: Current | None = None) -> None:
         self._connection: Connection | None = connection
-        self._result: _internal.Rows | None = None
-        self._columns: list[tuple[Any, ...]] = []
-        self._rowcount = -1
-        self._rownumber = 0
+        self._current = current or Current()
         #: How many rows ``fetchmany`` returns unless told otherwise (PEP 249).
         self.arraysize = 1
 
@@ -52,10 +67,7 @@ class Cursor:
         ``params`` fill ``?`` or ``$1`` from a sequence, ``$name`` from a dict. Names in the SQL
         that are no table are looked up among the caller's variables.
         """
-        connection = self._open()
-        self._forget()
-        self._take(connection._run(sql, params, _variables.caller()))
-        return self
+        return self._execute(sql, params, _variables.caller())
 
     def executemany(
         self, sql: str, seq_of_params: Iterable[Sequence[Any] | Mapping[str, Any]]
@@ -64,10 +76,7 @@ class Cursor:
 
         An ``INSERT ... VALUES (?, ...)`` of plain parameters is done as one insert of all rows.
         """
-        connection = self._open()
-        self._forget()
-        self._rowcount = connection._run_many(sql, seq_of_params, _variables.caller())
-        return self
+        return self._execute_many(sql, seq_of_params, _variables.caller())
 
     # Fetching -------------------------------------------------------------------------------
     # --------------------------
@@ -76,7 +85,7 @@ class Cursor:
         """The next row, or None after the last (PEP 249)."""
         row = self._selected().next_row()
         if row is not None:
-            self._rownumber += 1
+            self._current.rownumber += 1
         return row
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
@@ -96,22 +105,22 @@ class Cursor:
             raise StopIteration
         return row
 
-    def arrow(self, *, views: bool = False) -> Any:
+    def arrow(self, *, views: bool = False) -> pyarrow.Table:
         """The remaining rows as a ``pyarrow.Table``; see :meth:`Relation.arrow`."""
         return _convert.to_arrow(self._remaining(), views=views)
 
-    def df(self) -> Any:
+    def df(self) -> pandas.DataFrame:
         """The remaining rows as a ``pandas.DataFrame``."""
         return _convert.to_pandas(self._remaining())
 
     #: What DuckDB calls it, too.
     fetchdf = df
 
-    def pl(self) -> Any:
+    def pl(self) -> polars.DataFrame:
         """The remaining rows as a ``polars.DataFrame``."""
         return _convert.to_polars(self._remaining())
 
-    def fetchnumpy(self) -> dict[str, Any]:
+    def fetchnumpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """The remaining rows as a dict of NumPy arrays."""
         return _convert.to_numpy(self._remaining())
 
@@ -127,19 +136,19 @@ class Cursor:
         """Name, type and five more items of each column; None if the last statement returned no
         rows (PEP 249).
         """
-        return describe(self._columns) if self._columns else None
+        return describe(self._current.columns) if self._current.columns else None
 
     @property
     def rowcount(self) -> int:
         """How many rows the last statement changed; -1 for queries, whose rows are not counted in
         advance (PEP 249).
         """
-        return self._rowcount
+        return self._current.rowcount
 
     @property
     def rownumber(self) -> int | None:
         """The index of the next row, from 0; None without a result (PEP 249, optional)."""
-        return None if self._result is None else self._rownumber
+        return None if self._current.result is None else self._current.rownumber
 
     @property
     def lastrowid(self) -> None:
@@ -156,7 +165,10 @@ class Cursor:
 
     def close(self) -> None:
         """Frees the result; the cursor cannot be used any more (PEP 249). May be called twice."""
+        changed = self.rowcount
         self._forget()
+        # What was done stays to be asked, as with other databases' cursors.
+        self._current.rowcount = changed
         self._connection = None
 
     def __enter__(self) -> Self:
@@ -183,7 +195,7 @@ class Cursor:
     def __repr__(self) -> str:
         if self._connection is None:
             return "<swingdb.Cursor closed>"
-        columns = [column[0] for column in self._columns]
+        columns = [column[0] for column in self._current.columns]
         return f"<swingdb.Cursor of {self._connection!r}" + (
             f", columns {columns}>" if columns else ">"
         )
@@ -197,25 +209,39 @@ class Cursor:
         self._connection._check()
         return self._connection
 
-    def _forget(self) -> None:
-        if self._result is not None:
-            self._result.close()
-        self._result, self._columns, self._rowcount, self._rownumber = None, [], -1, 0
+    def _execute(self, sql: str, params: Parameters, frame: FrameType | None) -> Cursor:
+        """Runs statements that see the variables of a frame; of none, tables alone."""
+        connection = self._open()
+        self._forget()
+        self._current = Current(connection._run(sql, params, frame))
+        return self
 
-    def _take(self, result: _internal.Rows) -> None:
-        self._result, self._columns = result, result.columns
-        changed = result.rows_changed
-        self._rowcount = -1 if changed is None else changed
+    def _execute_many(
+        self,
+        sql: str,
+        seq_of_params: Iterable[Sequence[Any] | Mapping[str, Any]],
+        frame: FrameType | None,
+    ) -> Cursor:
+        connection = self._open()
+        self._forget()
+        self._current.rowcount = connection._run_many(sql, seq_of_params, frame)
+        return self
+
+    def _forget(self) -> None:
+        current, self._current = self._current, Current()
+        if current.result is not None:
+            current.result.close()
 
     def _selected(self) -> _internal.Rows:
         self._open()
-        if self._result is None or not self._columns:
+        current = self._current
+        if current.result is None or not current.columns:
             raise ProgrammingError("there are no rows to fetch: the last statement was not a query")
-        return self._result
+        return current.result
 
     def _rows(self, count: int | None) -> list[tuple[Any, ...]]:
         rows = self._selected().next_rows(count)
-        self._rownumber += len(rows)
+        self._current.rownumber += len(rows)
         return rows
 
     def _remaining(self) -> _internal.Batches:

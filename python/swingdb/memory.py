@@ -59,7 +59,17 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-__all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "pinned", "writable"]
+__all__ = [
+    "Area",
+    "MemoryError",
+    "Stats",
+    "collect",
+    "create",
+    "from_dlpack",
+    "hook",
+    "pinned",
+    "writable",
+]
 
 Buffer = TypeVar("Buffer")
 _AT_ORIGIN, _PUBLISHED, _STALE = 1, 2, 4
@@ -272,6 +282,36 @@ class Area:
             raise ValueError(f"the array ends at byte {needed}, the area has {self._length}")
         return np.ndarray(lengths, kind, self.buffer, offset, order=order)
 
+    def torch(
+        self,
+        shape: Any,
+        dtype: Any = "float64",
+        offset: int = 0,
+        *,
+        pin: bool = False,
+    ) -> Any:
+        """The same as a writable tensor of PyTorch; ``dtype`` is NumPy's name.
+
+        With ``pin`` the memory is registered with CUDA, for as long as the tensor is used, and the
+        tensor is read-only. That is for areas that were hooked: where somebody stores to an area
+        its pages move, and a GPU would go on reading the old ones.
+        """
+        from ._tensors import to_torch
+
+        array = self.array(shape, dtype, offset)
+        if pin:
+            if self.published_ns is None:
+                raise ValueError("pin=True is for an area that was hooked: hook this one first")
+            array.flags.writeable = False
+        return to_torch({"area": array}, pin=pin)["area"]
+
+    def __dlpack__(self, **wanted: Any) -> Any:
+        """All of the area by DLPack, as writable bytes."""
+        return self.array(self._length, "uint8").__dlpack__(**wanted)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
     def copy(self) -> Area:
         """A new area of this process with the present contents, in constant time.
 
@@ -364,6 +404,23 @@ def create(length: int, *, name: str | None = None, extent: int | None = None) -
     if encoded is not None:
         _check(_library().swing_set_name(area.token, encoded))
     return created
+
+
+def from_dlpack(data: Any, *, name: str | None = None) -> Area:
+    """A new area with a copy of a tensor on the CPU: of PyTorch, NumPy or another library.
+
+    >>> import numpy as np
+    >>> from swingdb import memory
+    >>> area = memory.from_dlpack(np.arange(6).reshape(2, 3))
+    >>> area.array((2, 3), "int64")[1]
+    array([3, 4, 5])
+    """
+    from ._tensors import from_dlpack as shown
+
+    array = shown(data)
+    area = create(max(array.nbytes, 1), name=name)
+    area.array(array.shape, array.dtype)[...] = array
+    return area
 
 
 def hook(

@@ -6,7 +6,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from swingdb.errors import OperationalError
 
-__all__ = ["Area", "MemoryError", "Stats", "collect", "create", "hook", "pinned", "writable"]
+__all__ = [
+    "Area",
+    "MemoryError",
+    "Stats",
+    "collect",
+    "create",
+    "from_dlpack",
+    "hook",
+    "pinned",
+    "writable",
+]
 
 Buffer = TypeVar("Buffer")
 Shape = int | tuple[int, ...] | list[int]
@@ -39,6 +49,11 @@ class Area:
         offset: int = 0,
         order: Literal["C", "F"] = "C",
     ) -> NDArray[Any]: ...
+    def torch(
+        self, shape: Shape, dtype: DTypeLike = "float64", offset: int = 0, *, pin: bool = False
+    ) -> Any: ...
+    def __dlpack__(self, **wanted: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
     def copy(self) -> Area: ...
     def publish(self) -> None: ...
     def allow_live_hooks(self, allow: bool = True) -> None: ...
@@ -52,6 +67,7 @@ class Area:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def create(length: int, *, name: str | None = None, extent: int | None = None) -> Area: ...
+def from_dlpack(data: Any, *, name: str | None = None) -> Area: ...
 def hook(
     which: int | str, *, live: bool = False, at_origin: bool = False, stale: bool = False
 ) -> Area: ...

@@ -6,7 +6,9 @@ import ast
 import doctest
 import importlib
 import inspect
+import os
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -160,3 +162,47 @@ def test_types_check():
         [sys.executable, "-m", "mypy", "--strict", str(PACKAGE)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
+
+
+FRAMES = """
+import asyncio
+import polars
+import swingdb
+from swingdb import aio
+
+con = swingdb.connect()
+reveal_type(con.sql("SELECT 1").df())
+reveal_type(con.execute("SELECT 1").pl())
+reveal_type(con.table("t").filter("a > 1").select("a").pl())
+reveal_type(con.pl())
+reveal_type(con.from_df(polars.DataFrame()).fetchnumpy())
+reveal_type(con.fetchall())
+
+async def main() -> None:
+    async with await aio.connect("x") as session:
+        reveal_type(await session.pl("SELECT 1"))
+        async for row in session.rows("SELECT 1"):
+            reveal_type(row)
+
+con.sql("SELECT 1").pl().no_such_method()
+con.table(1)
+"""
+
+
+def test_type_checkers_see_frames(tmp_path):
+    (tmp_path / "user.py").write_text(FRAMES)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "user.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+    )
+    seen = re.findall(r'Revealed type is "(.*)"', done.stdout)
+    frames = [re.sub(r"\w+\.(?:\w+\.)*", "", name) for name in seen]
+    assert frames[1:4] == ["DataFrame", "DataFrame", "DataFrame"], done.stdout
+    assert seen[0].startswith("pandas.") and seen[1].startswith("polars.")
+    assert frames[4].startswith("dict[str, ndarray["), done.stdout
+    assert frames[5:] == ["list[tuple[Any, ...]]", "DataFrame", "tuple[Any, ...]"], done.stdout
+    errors = re.findall(r"error: (.*)  \[([a-z-]+)\]", done.stdout)
+    assert [kind for _, kind in errors] == ["attr-defined", "arg-type"], done.stdout

@@ -269,3 +269,35 @@ def test_a_new_database_stays_from_its_first_commit_on():
         swingdb.snapshot("taxi_nev")
     with swingdb.connect("taxi_new") as con:
         assert con.tables() == ["t"]
+
+
+def test_read_only():
+    with swingdb.connect("shop") as writer:
+        writer.execute("CREATE TABLE t AS SELECT 1 AS a")
+        with pytest.raises(swingdb.NotSharedError):
+            swingdb.connect("shop", read_only=True)
+        writer.share()
+        writer.execute("INSERT INTO t VALUES (2)")
+        reader = swingdb.connect("shop", read_only=True, config={"threads": 1})
+        assert reader.read_only and not writer.read_only
+        assert reader.table("t").fetchall() == [(1,)]
+        for session in (reader, reader.duplicate()):
+            for change in (
+                lambda session=session: session.execute("INSERT INTO t VALUES (3)"),
+                lambda session=session: session.execute("CREATE TABLE u (a INT)"),
+                lambda session=session: session.execute("DROP TABLE t"),
+                lambda session=session: session.append("t", {"a": [3]}),
+                lambda session=session: session.table("t").filter("a > 0").create("u"),
+                lambda session=session: session.executemany("INSERT INTO t VALUES (?)", [(1,)]),
+            ):
+                with pytest.raises(swingdb.Error, match="read_only=True"):
+                    change()
+        assert reader.execute("SELECT count(*) FROM t").fetchone() == (1,)
+        writer.share()
+        assert reader.refresh() and reader.table("t").shape == (2, 1)
+    with pytest.raises(swingdb.NotFoundError):
+        swingdb.connect("nowhere", read_only=True)
+    with pytest.raises(swingdb.ProgrammingError, match="needs a name"):
+        swingdb.connect(read_only=True)
+    with pytest.raises(swingdb.ProgrammingError, match="leave store out"):
+        swingdb.connect("shop", read_only=True, store="dir")

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::errors;
+use crate::{errors, functions};
 
 /// How long a Ctrl-C may go unnoticed.
 const POLL: Duration = Duration::from_millis(10);
@@ -46,6 +46,11 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
+    if functions::is_called() {
+        let message = "a function of SQL cannot run statements itself; run them before, and let \
+                       it use their rows";
+        return Err(errors::new("ProgrammingError", message));
+    }
     if !may_be_main_thread() {
         return py.detach(|| caught(work));
     }

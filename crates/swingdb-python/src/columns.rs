@@ -96,7 +96,7 @@ fn in_column(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     error
 }
 
-fn from_arrow(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+pub fn from_arrow(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let chunked = values.extract::<AnyArray>()?.into_chunked_array()?;
     let (chunks, field) = chunked.into_inner();
     let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();

@@ -21,6 +21,7 @@ mod databases;
 mod errors;
 mod files;
 mod fork;
+mod functions;
 mod infer;
 mod params;
 mod result;

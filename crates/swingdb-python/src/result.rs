@@ -13,7 +13,7 @@ use crate::batches::Batches;
 use crate::capsule::{schema_capsule, stream_capsule};
 use crate::fork::Owned;
 use crate::types::{self, Column};
-use crate::{blocking, errors, rows};
+use crate::{blocking, errors, functions, rows};
 
 /// Up to so many rows at once are taken from rows converted ahead.
 const FEW_ROWS: usize = 32;
@@ -264,7 +264,7 @@ impl Rows {
     }
 }
 
-/// The rest of a result as an Arrow reader; needs neither Python nor its lock.
+/// The rest of a result as an Arrow reader, for consumers that hold the interpreter's lock or not.
 struct Reader {
     schema: SchemaRef,
     state: State,
@@ -280,7 +280,8 @@ impl Iterator for Reader {
         if let Some(error) = self.state.failed.take() {
             return Some(Err(error.into()));
         }
-        self.state.stream.as_mut()?.next().map(|batch| batch.map_err(ArrowError::from))
+        let stream = self.state.stream.as_mut()?;
+        functions::without_lock(|| stream.next()).map(|batch| batch.map_err(ArrowError::from))
     }
 }
 

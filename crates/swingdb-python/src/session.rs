@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::fork::Owned;
 use crate::params::Params;
 use crate::result::Rows;
-use crate::{blocking, errors, files};
+use crate::{blocking, errors, files, functions};
 
 /// SQL, transactions and tables of one conversation with a database.
 #[pyclass(frozen, module = "swingdb._internal")]
@@ -87,6 +87,33 @@ impl Session {
     fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
         let connection = self.inner.get()?;
         Ok(py.detach(|| connection.in_transaction()))
+    }
+
+    /// Refuses what would change the database, with an error that says `why`.
+    fn set_read_only(&self, py: Python<'_>, why: String) -> PyResult<()> {
+        let connection = self.inner.get()?;
+        py.detach(|| connection.set_read_only(why));
+        Ok(())
+    }
+
+    /// Adds a function that `call` computes: of lists of the arguments' values, or of Arrow arrays.
+    /// `types` are those of the arguments and of the result.
+    fn create_function(
+        &self,
+        py: Python<'_>,
+        name: String,
+        types: (Vec<String>, String),
+        call: Py<PyAny>,
+        volatile: bool,
+        arrow: bool,
+    ) -> PyResult<()> {
+        self.call(py, move |connection| {
+            functions::create(&connection, name, &types.0, &types.1, call, volatile, arrow)
+        })
+    }
+
+    fn remove_function(&self, py: Python<'_>, name: String) -> PyResult<()> {
+        self.call(py, move |connection| connection.remove_function(&name))
     }
 
     fn attach(&self, py: Python<'_>, other: &Database, alias: String) -> PyResult<()> {

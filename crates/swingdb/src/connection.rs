@@ -46,6 +46,7 @@ use crate::execute::appender::Appender;
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::session::table_scan::TableScan;
+use crate::session::user_functions::ScalarFunction;
 use crate::sql::text::parameters::Params;
 
 /// A session on a [`Database`]; see the [module documentation](self).
@@ -156,6 +157,17 @@ impl Connection {
     /// Undoes [`register`](Self::register); no error when nothing is registered under `name`.
     pub fn deregister(&self, name: &str) {
         self.session.deregister(name);
+    }
+
+    /// Adds a scalar function to this session, or replaces one that was added before; it is gone
+    /// with the session. `AlreadyExists` for a name that SQL has a function or macro for.
+    pub fn create_function(&self, function: ScalarFunction) -> Result<()> {
+        self.session.create_function(function)
+    }
+
+    /// Takes away a function that [`create_function`](Self::create_function) added.
+    pub fn remove_function(&self, name: &str) -> Result<()> {
+        self.session.remove_function(name)
     }
 
     /// The names in `sql` that stand where a table does and name none, in order of appearance.

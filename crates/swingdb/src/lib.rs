@@ -36,6 +36,7 @@ pub use database::{Database, DatabaseInfo, OpenOptions};
 pub use execute::appender::Appender;
 pub use session::result::QueryResult;
 pub use session::table_scan::TableScan;
+pub use session::user_functions::{ScalarCall, ScalarFunction};
 pub use swing::{AreaInfo, BACKING_VARIABLE, GcReport, RemoveReport, exit_now};
 pub use swing_tier::probe;
 pub use swingdb_common::error::{ConstraintKind, Error, ObjectKind, Result, StoreProblem};

@@ -16,8 +16,9 @@ pub(crate) mod table_scan;
 pub(crate) mod temporary;
 pub(crate) mod text_memory;
 pub(crate) mod transaction;
+pub(crate) mod user_functions;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -45,8 +46,11 @@ use crate::session::sequences::Numbers;
 use crate::session::stream::BatchStream;
 use crate::session::temporary::{TEMP, Temporary};
 use crate::session::transaction::TxnState;
+use crate::session::user_functions::ScalarFunction;
 use crate::sql::ast::names::{CATALOG, parse_table_name};
 use crate::sql::bind::catalogs::{Found, Source, View, match_name};
+use crate::sql::bind::functions;
+use crate::sql::bind::macros::known;
 use crate::sql::engine;
 use crate::sql::options::limits::Limits;
 use crate::sql::planner::{Answers, Planner};
@@ -78,6 +82,8 @@ pub(crate) struct Session {
 struct State {
     attached: BTreeMap<String, Database>,
     registered: Arc<BTreeMap<String, Arc<dyn TableProvider>>>,
+    /// The names of the functions that the program has added.
+    functions: BTreeSet<String>,
     progress: Option<Arc<dyn Progress>>,
     engine: Option<SessionState>,
     /// The token of the statement that runs now.
@@ -105,6 +111,7 @@ impl Session {
         let state = State {
             attached: BTreeMap::new(),
             registered: Arc::default(),
+            functions: BTreeSet::new(),
             progress: None,
             engine: None,
             token: None,
@@ -469,6 +476,42 @@ impl Session {
         if state.registered.contains_key(name) {
             Arc::make_mut(&mut state.registered).remove(name);
         }
+    }
+
+    /// Adds a function to those of the engine; one that the session added before gives way.
+    pub(crate) fn create_function(&self, function: ScalarFunction) -> Result<()> {
+        let name = function.name.clone();
+        let engine = self.engine()?;
+        let is_engines = engine.scalar_functions().contains_key(&name)
+            || engine.aggregate_functions().contains_key(&name)
+            || engine.window_functions().contains_key(&name)
+            || engine.higher_order_functions().contains_key(&name);
+        let is_macro = known::names(&self.view()?).iter().any(|(known, _)| *known == name);
+        let mut state = self.state.lock();
+        let is_own = state.functions.contains(&name);
+        if !is_own && (is_engines || is_macro || functions::is_taken(&name)) {
+            return Err(Error::AlreadyExists { kind: ObjectKind::Function, name });
+        }
+        let Some(engine) = &mut state.engine else {
+            return Err(Error::internal("a session without an engine"));
+        };
+        engine.register_udf(Arc::new(function.into_udf()))?;
+        state.tasks = None;
+        state.functions.insert(name);
+        Ok(())
+    }
+
+    /// Takes a function away that the session added.
+    pub(crate) fn remove_function(&self, name: &str) -> Result<()> {
+        let mut state = self.state.lock();
+        if !state.functions.remove(name) {
+            return Err(Error::not_found(ObjectKind::Function, name, state.functions.iter()));
+        }
+        if let Some(engine) = &mut state.engine {
+            engine.deregister_udf(name)?;
+        }
+        state.tasks = None;
+        Ok(())
     }
 
     pub(crate) fn table_names(&self) -> Result<Vec<String>> {

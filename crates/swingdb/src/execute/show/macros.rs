@@ -11,6 +11,7 @@ use crate::session::result::QueryResult;
 use crate::sql::ast::names::{SCHEMA, plain_parts};
 use crate::sql::bind::catalogs::View;
 use crate::sql::bind::macros::call::parameters;
+use crate::sql::bind::macros::known::{each, kind, names};
 
 const KINDS: [MacroKind; 2] = [MacroKind::Scalar, MacroKind::Table];
 
@@ -34,34 +35,6 @@ pub(crate) fn all(session: &Session) -> Result<QueryResult> {
     let names = ["name", "schema", "database", "kind", "parameters", "sql"];
     let columns = names.into_iter().zip(columns).map(|(name, all)| (name, strings(all)));
     result(columns.collect(), "SHOW")
-}
-
-/// Names and kinds of all macros, as SHOW FUNCTIONS lists functions.
-pub(crate) fn names(view: &View) -> Vec<(String, &'static str)> {
-    each(view).into_iter().map(|(_, _, one)| (one.name.clone(), kind(one.kind))).collect()
-}
-
-fn kind(kind: MacroKind) -> &'static str {
-    match kind {
-        MacroKind::Scalar => "macro",
-        MacroKind::Table => "table macro",
-    }
-}
-
-/// The macros of all databases, with the names of their databases and schemas.
-fn each(view: &View) -> Vec<(String, String, std::sync::Arc<Macro>)> {
-    let mut all = Vec::new();
-    for source in view.temp.iter().chain([&view.main]).chain(view.attached.values()) {
-        for schema in source.catalog.schema_names() {
-            for kind in KINDS {
-                for name in source.catalog.macro_names(&schema, kind) {
-                    let found = source.catalog.find_macro(&schema, &name, kind);
-                    all.extend(found.map(|one| (source.name.clone(), schema.clone(), one)));
-                }
-            }
-        }
-    }
-    all
 }
 
 /// The statements that make the macros of a name, of each kind one.

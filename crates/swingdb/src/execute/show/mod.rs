@@ -26,6 +26,7 @@ use crate::execute::show::table::{result, strings};
 use crate::session::result::QueryResult;
 use crate::session::{Session, settings};
 use crate::sql::bind::catalogs::{Found, Source, View, match_name};
+use crate::sql::bind::macros::known;
 use crate::sql::bind::pivots;
 use crate::sql::planner::Planner;
 use crate::sql::text::parameters::Params;
@@ -228,7 +229,7 @@ fn schemas(session: &Session, of: Option<&ObjectName>) -> Result<QueryResult> {
 
 fn functions(session: &Session) -> Result<QueryResult> {
     let engine = session.engine()?;
-    let mut all = macros::names(&session.view()?);
+    let mut all = known::names(&session.view()?);
     all.extend(engine.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
     all.extend(engine.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
     all.extend(engine.window_functions().keys().map(|name| (name.clone(), "window")));

@@ -16,13 +16,13 @@ use datafusion::logical_expr::{
     Case, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
     TryCast, Union,
 };
-use swingdb_common::uuid::{self, has_bytes, is_marked, marked, with_places};
+use swingdb_common::uuid;
+use swingdb_common::uuid::{has_bytes, is_marked, marked, with_places};
 use swingdb_functions::json::to_json::unmarked;
 use swingdb_functions::nested::parts::{AS_PARTS, TRY_AS_PARTS, as_parts};
 use swingdb_functions::text::uuids::{AS_UUID, TRY_AS_UUID, as_uuid};
 
 use crate::sql::nodes::expressions::any_part;
-
 use crate::sql::plan::uuid_places::{ONE_OF_ALL, UUID, fit, is_text, places};
 
 /// Functions that compare the elements of a list with their second argument, or with those of it.

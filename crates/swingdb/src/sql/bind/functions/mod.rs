@@ -55,6 +55,16 @@ pub(crate) fn rewrite<T: VisitMut>(tree: &mut T, known: Known<'_>) -> Result<()>
     rewriter.result
 }
 
+/// Whether the rewriter gives a call of this name a meaning, whatever functions the engine has.
+pub(crate) fn is_taken(name: &str) -> bool {
+    AGGREGATES_OF_LISTS.contains(&name)
+        || NAMED.contains(&name)
+        || name == "struct_pack"
+        || OF_NOW.iter().any(|(names, _)| names.contains(&name))
+        || RENAMES.iter().any(|(from, _)| *from == name)
+        || TEMPLATES.iter().any(|(names, _, _)| names.contains(&name))
+}
+
 fn rewritten(expr: &Expr, known: Known<'_>) -> Result<Option<Expr>> {
     let function = match expr {
         Expr::Function(function) => function,

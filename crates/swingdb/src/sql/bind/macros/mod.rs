@@ -22,4 +22,5 @@
 
 pub(crate) mod call;
 pub(crate) mod expand;
+pub(crate) mod known;
 pub(crate) mod substitute;

@@ -1,0 +1,183 @@
+//! Functions of SQL that are written in Python.
+//!
+//! The engine's threads call them, and hold the interpreter's lock for one batch at a time: to turn
+//! the arguments into Python's values, or hand them over as Arrow arrays, to call, and to take the
+//! result. So two statements compute side by side all but their functions.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use pyo3_arrow::PyArray;
+use swingdb::arrow::array::{Array, ArrayRef, new_null_array};
+use swingdb::arrow::compute::{CastOptions, cast_with_options};
+use swingdb::arrow::datatypes::{DataType, Field};
+use swingdb::{Connection, Error, Result, ScalarFunction};
+
+use crate::columns::{build, from_arrow};
+use crate::infer::{common_type_of, normal};
+use crate::{errors, rows};
+
+thread_local! {
+    /// Whether this thread of the engine is inside of a function.
+    static CALLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// As long as it lives, this thread is inside of a function.
+struct Called {
+    before: bool,
+}
+
+impl Called {
+    fn begin() -> Self {
+        Self { before: CALLED.replace(true) }
+    }
+}
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        CALLED.set(self.before);
+    }
+}
+
+/// Whether this thread is inside of a function: then it must not wait for the engine, whose thread
+/// it is.
+pub fn is_called() -> bool {
+    CALLED.get()
+}
+
+/// Whether the process has ever added a function.
+static ADDED: AtomicBool = AtomicBool::new(false);
+
+/// Waits for the engine by `work`, on a thread that may hold the interpreter's lock: functions need
+/// it meanwhile.
+pub fn without_lock<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    if ADDED.load(Ordering::Relaxed) { Python::attach(|py| py.detach(work)) } else { work() }
+}
+
+/// Adds `call` to the session as the function `name`, with types as SQL writes them.
+pub fn create(
+    connection: &Connection,
+    name: String,
+    arguments: &[String],
+    returns: &str,
+    call: Py<PyAny>,
+    volatile: bool,
+    arrow: bool,
+) -> Result<()> {
+    ADDED.store(true, Ordering::Relaxed);
+    let name = name.to_lowercase();
+    let types = types(connection, arguments, returns)?;
+    let (fields, returned) = types.split_at(arguments.len());
+    let fields: Vec<Field> = fields.to_vec();
+    let returns = returned[0].data_type().clone();
+    let (of, kind) = (name.clone(), returns.clone());
+    let compute = move |arrays: &[ArrayRef], count: usize| {
+        Python::attach(|py| {
+            run(py, &call, &fields, arrays, count, &kind, arrow)
+                .map_err(|error| failed(py, &of, error))
+        })
+    };
+    connection.create_function(ScalarFunction {
+        name,
+        arguments: types[..arguments.len()].iter().map(|field| field.data_type().clone()).collect(),
+        returns,
+        volatile,
+        call: Arc::new(compute),
+    })
+}
+
+/// The columns that values of these SQL types make; the last one is that of the result.
+fn types(connection: &Connection, arguments: &[String], returns: &str) -> Result<Vec<Field>> {
+    let all = arguments.iter().map(String::as_str).chain([returns]);
+    all.map(|name| {
+        let schema = connection.query(&format!("SELECT CAST(NULL AS {name}) AS value"))?.schema();
+        match schema.fields().iter().as_slice() {
+            [only] => Ok(Field::new("value", only.data_type().clone(), true)
+                .with_metadata(only.metadata().clone())),
+            _ => Err(Error::plan(format!("{name:?} is not a type"))),
+        }
+    })
+    .collect()
+}
+
+fn run(
+    py: Python<'_>,
+    call: &Py<PyAny>,
+    fields: &[Field],
+    arrays: &[ArrayRef],
+    count: usize,
+    returns: &DataType,
+    arrow: bool,
+) -> PyResult<ArrayRef> {
+    let columns = PyList::empty(py);
+    for (field, array) in fields.iter().zip(arrays) {
+        if arrow {
+            let array = PyArray::new(Arc::clone(array), Arc::new(field.clone()));
+            columns.append(array.into_pyobject(py)?)?;
+        } else {
+            columns.append(PyList::new(py, rows::values(py, field, array)?)?)?;
+        }
+    }
+    let result = {
+        let _called = Called::begin();
+        call.bind(py).call1((columns, count))?
+    };
+    let array = if arrow { from_arrow(&result)? } else { of_values(&result)? };
+    stored(&array, returns)
+}
+
+fn of_values(result: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    let values: Vec<_> =
+        result.try_iter()?.map(|value| normal(&value?)).collect::<PyResult<_>>()?;
+    build(&values, &common_type_of(&values)?)
+}
+
+/// The values as the declared type, if that is of their kind and has room for them.
+fn stored(array: &ArrayRef, returns: &DataType) -> PyResult<ArrayRef> {
+    let given = array.data_type();
+    if given == returns {
+        return Ok(Arc::clone(array));
+    }
+    if array.null_count() == array.len() || given == &DataType::Null {
+        return Ok(new_null_array(returns, array.len()));
+    }
+    if !is_alike(given, returns) {
+        let message = format!("values of type {given} where {returns} was declared");
+        return Err(errors::new("DataError", message));
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, returns, &strict).map_err(errors::raise_arrow)
+}
+
+/// Whether a cast changes the width of values, and nothing else.
+fn is_alike(given: &DataType, returns: &DataType) -> bool {
+    let is_decimal =
+        |t: &DataType| matches!(t, DataType::Decimal128(..) | DataType::Decimal256(..));
+    let is_text =
+        |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_bytes =
+        |t: &DataType| matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    let to_number = returns.is_integer() || returns.is_floating() || is_decimal(returns);
+    if given.is_integer() {
+        return to_number;
+    }
+    if is_decimal(given) {
+        return returns.is_floating() || is_decimal(returns);
+    }
+    if given.is_floating() {
+        return returns.is_floating();
+    }
+    is_text(given) && is_text(returns)
+        || is_bytes(given) && is_bytes(returns)
+        || std::mem::discriminant(given) == std::mem::discriminant(returns)
+}
+
+/// What the statement fails with: the exception with its traceback, as text.
+fn failed(py: Python<'_>, name: &str, error: PyErr) -> Error {
+    let trace = error.traceback(py).and_then(|trace| trace.format().ok());
+    let trace = trace.map_or_else(String::new, |trace| format!("\n{}", trace.trim_end()));
+    Error::Execution { message: format!("the function {name}: {error}{trace}") }
+}
