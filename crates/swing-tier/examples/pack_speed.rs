@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let method = blocks.iter().flatten().next().map(|encoded| encoded[0]);
     println!(
-        "{file}: {:.3} of its bytes (method {method:?}); encoded at {:.0} MB/s, decoded at {:.0} MB/s",
+        "{file}: {:.3} of its bytes (method {method:?}); encoded at {:.0}, decoded at {:.0} MB/s",
         small as f64 / bytes.len() as f64,
         bytes.len() as f64 / 1e6 / encoding.as_secs_f64(),
         packed as f64 / 1e6 / decoding.as_secs_f64().max(1e-9),

@@ -1,4 +1,4 @@
-//! Bytes, by LZ4 (crate `lz4_flex`, its safe decoder): for text.
+//! Bytes, by LZ4 (crate `lz4_flex`, whose decoder checks every length): for text.
 //!
 //! Frames of 256 KiB, each with the length of its encoded bytes (4 bytes) before it. A frame that
 //! does not get smaller has the length that it has decoded, and is stored as it is.

@@ -1,4 +1,5 @@
-//! Lightweight compression of blocks: [`encode`] when a block is written, [`decode`] when it is read.
+//! Lightweight compression of blocks: [`encode`] when a block is written, [`decode`] when it is
+//! read.
 //!
 //! A block is a buffer of a column: numbers of one width, views of strings, or bytes. Which method
 //! is used is chosen for each block, by a sample; where none saves enough, `encode` says so and the
@@ -7,9 +8,9 @@
 //!
 //! | first byte | method | for |
 //! |---|---|---|
-//! | 1 | packed numbers (`numbers`): frame of reference or differences, bits packed, for each 1024 | numbers |
-//! | 2 | dictionary (`dictionary`): up to 4096 values, and the packed place of each number among them | numbers, views of short strings |
-//! | 3 | views (`views`): packed lengths, text of short strings, first bytes of long ones | views |
+//! | 1 | packed numbers (`numbers`): offsets or differences of each 1024, packed | numbers |
+//! | 2 | dictionary (`dictionary`): up to 4096 values, and packed places | numbers, short strings |
+//! | 3 | views (`views`): packed lengths, short strings, first bytes of long ones | views |
 //! | 4 | LZ4 (`bytes`), in frames of 256 KiB | bytes, and what the others do not suit |
 //!
 //! A vector whose numbers are all the same, or grow by the same step, takes no bits beyond its

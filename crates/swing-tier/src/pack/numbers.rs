@@ -1,8 +1,9 @@
-//! Packed numbers: for each vector of 1024 the distance from the least one, or from number to number.
+//! Packed numbers: for each vector of 1024 the distance from the least one, or from one number to
+//! the next.
 //!
 //! | bytes | vector |
 //! |---|---|
-//! | 1 | bits of a packed number, 0 to 64; 128 more: differences; 127: the numbers themselves follow |
+//! | 1 | bits of a packed number, 0 to 64; 128 more: differences; 127: the numbers |
 //! | width | the least number; of differences the first number |
 //! | 8 | of differences: the least one |
 //! | | packed: how far each is above the least (`bits`) |

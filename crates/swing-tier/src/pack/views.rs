@@ -9,7 +9,7 @@
 //! | 4 | number of jumps |
 //! | 12 each | jumps, ascending: view, buffer, offset |
 //! | 4, 4 | length of the text, and of the encoded text |
-//! | | the text, by LZ4; as it is if both lengths are the same: of short strings all bytes, of long ones the first four |
+//! | | the text: of short strings all bytes, of long ones the first four; by LZ4 if shorter |
 //! | | the lengths, as packed numbers of 4 bytes (`numbers`) |
 
 use super::bytes;

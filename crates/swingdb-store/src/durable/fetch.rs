@@ -5,9 +5,9 @@
 //! block is *cold* ([`Cold`]).
 //!
 //! A [`Fetch`] reads cold blocks together, by a parallel scan of the log (`swing_tier::scan`), each
-//! part straight to its place. Whoever needs a block that another fetch is reading takes part in
-//! that fetch until the block is there. So a thread waits for the disk, or for others to copy a
-//! part, and never for what another thread does between two parts.
+//! part straight to its place, or decoded into it. Whoever needs a block that another fetch is
+//! reading takes part in that fetch until the block is there. So a thread waits for the disk, or
+//! for others to copy or decode a part, and never for what another thread does between two parts.
 //!
 //! # What holds
 //! * The place of a cold block belongs to one fetch at a time ([`Reserved`]). Nobody is lent bytes
@@ -16,10 +16,11 @@
 //!   again, and gets the error itself.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Condvar, Mutex};
+use swing_tier::pack::decode;
 use swing_tier::scan::{Part, Scan, ScanOptions, ScanStats};
 use swing_tier::{Lease, RecordId};
 use swingdb_common::error::{Error, Result};
@@ -108,6 +109,11 @@ impl Cold {
         Self { source, records, arrived: AtomicBool::new(false), state }
     }
 
+    /// Bytes of the records.
+    pub fn stored_bytes(&self) -> u64 {
+        self.records.iter().map(|record| record.stored).sum()
+    }
+
     /// Whether the bytes are in memory.
     pub fn has_arrived(&self) -> bool {
         self.arrived.load(Ordering::Acquire)
@@ -182,15 +188,90 @@ struct Progress {
 #[derive(Debug)]
 struct Group {
     blocks: Arc<Blocks>,
-    /// While they are on their way.
-    filling: Mutex<Option<Filling>>,
+    /// While they are on their way, for each block. Whoever gives a block back, or declares it
+    /// arrived, holds the locks of all blocks of the group, so all of them go together.
+    filling: Vec<Mutex<Option<Filling>>>,
+    /// Blocks that have not arrived.
+    missing: AtomicUsize,
 }
 
+/// A block on its way.
 #[derive(Debug)]
 struct Filling {
-    places: Vec<Fresh>,
-    /// Bytes that have not arrived.
-    missing: u64,
+    place: Fresh,
+    stored: BlockRef,
+    /// Bytes of the record that have arrived.
+    got: u64,
+    /// The record of an encoded block that comes in several parts, or is read at once.
+    encoded: Vec<u8>,
+}
+
+impl Group {
+    fn new(blocks: Arc<Blocks>, places: Vec<Fresh>) -> Self {
+        let records = blocks.cold().map_or(&[][..], |cold| &cold.records);
+        let filling = places.into_iter().zip(records).map(|(place, stored)| {
+            Mutex::new(Some(Filling { place, stored: *stored, got: 0, encoded: Vec::new() }))
+        });
+        let filling: Vec<_> = filling.collect();
+        Self { missing: AtomicUsize::new(filling.len()), filling, blocks }
+    }
+
+    /// Takes all blocks off their way; `None`: they have been taken already.
+    fn take(&self) -> Option<Vec<Fresh>> {
+        let mut locked: Vec<_> = self.filling.iter().map(Mutex::lock).collect();
+        let taken = locked.iter_mut().map(|filling| Some(filling.take()?.place));
+        taken.collect()
+    }
+
+    /// All bytes are there: everybody may read them, unless they were given back before.
+    fn arrived(&self, source: &Source) {
+        let (Some(places), Some(cold)) = (self.take(), self.blocks.cold()) else { return };
+        let bytes = places.iter().map(|place| place.loc().len).sum();
+        source.arrived.fetch_add(bytes, Ordering::Relaxed);
+        drop(places);
+        cold.set_arrived();
+    }
+}
+
+impl Filling {
+    /// Takes in a part; whether it was the last.
+    fn take(&mut self, part: &Part) -> Result<bool> {
+        if part.record_bytes() != self.stored.stored {
+            return Err(corrupt("a block of another length"));
+        }
+        let (from, to) = (part.offset() as usize, part.offset() as usize + part.len());
+        if self.stored.is_encoded() && part.len() as u64 == self.stored.stored {
+            self.decode(part)?;
+        } else {
+            self.buffer()?[from..to].copy_from_slice(part);
+        }
+        self.got += part.len() as u64;
+        let last = self.got == self.stored.stored;
+        if last {
+            self.finish()?;
+        }
+        Ok(last)
+    }
+
+    /// Where the record's bytes go.
+    fn buffer(&mut self) -> Result<&mut [u8]> {
+        if !self.stored.is_encoded() {
+            return self.place.bytes_mut();
+        }
+        self.encoded.resize(self.stored.stored as usize, 0);
+        Ok(&mut self.encoded)
+    }
+
+    /// All bytes of the record are there.
+    fn finish(&mut self) -> Result<()> {
+        let encoded = std::mem::take(&mut self.encoded);
+        if encoded.is_empty() { Ok(()) } else { self.decode(&encoded) }
+    }
+
+    fn decode(&mut self, encoded: &[u8]) -> Result<()> {
+        let decoded = decode(encoded, self.place.bytes_mut()?);
+        decoded.map_err(|e| corrupt(format!("{}: {e}", self.stored.record)))
+    }
 }
 
 /// Places that were claimed, with the blocks they are of.
@@ -254,12 +335,10 @@ impl Fetch {
             let Some(cold) = blocks.cold() else { continue };
             match open_all(ground, reserved) {
                 Ok(opened) => {
-                    let missing = cold.records.iter().map(|record| record.len).sum();
-                    bytes += missing;
+                    bytes += cold.records.iter().map(|record| record.stored).sum::<u64>();
                     records.extend(cold.records.iter().map(|record| record.record));
                     places.extend((0..opened.len()).map(|place| (groups.len(), place)));
-                    let filling = Mutex::new(Some(Filling { places: opened, missing }));
-                    groups.push(Group { blocks, filling });
+                    groups.push(Group::new(blocks, opened));
                 }
                 Err((back, error)) => {
                     *cold.state.lock() = State::Waiting(back);
@@ -288,19 +367,19 @@ impl Fetch {
 
     /// Reads everything in this thread.
     fn read(&self, lease: &Lease, records: &[RecordId]) -> Result<()> {
-        let mut groups: Vec<_> = self.groups().iter().map(|g| g.filling.lock()).collect();
-        let places = groups.iter_mut().filter_map(|filling| filling.as_mut());
-        let places = places.flat_map(|filling| &mut filling.places);
+        let locked = self.groups().iter().flat_map(|group| &group.filling).map(Mutex::lock);
+        let mut locked: Vec<_> = locked.collect();
         let mut buffers = Vec::with_capacity(records.len());
-        for (record, place) in records.iter().zip(places) {
-            buffers.push((*record, place.bytes_mut()?));
+        for (record, filling) in records.iter().zip(&mut locked) {
+            let Some(filling) = filling.as_mut() else { continue };
+            buffers.push((*record, filling.buffer()?));
         }
         lease.read_into(&mut buffers).map_err(|e| read_error(&self.source.path, e))?;
-        for (group, filling) in self.groups().iter().zip(&mut groups) {
-            let missing = filling.as_ref().map_or(0, |filling| filling.missing);
-            self.arrived(group, filling, missing);
+        for filling in locked.iter_mut().filter_map(|filling| filling.as_mut()) {
+            filling.finish().map_err(|e| in_store(&self.source.path, e))?;
         }
-        drop(groups);
+        drop(locked);
+        self.groups().iter().for_each(|group| group.arrived(&self.source));
         self.end();
         Ok(())
     }
@@ -311,8 +390,9 @@ impl Fetch {
 
     /// Bytes and records of everything it reads.
     pub fn size(&self) -> (u64, u64) {
-        let blocks = self.groups().iter().flat_map(|group| group.blocks.listed());
-        blocks.fold((0, 0), |(bytes, records), loc| (bytes + loc.len, records + 1))
+        let cold = self.groups().iter().filter_map(|group| group.blocks.cold());
+        let records = cold.flat_map(|cold| cold.records.iter());
+        records.fold((0, 0), |(bytes, records), record| (bytes + record.stored, records + 1))
     }
 
     /// What the scan did so far; `None` where there was too little for one.
@@ -368,34 +448,20 @@ impl Fetch {
         }
     }
 
-    /// Copies a part to its place.
+    /// Copies or decodes a part to its place.
     fn place(&self, work: &Work, part: &Part) -> Result<()> {
         let of = work.records.get(part.index());
         let (group, place) = *of.ok_or_else(|| Error::internal("a part of another scan"))?;
         let group = &work.groups[group];
-        let mut filling = group.filling.lock();
+        let mut filling = group.filling[place].lock();
         // Given back by another thread, which has failed.
         let Some(found) = &mut *filling else { return Ok(()) };
-        let (start, bytes) = (part.offset() as usize, found.places[place].bytes_mut()?);
-        if part.record_bytes() != bytes.len() as u64 {
-            return Err(in_store(&self.source.path, corrupt("a block of another length")));
+        let last = found.take(part).map_err(|e| in_store(&self.source.path, e))?;
+        drop(filling);
+        if last && group.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            group.arrived(&self.source);
         }
-        bytes[start..start + part.len()].copy_from_slice(part);
-        self.arrived(group, &mut filling, part.len() as u64);
         Ok(())
-    }
-
-    /// Notes bytes of a group; with the last ones everybody may read it.
-    fn arrived(&self, group: &Group, filling: &mut Option<Filling>, bytes: u64) {
-        let Some(found) = filling else { return };
-        self.source.arrived.fetch_add(bytes, Ordering::Relaxed);
-        found.missing -= bytes;
-        if found.missing == 0 {
-            *filling = None;
-            if let Some(cold) = group.blocks.cold() {
-                cold.set_arrived();
-            }
-        }
     }
 
     /// Gives back what has not arrived.
@@ -405,11 +471,9 @@ impl Fetch {
             return;
         }
         for group in self.groups() {
-            let Some(left) = group.filling.lock().take() else { continue };
-            if let Some(cold) = group.blocks.cold() {
-                let back = left.places.into_iter().map(Fresh::into_reserved).collect();
-                *cold.state.lock() = State::Waiting(back);
-            }
+            let (Some(left), Some(cold)) = (group.take(), group.blocks.cold()) else { continue };
+            let back = left.into_iter().map(Fresh::into_reserved).collect();
+            *cold.state.lock() = State::Waiting(back);
         }
         drop(progress);
         self.moved.notify_all();
