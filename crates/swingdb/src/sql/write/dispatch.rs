@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use swingdb_common::error::{Error, Result};
 use swingdb_store::WriteTxn;
 
-use super::txn::Begin;
+use super::txn::{Begin, Length};
 use super::update::{delete_query, delete_target, update_query, update_target};
 use super::{alter, assign, create, insert, merge, remove, txn, update};
 use crate::sql::params::Params;
@@ -43,7 +43,16 @@ pub(crate) fn with_txn<T>(
     session: &Session,
     run: impl FnOnce(&mut WriteTxn) -> Result<T>,
 ) -> Result<T> {
-    txn::with_txn(&session.txn, session.store(), |txn| {
+    with_txn_of(session, Length::Any, run)
+}
+
+/// The same, for a statement of which it is known how long it takes.
+pub(crate) fn with_txn_of<T>(
+    session: &Session,
+    length: Length,
+    run: impl FnOnce(&mut WriteTxn) -> Result<T>,
+) -> Result<T> {
+    txn::with_txn(&session.txn, session.store(), length, |txn| {
         txn.set_threads(session.threads()?);
         let taking = session.numbers.begin(txn.view());
         let value = run(txn)?;

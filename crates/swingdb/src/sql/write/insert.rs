@@ -23,9 +23,10 @@ use super::defaults::DefaultValue;
 use super::returning::Returning;
 use super::target::{Target, column_list, quoted, target};
 use super::tokens::{ALIAS_MARK, BY_NAME_MARK};
+use super::txn::Length;
 use super::update::Named;
 use super::values::{column_of, literal};
-use super::{Outcome, ast, with_txn};
+use super::{Outcome, ast, with_txn_of};
 use crate::sql::params::Params;
 use crate::sql::session::Session;
 use crate::sql::stream::BatchStream;
@@ -41,7 +42,7 @@ pub(crate) fn insert(
     params: &Params,
 ) -> Result<Outcome> {
     let InsertTarget { name, alias, by_name } = into(insert)?;
-    with_txn(session, |txn| {
+    with_txn_of(session, length(insert, with), |txn| {
         let target = target(session, &txn.view(), &name)?;
         let alias = alias.unwrap_or_else(|| quoted(&target.name));
         let named = Named { target, alias };
@@ -49,6 +50,15 @@ pub(crate) fn insert(
         let rule = Rule::of(&named, insert, &source.columns)?;
         run(session, txn, &named, source, rule, insert, with, params)
     })
+}
+
+/// A list of values is short: what it takes is known from its text.
+fn length(insert: &Insert, with: Option<&With>) -> Length {
+    let listed = |query: &Query| query.with.is_none() && matches!(*query.body, SetExpr::Values(_));
+    match insert.source.as_deref().is_some_and(listed) && with.is_none() {
+        true => Length::Short,
+        false => Length::Any,
+    }
 }
 
 #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]

@@ -36,5 +36,5 @@ pub(crate) mod txn;
 pub(crate) mod update;
 pub(crate) mod values;
 
-pub(crate) use dispatch::{Outcome, execute, explain_query, handles, with_txn};
+pub(crate) use dispatch::{Outcome, execute, explain_query, handles, with_txn, with_txn_of};
 pub(crate) use txn::{Begin, TxnState};
