@@ -3,10 +3,14 @@
 Each thread has a session of its own (SwingDB) or a connection of its own (SQLite), and inserts
 numbered rows one by one, each in a transaction of its own. Both databases lie in the same folder.
 The two take turns. Afterwards both have all rows; SwingDB also says how often it synced a file.
+
+And the stalls of a writer during a checkpoint: one thread inserts rows, which do not wait for the
+disk (durability "manual"), while the tables of TPC-H are written to the store for the first time.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sqlite3
 import statistics
@@ -106,14 +110,44 @@ def measure(folder: str, threads: int) -> dict:
     return {"threads": threads, "ratio": ours / theirs, "runs": runs}
 
 
+def stalls(arguments: argparse.Namespace, folder: str) -> dict:
+    """How long inserts take while a checkpoint runs, in milliseconds; and without one."""
+    common.generate_tpch(arguments, "stalls")
+    took: list[float] = []
+    with (
+        tempfile.TemporaryDirectory(dir=folder, prefix="commits-") as made,
+        swingdb.connect("stalls", store=Path(made) / "store", durability="manual") as con,
+        con.duplicate() as writer,
+    ):
+        con.execute("CREATE TABLE own (a INTEGER)")
+
+        def insert() -> None:
+            begun = time.perf_counter()
+            writer.execute("INSERT INTO own VALUES (1)")
+            took.append((time.perf_counter() - begun) * 1e3)
+
+        for _ in range(200):
+            insert()
+        alone, took = took, []
+        checkpoint = threading.Thread(target=con.checkpoint)
+        checkpoint.start()
+        while checkpoint.is_alive():
+            insert()
+    swingdb.drop("stalls")
+    print(f"inserts during a checkpoint: median {statistics.median(took):.1f} ms, longest "
+          f"{max(took):.1f} ms; without one {statistics.median(alone):.1f} and {max(alone):.1f} ms")
+    return {"during_ms": common.summary(took), "alone_ms": common.summary(alone)}
+
+
 def main() -> None:
     """Measures and writes."""
-    common.parse(__doc__)
+    arguments = common.parse(__doc__)
     folder = os.environ.get("BENCH_DIR", str(Path.cwd()))
     with common.namespace():
         rows = [measure(folder, threads) for threads in THREADS]
+        waits = stalls(arguments, folder)
     common.write("commits", {"sqlite": sqlite3.sqlite_version, "commits": COMMITS, "rows": rows,
-                             "disk": common.disk(Path(folder))})
+                             "stalls": waits, "disk": common.disk(Path(folder))})
 
 
 if __name__ == "__main__":
