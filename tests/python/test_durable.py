@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -653,12 +655,12 @@ def test_a_publish_that_fails_is_taken_back_on_the_disk(tmp_path: Path, reboot) 
     assert rows("taxi", store, "SELECT count(*), max(a) FROM t") == [(count + 1, 4)]
 
 
-def mounted(directory: Path) -> Iterator[Path]:
-    """A file system of 24 MiB; the test is skipped where none can be mounted."""
+def mounted(directory: Path, megabytes: int = 24) -> Iterator[Path]:
+    """A small file system; the test is skipped where none can be mounted."""
     image, place = directory / "image", directory / "disk"
     place.mkdir()
     with image.open("wb") as file:
-        file.truncate(24 << 20)
+        file.truncate(megabytes << 20)
     made = subprocess.run(["mkfs.ext4", "-q", "-F", image], check=False, capture_output=True)
     if os.geteuid() != 0 or made.returncode != 0:
         pytest.skip("a small file system takes root and mkfs.ext4")
@@ -708,6 +710,12 @@ def test_threads_that_commit_share_the_way_to_the_disk(tmp_path: Path, reboot) -
     reboot()
     assert rows("taxi", tmp_path / "taxi", "SELECT count(*), sum(a) FROM t") == [
         (threads * each, sum(range(threads * each)))]
+
+
+@pytest.fixture
+def larger_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system that does not get full here."""
+    yield from mounted(tmp_path, 80)
 
 
 def test_a_full_disk_rolls_all_commits_of_a_group_back(small_disk: Path, reboot) -> None:
@@ -762,3 +770,62 @@ def test_a_full_disk_rolls_the_commit_back(small_disk: Path, reboot) -> None:
         con.execute("INSERT INTO t VALUES (-1)")
     reboot()
     assert rows("taxi", store, "SELECT count(*), min(a) FROM t") == [(count + 1, -1)]
+
+
+def test_a_read_only_file_system_is_told_and_can_be_restored_from(small_disk: Path, reboot) -> None:
+    store = small_disk / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT range AS a FROM range(1000)")
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    with pytest.raises(swingdb.StoreError) as told:
+        swingdb.connect("taxi", store=store)
+    assert told.value.problem == "read-only"
+    assert rows_in_memory() == 1000, "the one in memory is as it was"
+    reboot()
+    with pytest.raises(swingdb.StoreError) as told:
+        swingdb.connect("taxi", store=store)
+    assert told.value.problem == "read-only"
+    with swingdb.restore(store, "copy") as con:
+        assert con.sql("SELECT count(*), sum(a) FROM t").fetchone() == (1000, 499500)
+
+
+def rows_in_memory() -> int:
+    """Rows of the table of the database `taxi`, without its store."""
+    with swingdb.connect("taxi", store="") as con:
+        return con.sql("SELECT count(*) FROM t").fetchone()[0]
+
+
+#: _IOR('X', 125, __u32): the file system fails all that is asked of it from now on.
+EXT4_IOC_SHUTDOWN = 0x8004587D
+WITHOUT_ITS_JOURNAL = 2
+
+
+def test_a_disk_that_fails_leaves_the_last_commit(larger_disk: Path, reboot) -> None:
+    store = larger_disk / "taxi"
+    con = swingdb.connect("taxi", store=store)
+    con.execute("CREATE TABLE t AS SELECT range AS a FROM range(1000)")
+    con.execute("INSERT INTO t VALUES (-1)")
+    descriptor = os.open(larger_disk, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_ITS_JOURNAL))
+    finally:
+        os.close(descriptor)
+    for problems in ({"io", "unknown"}, {"unknown", "io"}):
+        with pytest.raises(swingdb.StoreError) as told:
+            con.execute("INSERT INTO t VALUES (-2)")
+        assert told.value.problem in problems
+        assert con.sql("SELECT count(*), min(a) FROM t").fetchone() == (1001, -1)
+
+    def work(own: swingdb.Connection, number: int) -> None:
+        with pytest.raises(swingdb.StoreError):
+            own.execute("INSERT INTO t VALUES (?)", [-10 - number])
+
+    in_threads(con, 4, work)
+    assert con.sql("SELECT count(*), min(a) FROM t").fetchone() == (1001, -1)
+    con.close()
+    # The machine restarts, and the file system is mended as it is mounted.
+    image = larger_disk.parent / "image"
+    subprocess.run(["umount", larger_disk], check=True)
+    subprocess.run(["mount", "-o", "loop", image, larger_disk], check=True)
+    reboot()
+    assert rows("taxi", store, "SELECT count(*), min(a) FROM t") == [(1001, -1)]
