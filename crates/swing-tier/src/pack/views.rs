@@ -100,14 +100,14 @@ pub(super) fn decode(from: &mut Reader<'_>, out: &mut [u8]) -> Result<()> {
     });
     let (text_len, stored_len) = (from.len()?, from.len()?);
     let stored = from.take(stored_len)?;
-    let mut decoded = Vec::new();
+    let mut decoded;
     let text = if text_len == stored_len {
         stored
     } else {
         if text_len > views.len() * INLINE {
             return Err(damaged("more text than its views hold"));
         }
-        decoded.resize(text_len, 0);
+        decoded = vec![0; text_len];
         let mut frames = Reader(stored);
         bytes::decode(&mut frames, &mut decoded)?;
         frames.finish()?;

@@ -21,6 +21,8 @@ use super::ledger::Known;
 
 /// Seed of the checks of blocks.
 const CHECK_SEED: u64 = u64::from_le_bytes(*b"SwDBblok");
+/// Blocks are encoded together up to about so many bytes.
+const TOGETHER: u64 = 32 << 20;
 /// Blocks of at most so many bytes in all are encoded by one thread.
 const ALONE: u64 = 1 << 20;
 
@@ -52,15 +54,20 @@ pub(super) fn prepare_bytes(blocks: &Arc<Blocks>, known: &Known) -> Result<Vec<P
     blocks.listed().iter().map(one).collect()
 }
 
-/// Prepares the blocks of segments' columns that `wanted` says.
+/// Prepares the blocks of segments' columns that `wanted` says: of as many segments, from the
+/// first on, as have some 32 MiB of them. Returns how many these are.
 pub(super) fn prepare(
     segments: &[Arc<Segment>],
     known: &Known,
-    wanted: impl Fn(&Arc<Blocks>) -> bool,
-) -> Result<AllPrepared> {
+    wanted: impl Fn(&Blocks) -> bool,
+) -> Result<(AllPrepared, usize)> {
     let mut all: Vec<(Arc<Blocks>, Loc, Shape)> = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, mut count) = (0, 0);
     for segment in segments {
+        if bytes >= TOGETHER {
+            break;
+        }
+        count += 1;
         for chunk in segment.chunks()? {
             let arrays = [Some(chunk.as_ref()), chunk.patch.as_ref().map(|patch| patch.chunk())];
             for array in arrays.into_iter().flatten().filter(|array| wanted(&array.blocks)) {
@@ -84,7 +91,7 @@ pub(super) fn prepare(
         let of = prepared.get_mut(&Arc::as_ptr(blocks));
         of.into_iter().for_each(|of| of.truncate(blocks.listed().len()));
     }
-    Ok(prepared)
+    Ok((prepared, count))
 }
 
 /// What each block of an array holds.

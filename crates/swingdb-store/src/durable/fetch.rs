@@ -100,6 +100,8 @@ enum State {
     /// They are being read.
     Claimed(Weak<Fetch>),
     Arrived,
+    /// The thread that claimed them died before it could give them back.
+    Lost,
 }
 
 impl Cold {
@@ -258,7 +260,9 @@ impl Filling {
         if !self.stored.is_encoded() {
             return self.place.bytes_mut();
         }
-        self.encoded.resize(self.stored.stored as usize, 0);
+        if self.encoded.is_empty() {
+            self.encoded = vec![0; self.stored.stored as usize];
+        }
         Ok(&mut self.encoded)
     }
 
@@ -295,10 +299,12 @@ impl Fetch {
             progress: Mutex::default(),
             moved: Condvar::new(),
         });
-        let (claims, others) = fetch.claim(all);
+        let (claims, others) = fetch.claim(all)?;
         if claims.is_empty() {
             return Ok(Begun { fetch: None, others });
         }
+        let claimed = claims.iter().map(|(blocks, _)| blocks.clone()).collect();
+        let _starting = Starting { fetch: fetch.clone(), claimed };
         let begun = fetch.start(claims, &lease, &ground);
         if begun.is_err() {
             fetch.end();
@@ -307,8 +313,16 @@ impl Fetch {
         Ok(Begun { fetch: Some(fetch), others })
     }
 
-    fn claim(self: &Arc<Self>, all: &[&Arc<Blocks>]) -> (Claims, Others) {
+    /// Claims those that wait; none of them where one is lost.
+    fn claim(self: &Arc<Self>, all: &[&Arc<Blocks>]) -> Result<(Claims, Others)> {
         let (mut claims, mut others) = (Vec::new(), Vec::new());
+        let lost = |cold: &Cold| matches!(&*cold.state.lock(), State::Lost);
+        if all.iter().filter_map(|blocks| blocks.cold()).any(lost) {
+            return Err(Error::internal(
+                "a thread died while it began to read these columns from the store; close the \
+                 database and open it again",
+            ));
+        }
         for blocks in all {
             let Some(cold) = blocks.cold() else { continue };
             let mut state = cold.state.lock();
@@ -321,10 +335,10 @@ impl Fetch {
                     let other = other.upgrade().filter(|other| !Arc::ptr_eq(other, self));
                     others.extend(other.map(|other| (other, (*blocks).clone())));
                 }
-                State::Arrived => {}
+                State::Arrived | State::Lost => {}
             }
         }
-        (claims, others)
+        Ok((claims, others))
     }
 
     /// Opens the places for writing and starts to read.
@@ -477,6 +491,28 @@ impl Fetch {
         }
         drop(progress);
         self.moved.notify_all();
+    }
+}
+
+/// A fetch that is being started. Where that ends in a panic, nobody waits for it any more, and
+/// blocks that it could not give back are known to be lost.
+struct Starting {
+    fetch: Arc<Fetch>,
+    claimed: Vec<Arc<Blocks>>,
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        self.fetch.end();
+        for cold in self.claimed.iter().filter_map(|blocks| blocks.cold()) {
+            let mut state = cold.state.lock();
+            if matches!(&*state, State::Claimed(_)) {
+                *state = State::Lost;
+            }
+        }
     }
 }
 

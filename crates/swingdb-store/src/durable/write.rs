@@ -22,9 +22,6 @@ use super::format::{
 use super::ledger::{Change, Known, Ledger, PageBlocks, TableRecords};
 use super::tier::commit_error;
 
-/// Blocks of segments are encoded together up to about so many bytes.
-const PREPARED_BYTES: u64 = 32 << 20;
-
 /// What notes the record that it is in.
 #[derive(Debug)]
 enum Noted {
@@ -153,9 +150,9 @@ impl Checkpoint<'_, '_> {
         let mut segments = Vec::with_capacity(page.segments);
         let mut rest: &[Arc<Segment>] = page.named_segments()?;
         while !rest.is_empty() {
-            let (some, later) = rest.split_at(self.prepared_together(rest)?);
-            let known = |blocks: &Arc<Blocks>| self.stored(blocks).is_some();
-            self.prepared = prepare(some, self.known, |blocks| !known(blocks))?;
+            let (prepared, count) = prepare(rest, self.known, |blocks| !self.is_stored(blocks))?;
+            self.prepared = prepared;
+            let (some, later) = rest.split_at(count);
             for segment in some {
                 segments.push(self.segment(segment)?);
             }
@@ -170,20 +167,6 @@ impl Checkpoint<'_, '_> {
             self.written.noted.push(Noted::Page(page.clone()));
         }
         Ok(record)
-    }
-
-    /// How many of the segments are encoded together.
-    fn prepared_together(&self, segments: &[Arc<Segment>]) -> Result<usize> {
-        let mut bytes = 0;
-        for (at, segment) in segments.iter().enumerate() {
-            let all = segment.blocks()?;
-            let new = all.iter().filter(|blocks| self.stored(blocks).is_none());
-            bytes += new.flat_map(|blocks| blocks.listed()).map(|loc| loc.len).sum::<u64>();
-            if bytes >= PREPARED_BYTES {
-                return Ok(at + 1);
-            }
-        }
-        Ok(segments.len())
     }
 
     fn segment(&mut self, segment: &Segment) -> Result<StoredSegment> {
@@ -212,6 +195,14 @@ impl Checkpoint<'_, '_> {
         let mut node = chunk.node.clone();
         node.relocate(&|place| format::to_position(chunk.blocks.listed(), place))?;
         Ok(StoredArray { blocks, node })
+    }
+
+    /// Whether blocks were written before.
+    fn is_stored(&self, blocks: &Blocks) -> bool {
+        match self.notes {
+            true => blocks.is_stored(),
+            false => self.copied.contains_key(&std::ptr::from_ref(blocks)),
+        }
     }
 
     /// The records of blocks that were written before.
