@@ -25,7 +25,7 @@ use swing_tier::scan::{Part, Scan, ScanOptions, ScanStats};
 use swing_tier::{Lease, RecordId};
 use swingdb_common::error::{Error, Result};
 
-use super::super::raw::{Fresh, Reserved};
+use super::super::raw::{Fresh, Loc, Reserved};
 use super::super::space::{Blocks, Ground, corrupt};
 use super::format::BlockRef;
 use super::tier::{in_store, read_error};
@@ -197,10 +197,35 @@ struct Group {
     missing: AtomicUsize,
 }
 
+/// Where a block's bytes go. Memory is taken when the first of them come, by the thread that has
+/// them: to take it for a whole fetch would keep all threads waiting for one.
+#[derive(Debug)]
+enum Place {
+    Reserved(Reserved),
+    Open(Fresh),
+}
+
+impl Place {
+    fn loc(&self) -> Loc {
+        match self {
+            Self::Reserved(reserved) => reserved.loc(),
+            Self::Open(fresh) => fresh.loc(),
+        }
+    }
+
+    fn into_reserved(self) -> Reserved {
+        match self {
+            Self::Reserved(reserved) => reserved,
+            Self::Open(fresh) => fresh.into_reserved(),
+        }
+    }
+}
+
 /// A block on its way.
 #[derive(Debug)]
 struct Filling {
-    place: Fresh,
+    /// `None`: only while it is being opened.
+    place: Option<Place>,
     stored: BlockRef,
     /// Bytes of the record that have arrived.
     got: u64,
@@ -209,9 +234,10 @@ struct Filling {
 }
 
 impl Group {
-    fn new(blocks: Arc<Blocks>, places: Vec<Fresh>) -> Self {
+    fn new(blocks: Arc<Blocks>, places: Vec<Reserved>) -> Self {
         let records = blocks.cold().map_or(&[][..], |cold| &cold.records);
         let filling = places.into_iter().zip(records).map(|(place, stored)| {
+            let place = Some(Place::Reserved(place));
             Mutex::new(Some(Filling { place, stored: *stored, got: 0, encoded: Vec::new() }))
         });
         let filling: Vec<_> = filling.collect();
@@ -219,9 +245,9 @@ impl Group {
     }
 
     /// Takes all blocks off their way; `None`: they have been taken already.
-    fn take(&self) -> Option<Vec<Fresh>> {
+    fn take(&self) -> Option<Vec<Place>> {
         let mut locked: Vec<_> = self.filling.iter().map(Mutex::lock).collect();
-        let taken = locked.iter_mut().map(|filling| Some(filling.take()?.place));
+        let taken = locked.iter_mut().map(|filling| filling.take()?.place);
         taken.collect()
     }
 
@@ -237,28 +263,28 @@ impl Group {
 
 impl Filling {
     /// Takes in a part; whether it was the last.
-    fn take(&mut self, part: &Part) -> Result<bool> {
+    fn take(&mut self, part: &Part, ground: &Ground) -> Result<bool> {
         if part.record_bytes() != self.stored.stored {
             return Err(corrupt("a block of another length"));
         }
         let (from, to) = (part.offset() as usize, part.offset() as usize + part.len());
         if self.stored.is_encoded() && part.len() as u64 == self.stored.stored {
-            self.decode(part)?;
+            self.decode(part, ground)?;
         } else {
-            self.buffer()?[from..to].copy_from_slice(part);
+            self.buffer(ground)?[from..to].copy_from_slice(part);
         }
         self.got += part.len() as u64;
         let last = self.got == self.stored.stored;
         if last {
-            self.finish()?;
+            self.finish(ground)?;
         }
         Ok(last)
     }
 
     /// Where the record's bytes go.
-    fn buffer(&mut self) -> Result<&mut [u8]> {
+    fn buffer(&mut self, ground: &Ground) -> Result<&mut [u8]> {
         if !self.stored.is_encoded() {
-            return self.place.bytes_mut();
+            return self.open(ground);
         }
         if self.encoded.is_empty() {
             self.encoded = vec![0; self.stored.stored as usize];
@@ -267,14 +293,33 @@ impl Filling {
     }
 
     /// All bytes of the record are there.
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, ground: &Ground) -> Result<()> {
         let encoded = std::mem::take(&mut self.encoded);
-        if encoded.is_empty() { Ok(()) } else { self.decode(&encoded) }
+        if encoded.is_empty() { Ok(()) } else { self.decode(&encoded, ground) }
     }
 
-    fn decode(&mut self, encoded: &[u8]) -> Result<()> {
-        let decoded = decode(encoded, self.place.bytes_mut()?);
+    fn decode(&mut self, encoded: &[u8], ground: &Ground) -> Result<()> {
+        let decoded = decode(encoded, self.open(ground)?);
         decoded.map_err(|e| corrupt(format!("{}: {e}", self.stored.record)))
+    }
+
+    /// Its place in memory.
+    fn open(&mut self, ground: &Ground) -> Result<&mut [u8]> {
+        let place = match self.place.take() {
+            Some(Place::Reserved(reserved)) => match ground.open(reserved) {
+                Ok(fresh) => Place::Open(fresh),
+                Err((reserved, error)) => {
+                    self.place = Some(Place::Reserved(reserved));
+                    return Err(error);
+                }
+            },
+            Some(open) => open,
+            None => return Err(Error::internal("a block without a place")),
+        };
+        match self.place.insert(place) {
+            Place::Open(fresh) => fresh.bytes_mut(),
+            Place::Reserved(_) => Err(Error::internal("a place that was not opened")),
+        }
     }
 }
 
@@ -341,26 +386,18 @@ impl Fetch {
         Ok((claims, others))
     }
 
-    /// Opens the places for writing and starts to read.
+    /// Starts to read.
     fn start(&self, claims: Claims, lease: &Lease, ground: &Ground) -> Result<()> {
         let (mut groups, mut places, mut records) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut bytes, mut failed) = (0, Ok(()));
+        let mut bytes = 0;
         for (blocks, reserved) in claims {
             let Some(cold) = blocks.cold() else { continue };
-            match open_all(ground, reserved) {
-                Ok(opened) => {
-                    bytes += cold.records.iter().map(|record| record.stored).sum::<u64>();
-                    records.extend(cold.records.iter().map(|record| record.record));
-                    places.extend((0..opened.len()).map(|place| (groups.len(), place)));
-                    groups.push(Group::new(blocks, opened));
-                }
-                Err((back, error)) => {
-                    *cold.state.lock() = State::Waiting(back);
-                    failed = Err(error);
-                }
-            }
+            bytes += cold.records.iter().map(|record| record.stored).sum::<u64>();
+            records.extend(cold.records.iter().map(|record| record.record));
+            places.extend((0..reserved.len()).map(|place| (groups.len(), place)));
+            groups.push(Group::new(blocks, reserved));
         }
-        let alone = failed.is_err() || bytes <= READ_AT_ONCE;
+        let alone = bytes <= READ_AT_ONCE;
         let scan = match alone {
             true => Ok(None),
             false => lease.scan(&records, &self.source.options).map(Some),
@@ -375,22 +412,22 @@ impl Fetch {
             assert!(self.work.set(work).is_ok(), "a fetch begins once");
         }
         self.moved.notify_all();
-        failed.and(no_scan)?;
-        if alone { self.read(lease, &records) } else { Ok(()) }
+        no_scan?;
+        if alone { self.read(lease, ground, &records) } else { Ok(()) }
     }
 
     /// Reads everything in this thread.
-    fn read(&self, lease: &Lease, records: &[RecordId]) -> Result<()> {
+    fn read(&self, lease: &Lease, ground: &Ground, records: &[RecordId]) -> Result<()> {
         let locked = self.groups().iter().flat_map(|group| &group.filling).map(Mutex::lock);
         let mut locked: Vec<_> = locked.collect();
         let mut buffers = Vec::with_capacity(records.len());
         for (record, filling) in records.iter().zip(&mut locked) {
             let Some(filling) = filling.as_mut() else { continue };
-            buffers.push((*record, filling.buffer()?));
+            buffers.push((*record, filling.buffer(ground)?));
         }
         lease.read_into(&mut buffers).map_err(|e| read_error(&self.source.path, e))?;
         for filling in locked.iter_mut().filter_map(|filling| filling.as_mut()) {
-            filling.finish().map_err(|e| in_store(&self.source.path, e))?;
+            filling.finish(ground).map_err(|e| in_store(&self.source.path, e))?;
         }
         drop(locked);
         self.groups().iter().for_each(|group| group.arrived(&self.source));
@@ -470,7 +507,9 @@ impl Fetch {
         let mut filling = group.filling[place].lock();
         // Given back by another thread, which has failed.
         let Some(found) = &mut *filling else { return Ok(()) };
-        let last = found.take(part).map_err(|e| in_store(&self.source.path, e))?;
+        let ended = || Error::Closed { what: "database" };
+        let ground = self.source.ground.upgrade().ok_or_else(ended)?;
+        let last = found.take(part, &ground).map_err(|e| in_store(&self.source.path, e))?;
         drop(filling);
         if last && group.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             group.arrived(&self.source);
@@ -486,7 +525,7 @@ impl Fetch {
         }
         for group in self.groups() {
             let (Some(left), Some(cold)) = (group.take(), group.blocks.cold()) else { continue };
-            let back = left.into_iter().map(Fresh::into_reserved).collect();
+            let back = left.into_iter().map(Place::into_reserved).collect();
             *cold.state.lock() = State::Waiting(back);
         }
         drop(progress);
@@ -523,23 +562,4 @@ impl Drop for Fetch {
             self.end();
         }
     }
-}
-
-/// Opens places for writing: all, or none of them.
-fn open_all(
-    ground: &Ground,
-    reserved: Vec<Reserved>,
-) -> std::result::Result<Vec<Fresh>, (Vec<Reserved>, Error)> {
-    let mut opened = Vec::with_capacity(reserved.len());
-    let mut reserved = reserved.into_iter();
-    while let Some(place) = reserved.next() {
-        match ground.open(place) {
-            Ok(fresh) => opened.push(fresh),
-            Err((place, error)) => {
-                let back = opened.into_iter().map(Fresh::into_reserved);
-                return Err((back.chain([place]).chain(reserved).collect(), error));
-            }
-        }
-    }
-    Ok(opened)
 }
