@@ -119,7 +119,10 @@ fn numbers_at_the_ends_of_their_range_come_back() {
         there_and_back(&numbers::<8>(n, |k| ends[k % 7]), Shape::Numbers { width: 8 });
         there_and_back(&numbers::<4>(n, |k| ends32[k % 4]), Shape::Numbers { width: 4 });
         // Steps that overflow where the numbers do not.
-        let far = |k: usize| if k / 700 % 2 == 0 { i64::MIN as i128 } else { i64::MAX as i128 };
+        let far = |k: usize| match (k / 700).is_multiple_of(2) {
+            true => i64::MIN as i128,
+            false => i64::MAX as i128,
+        };
         there_and_back(&numbers::<8>(n, far), Shape::Numbers { width: 8 });
         there_and_back(&numbers::<16>(n, |k| (1 << 100) + k as i128), Shape::Numbers { width: 16 });
     }
