@@ -124,7 +124,7 @@ bench: bench-database bench-memory bench-disk ## All benchmarks, for hours; resu
 
 OF_DATABASE := handover snapshot share first-scan readers tpch per-query import dml many-cores export
 OF_MEMORY := live extents fig8 fig9 fig10 malloc
-OF_DISK := probe scan cold mapped-random mapped-scan bulk
+OF_DISK := probe scan cold commits mapped-random mapped-scan bulk
 
 .PHONY: bench-database
 bench-database: $(OF_DATABASE:%=bench-%) ## All benchmarks of the database
@@ -229,6 +229,10 @@ bench-probe: tools ## Curves of a probe of this disk, and of models of the paper
 .PHONY: bench-cold
 bench-cold: build ## The first query of a fresh process on a database on a disk, against DuckDB's file
 	$(PY) bench/cold.py --bin $(BIN)
+
+.PHONY: bench-commits
+bench-commits: build ## Durable commits of one row by 1, 4 and 16 threads, against SQLite
+	$(PY) bench/commits.py --bin $(BIN)
 
 .PHONY: bench-mapped-random
 bench-mapped-random: tools ## Random reads of files larger than memory: mmap, pread, io_uring, fio; root

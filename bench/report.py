@@ -291,6 +291,51 @@ def many_cores_section(results: dict) -> str:
     )
 
 
+def cold_section(results: dict) -> str:
+    """The first query of a process on a database on a disk."""
+    ours, theirs = "swingdb", "duckdb"
+    rows = [
+        [
+            r["query"],
+            f"{statistics.median(r[f'{ours}_ms']):.0f} ({r[f'{ours}_cores']:.1f})",
+            f"{statistics.median(r[f'{theirs}_ms']):.0f} ({r[f'{theirs}_cores']:.1f})",
+            f"{r['ratio']:.2f}",
+        ]
+        for r in results["rows"]
+    ]
+    parts = [results[name] / common.MB for name in ("memory_bytes", "store_bytes", "duckdb_bytes")]
+    return (
+        "A fresh process opens a database of TPC-H that lies on a disk, and nowhere in memory, and "
+        f"asks one query. Of {parts[0]:.0f} MiB in memory the store takes {parts[1]:.0f} MiB, "
+        f"{parts[1] / parts[0]:.2f} of them; DuckDB's file takes {parts[2]:.0f} MiB. The geometric "
+        f"mean of the ratios is {results['geometric_mean']:.2f}.\n\n"
+        + table(["query", "SwingDB, ms (cores used)", "DuckDB, ms (cores used)", "ratio"], rows)
+    )
+
+
+def commits_section(results: dict) -> str:
+    """Durable commits of one row, by number of threads."""
+    rows = []
+    for r in results["rows"]:
+        ours, theirs = (
+            statistics.median(run["per_second"] for run in r["runs"][engine])
+            for engine in ("swingdb", "sqlite")
+        )
+        syncs = statistics.median(run["syncs_per_commit"] for run in r["runs"]["swingdb"])
+        row = [str(r["threads"]), f"{ours:.0f}", f"{syncs:.2f}", f"{theirs:.0f}"]
+        rows.append([*row, f"{ours / theirs:.2f}"])
+    waits = results["stalls"]
+    heads = ["threads", "SwingDB, commits/s", "syncs a commit", "SQLite, commits/s", "ratio"]
+    return (
+        f"Each thread inserts rows one by one with durability `commit`; SQLite "
+        f"{results['sqlite']} with WAL and `synchronous=FULL`.\n\n" + table(heads, rows) + "\n"
+        "While a checkpoint writes TPC-H to the disk, the longest of "
+        f"{waits['during_ms']['count']} inserts took {waits['during_ms']['most']:.1f} ms, the "
+        f"median {waits['during_ms']['median']:.1f} ms; without a checkpoint the median is "
+        f"{waits['alone_ms']['median']:.1f} ms.\n"
+    )
+
+
 SECTIONS = [
     ("handover", "Handing a table to another process", handover_section),
     ("snapshot", "Taking a snapshot", snapshot_section),
@@ -302,6 +347,8 @@ SECTIONS = [
     ("tpch", "TPC-H", tpch_section),
     ("per-query", "A process for each query", per_query_section),
     ("many-cores", "By number of cores", many_cores_section),
+    ("cold", "The first query on a database on a disk", cold_section),
+    ("commits", "Durable commits", commits_section),
 ]
 
 

@@ -67,6 +67,8 @@ class StoreInfo(NamedTuple):
     used_bytes: int
     #: Bytes of them that are needed.
     live_bytes: int
+    #: How often a file of it was synced (``fsync``) since it was opened.
+    syncs: int
     #: While the database is read from the store: bytes in memory, and bytes of all.
     loading: tuple[int, int] | None
     #: Why the last checkpoint, or the reading, in the background failed.

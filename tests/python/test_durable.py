@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -255,11 +257,16 @@ def test_room_of_what_was_dropped_comes_back(tmp_path: Path) -> None:
         assert con.store.live_bytes < 1_000_000, con.store
 
 
-FIXTURE = Path(__file__).parent / "fixtures" / "store-version-1.tar.xz"
+FIXTURES = Path(__file__).parent / "fixtures"
+FORMATS = (1, 2)
+
+
+def fixture(version: int) -> Path:
+    return FIXTURES / f"store-version-{version}.tar.xz"
 
 
 def make_fixture() -> None:
-    """Makes the fixture. It is not made again: stores of old versions open."""
+    """Makes the newest fixture. None is made again: stores of old versions open."""
     with tempfile.TemporaryDirectory() as place:
         store = Path(place) / "store"
         with swingdb.connect("old", store=store) as con:
@@ -269,15 +276,21 @@ def make_fixture() -> None:
             con.execute("UPDATE t SET b = NULL WHERE a = 7")
             con.execute("CREATE TABLE nested AS SELECT [1, 2] AS l, "
                         "{'x': 1.5, 'y': DATE '2026-11-27'} AS s")
+            # From version 2 on: one column for each way to encode a block.
+            con.execute("CREATE TABLE wide AS SELECT i, i * 3 + 7 AS steps, i % 3 AS few, "
+                        "(i * 7919 % 10007 - 5000)::DECIMAL(15, 2) AS money, i % 7 > 2 AS bit, "
+                        "'word ' || (i % 4) AS short, 'a longer text of number ' || i AS long "
+                        "FROM range(20000) r(i)")
             con.execute("CREATE VIEW v AS SELECT count(*) AS n FROM t")
             con.execute("CREATE SEQUENCE numbers START 7")
             con.execute("CREATE MACRO twice(x) AS 2 * x")
-        with tarfile.open(FIXTURE, "w:xz") as archive:
+        with tarfile.open(fixture(FORMATS[-1]), "w:xz") as archive:
             archive.add(store, "store", filter=lambda e: None if e.name.endswith("lock") else e)
 
 
-def test_a_store_of_the_first_version_opens(tmp_path: Path) -> None:
-    with tarfile.open(FIXTURE) as archive:
+@pytest.mark.parametrize("version", FORMATS)
+def test_a_store_of_each_version_opens(tmp_path: Path, version: int, reboot) -> None:
+    with tarfile.open(fixture(version)) as archive:
         archive.extractall(tmp_path, filter="data")
     with swingdb.connect("old", store=tmp_path / "store") as con:
         assert con.sql("SELECT n FROM v").fetchone() == (4000,)
@@ -288,6 +301,44 @@ def test_a_store_of_the_first_version_opens(tmp_path: Path) -> None:
         assert con.sql("SELECT nextval('numbers'), twice(4)").fetchone() == (7, 8)
         with pytest.raises(swingdb.ConstraintError):
             con.execute("INSERT INTO t VALUES (1, 'there')")
+        if version > 1:
+            found = con.sql("SELECT sum(i), sum(steps), sum(few), sum(money)::DOUBLE, "
+                            "sum(bit::INT), max(short), min(long), sum(length(long)) FROM wide"
+                            ).fetchone()
+            assert found == (199990000, 600110000, 19999, float(MONEY), BITS, "word 3",
+                             "a longer text of number 0", LENGTH)
+        # What is written now lies beside what was there.
+        con.execute("INSERT INTO t SELECT i, 'more ' || i FROM range(10000, 90000) r(i)")
+    reboot()
+    with swingdb.connect("old", store=tmp_path / "store") as con:
+        assert con.sql("SELECT count(*), sum(a), max(b) FROM t").fetchone() == (
+            84000, 10000000 + sum(range(10000, 90000)), "text 999")
+
+
+#: What the columns of the table `wide` add up to.
+MONEY = sum(i * 7919 % 10007 - 5000 for i in range(20000))
+BITS = sum(i % 7 > 2 for i in range(20000))
+LENGTH = sum(len(f"a longer text of number {i}") for i in range(20000))
+
+
+def test_blocks_on_the_disk_take_fewer_bytes(tmp_path: Path, reboot) -> None:
+    rows = 300_000
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        con.execute(f"CREATE TABLE t AS SELECT i AS a, i % 1000 AS b, 'word ' || (i % 9) AS c, "
+                    f"(i % 5003)::DECIMAL(15, 2) AS d, DATE '2026-01-01' + (i % 700)::INT AS e, "
+                    f"CASE WHEN i % 3 > 0 THEN i END AS f FROM range({rows}) r(i)")
+        # 8, 8, 16, 16, 4 and 8 bytes a row in memory.
+        assert con.store.live_bytes < rows * 60 * 0.3, con.store
+        whole = con.sql("SELECT sum(a), sum(b), max(c), sum(d), max(e), sum(f), count(f) FROM t")
+        whole = whole.fetchall()
+    reboot()
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        assert con.sql("SELECT sum(a), sum(b), max(c), sum(d), max(e), sum(f), count(f) FROM t"
+                       ).fetchall() == whole
+        # Opened anew, blocks are found by what they hold in memory.
+        con.execute("INSERT INTO t SELECT * FROM t LIMIT 5")
+        written = con.checkpoint().written_bytes
+        assert written < 100_000
 
 
 def damaged(store: Path, rng: random.Random) -> str:
@@ -604,12 +655,12 @@ def test_a_publish_that_fails_is_taken_back_on_the_disk(tmp_path: Path, reboot) 
     assert rows("taxi", store, "SELECT count(*), max(a) FROM t") == [(count + 1, 4)]
 
 
-def mounted(directory: Path) -> Iterator[Path]:
-    """A file system of 24 MiB; the test is skipped where none can be mounted."""
+def mounted(directory: Path, megabytes: int = 24) -> Iterator[Path]:
+    """A small file system; the test is skipped where none can be mounted."""
     image, place = directory / "image", directory / "disk"
     place.mkdir()
     with image.open("wb") as file:
-        file.truncate(24 << 20)
+        file.truncate(megabytes << 20)
     made = subprocess.run(["mkfs.ext4", "-q", "-F", image], check=False, capture_output=True)
     if os.geteuid() != 0 or made.returncode != 0:
         pytest.skip("a small file system takes root and mkfs.ext4")
@@ -626,6 +677,71 @@ def mounted(directory: Path) -> Iterator[Path]:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system."""
     yield from mounted(tmp_path)
+
+
+def in_threads(con: swingdb.Connection, threads: int, work) -> list:
+    """Calls `work` with a session and a number in each thread; what it returned."""
+    def one(number: int) -> object:
+        with con.duplicate() as own:
+            return work(own, number)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, range(threads)))
+
+
+def test_threads_that_commit_share_the_way_to_the_disk(tmp_path: Path, reboot) -> None:
+    threads, each = 8, 25
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        con.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR)")
+        before = con.store.syncs
+
+        def work(own: swingdb.Connection, number: int) -> int:
+            for row in range(number * each, (number + 1) * each):
+                own.execute("INSERT INTO t VALUES (?, 'a text')", [row])
+                assert own.sql("SELECT count(*) FROM t WHERE a = ?", [row]).fetchone() == (1,)
+                if row % 10 == 0:
+                    with pytest.raises(swingdb.ConstraintError):
+                        own.execute("INSERT INTO t VALUES (?, 'again')", [row])
+            return each
+
+        assert sum(in_threads(con, threads, work)) == threads * each
+        assert con.store.syncs - before < threads * each, "some were shared"
+        assert con.store.stored_version == con.store.memory_version
+    reboot()
+    assert rows("taxi", tmp_path / "taxi", "SELECT count(*), sum(a) FROM t") == [
+        (threads * each, sum(range(threads * each)))]
+
+
+@pytest.fixture
+def larger_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system that does not get full here."""
+    yield from mounted(tmp_path, 80)
+
+
+def test_a_full_disk_rolls_all_commits_of_a_group_back(small_disk: Path, reboot) -> None:
+    store = small_disk / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR)")
+
+        def work(own: swingdb.Connection, number: int) -> list[int]:
+            kept = []
+            for turn in range(200):
+                row = turn * 10 + number
+                text = random.Random(row).randbytes(60_000).hex()
+                try:
+                    own.execute("INSERT INTO t VALUES (?, ?)", [row, text])
+                    kept.append(row)
+                except swingdb.StoreError as error:
+                    assert error.problem == "full"
+                    if len(kept) < turn - 10:
+                        return kept
+            pytest.fail("24 MiB were never full")
+
+        kept = sorted(sum(in_threads(con, 6, work), []))
+        assert [row for (row,) in con.sql("SELECT a FROM t ORDER BY a").fetchall()] == kept
+        assert con.store.stored_version == con.store.memory_version
+    reboot()
+    assert [row for (row,) in rows("taxi", store, "SELECT a FROM t ORDER BY a")] == kept
 
 
 def test_a_full_disk_rolls_the_commit_back(small_disk: Path, reboot) -> None:
@@ -654,3 +770,62 @@ def test_a_full_disk_rolls_the_commit_back(small_disk: Path, reboot) -> None:
         con.execute("INSERT INTO t VALUES (-1)")
     reboot()
     assert rows("taxi", store, "SELECT count(*), min(a) FROM t") == [(count + 1, -1)]
+
+
+def test_a_read_only_file_system_is_told_and_can_be_restored_from(small_disk: Path, reboot) -> None:
+    store = small_disk / "taxi"
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t AS SELECT range AS a FROM range(1000)")
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    with pytest.raises(swingdb.StoreError) as told:
+        swingdb.connect("taxi", store=store)
+    assert told.value.problem == "read-only"
+    assert rows_in_memory() == 1000, "the one in memory is as it was"
+    reboot()
+    with pytest.raises(swingdb.StoreError) as told:
+        swingdb.connect("taxi", store=store)
+    assert told.value.problem == "read-only"
+    with swingdb.restore(store, "copy") as con:
+        assert con.sql("SELECT count(*), sum(a) FROM t").fetchone() == (1000, 499500)
+
+
+def rows_in_memory() -> int:
+    """Rows of the table of the database `taxi`, without its store."""
+    with swingdb.connect("taxi", store="") as con:
+        return con.sql("SELECT count(*) FROM t").fetchone()[0]
+
+
+#: _IOR('X', 125, __u32): the file system fails all that is asked of it from now on.
+EXT4_IOC_SHUTDOWN = 0x8004587D
+WITHOUT_ITS_JOURNAL = 2
+
+
+def test_a_disk_that_fails_leaves_the_last_commit(larger_disk: Path, reboot) -> None:
+    store = larger_disk / "taxi"
+    con = swingdb.connect("taxi", store=store)
+    con.execute("CREATE TABLE t AS SELECT range AS a FROM range(1000)")
+    con.execute("INSERT INTO t VALUES (-1)")
+    descriptor = os.open(larger_disk, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_ITS_JOURNAL))
+    finally:
+        os.close(descriptor)
+    for problems in ({"io", "unknown"}, {"unknown", "io"}):
+        with pytest.raises(swingdb.StoreError) as told:
+            con.execute("INSERT INTO t VALUES (-2)")
+        assert told.value.problem in problems
+        assert con.sql("SELECT count(*), min(a) FROM t").fetchone() == (1001, -1)
+
+    def work(own: swingdb.Connection, number: int) -> None:
+        with pytest.raises(swingdb.StoreError):
+            own.execute("INSERT INTO t VALUES (?)", [-10 - number])
+
+    in_threads(con, 4, work)
+    assert con.sql("SELECT count(*), min(a) FROM t").fetchone() == (1001, -1)
+    con.close()
+    # The machine restarts, and the file system is mended as it is mounted.
+    image = larger_disk.parent / "image"
+    subprocess.run(["umount", larger_disk], check=True)
+    subprocess.run(["mount", "-o", "loop", image, larger_disk], check=True)
+    reboot()
+    assert rows("taxi", store, "SELECT count(*), min(a) FROM t") == [(1001, -1)]

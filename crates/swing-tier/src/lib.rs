@@ -37,6 +37,7 @@ mod disk;
 mod error;
 mod io;
 mod log;
+pub mod pack;
 pub mod probe;
 mod process;
 pub mod scan;

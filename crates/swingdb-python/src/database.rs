@@ -160,6 +160,7 @@ impl Database {
         dict.set_item("stored_version", info.stored_version)?;
         dict.set_item("used_bytes", info.used_bytes)?;
         dict.set_item("live_bytes", info.live_bytes)?;
+        dict.set_item("syncs", info.syncs)?;
         dict.set_item("loading", info.loading)?;
         dict.set_item("failure", info.failure)?;
         Ok(Some(dict))

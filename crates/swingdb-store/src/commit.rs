@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::catalog::{Catalog, ForeignUse};
 use super::durable::Disk;
+use super::group::{Group, Ticket};
 use super::raw::Loc;
 use super::space::{Blocks, Foreign, Ground, Space, corrupt};
 use super::txn::Effects;
@@ -61,6 +62,8 @@ pub(super) struct Writer {
     pub disk: Option<Arc<Disk>>,
     /// Hash indexes of keys.
     pub unique: Indexes,
+    /// Transactions that were committed and not published yet.
+    pub group: Group,
     /// How many tables use a shared chunk; `None`: not counted yet.
     shared: Option<SharedCounts>,
     /// Records that were written but not published yet.
@@ -78,6 +81,37 @@ struct Verdict {
     unlisted: Vec<Arc<Foreign>>,
 }
 
+impl Verdict {
+    /// Blocks change their state: those that were made live, those that nobody uses die.
+    fn apply(&self, ground: &Ground, effects: &Effects) {
+        let space = &ground.space;
+        effects.created.iter().for_each(|b| b.promote());
+        self.gone.iter().for_each(|b| b.retire());
+        self.listed.iter().for_each(|r| space.set_foreign(r, true));
+        self.unlisted.iter().for_each(|r| space.set_foreign(r, false));
+    }
+
+    /// The commit is there to stay.
+    fn settle(&self, ground: &Ground) {
+        self.unlisted.iter().for_each(|r| ground.space.forget_foreign(r.loc.offset));
+    }
+}
+
+/// What a commit did that waits to be published.
+pub(super) struct Applied {
+    verdict: Verdict,
+    /// Holds the blocks until then.
+    effects: Effects,
+}
+
+/// What a commit has come to.
+pub(super) enum Committed {
+    /// The new state, and the epoch when it was published.
+    Done(Arc<Catalog>, Option<u64>),
+    /// It is published with others.
+    Joined(Ticket),
+}
+
 impl Writer {
     /// A writer of a store that was opened with this root.
     pub fn new(root: Option<Arc<Blocks>>, version: u64, inherited: Vec<Loc>) -> Box<Self> {
@@ -93,6 +127,7 @@ impl Writer {
             epoch: None,
             disk: None,
             unique: Indexes::default(),
+            group: Group::default(),
             shared: None,
             pending: Vec::new(),
         })
@@ -103,42 +138,76 @@ impl Writer {
         self.root.is_none() && self.root_version == 0 && self.epoch.is_none()
     }
 
-    /// Makes the changes of a transaction the committed state.
+    /// Makes the changes of a transaction the committed state. With `others_wait` the transaction
+    /// may join a group in place of being published.
     pub fn commit(
         &mut self,
         ground: &Arc<Ground>,
         base: &Catalog,
         catalog: Arc<Catalog>,
-        effects: &Effects,
-    ) -> Result<(Arc<Catalog>, Option<u64>)> {
+        effects: &mut Effects,
+        others_wait: bool,
+    ) -> Result<Committed> {
         let mut catalog = Arc::unwrap_or_clone(catalog);
         let verdict = self.judge(base, &mut catalog, effects)?;
-        let space = &ground.space;
-        effects.created.iter().for_each(|b| b.promote());
-        verdict.gone.iter().for_each(|b| b.retire());
-        verdict.listed.iter().for_each(|r| space.set_foreign(r, true));
-        verdict.unlisted.iter().for_each(|r| space.set_foreign(r, false));
+        let catalog = Arc::new(catalog);
+        verdict.apply(ground, effects);
+        if others_wait && self.may_group(&verdict, effects) {
+            let effects = std::mem::take(effects);
+            let ticket = self.group.join(catalog.clone(), Applied { verdict, effects });
+            return Ok(Committed::Joined(ticket));
+        }
         let mut epoch = None;
         if self.published {
             match self.publish(ground, &catalog, Publish::Committed) {
                 Ok(published) => epoch = Some(published),
                 Err(error) => {
-                    verdict.gone.iter().for_each(|b| b.revive());
-                    effects.created.iter().for_each(|b| b.demote());
-                    verdict.listed.iter().for_each(|r| space.set_foreign(r, false));
-                    // Those that were never listed are the transaction's to forget.
-                    let known = |r: &&Arc<Foreign>| base.foreign.contains_key(&r.loc.offset);
-                    let unlisted = verdict.unlisted.iter().filter(known);
-                    unlisted.for_each(|r| space.set_foreign(r, true));
-                    self.restore_counts(verdict.counts);
+                    self.undo_verdict(ground, verdict, effects, base);
+                    self.undo_group(&error);
                     return Err(error);
                 }
             }
         } else {
             self.changed = true;
         }
-        verdict.unlisted.iter().for_each(|r| space.forget_foreign(r.loc.offset));
-        Ok((Arc::new(catalog), epoch))
+        verdict.settle(ground);
+        Ok(Committed::Done(catalog, epoch))
+    }
+
+    /// Whether a transaction may be published together with others: its commit waits for a sync,
+    /// and it did nothing but to change rows and definitions.
+    fn may_group(&self, verdict: &Verdict, effects: &Effects) -> bool {
+        let waits = self.disk.as_ref().is_some_and(|disk| disk.with_each_commit());
+        let plain = effects.ranges.is_empty() && effects.shared.is_empty();
+        let plain = plain && verdict.listed.is_empty() && verdict.unlisted.is_empty();
+        waits && plain && self.published && !self.is_fresh() && self.group.has_room()
+    }
+
+    /// A commit that was applied is not published.
+    fn undo_verdict(
+        &mut self,
+        ground: &Ground,
+        verdict: Verdict,
+        effects: &Effects,
+        base: &Catalog,
+    ) {
+        let space = &ground.space;
+        verdict.gone.iter().for_each(|b| b.revive());
+        effects.created.iter().for_each(|b| b.demote());
+        verdict.listed.iter().for_each(|r| space.set_foreign(r, false));
+        // Those that were never listed are the transaction's to forget.
+        let known = |r: &&Arc<Foreign>| base.foreign.contains_key(&r.loc.offset);
+        let unlisted = verdict.unlisted.iter().filter(known);
+        unlisted.for_each(|r| space.set_foreign(r, true));
+        self.restore_counts(verdict.counts);
+    }
+
+    /// Takes back a transaction of a group; it has no foreign ranges (see [`Writer::may_group`]).
+    pub fn undo(&mut self, applied: Applied) {
+        let Applied { verdict, effects } = applied;
+        verdict.gone.iter().for_each(|b| b.revive());
+        effects.created.iter().for_each(|b| b.demote());
+        self.restore_counts(verdict.counts);
     }
 
     /// Finds out which dropped blocks no table uses any more, and counts the uses of foreign

@@ -21,6 +21,7 @@ use super::catalog::Catalog;
 pub(super) use super::commit::Writer;
 use super::commit::{MAX_LEFT_BY_COMMITS, read_state};
 use super::durable::{Disk, Loading};
+use super::group::Ticket;
 use super::info::{StoreInfo, TableInfo};
 use super::space::{Ground, Space, corrupt};
 use super::translate::{create_error, derive_error, hook_error, open_error, suggest};
@@ -72,7 +73,10 @@ pub(super) struct Inner {
     /// The snapshot, for cloning from it and as the place where an area is derived.
     snapshot: Mutex<Option<Snapshot>>,
     slot: Mutex<Slot>,
+    /// Wakes who waits for the writer.
     free: Condvar,
+    /// Wakes who waits for the publish of a group.
+    told: Condvar,
     /// The process that opened it: in a forked child only reading goes on.
     pub(super) pid: u32,
 }
@@ -88,6 +92,8 @@ impl Drop for Inner {
 struct Slot {
     writer: Option<Box<Writer>>,
     closed: bool,
+    /// Threads that wait for the writer.
+    waiting: usize,
 }
 
 impl Store {
@@ -169,8 +175,9 @@ impl Store {
             origin,
             latest: RwLock::new(Arc::new(catalog)),
             snapshot: Mutex::new(snapshot),
-            slot: Mutex::new(Slot { writer: Some(writer), closed: false }),
+            slot: Mutex::new(Slot { writer: Some(writer), closed: false, waiting: 0 }),
             free: Condvar::new(),
+            told: Condvar::new(),
             disk: Mutex::new(None),
             loading: Mutex::new(None),
             pid: std::process::id(),
@@ -221,6 +228,53 @@ impl Store {
         self.transaction(writer, ground, self.latest())
     }
 
+    /// As [`Store::begin`], for a single short statement: its transaction ends without waiting for
+    /// anybody. So others that have committed let it go first, and share its way to the disk.
+    pub fn begin_short(&self) -> Result<WriteTxn> {
+        self.check_process()?;
+        self.loaded()?;
+        let mut writer = self.take_slot_as_it_is()?;
+        if writer.group.is_empty() {
+            writer.give_back_dropped(&self.latest());
+        }
+        let ground = self.drained(&mut writer);
+        let base = writer.group.newest().unwrap_or_else(|| self.latest());
+        self.transaction(writer, ground, base)
+    }
+
+    /// Whether others wait for the writer.
+    pub(super) fn others_wait(&self) -> bool {
+        self.inner.slot.lock().waiting > 0
+    }
+
+    /// Outcomes were written to tickets: those who wait for one look again. Takes the slot's lock,
+    /// so that nobody is between looking and waiting.
+    pub(super) fn wake_told(&self) {
+        drop(self.inner.slot.lock());
+        self.inner.told.notify_all();
+    }
+
+    /// Waits until a transaction that joined a group was published; publishes the group where
+    /// nobody else is about to.
+    pub(super) fn wait_for(&self, ticket: &Ticket) -> Result<u64> {
+        let mut slot = self.inner.slot.lock();
+        loop {
+            if let Some(outcome) = ticket.outcome() {
+                return outcome;
+            }
+            if slot.waiting == 0
+                && let Some(mut writer) = slot.writer.take()
+            {
+                drop(slot);
+                self.flush(&mut writer);
+                self.give_back(writer);
+                slot = self.inner.slot.lock();
+                continue;
+            }
+            self.inner.told.wait(&mut slot);
+        }
+    }
+
     /// A transaction of a database that is opened: it starts from `base`.
     pub(super) fn begin_over(&self, base: &Arc<Catalog>) -> Result<WriteTxn> {
         let mut writer = self.take_slot()?;
@@ -257,50 +311,73 @@ impl Store {
             return;
         }
         let Some(mut writer) = self.inner.slot.lock().writer.take() else { return };
+        self.flush(&mut writer);
         writer.give_back_dropped(&self.latest());
         self.give_back(writer);
     }
 
     /// Takes the writer's slot, when the database is in memory whole.
     fn take_writer(&self) -> Result<Box<Writer>> {
-        // Looked at before the locks, which another thread may have held when the process forked.
-        if self.inner.pid != std::process::id() {
-            return Err(Error::Forked);
-        }
+        self.check_process()?;
         self.loaded()?;
         self.take_slot()
     }
 
+    /// That it is not a forked child. Looked at before the locks, which another thread may have
+    /// held when the process forked.
+    fn check_process(&self) -> Result<()> {
+        if self.inner.pid == std::process::id() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// Takes the writer's slot; what was committed before is published then.
     fn take_slot(&self) -> Result<Box<Writer>> {
-        if self.inner.pid != std::process::id() {
-            return Err(Error::Forked);
-        }
+        let mut writer = self.take_slot_as_it_is()?;
+        self.flush(&mut writer);
+        Ok(writer)
+    }
+
+    fn take_slot_as_it_is(&self) -> Result<Box<Writer>> {
+        self.check_process()?;
         let deadline = Instant::now() + WRITER_WAIT;
         let mut slot = self.inner.slot.lock();
-        loop {
+        slot.waiting += 1;
+        let taken = loop {
             if slot.closed {
-                return Err(Error::Closed { what: "database" });
+                break Err(Error::Closed { what: "database" });
             }
             if let Some(writer) = slot.writer.take() {
-                return Ok(writer);
+                break Ok(writer);
             }
             if self.inner.free.wait_until(&mut slot, deadline).timed_out() {
                 let name = self.name().unwrap_or("(unnamed)").to_owned();
-                return Err(Error::Busy { name, pid: None, command: None });
+                break Err(Error::Busy { name, pid: None, command: None });
             }
+        };
+        slot.waiting -= 1;
+        if taken.is_err() {
+            // Those who left the publish to this one do it themselves.
+            self.inner.told.notify_all();
         }
+        taken
     }
 
-    pub(super) fn give_back(&self, writer: Box<Writer>) {
+    pub(super) fn give_back(&self, mut writer: Box<Writer>) {
         let mut slot = self.inner.slot.lock();
         // A store that was closed meanwhile gives up its area with the writer.
         if slot.closed {
             drop(slot);
+            self.flush(&mut writer);
             drop(writer);
+            self.wake_told();
             return;
         }
+        let alone = slot.waiting == 0;
         slot.writer = Some(writer);
-        self.inner.free.notify_one();
+        if alone {
+            self.inner.told.notify_all();
+        } else {
+            self.inner.free.notify_one();
+        }
     }
 
     /// Runs `work` with the writer's slot held.
@@ -520,8 +597,11 @@ impl Store {
     pub fn close(self) -> Result<()> {
         let mut slot = self.inner.slot.lock();
         slot.closed = true;
-        let writer = slot.writer.take();
+        let mut writer = slot.writer.take();
         drop(slot);
+        if let Some(writer) = &mut writer {
+            self.flush(writer);
+        }
         self.inner.free.notify_all();
         let finished = self.inner.finish_disk();
         drop(writer);

@@ -22,6 +22,7 @@ mod commit;
 mod directory;
 mod durable;
 mod edit;
+mod group;
 mod handle;
 mod info;
 mod macros;

@@ -176,6 +176,11 @@ impl Blocks {
         self.stored.lock().clone()
     }
 
+    /// Whether they are there.
+    pub fn is_stored(&self) -> bool {
+        self.stored.lock().is_some()
+    }
+
     /// Notes their records in the store.
     pub fn set_stored(&self, records: Option<Arc<[BlockRef]>>) {
         *self.stored.lock() = records;

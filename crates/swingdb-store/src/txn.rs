@@ -15,6 +15,7 @@ use swingdb_common::error::{Error, ObjectKind, Result};
 
 use super::catalog::{Catalog, SchemaNode, TableEntry};
 use super::checks::Checker;
+use super::commit::Committed;
 use super::handle::{Store, Writer};
 use super::segment::Segment;
 use super::space::{Blocks, Foreign, Ground};
@@ -222,13 +223,28 @@ impl WriteTxn {
         self.tidy()?;
         let ended = || Error::internal("the transaction has ended");
         let mut writer = self.writer.take().ok_or_else(ended)?;
-        let result = writer.commit(&self.ground, &self.base, self.current.clone(), &self.effects);
-        match result {
-            Ok((catalog, epoch)) => {
+        let others_wait = self.store.others_wait();
+        let (current, effects) = (self.current.clone(), &mut self.effects);
+        match writer.commit(&self.ground, &self.base, current, effects, others_wait) {
+            Ok(Committed::Joined(ticket)) => {
+                writer.unique.commit();
+                let store = self.store.clone();
+                // The transaction is over for all but its caller; whoever publishes must not find
+                // it under way.
+                drop(self);
+                store.give_back(writer);
+                store.wait_for(&ticket).map(Some)
+            }
+            Ok(Committed::Done(catalog, epoch)) => {
                 writer.unique.commit();
                 self.base = catalog.clone();
                 self.current = catalog.clone();
+                let published = writer.group.published();
                 self.store.install(catalog);
+                if !published.is_empty() {
+                    published.tell(epoch.unwrap_or_default());
+                    self.store.wake_told();
+                }
                 // Nobody else holds what was dropped: it can be freed.
                 self.effects = Effects::default();
                 writer.prepare_share(&self.ground, &self.current);
@@ -237,6 +253,8 @@ impl WriteTxn {
             }
             Err(error) => {
                 self.writer = Some(writer);
+                // Those that were to be published with it have the error, too.
+                self.store.wake_told();
                 Err(error)
             }
         }

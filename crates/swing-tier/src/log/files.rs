@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Cause, IoError};
@@ -54,6 +54,8 @@ pub(crate) struct LogFile {
     /// Whether the file's name is durable.
     named: AtomicBool,
     syncing: Mutex<()>,
+    /// How often it was synced.
+    syncs: AtomicU64,
 }
 
 impl LogFile {
@@ -66,6 +68,7 @@ impl LogFile {
             writers: AtomicU32::new(0),
             named: AtomicBool::new(named),
             syncing: Mutex::new(()),
+            syncs: AtomicU64::new(0),
         })
     }
 
@@ -92,6 +95,7 @@ impl LogFile {
         if self.has_failed() {
             return Err(IoError::new("sync", self.path(), Cause::Os(libc::EIO)));
         }
+        self.syncs.fetch_add(1, Ordering::Relaxed);
         self.file.sync().inspect_err(|_| self.fail())
     }
 }
@@ -144,6 +148,8 @@ struct Table {
     open: BTreeMap<FileId, (Arc<LogFile>, Usage)>,
     next_file: u32,
     current: Option<Current>,
+    /// Syncs of files that are not there any more.
+    syncs_of_removed: u64,
 }
 
 /// The data file that blocks are appended to.
@@ -265,6 +271,13 @@ impl Files {
         Ok(())
     }
 
+    /// How often files were synced since the log was opened.
+    pub(crate) fn syncs(&self) -> u64 {
+        let table = lock(&self.table);
+        let here = table.open.values().map(|(file, _)| file.syncs.load(Ordering::Relaxed));
+        table.syncs_of_removed + here.sum::<u64>()
+    }
+
     /// Every file and how its room is used.
     pub(crate) fn usage(&self) -> Vec<(Arc<LogFile>, Usage)> {
         lock(&self.table).open.values().cloned().collect()
@@ -287,7 +300,13 @@ impl Files {
     /// Removes a file that no state needs. One that cannot be removed stays until the log is opened
     /// the next time.
     pub(crate) fn remove(&self, id: FileId) -> IoResult<()> {
-        let found = lock(&self.table).open.remove(&id);
+        let found = {
+            let mut table = lock(&self.table);
+            let found = table.open.remove(&id);
+            let syncs = found.as_ref().map(|(file, _)| file.syncs.load(Ordering::Relaxed));
+            table.syncs_of_removed += syncs.unwrap_or(0);
+            found
+        };
         match found {
             Some((file, usage)) => {
                 assert_eq!(usage.live, 0, "INV-TIER-5: a file with live bytes is removed");

@@ -44,6 +44,8 @@ pub struct LogStats {
     pub used_bytes: u64,
     /// Bytes that a record or the manifest needs; the difference to `used_bytes` is dead.
     pub live_bytes: u64,
+    /// How often a file was synced since the log was opened.
+    pub syncs: u64,
 }
 
 impl Log {
@@ -157,6 +159,7 @@ impl Log {
             files: usage.len() as u64,
             used_bytes: usage.iter().map(|(_, usage)| usage.used).sum(),
             live_bytes: usage.iter().map(|(_, usage)| usage.live).sum(),
+            syncs: self.shared.files.syncs(),
         }
     }
 

@@ -75,10 +75,12 @@ impl ReadAhead {
 }
 
 impl Segment {
-    /// Bytes of some columns that are in the store on a disk still, and not in memory.
-    pub fn cold_bytes(&self, columns: &[usize]) -> u64 {
+    /// Bytes of some columns that are in the store on a disk still, and not in memory: as they lie
+    /// there, and as they will be in memory.
+    pub fn cold_bytes(&self, columns: &[usize]) -> (u64, u64) {
         let cold = self.cold_blocks(columns);
-        cold.iter().flat_map(|blocks| blocks.listed()).map(|loc| loc.len).sum()
+        let memory = cold.iter().flat_map(|blocks| blocks.listed()).map(|loc| loc.len).sum();
+        (cold.iter().filter_map(|blocks| Some(blocks.cold()?.stored_bytes())).sum(), memory)
     }
 
     /// Waits until some columns are in memory; reads what nobody else reads.

@@ -45,6 +45,7 @@ impl Store {
             path: &path,
             notes: false,
             copied: HashMap::new(),
+            prepared: HashMap::new(),
         };
         let root = checkpoint.write(&catalog, &root_of(&catalog, name, &History::new()))?;
         let head = Head { version: catalog.version, root };

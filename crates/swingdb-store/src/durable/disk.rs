@@ -60,6 +60,8 @@ pub struct DurableInfo {
     pub used_bytes: u64,
     /// Bytes that a record needs.
     pub live_bytes: u64,
+    /// How often a file of the store was synced since it was opened.
+    pub syncs: u64,
     /// Bytes of column data that are in memory, and bytes of all, while the database is read from
     /// the store; `None`: it is in memory whole.
     pub loading: Option<(u64, u64)>,
@@ -179,6 +181,7 @@ impl Disk {
             path: &self.path,
             notes: true,
             copied: HashMap::new(),
+            prepared: HashMap::new(),
         };
         let root = checkpoint.write(catalog, &root_of(catalog, &self.name, &self.history));
         let root = match root {
@@ -295,6 +298,7 @@ impl Disk {
             stored_version: *self.stored.lock(),
             used_bytes: stats.used_bytes,
             live_bytes: stats.live_bytes,
+            syncs: stats.syncs,
             loading: None,
             failure: self.failure.lock().clone(),
         }

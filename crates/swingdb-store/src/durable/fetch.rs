@@ -5,9 +5,9 @@
 //! block is *cold* ([`Cold`]).
 //!
 //! A [`Fetch`] reads cold blocks together, by a parallel scan of the log (`swing_tier::scan`), each
-//! part straight to its place. Whoever needs a block that another fetch is reading takes part in
-//! that fetch until the block is there. So a thread waits for the disk, or for others to copy a
-//! part, and never for what another thread does between two parts.
+//! part straight to its place, or decoded into it. Whoever needs a block that another fetch is
+//! reading takes part in that fetch until the block is there. So a thread waits for the disk, or
+//! for others to copy or decode a part, and never for what another thread does between two parts.
 //!
 //! # What holds
 //! * The place of a cold block belongs to one fetch at a time ([`Reserved`]). Nobody is lent bytes
@@ -16,15 +16,16 @@
 //!   again, and gets the error itself.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Condvar, Mutex};
+use swing_tier::pack::decode;
 use swing_tier::scan::{Part, Scan, ScanOptions, ScanStats};
 use swing_tier::{Lease, RecordId};
 use swingdb_common::error::{Error, Result};
 
-use super::super::raw::{Fresh, Reserved};
+use super::super::raw::{Fresh, Loc, Reserved};
 use super::super::space::{Blocks, Ground, corrupt};
 use super::format::BlockRef;
 use super::tier::{in_store, read_error};
@@ -99,6 +100,8 @@ enum State {
     /// They are being read.
     Claimed(Weak<Fetch>),
     Arrived,
+    /// The thread that claimed them died before it could give them back.
+    Lost,
 }
 
 impl Cold {
@@ -106,6 +109,11 @@ impl Cold {
     pub fn new(source: &Arc<Source>, records: Arc<[BlockRef]>, places: Vec<Reserved>) -> Self {
         let (source, state) = (source.clone(), Mutex::new(State::Waiting(places)));
         Self { source, records, arrived: AtomicBool::new(false), state }
+    }
+
+    /// Bytes of the records.
+    pub fn stored_bytes(&self) -> u64 {
+        self.records.iter().map(|record| record.stored).sum()
     }
 
     /// Whether the bytes are in memory.
@@ -182,15 +190,137 @@ struct Progress {
 #[derive(Debug)]
 struct Group {
     blocks: Arc<Blocks>,
-    /// While they are on their way.
-    filling: Mutex<Option<Filling>>,
+    /// While they are on their way, for each block. Whoever gives a block back, or declares it
+    /// arrived, holds the locks of all blocks of the group, so all of them go together.
+    filling: Vec<Mutex<Option<Filling>>>,
+    /// Blocks that have not arrived.
+    missing: AtomicUsize,
 }
 
+/// Where a block's bytes go. Memory is taken when the first of them come, by the thread that has
+/// them: to take it for a whole fetch would keep all threads waiting for one.
+#[derive(Debug)]
+enum Place {
+    Reserved(Reserved),
+    Open(Fresh),
+}
+
+impl Place {
+    fn loc(&self) -> Loc {
+        match self {
+            Self::Reserved(reserved) => reserved.loc(),
+            Self::Open(fresh) => fresh.loc(),
+        }
+    }
+
+    fn into_reserved(self) -> Reserved {
+        match self {
+            Self::Reserved(reserved) => reserved,
+            Self::Open(fresh) => fresh.into_reserved(),
+        }
+    }
+}
+
+/// A block on its way.
 #[derive(Debug)]
 struct Filling {
-    places: Vec<Fresh>,
-    /// Bytes that have not arrived.
-    missing: u64,
+    /// `None`: only while it is being opened.
+    place: Option<Place>,
+    stored: BlockRef,
+    /// Bytes of the record that have arrived.
+    got: u64,
+    /// The record of an encoded block that comes in several parts, or is read at once.
+    encoded: Vec<u8>,
+}
+
+impl Group {
+    fn new(blocks: Arc<Blocks>, places: Vec<Reserved>) -> Self {
+        let records = blocks.cold().map_or(&[][..], |cold| &cold.records);
+        let filling = places.into_iter().zip(records).map(|(place, stored)| {
+            let place = Some(Place::Reserved(place));
+            Mutex::new(Some(Filling { place, stored: *stored, got: 0, encoded: Vec::new() }))
+        });
+        let filling: Vec<_> = filling.collect();
+        Self { missing: AtomicUsize::new(filling.len()), filling, blocks }
+    }
+
+    /// Takes all blocks off their way; `None`: they have been taken already.
+    fn take(&self) -> Option<Vec<Place>> {
+        let mut locked: Vec<_> = self.filling.iter().map(Mutex::lock).collect();
+        let taken = locked.iter_mut().map(|filling| filling.take()?.place);
+        taken.collect()
+    }
+
+    /// All bytes are there: everybody may read them, unless they were given back before.
+    fn arrived(&self, source: &Source) {
+        let (Some(places), Some(cold)) = (self.take(), self.blocks.cold()) else { return };
+        let bytes = places.iter().map(|place| place.loc().len).sum();
+        source.arrived.fetch_add(bytes, Ordering::Relaxed);
+        drop(places);
+        cold.set_arrived();
+    }
+}
+
+impl Filling {
+    /// Takes in a part; whether it was the last.
+    fn take(&mut self, part: &Part, ground: &Ground) -> Result<bool> {
+        if part.record_bytes() != self.stored.stored {
+            return Err(corrupt("a block of another length"));
+        }
+        let (from, to) = (part.offset() as usize, part.offset() as usize + part.len());
+        if self.stored.is_encoded() && part.len() as u64 == self.stored.stored {
+            self.decode(part, ground)?;
+        } else {
+            self.buffer(ground)?[from..to].copy_from_slice(part);
+        }
+        self.got += part.len() as u64;
+        let last = self.got == self.stored.stored;
+        if last {
+            self.finish(ground)?;
+        }
+        Ok(last)
+    }
+
+    /// Where the record's bytes go.
+    fn buffer(&mut self, ground: &Ground) -> Result<&mut [u8]> {
+        if !self.stored.is_encoded() {
+            return self.open(ground);
+        }
+        if self.encoded.is_empty() {
+            self.encoded = vec![0; self.stored.stored as usize];
+        }
+        Ok(&mut self.encoded)
+    }
+
+    /// All bytes of the record are there.
+    fn finish(&mut self, ground: &Ground) -> Result<()> {
+        let encoded = std::mem::take(&mut self.encoded);
+        if encoded.is_empty() { Ok(()) } else { self.decode(&encoded, ground) }
+    }
+
+    fn decode(&mut self, encoded: &[u8], ground: &Ground) -> Result<()> {
+        let decoded = decode(encoded, self.open(ground)?);
+        decoded.map_err(|e| corrupt(format!("{}: {e}", self.stored.record)))
+    }
+
+    /// Its place in memory.
+    fn open(&mut self, ground: &Ground) -> Result<&mut [u8]> {
+        let place = match self.place.take() {
+            Some(Place::Reserved(reserved)) => match ground.open(reserved) {
+                Ok(fresh) => Place::Open(fresh),
+                Err((reserved, error)) => {
+                    self.place = Some(Place::Reserved(reserved));
+                    return Err(error);
+                }
+            },
+            Some(open) => open,
+            None => return Err(Error::internal("a block without a place")),
+        };
+        match self.place.insert(place) {
+            Place::Open(fresh) => fresh.bytes_mut(),
+            Place::Reserved(_) => Err(Error::internal("a place that was not opened")),
+        }
+    }
 }
 
 /// Places that were claimed, with the blocks they are of.
@@ -214,10 +344,12 @@ impl Fetch {
             progress: Mutex::default(),
             moved: Condvar::new(),
         });
-        let (claims, others) = fetch.claim(all);
+        let (claims, others) = fetch.claim(all)?;
         if claims.is_empty() {
             return Ok(Begun { fetch: None, others });
         }
+        let claimed = claims.iter().map(|(blocks, _)| blocks.clone()).collect();
+        let _starting = Starting { fetch: fetch.clone(), claimed };
         let begun = fetch.start(claims, &lease, &ground);
         if begun.is_err() {
             fetch.end();
@@ -226,8 +358,16 @@ impl Fetch {
         Ok(Begun { fetch: Some(fetch), others })
     }
 
-    fn claim(self: &Arc<Self>, all: &[&Arc<Blocks>]) -> (Claims, Others) {
+    /// Claims those that wait; none of them where one is lost.
+    fn claim(self: &Arc<Self>, all: &[&Arc<Blocks>]) -> Result<(Claims, Others)> {
         let (mut claims, mut others) = (Vec::new(), Vec::new());
+        let lost = |cold: &Cold| matches!(&*cold.state.lock(), State::Lost);
+        if all.iter().filter_map(|blocks| blocks.cold()).any(lost) {
+            return Err(Error::internal(
+                "a thread died while it began to read these columns from the store; close the \
+                 database and open it again",
+            ));
+        }
         for blocks in all {
             let Some(cold) = blocks.cold() else { continue };
             let mut state = cold.state.lock();
@@ -240,34 +380,24 @@ impl Fetch {
                     let other = other.upgrade().filter(|other| !Arc::ptr_eq(other, self));
                     others.extend(other.map(|other| (other, (*blocks).clone())));
                 }
-                State::Arrived => {}
+                State::Arrived | State::Lost => {}
             }
         }
-        (claims, others)
+        Ok((claims, others))
     }
 
-    /// Opens the places for writing and starts to read.
+    /// Starts to read.
     fn start(&self, claims: Claims, lease: &Lease, ground: &Ground) -> Result<()> {
         let (mut groups, mut places, mut records) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut bytes, mut failed) = (0, Ok(()));
+        let mut bytes = 0;
         for (blocks, reserved) in claims {
             let Some(cold) = blocks.cold() else { continue };
-            match open_all(ground, reserved) {
-                Ok(opened) => {
-                    let missing = cold.records.iter().map(|record| record.len).sum();
-                    bytes += missing;
-                    records.extend(cold.records.iter().map(|record| record.record));
-                    places.extend((0..opened.len()).map(|place| (groups.len(), place)));
-                    let filling = Mutex::new(Some(Filling { places: opened, missing }));
-                    groups.push(Group { blocks, filling });
-                }
-                Err((back, error)) => {
-                    *cold.state.lock() = State::Waiting(back);
-                    failed = Err(error);
-                }
-            }
+            bytes += cold.records.iter().map(|record| record.stored).sum::<u64>();
+            records.extend(cold.records.iter().map(|record| record.record));
+            places.extend((0..reserved.len()).map(|place| (groups.len(), place)));
+            groups.push(Group::new(blocks, reserved));
         }
-        let alone = failed.is_err() || bytes <= READ_AT_ONCE;
+        let alone = bytes <= READ_AT_ONCE;
         let scan = match alone {
             true => Ok(None),
             false => lease.scan(&records, &self.source.options).map(Some),
@@ -282,25 +412,25 @@ impl Fetch {
             assert!(self.work.set(work).is_ok(), "a fetch begins once");
         }
         self.moved.notify_all();
-        failed.and(no_scan)?;
-        if alone { self.read(lease, &records) } else { Ok(()) }
+        no_scan?;
+        if alone { self.read(lease, ground, &records) } else { Ok(()) }
     }
 
     /// Reads everything in this thread.
-    fn read(&self, lease: &Lease, records: &[RecordId]) -> Result<()> {
-        let mut groups: Vec<_> = self.groups().iter().map(|g| g.filling.lock()).collect();
-        let places = groups.iter_mut().filter_map(|filling| filling.as_mut());
-        let places = places.flat_map(|filling| &mut filling.places);
+    fn read(&self, lease: &Lease, ground: &Ground, records: &[RecordId]) -> Result<()> {
+        let locked = self.groups().iter().flat_map(|group| &group.filling).map(Mutex::lock);
+        let mut locked: Vec<_> = locked.collect();
         let mut buffers = Vec::with_capacity(records.len());
-        for (record, place) in records.iter().zip(places) {
-            buffers.push((*record, place.bytes_mut()?));
+        for (record, filling) in records.iter().zip(&mut locked) {
+            let Some(filling) = filling.as_mut() else { continue };
+            buffers.push((*record, filling.buffer(ground)?));
         }
         lease.read_into(&mut buffers).map_err(|e| read_error(&self.source.path, e))?;
-        for (group, filling) in self.groups().iter().zip(&mut groups) {
-            let missing = filling.as_ref().map_or(0, |filling| filling.missing);
-            self.arrived(group, filling, missing);
+        for filling in locked.iter_mut().filter_map(|filling| filling.as_mut()) {
+            filling.finish(ground).map_err(|e| in_store(&self.source.path, e))?;
         }
-        drop(groups);
+        drop(locked);
+        self.groups().iter().for_each(|group| group.arrived(&self.source));
         self.end();
         Ok(())
     }
@@ -311,8 +441,9 @@ impl Fetch {
 
     /// Bytes and records of everything it reads.
     pub fn size(&self) -> (u64, u64) {
-        let blocks = self.groups().iter().flat_map(|group| group.blocks.listed());
-        blocks.fold((0, 0), |(bytes, records), loc| (bytes + loc.len, records + 1))
+        let cold = self.groups().iter().filter_map(|group| group.blocks.cold());
+        let records = cold.flat_map(|cold| cold.records.iter());
+        records.fold((0, 0), |(bytes, records), record| (bytes + record.stored, records + 1))
     }
 
     /// What the scan did so far; `None` where there was too little for one.
@@ -368,34 +499,22 @@ impl Fetch {
         }
     }
 
-    /// Copies a part to its place.
+    /// Copies or decodes a part to its place.
     fn place(&self, work: &Work, part: &Part) -> Result<()> {
         let of = work.records.get(part.index());
         let (group, place) = *of.ok_or_else(|| Error::internal("a part of another scan"))?;
         let group = &work.groups[group];
-        let mut filling = group.filling.lock();
+        let mut filling = group.filling[place].lock();
         // Given back by another thread, which has failed.
         let Some(found) = &mut *filling else { return Ok(()) };
-        let (start, bytes) = (part.offset() as usize, found.places[place].bytes_mut()?);
-        if part.record_bytes() != bytes.len() as u64 {
-            return Err(in_store(&self.source.path, corrupt("a block of another length")));
+        let ended = || Error::Closed { what: "database" };
+        let ground = self.source.ground.upgrade().ok_or_else(ended)?;
+        let last = found.take(part, &ground).map_err(|e| in_store(&self.source.path, e))?;
+        drop(filling);
+        if last && group.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            group.arrived(&self.source);
         }
-        bytes[start..start + part.len()].copy_from_slice(part);
-        self.arrived(group, &mut filling, part.len() as u64);
         Ok(())
-    }
-
-    /// Notes bytes of a group; with the last ones everybody may read it.
-    fn arrived(&self, group: &Group, filling: &mut Option<Filling>, bytes: u64) {
-        let Some(found) = filling else { return };
-        self.source.arrived.fetch_add(bytes, Ordering::Relaxed);
-        found.missing -= bytes;
-        if found.missing == 0 {
-            *filling = None;
-            if let Some(cold) = group.blocks.cold() {
-                cold.set_arrived();
-            }
-        }
     }
 
     /// Gives back what has not arrived.
@@ -405,14 +524,34 @@ impl Fetch {
             return;
         }
         for group in self.groups() {
-            let Some(left) = group.filling.lock().take() else { continue };
-            if let Some(cold) = group.blocks.cold() {
-                let back = left.places.into_iter().map(Fresh::into_reserved).collect();
-                *cold.state.lock() = State::Waiting(back);
-            }
+            let (Some(left), Some(cold)) = (group.take(), group.blocks.cold()) else { continue };
+            let back = left.into_iter().map(Place::into_reserved).collect();
+            *cold.state.lock() = State::Waiting(back);
         }
         drop(progress);
         self.moved.notify_all();
+    }
+}
+
+/// A fetch that is being started. Where that ends in a panic, nobody waits for it any more, and
+/// blocks that it could not give back are known to be lost.
+struct Starting {
+    fetch: Arc<Fetch>,
+    claimed: Vec<Arc<Blocks>>,
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        self.fetch.end();
+        for cold in self.claimed.iter().filter_map(|blocks| blocks.cold()) {
+            let mut state = cold.state.lock();
+            if matches!(&*state, State::Claimed(_)) {
+                *state = State::Lost;
+            }
+        }
     }
 }
 
@@ -423,23 +562,4 @@ impl Drop for Fetch {
             self.end();
         }
     }
-}
-
-/// Opens places for writing: all, or none of them.
-fn open_all(
-    ground: &Ground,
-    reserved: Vec<Reserved>,
-) -> std::result::Result<Vec<Fresh>, (Vec<Reserved>, Error)> {
-    let mut opened = Vec::with_capacity(reserved.len());
-    let mut reserved = reserved.into_iter();
-    while let Some(place) = reserved.next() {
-        match ground.open(place) {
-            Ok(fresh) => opened.push(fresh),
-            Err((place, error)) => {
-                let back = opened.into_iter().map(Fresh::into_reserved);
-                return Err((back.chain([place]).chain(reserved).collect(), error));
-            }
-        }
-    }
-    Ok(opened)
 }

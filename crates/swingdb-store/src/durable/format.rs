@@ -11,9 +11,12 @@
 //! | root | name, history, version, next table id, flag: sharing, schemas |
 //! | schema | name; tables: name, id, record, rows, bytes, segments; views, macros, sequences |
 //! | table | definition; pages: record, segments, rows, live rows, bytes |
-//! | page | segments: rows, deleted rows, option of the bitmap's block, columns |
+//! | page | 255, version (2); segments: rows, deleted rows, option of the bitmap's block, columns |
 //! | column | statistics, blocks, node; option of the patch: blocks, node |
-//! | block | bytes of the block |
+//! | block | bytes of the block; where its record is shorter, encoded (`swing_tier::pack`) |
+//!
+//! A page of version 1 begins with the number of its segments, and its blocks are not encoded. It
+//! stays as it is until its table changes, so a store may have pages of both versions.
 //!
 //! Definitions, views, macros, sequences and statistics are encoded as in memory (`codec.rs`): a
 //! change there is a new version here.
@@ -34,7 +37,14 @@ use super::history::History;
 /// First bytes of a store's root payload.
 const MAGIC: [u8; 8] = *b"SwDBdisk";
 /// Version of the format.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+/// The oldest version that is read.
+const OLDEST_FORMAT: u32 = 1;
+/// First byte of a page that says its version: no page of version 1 begins with it.
+const VERSIONED_PAGE: u8 = 255;
+/// Version of a page.
+const PAGE: u8 = 2;
+const _: () = assert!(MAX_PAGE_SEGMENTS < 127, "the first byte of a page of version 1");
 /// Bytes of the root payload.
 const PAYLOAD_BYTES: usize = 28;
 /// Most blocks of a column.
@@ -67,9 +77,10 @@ impl Head {
             return Err(corrupt("the log holds something else than a database"));
         };
         let format = u32::from_le_bytes(*format);
-        if format != FORMAT {
+        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
             return Err(corrupt(format!(
-                "the store has format version {format}; this program reads version {FORMAT}"
+                "the store has format version {format}; this program reads versions \
+                 {OLDEST_FORMAT} to {FORMAT}"
             )));
         }
         match (bytes.len() == PAYLOAD_BYTES, word(12), word(20)) {
@@ -86,8 +97,11 @@ impl Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockRef {
     pub record: RecordId,
+    /// Bytes in memory.
     pub len: u64,
-    /// XXH3 of its bytes: finds the record of a block after the database was opened anew.
+    /// Bytes of the record; if these are fewer, it has the block encoded.
+    pub stored: u64,
+    /// XXH3 of the bytes in memory: finds the record of a block after the database was opened anew.
     pub check: u128,
 }
 
@@ -95,15 +109,22 @@ impl BlockRef {
     fn write(&self, w: &mut Writer) {
         w.u64(self.record.0);
         w.u64(self.len);
+        w.u64(self.stored);
         w.i128(self.check as i128);
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self> {
-        let (record, len, check) = (RecordId(r.u64()?), r.u64()?, r.i128()? as u128);
-        if len == 0 || len > u64::from(u32::MAX) << 8 {
-            return Err(corrupt(format!("a block of {len} bytes")));
+    fn read(r: &mut Reader<'_>, version: u8) -> Result<Self> {
+        let (record, len) = (RecordId(r.u64()?), r.u64()?);
+        let stored = if version == 1 { len } else { r.u64()? };
+        if len == 0 || len > u64::from(u32::MAX) << 8 || stored == 0 || stored > len {
+            return Err(corrupt(format!("a block of {len} bytes, {stored} of them stored")));
         }
-        Ok(Self { record, len, check })
+        Ok(Self { record, len, stored, check: r.i128()? as u128 })
+    }
+
+    /// Whether the record has the block encoded.
+    pub fn is_encoded(&self) -> bool {
+        self.stored < self.len
     }
 }
 
@@ -242,8 +263,8 @@ impl StoredArray {
         self.node.write(w);
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self> {
-        let blocks = r.list(BlockRef::read)?;
+    fn read(r: &mut Reader<'_>, version: u8) -> Result<Self> {
+        let blocks = r.list(|r| BlockRef::read(r, version))?;
         if blocks.len() > MAX_BLOCKS {
             return Err(corrupt(format!("a column of {} blocks", blocks.len())));
         }
@@ -281,10 +302,10 @@ impl StoredSegment {
         }
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self> {
+    fn read(r: &mut Reader<'_>, version: u8) -> Result<Self> {
         let rows = r.bounded(SEGMENT_ROWS as u64, "rows of a segment")?;
         let deleted = r.bounded(rows as u64, "deleted rows of a segment")?;
-        let bitmap = r.option(BlockRef::read)?;
+        let bitmap = r.option(|r| BlockRef::read(r, version))?;
         if rows == 0 || (deleted > 0) != bitmap.is_some() {
             return Err(corrupt(format!("a segment of {rows} rows, {deleted} of them deleted")));
         }
@@ -293,8 +314,8 @@ impl StoredSegment {
         }
         let chunks = r.list(|r| {
             let stats = ChunkStats::read(r, rows as u64)?;
-            let array = StoredArray::read(r)?;
-            let patch = r.option(StoredArray::read)?;
+            let array = StoredArray::read(r, version)?;
+            let patch = r.option(|r| StoredArray::read(r, version))?;
             if array.node.len != rows {
                 return Err(corrupt("a column of another length than its segment"));
             }
@@ -312,8 +333,15 @@ impl StoredSegment {
 
 /// The segments of a page's record.
 pub(super) fn read_page(bytes: &[u8]) -> Result<Vec<StoredSegment>> {
+    let (version, bytes) = match bytes {
+        [VERSIONED_PAGE, version, rest @ ..] => (*version, rest),
+        _ => (1, bytes),
+    };
+    if version > PAGE {
+        return Err(corrupt(format!("a page of format version {version}")));
+    }
     let mut r = Reader::part(bytes);
-    let segments = r.list(StoredSegment::read)?;
+    let segments = r.list(|r| StoredSegment::read(r, version))?;
     r.finish()?;
     Ok(segments)
 }
@@ -321,6 +349,7 @@ pub(super) fn read_page(bytes: &[u8]) -> Result<Vec<StoredSegment>> {
 /// The record of a page with these segments.
 pub(super) fn write_page(segments: &[StoredSegment]) -> Vec<u8> {
     let mut w = Writer::default();
+    w.fixed(&[VERSIONED_PAGE, PAGE]);
     w.len(segments.len());
     segments.iter().for_each(|segment| segment.write(&mut w));
     w.into_bytes()
@@ -363,9 +392,14 @@ mod tests {
         assert_eq!(Head::decode(&bytes).unwrap(), Some(head));
         assert_eq!(Head::decode(&[]).unwrap(), None);
         let mut newer = bytes.clone();
-        newer[8] += 1;
+        newer[8] = FORMAT as u8 + 1;
         let text = Head::decode(&newer).unwrap_err().to_string();
-        assert!(text.contains("format version 2; this program reads version 1"), "{text}");
+        assert!(text.contains("format version 3; this program reads versions 1 to 2"), "{text}");
+        let mut older = bytes.clone();
+        older[8] = 1;
+        assert_eq!(Head::decode(&older).unwrap(), Some(head));
+        older[8] = 0;
+        assert!(Head::decode(&older).is_err());
         assert!(Head::decode(&bytes[..27]).is_err());
         assert!(Head::decode(b"somebody else's payload of bytes").is_err());
     }

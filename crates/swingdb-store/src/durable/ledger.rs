@@ -130,19 +130,24 @@ impl Ledger {
 /// Finds the record of a block by its contents, in a store that was opened when the database was in
 /// memory already.
 #[derive(Debug, Default)]
-pub(super) struct Known(HashMap<(u128, u64), Vec<RecordId>>);
+pub(super) struct Known(HashMap<(u128, u64), Vec<BlockRef>>);
 
 impl Known {
     pub fn add(&mut self, block: &BlockRef) {
-        self.0.entry((block.check, block.len)).or_default().push(block.record);
+        self.0.entry((block.check, block.len)).or_default().push(*block);
+    }
+
+    /// Whether a record may have these contents.
+    pub fn has(&self, check: u128, len: u64) -> bool {
+        self.0.contains_key(&(check, len))
     }
 
     /// A record with these contents that `ledger` still has. Each is handed out once.
-    pub fn take(&mut self, check: u128, len: u64, ledger: &Ledger) -> Option<RecordId> {
-        let records = self.0.get_mut(&(check, len))?;
-        while let Some(record) = records.pop() {
-            if ledger.uses(record) {
-                return Some(record);
+    pub fn take(&mut self, check: u128, len: u64, ledger: &Ledger) -> Option<BlockRef> {
+        let blocks = self.0.get_mut(&(check, len))?;
+        while let Some(block) = blocks.pop() {
+            if ledger.uses(block.record) {
+                return Some(block);
             }
         }
         self.0.remove(&(check, len));

@@ -168,7 +168,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Reads everything into memory.
     pub fn fetch_all(&self, progress: Option<&dyn Progress>) -> Result<()> {
-        fetch_all(&self.created, || {
+        fetch_all(&self.created, threads::cores(), || {
             let (done, total) = self.source.progress();
             if let Some(progress) = progress {
                 progress.progress(done, Some(total), "bytes");
@@ -178,9 +178,11 @@ impl Loaded {
     }
 }
 
-/// Reads blocks into memory, some at a time; `between` is called after each time.
+/// Reads blocks into memory, some at a time, and decodes them on so many threads; `between` is
+/// called after each time.
 pub(super) fn fetch_all(
     all: &[Arc<Blocks>],
+    threads: usize,
     mut between: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let mut rest = all;
@@ -192,7 +194,8 @@ pub(super) fn fetch_all(
             before < FETCHED_TOGETHER
         });
         let (some, later) = rest.split_at(some.count());
-        fetch(some.iter())?;
+        // All but the first take part in what it reads.
+        in_parallel(threads, &vec![(); threads], |()| fetch(some.iter()))?;
         between()?;
         rest = later;
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use swingdb_common::error::{Error, Result};
 use swingdb_common::progress::Progress;
+use swingdb_common::runtime::threads;
 
 use super::super::catalog::Catalog;
 use super::super::handle::{Inner, Store};
@@ -66,8 +67,8 @@ impl Loading {
         self.failure.lock().clone()
     }
 
-    fn read_all(&self, progress: Option<&dyn Progress>) -> Result<()> {
-        fetch_all(&self.created, || {
+    fn read_all(&self, threads: usize, progress: Option<&dyn Progress>) -> Result<()> {
+        fetch_all(&self.created, threads, || {
             if self.background.is_stopped() {
                 return Err(Error::Closed { what: "database" });
             }
@@ -85,7 +86,8 @@ impl Loading {
         if store.inner.loading.lock().is_none() {
             return Ok(());
         }
-        self.read_all(progress)?;
+        // Somebody waits for it.
+        self.read_all(threads::cores(), progress)?;
         let mut txn = store.begin_over(&self.base)?;
         let (created, shared) = (self.created.clone(), self.shared.clone());
         txn.replace_all(Catalog::clone(&self.catalog), created, shared)?;
@@ -106,7 +108,7 @@ impl Loading {
             return;
         }
         // Only reading takes long: meanwhile the database can be closed.
-        let result = self.read_all(None).and_then(|()| match inner.upgrade() {
+        let result = self.read_all(1, None).and_then(|()| match inner.upgrade() {
             Some(inner) => self.finish(&Store { inner }, None),
             None => Ok(()),
         });

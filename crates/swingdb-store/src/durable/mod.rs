@@ -7,7 +7,7 @@
 //!
 //! * [`open`] and [`attach`](super::Store): which of the states in memory and on the disk is the
 //!   newer, and loading it.
-//! * `write`, `disk`: bringing the store up to date.
+//! * `write`, `disk`: bringing the store up to date. `encode`: blocks in fewer bytes.
 //! * `load`: its catalog. `fetch`: reading blocks when they are needed, or all in the background
 //!   (`loading`), or ahead of a query (`ahead`). `copy`: copies in directories of their own.
 //! * `format`: the records. `ledger`: which of them are in use. `history`: which state came from
@@ -24,6 +24,7 @@ mod attach;
 mod background;
 mod copy;
 mod disk;
+mod encode;
 mod fetch;
 mod format;
 mod history;

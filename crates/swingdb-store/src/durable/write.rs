@@ -9,21 +9,18 @@ use std::sync::Arc;
 
 use swing_tier::{Batch, RecordId};
 use swingdb_common::error::{Error, Result};
-use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::super::catalog::{Catalog, TableEntry};
 use super::super::raw;
 use super::super::segment::{Chunk, Segment};
 use super::super::space::Blocks;
 use super::super::table::{Page, Table};
+use super::encode::{AllPrepared, prepare, prepare_bytes};
 use super::format::{
     self, BlockRef, StoredArray, StoredChunk, StoredEntry, StoredPage, StoredRoot, StoredSegment,
 };
 use super::ledger::{Change, Known, Ledger, PageBlocks, TableRecords};
 use super::tier::commit_error;
-
-/// Seed of the checks of blocks.
-const CHECK_SEED: u64 = u64::from_le_bytes(*b"SwDBblok");
 
 /// What notes the record that it is in.
 #[derive(Debug)]
@@ -39,7 +36,7 @@ pub(super) struct Written {
     pub change: Change,
     /// Records that were added.
     pub records: Vec<RecordId>,
-    /// Bytes of blocks that were added.
+    /// Bytes of the records of blocks that were added.
     pub bytes: u64,
     noted: Vec<Noted>,
 }
@@ -68,6 +65,8 @@ pub(super) struct Checkpoint<'a, 'log> {
     pub notes: bool,
     /// Blocks that a copy has written, by their identity: tables can share them.
     pub copied: HashMap<*const Blocks, Arc<[BlockRef]>>,
+    /// Blocks of the segments that are written next.
+    pub prepared: AllPrepared,
 }
 
 impl Checkpoint<'_, '_> {
@@ -149,8 +148,15 @@ impl Checkpoint<'_, '_> {
             return Ok(record);
         }
         let mut segments = Vec::with_capacity(page.segments);
-        for segment in page.named_segments()?.iter() {
-            segments.push(self.segment(segment)?);
+        let mut rest: &[Arc<Segment>] = page.named_segments()?;
+        while !rest.is_empty() {
+            let (prepared, count) = prepare(rest, self.known, |blocks| !self.is_stored(blocks))?;
+            self.prepared = prepared;
+            let (some, later) = rest.split_at(count);
+            for segment in some {
+                segments.push(self.segment(segment)?);
+            }
+            rest = later;
         }
         let record = self.put(&format::write_page(&segments))?;
         let blocks = segments.iter().flat_map(|s| s.blocks()).map(|block| block.record).collect();
@@ -191,27 +197,44 @@ impl Checkpoint<'_, '_> {
         Ok(StoredArray { blocks, node })
     }
 
-    /// The records of blocks; those that the log does not have are written.
-    fn blocks(&mut self, blocks: &Arc<Blocks>) -> Result<Arc<[BlockRef]>> {
-        let known = match self.notes {
+    /// Whether blocks were written before.
+    fn is_stored(&self, blocks: &Blocks) -> bool {
+        match self.notes {
+            true => blocks.is_stored(),
+            false => self.copied.contains_key(&std::ptr::from_ref(blocks)),
+        }
+    }
+
+    /// The records of blocks that were written before.
+    fn stored(&self, blocks: &Arc<Blocks>) -> Option<Arc<[BlockRef]>> {
+        match self.notes {
             true => blocks.stored(),
             false => self.copied.get(&Arc::as_ptr(blocks)).cloned(),
-        };
-        if let Some(known) = known {
+        }
+    }
+
+    /// The records of blocks; those that the log does not have are written.
+    fn blocks(&mut self, blocks: &Arc<Blocks>) -> Result<Arc<[BlockRef]>> {
+        if let Some(known) = self.stored(blocks) {
             return Ok(known);
         }
+        let prepared = match self.prepared.remove(&Arc::as_ptr(blocks)) {
+            Some(prepared) => prepared,
+            None => prepare_bytes(blocks, self.known)?,
+        };
         let mut all = Vec::with_capacity(blocks.listed().len());
-        for loc in blocks.listed() {
-            let bytes = raw::bytes(blocks, *loc)?;
-            let check = xxh3_128_with_seed(bytes, CHECK_SEED);
-            let record = match self.known.take(check, loc.len, self.ledger) {
-                Some(record) => record,
-                None => {
-                    self.written.bytes += loc.len;
-                    self.put(bytes)?
-                }
+        for (loc, prepared) in blocks.listed().iter().zip(prepared) {
+            if let Some(known) = self.known.take(prepared.check, loc.len, self.ledger) {
+                all.push(known);
+                continue;
+            }
+            let record = match &prepared.encoded {
+                Some(encoded) => self.put(encoded)?,
+                None => self.put(raw::bytes(blocks, *loc)?)?,
             };
-            all.push(BlockRef { record, len: loc.len, check });
+            let stored = prepared.encoded.map_or(loc.len, |encoded| encoded.len() as u64);
+            self.written.bytes += stored;
+            all.push(BlockRef { record, len: loc.len, stored, check: prepared.check });
         }
         let all: Arc<[BlockRef]> = all.into();
         if self.notes {

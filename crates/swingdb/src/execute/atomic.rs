@@ -5,6 +5,7 @@ use arrow::datatypes::SchemaRef;
 use swingdb_common::error::Result;
 use swingdb_store::WriteTxn;
 
+use crate::session::transaction::Length;
 use crate::session::{Session, transaction};
 
 /// What a statement did.
@@ -35,7 +36,16 @@ pub(crate) fn with_txn<T>(
     session: &Session,
     run: impl FnOnce(&mut WriteTxn) -> Result<T>,
 ) -> Result<T> {
-    transaction::with_txn(&session.txn, session.store(), |txn| {
+    with_txn_of(session, Length::Any, run)
+}
+
+/// The same, for a statement of which it is known how long it takes.
+pub(crate) fn with_txn_of<T>(
+    session: &Session,
+    length: Length,
+    run: impl FnOnce(&mut WriteTxn) -> Result<T>,
+) -> Result<T> {
+    transaction::with_txn(&session.txn, session.store(), length, |txn| {
         txn.set_threads(session.threads()?);
         let taking = session.numbers.begin(txn.view());
         let value = run(txn)?;

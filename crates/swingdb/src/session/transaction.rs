@@ -104,7 +104,7 @@ impl TxnState {
         }
         self.savepoints.clear();
         self.phase = match how {
-            Begin::Immediate => Phase::Writing(Box::new(begin(store)?)),
+            Begin::Immediate => Phase::Writing(Box::new(begin(store, Length::Any)?)),
             Begin::Deferred | Begin::ReadOnly => Phase::Reading(store.latest()),
         };
         self.read_only = how == Begin::ReadOnly;
@@ -189,7 +189,7 @@ impl TxnState {
     }
 
     /// Takes the write transaction for one statement.
-    fn lend(&mut self, store: &Store) -> Result<WriteTxn> {
+    fn lend(&mut self, store: &Store, length: Length) -> Result<WriteTxn> {
         self.check_writable()?;
         if self.read_only && self.is_open() {
             return Err(Error::transaction(
@@ -197,7 +197,7 @@ impl TxnState {
             ));
         }
         let (txn, open) = match std::mem::take(&mut self.phase) {
-            Phase::Idle => (begin(store)?, false),
+            Phase::Idle => (begin(store, length)?, false),
             Phase::Writing(txn) => (*txn, true),
             Phase::Reading(catalog) => match upgrade(store, &catalog) {
                 Ok(mut txn) => {
@@ -219,16 +219,28 @@ impl TxnState {
     }
 }
 
+/// How long a statement may take, as far as that is known before it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// It has all its rows in its text. Where each commit waits for a disk, others that have
+    /// committed let such a statement go first, and share its sync (`swingdb-store/src/group.rs`).
+    Short,
+    Any,
+}
+
 /// A write transaction that knows what CHECK constraints mean.
-fn begin(store: &Store) -> Result<WriteTxn> {
-    let mut txn = store.begin()?;
+fn begin(store: &Store, length: Length) -> Result<WriteTxn> {
+    let mut txn = match length {
+        Length::Short => store.begin_short()?,
+        Length::Any => store.begin()?,
+    };
     txn.enforce(&SqlChecker);
     Ok(txn)
 }
 
 /// From the pinned state to a write transaction that starts from the very same state.
 fn upgrade(store: &Store, pinned: &Arc<Catalog>) -> Result<WriteTxn> {
-    let txn = begin(store)?;
+    let txn = begin(store, Length::Any)?;
     if txn.base().is_same_state(pinned) {
         return Ok(txn);
     }
@@ -244,9 +256,10 @@ fn upgrade(store: &Store, pinned: &Arc<Catalog>) -> Result<WriteTxn> {
 pub(crate) fn with_txn<T>(
     state: &Mutex<TxnState>,
     store: &Store,
+    length: Length,
     run: impl FnOnce(&mut WriteTxn) -> Result<T>,
 ) -> Result<T> {
-    let mut txn = state.lock().lend(store)?;
+    let mut txn = state.lock().lend(store, length)?;
     let point = txn.savepoint();
     let mut lent = Lent { state, txn: Some(txn), point: Some(point) };
     let result = match lent.txn.as_mut() {

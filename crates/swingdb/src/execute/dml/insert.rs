@@ -18,7 +18,7 @@ use swingdb_common::error::{Error, Result};
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Table, WriteTxn};
 
-use crate::execute::atomic::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, with_txn_of};
 use crate::execute::dml::defaults::DefaultValue;
 use crate::execute::dml::literals::{column_of, literal};
 use crate::execute::dml::on_conflict;
@@ -27,6 +27,7 @@ use crate::execute::dml::returning::Returning;
 use crate::execute::target::{Named, Target, column_list, target};
 use crate::session::Session;
 use crate::session::stream::BatchStream;
+use crate::session::transaction::Length;
 use crate::sql::ast::build;
 use crate::sql::ast::names::quoted;
 use crate::sql::text::parameters::Params;
@@ -43,7 +44,7 @@ pub(crate) fn insert(
     params: &Params,
 ) -> Result<Outcome> {
     let InsertTarget { name, alias, by_name } = into(insert)?;
-    with_txn(session, |txn| {
+    with_txn_of(session, length(insert, with), |txn| {
         let target = target(session, &txn.view(), &name)?;
         let alias = alias.unwrap_or_else(|| quoted(&target.name));
         let named = Named { target, alias };
@@ -51,6 +52,15 @@ pub(crate) fn insert(
         let rule = Rule::of(&named, insert, &source.columns)?;
         run(session, txn, &named, source, rule, insert, with, params)
     })
+}
+
+/// A list of values is short: what it takes is known from its text.
+fn length(insert: &Insert, with: Option<&With>) -> Length {
+    let listed = |query: &Query| query.with.is_none() && matches!(*query.body, SetExpr::Values(_));
+    match insert.source.as_deref().is_some_and(listed) && with.is_none() {
+        true => Length::Short,
+        false => Length::Any,
+    }
 }
 
 #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]

@@ -11,9 +11,7 @@ use crate::session::result::QueryResult;
 use crate::sql::ast::names::{SCHEMA, plain_parts};
 use crate::sql::bind::catalogs::View;
 use crate::sql::bind::macros::call::parameters;
-use crate::sql::bind::macros::known::{each, kind, names};
-
-const KINDS: [MacroKind; 2] = [MacroKind::Scalar, MacroKind::Table];
+use crate::sql::bind::macros::known::{KINDS, each, kind};
 
 /// A row for each variant of the macros that there are.
 pub(crate) fn all(session: &Session) -> Result<QueryResult> {

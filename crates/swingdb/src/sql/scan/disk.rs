@@ -1,9 +1,10 @@
 //! Columns that are still in the store on a disk, read ahead of the morsels: [`DiskReads`].
 //!
-//! The segments of a scan are taken in windows of some 32 MiB that are not in memory. Each window
+//! The segments of a scan are taken in windows of some 32 MiB on the disk. Each window
 //! is read by one parallel scan of the log, with one single-domain scan a domain of the device
 //! (Fan, Lai, Meng, Chinese Journal of Computers 2012), or as many requests in flight as suit it.
-//! All partitions take part in it: who waits for his segment copies what arrives for others. While
+//! All partitions take part in it: who waits for his segment copies or decodes what arrives for
+//! others. While
 //! one window is worked on, the next one is begun.
 //!
 //! EXPLAIN ANALYZE shows it in the metrics of the scan: `disk_bytes`, `disk_requests`,
@@ -22,8 +23,10 @@ use swingdb_store::{ReadAhead, Segment};
 
 use crate::sql::scan::source::SwingSource;
 
-/// Bytes that are read together.
+/// Bytes on the disk that are read together.
 const WINDOW_BYTES: u64 = 32 << 20;
+/// Bytes in memory that are filled together: of columns that the disk has in few bytes.
+const FILLED_BYTES: u64 = 128 << 20;
 
 /// What a scan reads from the store. See the [module documentation](self).
 pub(crate) struct DiskReads {
@@ -73,7 +76,7 @@ impl DiskReads {
         mut matters: impl FnMut(&Arc<Segment>) -> bool,
     ) -> Result<()> {
         let (_, segment) = &self.segments[place];
-        if segment.cold_bytes(&self.columns) == 0 {
+        if segment.cold_bytes(&self.columns) == (0, 0) {
             return Ok(());
         }
         {
@@ -98,11 +101,12 @@ impl DiskReads {
         place: usize,
         matters: &mut dyn FnMut(&Arc<Segment>) -> bool,
     ) -> Result<()> {
-        let (mut bytes, mut window) = (0, Vec::new());
-        while bytes < WINDOW_BYTES && (!self.few || state.next <= place) {
+        let (mut bytes, mut filled, mut window) = (0, 0, Vec::new());
+        while bytes < WINDOW_BYTES && filled < FILLED_BYTES && (!self.few || state.next <= place) {
             let Some((_, segment)) = self.segments.get(state.next) else { break };
             if state.next == place || matters(segment) {
-                bytes += segment.cold_bytes(&self.columns);
+                let (stored, memory) = segment.cold_bytes(&self.columns);
+                (bytes, filled) = (bytes + stored, filled + memory);
                 window.push(segment);
             }
             state.next += 1;

@@ -2,8 +2,9 @@
 
 use swingdb_store::{Macro, MacroKind};
 
-use crate::execute::show::macros::{KINDS, all};
 use crate::sql::bind::catalogs::View;
+
+pub(crate) const KINDS: [MacroKind; 2] = [MacroKind::Scalar, MacroKind::Table];
 
 /// Names and kinds of all macros, as SHOW FUNCTIONS lists functions.
 pub(crate) fn names(view: &View) -> Vec<(String, &'static str)> {

@@ -1,0 +1,154 @@
+"""Durable commits of one row by 1, 4 and 16 threads, against SQLite (WAL, synchronous=FULL).
+
+Each thread has a session of its own (SwingDB) or a connection of its own (SQLite), and inserts
+numbered rows one by one, each in a transaction of its own. Both databases lie in the same folder.
+The two take turns. Afterwards both have all rows; SwingDB also says how often it synced a file.
+
+And the stalls of a writer during a checkpoint: one thread inserts rows, which do not wait for the
+disk (durability "manual"), while the tables of TPC-H are written to the store for the first time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import common
+
+import swingdb
+
+RUNS = 3
+THREADS = (1, 4, 16)
+#: Commits of all threads of a run together.
+COMMITS = 960
+
+
+def run(threads: int, session: Callable[[], Callable[[int], None]]) -> float:
+    """Commits a second; `session` makes what a thread inserts with, in that thread."""
+    start = threading.Barrier(threads + 1)
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            insert = session()
+            start.wait()
+            for row in range(number, COMMITS, threads):
+                insert(row)
+        except BaseException as error:  # shown by the caller
+            failures.append(error)
+            start.abort()
+
+    all_threads = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for thread in all_threads:
+        thread.start()
+    start.wait()
+    begun = time.perf_counter()
+    for thread in all_threads:
+        thread.join()
+    seconds = time.perf_counter() - begun
+    if failures:
+        raise failures[0]
+    return COMMITS / seconds
+
+
+def swing(place: Path, threads: int) -> dict:
+    """One run of SwingDB."""
+    with swingdb.connect("commits", store=place / "store") as con:
+        con.execute("CREATE TABLE t (number INTEGER, text VARCHAR)")
+        before = con.store.syncs
+
+        def session() -> Callable[[int], None]:
+            own = con.duplicate()
+            return lambda row: own.execute("INSERT INTO t VALUES (?, 'a row of the table')", [row])
+
+        rate = run(threads, session)
+        assert con.sql("SELECT count(DISTINCT number) FROM t").fetchone() == (COMMITS,)
+        syncs = (con.store.syncs - before) / COMMITS
+    swingdb.drop("commits")
+    return {"per_second": rate, "syncs_per_commit": syncs}
+
+
+def sqlite(place: Path, threads: int) -> dict:
+    """One run of SQLite."""
+
+    def connect() -> sqlite3.Connection:
+        con = sqlite3.connect(place / "sqlite", timeout=60, isolation_level=None)
+        con.execute("PRAGMA journal_mode=WAL")
+        con.execute("PRAGMA synchronous=FULL")
+        return con
+
+    connect().execute("CREATE TABLE t (number INTEGER, text VARCHAR)")
+
+    def session() -> Callable[[int], None]:
+        own = connect()
+        return lambda row: own.execute("INSERT INTO t VALUES (?, 'a row of the table')", [row])
+
+    rate = run(threads, session)
+    assert connect().execute("SELECT count(DISTINCT number) FROM t").fetchone() == (COMMITS,)
+    return {"per_second": rate}
+
+
+def measure(folder: str, threads: int) -> dict:
+    """All runs with so many threads."""
+    runs: dict[str, list[dict]] = {"swingdb": [], "sqlite": []}
+    for turn in range(RUNS):
+        for engine in (swing, sqlite) if turn % 2 == 0 else (sqlite, swing):
+            with tempfile.TemporaryDirectory(dir=folder, prefix="commits-") as made:
+                name = "swingdb" if engine is swing else "sqlite"
+                runs[name].append(engine(Path(made), threads))
+    ours, theirs = (statistics.median(r["per_second"] for r in runs[e]) for e in runs)
+    syncs = statistics.median(run["syncs_per_commit"] for run in runs["swingdb"])
+    print(f"{threads:3} threads: {ours:8.0f} commits/s, {syncs:.2f} syncs a commit; SQLite "
+          f"{theirs:8.0f} commits/s; {ours / theirs:.2f}x", flush=True)
+    return {"threads": threads, "ratio": ours / theirs, "runs": runs}
+
+
+def stalls(arguments: argparse.Namespace, folder: str) -> dict:
+    """How long inserts take while a checkpoint runs, in milliseconds; and without one."""
+    common.generate_tpch(arguments, "stalls")
+    took: list[float] = []
+    with (
+        tempfile.TemporaryDirectory(dir=folder, prefix="commits-") as made,
+        swingdb.connect("stalls", store=Path(made) / "store", durability="manual") as con,
+        con.duplicate() as writer,
+    ):
+        con.execute("CREATE TABLE own (a INTEGER)")
+
+        def insert() -> None:
+            begun = time.perf_counter()
+            writer.execute("INSERT INTO own VALUES (1)")
+            took.append((time.perf_counter() - begun) * 1e3)
+
+        for _ in range(200):
+            insert()
+        alone, took = took, []
+        checkpoint = threading.Thread(target=con.checkpoint)
+        checkpoint.start()
+        while checkpoint.is_alive():
+            insert()
+    swingdb.drop("stalls")
+    print(f"inserts during a checkpoint: median {statistics.median(took):.1f} ms, longest "
+          f"{max(took):.1f} ms; without one {statistics.median(alone):.1f} and {max(alone):.1f} ms")
+    return {"during_ms": common.summary(took), "alone_ms": common.summary(alone)}
+
+
+def main() -> None:
+    """Measures and writes."""
+    arguments = common.parse(__doc__)
+    folder = os.environ.get("BENCH_DIR", str(Path.cwd()))
+    with common.namespace():
+        rows = [measure(folder, threads) for threads in THREADS]
+        waits = stalls(arguments, folder)
+    common.write("commits", {"sqlite": sqlite3.sqlite_version, "commits": COMMITS, "rows": rows,
+                             "stalls": waits, "disk": common.disk(Path(folder))})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+//! Encoding the blocks of columns for the log, on all cores.
+//!
+//! What a block holds follows from the column's type: so its [`Shape`] is known, and the codecs
+//! (`swing_tier::pack`) choose by a sample. Blocks that several small buffers share are bytes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use swing_tier::pack::{Shape, encode};
+use swingdb_common::error::Result;
+use swingdb_common::runtime::threads;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+use super::super::parallel::in_parallel;
+use super::super::raw::{self, Loc};
+use super::super::read::Node;
+use super::super::segment::{Chunk, Segment};
+use super::super::space::Blocks;
+use super::ledger::Known;
+
+/// Seed of the checks of blocks.
+const CHECK_SEED: u64 = u64::from_le_bytes(*b"SwDBblok");
+/// Blocks are encoded together up to about so many bytes.
+const TOGETHER: u64 = 32 << 20;
+/// Blocks of at most so many bytes in all are encoded by one thread.
+const ALONE: u64 = 1 << 20;
+
+/// A block, ready for the log.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// XXH3 of its bytes in memory.
+    pub check: u128,
+    /// `None`: as it is in memory.
+    pub encoded: Option<Vec<u8>>,
+}
+
+impl Prepared {
+    /// Of `loc`; without the encoded bytes if the log has the block already.
+    fn new(blocks: &Arc<Blocks>, (loc, shape): (Loc, Shape), known: &Known) -> Result<Self> {
+        let bytes = raw::bytes(blocks, loc)?;
+        let check = xxh3_128_with_seed(bytes, CHECK_SEED);
+        let encoded = if known.has(check, loc.len) { None } else { encode(bytes, shape) };
+        Ok(Self { check, encoded })
+    }
+}
+
+/// Blocks of an array, prepared, by the identity of the array's.
+pub(super) type AllPrepared = HashMap<*const Blocks, Vec<Prepared>>;
+
+/// Blocks without a column's type: bitmaps.
+pub(super) fn prepare_bytes(blocks: &Arc<Blocks>, known: &Known) -> Result<Vec<Prepared>> {
+    let one = |loc: &Loc| Prepared::new(blocks, (*loc, Shape::Bytes), known);
+    blocks.listed().iter().map(one).collect()
+}
+
+/// Prepares the blocks of segments' columns that `wanted` says: of as many segments, from the
+/// first on, as have some 32 MiB of them. Returns how many these are.
+pub(super) fn prepare(
+    segments: &[Arc<Segment>],
+    known: &Known,
+    wanted: impl Fn(&Blocks) -> bool,
+) -> Result<(AllPrepared, usize)> {
+    let mut all: Vec<(Arc<Blocks>, Loc, Shape)> = Vec::new();
+    let (mut bytes, mut count) = (0, 0);
+    for segment in segments {
+        if bytes >= TOGETHER {
+            break;
+        }
+        count += 1;
+        for chunk in segment.chunks()? {
+            let arrays = [Some(chunk.as_ref()), chunk.patch.as_ref().map(|patch| patch.chunk())];
+            for array in arrays.into_iter().flatten().filter(|array| wanted(&array.blocks)) {
+                for (loc, shape) in array.blocks.listed().iter().zip(shapes(array)) {
+                    bytes += loc.len;
+                    all.push((array.blocks.clone(), *loc, shape));
+                }
+            }
+        }
+    }
+    let threads = if bytes <= ALONE { 1 } else { threads::cores() };
+    let done = in_parallel(threads, &all, |(blocks, loc, shape)| {
+        Prepared::new(blocks, (*loc, *shape), known)
+    })?;
+    let mut prepared = AllPrepared::new();
+    for ((blocks, ..), one) in all.iter().zip(done) {
+        prepared.entry(Arc::as_ptr(blocks)).or_default().push(one);
+    }
+    // Tables can share blocks, which then come twice.
+    for (blocks, ..) in &all {
+        let of = prepared.get_mut(&Arc::as_ptr(blocks));
+        of.into_iter().for_each(|of| of.truncate(blocks.listed().len()));
+    }
+    Ok((prepared, count))
+}
+
+/// What each block of an array holds.
+fn shapes(array: &Chunk) -> Vec<Shape> {
+    let mut buffers = Vec::new();
+    add_buffers(&array.data_type, &array.node, &mut buffers);
+    let shape_of = |block: &Loc| {
+        let mut inside = buffers.iter().filter(|(loc, _)| loc.len > 0 && block.contains(*loc));
+        match (inside.next(), inside.next()) {
+            (Some((loc, shape)), None) if loc.offset == block.offset => *shape,
+            _ => Shape::Bytes,
+        }
+    };
+    array.blocks.listed().iter().map(shape_of).collect()
+}
+
+/// The buffers of an array and its children, and what is in them.
+fn add_buffers(data_type: &DataType, node: &Node, into: &mut Vec<(Loc, Shape)>) {
+    into.extend(node.nulls.map(|loc| (loc, Shape::Bytes)));
+    let first = match data_type {
+        DataType::Utf8View | DataType::BinaryView => Shape::Views,
+        DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(..) => {
+            Shape::Numbers { width: 4 }
+        }
+        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => {
+            Shape::Numbers { width: 8 }
+        }
+        DataType::Dictionary(keys, _) => numbers(keys),
+        other => numbers(other),
+    };
+    let shapes = std::iter::once(first).chain(std::iter::repeat(Shape::Bytes));
+    into.extend(node.buffers.iter().copied().zip(shapes));
+    let mut children = |types: &mut dyn Iterator<Item = &DataType>| {
+        for (child, data_type) in node.children.iter().zip(types) {
+            add_buffers(data_type, child, into);
+        }
+    };
+    match data_type {
+        DataType::Struct(fields) => children(&mut fields.iter().map(|field| field.data_type())),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => children(&mut std::iter::once(field.data_type())),
+        DataType::Dictionary(_, values) => children(&mut std::iter::once(values.as_ref())),
+        _ => {}
+    }
+}
+
+fn numbers(data_type: &DataType) -> Shape {
+    match data_type.primitive_width() {
+        Some(width @ (1 | 2 | 4 | 8 | 16)) => Shape::Numbers { width: width as u8 },
+        _ => Shape::Bytes,
+    }
+}
