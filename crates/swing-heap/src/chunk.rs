@@ -91,6 +91,10 @@ impl Chunks {
         Chunks { memory, table: Vec::new(), count: 0 }
     }
 
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
     /// Maps a chunk for a class. `None` if the system has no memory, or no number is left.
     pub(crate) fn add(&mut self, class: usize) -> Option<usize> {
         let number = self.table.iter().position(Option::is_none).unwrap_or(self.table.len());

@@ -224,7 +224,10 @@ impl Core {
         loop {
             if self.is_over_budget() && self.chunks.count > 0 {
                 match self.shrink(table)? {
-                    Take::Cell(_) => continue,
+                    Take::Cell(_) => {
+                        self.chunks.memory().give_spare_back();
+                        continue;
+                    }
                     wait => return Ok(wait),
                 }
             }

@@ -119,6 +119,15 @@ impl Memory {
         }
     }
 
+    /// Gives back what an area keeps of given-back chunks for the next ones, when there will be
+    /// fewer.
+    pub(crate) fn give_spare_back(&self) {
+        if let Memory::Area(memory) = self {
+            // What stays is given back by a later call.
+            let _ = memory.area().reclaim();
+        }
+    }
+
     /// Where a part of the object table lies, if that is in the area.
     pub(crate) fn part(&self, part: usize) -> Option<NonNull<u8>> {
         match self {

@@ -55,15 +55,8 @@ impl HeapSnapshot {
     /// [`HeapError::NoHeap`] if no heap is in it; [`HeapError::OwnerGone`] if the heap's process
     /// has ended, or is another user's.
     pub fn open(namespace: &Namespace, name: &AreaName) -> Result<Self, HeapError> {
-        let hooked = namespace.hook(name).map_err(|e| HeapError::Area(e.to_string()))?;
-        Self::of(hooked)
-    }
-
-    /// The heap in a state of an area.
-    ///
-    /// # Errors
-    /// As [`HeapSnapshot::open`].
-    pub fn of(snapshot: Snapshot) -> Result<Self, HeapError> {
+        // Nobody else has this snapshot: one that an area is derived from shows that area.
+        let snapshot = namespace.hook(name).map_err(|e| HeapError::Area(e.to_string()))?;
         let state = State::decode(snapshot.payload()).map_err(HeapError::NoHeap)?;
         // The lease is held: the owner keeps the file's blocks as they are.
         let path = format!("/proc/{}/fd/{}", state.pid, state.fd);
@@ -79,11 +72,6 @@ impl HeapSnapshot {
     /// Which state it is; later ones have larger numbers.
     pub fn epoch(&self) -> Epoch {
         self.snapshot.epoch()
-    }
-
-    /// The state of the area.
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
     }
 
     /// The object by which the program finds all others.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{on_disk, seed};
-use swing::{AreaName, AreaOptions, ByteLen, Namespace, Publish};
+use swing::{AreaName, AreaOffset, AreaOptions, ByteLen, Namespace, Publish, WriteIntent};
 use swing_heap::{Handle, HeapError, HeapOptions, HeapSnapshot, ObjectHeap, PolicyKind};
 
 struct Place {
@@ -178,6 +178,15 @@ fn blocks_of_a_snapshot_stay_as_long_as_it_does() {
     heap.check().unwrap();
 }
 
+/// Sets a word when dropped, also by a panic: other threads end then.
+struct AtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Each object is shown as it was before a write or after it; both of a pair that one thread holds
 /// the guards of at the same time.
 #[test]
@@ -203,6 +212,7 @@ fn objects_are_whole_while_threads_write() {
                 }
             });
         }
+        let _end = AtTheEnd(&done);
         let end = Instant::now() + Duration::from_secs(4);
         let mut states = 0;
         while Instant::now() < end {
@@ -214,7 +224,6 @@ fn objects_are_whole_while_threads_write() {
             }
             states += 1;
         }
-        done.store(true, Ordering::SeqCst);
         assert!(states > 3, "{states}");
     });
 }
@@ -263,6 +272,114 @@ fn what_cannot_be_shared_or_opened_says_so() {
     let taken = ObjectHeap::open_in(&place.ns, &name(), place.disk.path(), options(6 << 20));
     assert!(matches!(taken, Err(HeapError::Area(_))));
     assert!(place.ns.names().unwrap().contains(&name()));
+}
+
+/// A state that somebody has changed on purpose: words of the table, cells, buffers, the payload.
+/// What was on the disk is right, or an error; nothing crashes.
+#[test]
+fn a_hostile_state_is_an_error() {
+    let seed = seed();
+    println!("SWING_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let place = place();
+    let heap = open(&place, options(6 << 20));
+    let handles = filled(&heap, 8000);
+    heap.share().unwrap();
+    let origin = HeapSnapshot::open(&place.ns, &name()).unwrap();
+    let (mut right, mut wrong, mut refused) = (0, 0, 0);
+    for round in 0..60 {
+        let evil = AreaName::new(&format!("evil {round}")).unwrap();
+        let hooked = place.ns.hook(&name()).unwrap();
+        let area = hooked.derive(Some(&evil)).unwrap();
+        let table = AreaOffset(0)..AreaOffset(16 * handles.len() as u64);
+        area.make_writable(table.clone(), WriteIntent::Keep).unwrap();
+        for _ in 0..random.usize(1..400) {
+            let at = random.usize(..table.end.as_usize());
+            // SAFETY: made writable, and this test's.
+            unsafe { *area.base().add(at).as_ptr() ^= 1 << random.u32(..8) };
+        }
+        let mut payload = hooked.payload().to_vec();
+        if round % 2 == 0 {
+            // Also where the file is, and how much there is of all.
+            let at = random.usize(..payload.len());
+            payload[at] ^= 1 << random.u32(..8);
+        }
+        area.publish(Publish::Shared, &payload).unwrap();
+        let Ok(snapshot) = HeapSnapshot::open(&place.ns, &evil) else {
+            refused += 1;
+            continue;
+        };
+        for handle in snapshot.handles() {
+            match snapshot.read(handle) {
+                Ok(bytes) => right += u64::from(bytes.len() <= 65_536),
+                Err(error) => wrong += u64::from(!error.to_string().is_empty()),
+            }
+        }
+    }
+    assert!(right > 100_000 && wrong > 100 && refused > 0, "{right} {wrong} {refused}");
+    assert!(handles.iter().zip(0..).all(|(h, i)| *origin.read(*h).unwrap() == *of(i)));
+}
+
+/// A forked child has the snapshots of its parent, and not the heap.
+#[test]
+fn a_forked_child_reads_snapshots_only() {
+    let place = place();
+    let heap = open(&place, options(6 << 20));
+    let handles = filled(&heap, 8000);
+    heap.share().unwrap();
+    let snapshot = HeapSnapshot::open(&place.ns, &name()).unwrap();
+    for round in 1..4 {
+        // SAFETY: the child reads, and leaves by _exit.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            let refused = matches!(heap.read(handles[0]), Err(HeapError::Forked))
+                && matches!(heap.write(handles[0]), Err(HeapError::Forked))
+                && matches!(heap.share(), Err(HeapError::Forked));
+            let whole = handles.iter().zip(0..).all(|(h, i)| *snapshot.read(*h).unwrap() == *of(i));
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(if refused && whole { 0 } else { 1 }) };
+        }
+        for (i, handle) in handles.iter().enumerate() {
+            heap.write(*handle).unwrap().copy_from_slice(&of(round * 100_000 + i as u64));
+        }
+        heap.share().unwrap();
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+        let newest = HeapSnapshot::open(&place.ns, &name()).unwrap();
+        assert_eq!(*newest.read(handles[9]).unwrap(), *of(round * 100_000 + 9));
+    }
+    heap.check().unwrap();
+}
+
+/// What the area takes is within the budget, unless snapshots keep more.
+#[test]
+fn memory_in_the_area_is_within_the_budget() {
+    let place = place();
+    let heap = open(&place, options(24 << 20));
+    let own = || place.ns.list().unwrap()[0].own.get();
+    let mut random = fastrand::Rng::with_seed(7);
+    let handles: Vec<Handle> =
+        (0..6000).map(|_| heap.alloc_from(&bytes_of(&mut random)).unwrap()).collect();
+    assert!((16 << 20..=24 << 20).contains(&own()), "{}", own());
+    heap.set_budget(8 << 20).unwrap();
+    assert!(own() <= 8 << 20, "{}", own());
+    heap.share().unwrap();
+    let snapshot = HeapSnapshot::open(&place.ns, &name()).unwrap();
+    for handle in &handles {
+        heap.write(*handle).unwrap()[0] ^= 1;
+    }
+    heap.share().unwrap();
+    assert!(own() <= 17 << 20, "one more version: {}", own());
+    drop(snapshot);
+    for handle in handles {
+        heap.free(handle).unwrap();
+    }
+    heap.share().unwrap();
+    heap.share().unwrap();
+    assert_eq!(heap.stats().unwrap().kept_bytes, 0);
 }
 
 const OBJECTS: u64 = 12_000;
