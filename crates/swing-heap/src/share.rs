@@ -13,8 +13,8 @@
 //! stays, too: nobody writes to the file any more, and the reader has it open.
 //!
 //! **Crash.** The file of blocks has no name: it goes with the last process that has it open. The
-//! area of a killed owner stays in its namespace until a heap of the name is opened again, or the
-//! area is removed; its state cannot be opened any more.
+//! area of a killed owner stays in its namespace until somebody collects what is left of dead
+//! processes, or a heap of the name is opened again; its state cannot be opened any more.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -35,6 +35,9 @@ use crate::writers::{Writers, Writing};
 /// How long new writers are held up in one go. A thread that has one guard may want another before
 /// it drops the first.
 const SHUT_FOR: Duration = Duration::from_millis(20);
+
+/// What listings call the area.
+const LABEL: &str = "object heap";
 
 /// What a heap in an area has besides.
 pub(crate) struct InArea {
@@ -96,6 +99,8 @@ impl ObjectHeap {
         }
         .map_err(failed)?;
         area.track().map_err(failed)?;
+        // Without its process, and the file that this has open, it is of no use.
+        area.end_with_process(LABEL).map_err(failed)?;
         let memory = Arc::new(AreaMemory::new(area, namespace.clone(), name.clone()));
         let in_area = InArea { memory: memory.clone(), writers: Writers::default() };
         Self::open_empty(
