@@ -68,7 +68,7 @@ impl ObjectHeap {
     /// let handle = heap.alloc_from(b"logged in")?;
     /// heap.set_root(Some(handle))?;
     /// heap.share()?;
-    /// heap.write(handle)?[..] .copy_from_slice(b"has gone!");
+    /// heap.write(handle)?.copy_from_slice(b"has gone!");
     ///
     /// // In this process or any other one:
     /// let snapshot = HeapSnapshot::open(&namespace, &name)?;

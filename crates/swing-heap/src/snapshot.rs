@@ -40,6 +40,12 @@ pub struct HeapSnapshot {
     state: State,
 }
 
+// Any thread may read.
+const _: fn() = || {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<HeapSnapshot>();
+};
+
 /// Where an object is.
 enum Found {
     InMemory(AreaOffset, usize),
