@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "swing": set(),
     "swing-malloc": {"swing"},
     "swing-tier": {"swing"},
-    "swing-heap": {"swing-tier"},
+    "swing-heap": {"swing", "swing-tier"},
     "swing-calls": {"swing"},
     "swing-preload": {"swing", "swing-calls", "swing-malloc"},
     "swing-capi": {"swing", "swing-malloc", "swing-tier", "swing-heap"},

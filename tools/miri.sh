@@ -23,4 +23,4 @@ miri swing -- model:: policy:: memory::extent_words sys::sync trap::gate::tests:
 miri swing-tier -- units:: error:: log::codec log::format log::fuzz log::root log::state \
     log::stripe log::read scan::layout scan::numbers scan::plan scan::options probe::json
 miri swing-malloc -- fast::class header:: layout:: options::
-miri swing-heap -- classes:: entry::
+miri swing-heap -- classes:: entry:: state::

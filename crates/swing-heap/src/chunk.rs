@@ -6,9 +6,8 @@
 
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags};
-
 use crate::classes::cell_bytes;
+use crate::memory::Memory;
 
 /// Length and alignment of a chunk.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
@@ -64,8 +63,9 @@ pub(crate) struct Chunk {
 }
 
 /// All chunks of a heap, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Chunks {
+    memory: Memory,
     table: Vec<Option<Chunk>>,
     pub(crate) count: usize,
 }
@@ -87,6 +87,14 @@ fn shape(class: usize) -> (usize, usize) {
 }
 
 impl Chunks {
+    pub(crate) fn new(memory: Memory) -> Self {
+        Chunks { memory, table: Vec::new(), count: 0 }
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
     /// Maps a chunk for a class. `None` if the system has no memory, or no number is left.
     pub(crate) fn add(&mut self, class: usize) -> Option<usize> {
         let number = self.table.iter().position(Option::is_none).unwrap_or(self.table.len());
@@ -94,7 +102,7 @@ impl Chunks {
             return None;
         }
         let (cells, cells_start) = shape(class);
-        let base = map_aligned()?;
+        let base = self.memory.chunk(number)?;
         // SAFETY: the chunk has just been mapped, is aligned, and begins with its header.
         unsafe { base.cast::<u64>().write(number as u64) };
         let chunk = Chunk { base, class, cells: cells as u32, cells_start, free: NONE, used: 0 };
@@ -114,7 +122,7 @@ impl Chunks {
         let Some(chunk) = self.table[number].take() else { unreachable!("the chunk exists") };
         assert_eq!(chunk.used, 0, "INV-OBJ-2: a chunk with objects is given back");
         self.count -= 1;
-        chunk.unmap();
+        self.memory.give_chunk_back(number, chunk.base);
     }
 
     pub(crate) fn get(&self, number: usize) -> &Chunk {
@@ -200,33 +208,16 @@ impl Chunks {
     }
 }
 
-impl Chunk {
-    fn unmap(&self) {
-        // SAFETY: the mapping is the chunk's own, and no object lies in it any more.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), CHUNK_BYTES) };
-    }
-}
-
 impl Drop for Chunks {
     fn drop(&mut self) {
-        self.table.iter().flatten().for_each(Chunk::unmap);
-    }
-}
-
-/// 1 MiB of zeros, aligned to 1 MiB.
-fn map_aligned() -> Option<NonNull<u8>> {
-    let flags = MapFlags::PRIVATE;
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh private mapping at an address of the kernel's choice disturbs nothing.
-    let raw =
-        unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), 2 * CHUNK_BYTES, access, flags) };
-    let start = raw.ok()? as usize;
-    let base = start.next_multiple_of(CHUNK_BYTES);
-    for (from, to) in [(start, base), (base + CHUNK_BYTES, start + 2 * CHUNK_BYTES)] {
-        if from < to {
-            // SAFETY: both ends are parts of the mapping that has just been made.
-            let _ = unsafe { rustix::mm::munmap(from as *mut _, to - from) };
+        if matches!(self.memory, Memory::Area(_)) {
+            // It goes with its area.
+            return;
+        }
+        for (number, chunk) in self.table.iter().enumerate() {
+            if let Some(chunk) = chunk {
+                self.memory.give_chunk_back(number, chunk.base);
+            }
         }
     }
-    NonNull::new(base as *mut u8)
 }

@@ -15,6 +15,7 @@ use crate::entry::{
     resident_place, touches, with_generation,
 };
 use crate::error::HeapError;
+use crate::memory::Memory;
 use crate::policy::{Policy, PolicyKind, Touches};
 
 impl Touches for Table {
@@ -153,10 +154,10 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(
         disk: Disk,
-        budget: u64,
-        policy: PolicyKind,
+        (budget, policy): (u64, PolicyKind),
         outside_bytes: u64,
         changes: Arc<Changes>,
+        memory: Memory,
     ) -> Self {
         let class = || Class {
             chunks: Vec::new(),
@@ -166,7 +167,7 @@ impl Core {
             since: 0,
         };
         Core {
-            chunks: Chunks::default(),
+            chunks: Chunks::new(memory),
             classes: (0..CLASSES).map(|_| class()).collect(),
             disk,
             budget,
@@ -223,7 +224,10 @@ impl Core {
         loop {
             if self.is_over_budget() && self.chunks.count > 0 {
                 match self.shrink(table)? {
-                    Take::Cell(_) => continue,
+                    Take::Cell(_) => {
+                        self.chunks.memory().give_spare_back();
+                        continue;
+                    }
                     wait => return Ok(wait),
                 }
             }

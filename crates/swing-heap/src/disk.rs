@@ -7,14 +7,18 @@
 //!
 //! The file of an ephemeral heap has no name: the kernel frees it when the process ends, however
 //! that happens. That of a persistent heap does, and the newest commit and the one in the making
-//! *keep* blocks: a kept block is not written anew (INV-OBJ-6).
+//! *keep* blocks: a kept block is not written anew (INV-OBJ-6). Nor is one that a shared state of a
+//! heap in an area may show ([`crate::shares`]).
 
+use swing::Epoch;
 use swing_tier::storage::{FileRef, Storage};
 use swing_tier::{IoError, UNIT_BYTES, random_u64};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::entry::{DiskPlace, Handle};
 use crate::error::HeapError;
+use crate::memory::{BlockBytes, Memory};
+use crate::shares::Shares;
 
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
@@ -49,7 +53,7 @@ pub(crate) enum BufferState {
 pub(crate) struct Buffer {
     pub(crate) state: BufferState,
     pub(crate) block: u32,
-    pub(crate) bytes: Box<[u8]>,
+    pub(crate) bytes: BlockBytes,
     used: usize,
 }
 
@@ -70,6 +74,8 @@ pub(crate) struct Disk {
     pub(crate) live_bytes: u64,
     /// The last write that failed, until one succeeds.
     pub(crate) failed: Option<IoError>,
+    /// Of a heap in an area.
+    shares: Option<Shares>,
 }
 
 /// Why there is no room for an object in a buffer.
@@ -85,25 +91,30 @@ pub(crate) fn stored_bytes(len: usize) -> usize {
 }
 
 impl Disk {
-    pub(crate) fn create(storage: &dyn Storage, limit_bytes: u64) -> Result<Self, HeapError> {
+    pub(crate) fn create(
+        storage: &dyn Storage,
+        limit_bytes: u64,
+        memory: &Memory,
+    ) -> Result<Self, HeapError> {
         let name = format!("heap-{:016x}", random_u64());
         let file = storage.create(&name)?;
         storage.remove(&name)?;
-        Ok(Self::on(file, random_u64(), limit_bytes))
+        let shares = matches!(memory, Memory::Area(_)).then(Shares::default);
+        Ok(Disk { shares, ..Self::on(file, random_u64(), limit_bytes, memory) })
     }
 
     /// The empty blocks of a file.
-    pub(crate) fn on(file: FileRef, seed: u64, limit_bytes: u64) -> Self {
-        let buffer = || Buffer {
+    pub(crate) fn on(file: FileRef, seed: u64, limit_bytes: u64, memory: &Memory) -> Self {
+        let buffer = |index| Buffer {
             state: BufferState::Idle,
             block: 0,
-            bytes: vec![0; BLOCK_BYTES].into_boxed_slice(),
+            bytes: memory.block(index),
             used: BLOCK_HEADER,
         };
         let limit = (limit_bytes / BLOCK_BYTES as u64).min(MAX_BLOCKS as u64) as usize;
         Disk {
             file,
-            buffers: (0..BUFFERS).map(|_| buffer()).collect(),
+            buffers: (0..BUFFERS).map(buffer).collect(),
             live: Vec::new(),
             kept: Vec::new(),
             kept_dead: 0,
@@ -113,6 +124,7 @@ impl Disk {
             seed,
             live_bytes: 0,
             failed: None,
+            shares: None,
         }
     }
 
@@ -121,7 +133,8 @@ impl Disk {
     }
 
     pub(crate) fn metadata_bytes(&self) -> u64 {
-        (4 * (self.live.capacity() + self.empty.capacity()) + self.kept.capacity()) as u64
+        let shares = self.shares.as_ref().map_or(0, Shares::bytes);
+        (4 * (self.live.capacity() + self.empty.capacity()) + self.kept.capacity()) as u64 + shares
     }
 
     pub(crate) fn checksum(&self, handle: Handle, block: u32, offset: u32, bytes: &[u8]) -> u32 {
@@ -164,6 +177,14 @@ impl Disk {
     }
 
     fn take_block(&mut self, collects: bool) -> Result<u32, NoRoom> {
+        let block = self.find_block(collects)?;
+        if let Some(shares) = &mut self.shares {
+            shares.take(block);
+        }
+        Ok(block)
+    }
+
+    fn find_block(&mut self, collects: bool) -> Result<u32, NoRoom> {
         let room = self.room();
         if room == 0 || (!collects && room <= SPARE_BLOCKS) {
             if self.can_collect() {
@@ -171,7 +192,12 @@ impl Disk {
             }
             let limit = self.limit as u64 * BLOCK_BYTES as u64;
             let kept = if self.kept_dead > 0 { "; flush() frees some of it" } else { "" };
-            let text = format!("its limit of {limit} bytes is reached{kept}");
+            let shown = self.kept_for_states() * BLOCK_BYTES;
+            let shown = match shown {
+                0 => String::new(),
+                bytes => format!("; {bytes} bytes of it are kept for snapshots"),
+            };
+            let text = format!("its limit of {limit} bytes is reached{kept}{shown}");
             return Err(NoRoom::Failed(HeapError::DiskFull(text)));
         }
         if let Some(block) = self.empty.pop() {
@@ -208,7 +234,8 @@ impl Disk {
 
     /// Bytes of the blocks that are neither empty nor kept for a commit alone.
     fn held_bytes(&self) -> u64 {
-        let held = self.live.len().saturating_sub(self.empty.len() + self.kept_dead);
+        let unneeded = self.empty.len() + self.kept_dead + self.kept_for_states();
+        let held = self.live.len().saturating_sub(unneeded);
         held as u64 * BLOCK_BYTES as u64
     }
 
@@ -299,8 +326,42 @@ impl Disk {
         if self.kept[block as usize] != 0 {
             self.kept_dead += 1;
         } else if self.in_memory(block).is_none() {
+            self.give_up(block);
+        }
+    }
+
+    /// A written block that no object needs can be taken, unless a state may show it.
+    fn give_up(&mut self, block: u32) {
+        if !self.shares.as_mut().is_some_and(|shares| shares.keeps(block)) {
             self.empty.push(block);
         }
+    }
+
+    /// Blocks that are kept for shared states alone.
+    pub(crate) fn kept_for_states(&self) -> usize {
+        self.shares.as_ref().map_or(0, Shares::kept)
+    }
+
+    /// The present state has been shared.
+    pub(crate) fn add_state(&mut self, epoch: Epoch) {
+        if let Some(shares) = &mut self.shares {
+            shares.add(epoch);
+        }
+    }
+
+    /// Only these states can be seen still. Whether that frees blocks.
+    pub(crate) fn retain_states(&mut self, live: &[Epoch]) -> bool {
+        let free = self.shares.as_mut().map(|shares| shares.retain(live)).unwrap_or_default();
+        self.empty.extend(&free);
+        !free.is_empty()
+    }
+
+    /// The blocks in the buffers.
+    pub(crate) fn blocks_in_memory(&self) -> [Option<u32>; BUFFERS] {
+        std::array::from_fn(|index| {
+            let buffer = &self.buffers[index];
+            (buffer.state != BufferState::Idle).then_some(buffer.block)
+        })
     }
 
     /// Begins a commit: it keeps all blocks that objects need now, and those of [`Disk::keep`].
@@ -404,7 +465,7 @@ impl Disk {
         self.buffers[index].state = BufferState::Idle;
         self.failed = None;
         if self.live[block as usize] == 0 && self.kept[block as usize] == 0 {
-            self.empty.push(block);
+            self.give_up(block);
         }
     }
 }

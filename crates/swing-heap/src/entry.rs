@@ -5,8 +5,8 @@
 //! | bits of `state` | free | resident | evicted | busy |
 //! |---|---|---|---|---|
 //! | 0-1 | 0 | 1 | 2 | 3 |
-//! | 2-3 | | touches since the policy looked, at most 3 | zero | |
-//! | 4-15 | | readers | checksum, 32 bits from bit 4 | |
+//! | 2-3 | | touches since the policy looked, at most 3 | zero | 1: it was resident |
+//! | 4-15 | | readers | checksum, 32 bits from bit 4 | that of an evicted one |
 //! | 16 | | a writer | | |
 //! | 17-28 | | pins | | |
 //! | 29 | | dirty: the disk has not these bytes | | |
@@ -24,6 +24,8 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::memory::Memory;
 
 /// Names one object of a heap. A freed object's handle is never valid again, until its number
 /// has been used 2^28 times.
@@ -66,6 +68,8 @@ pub(crate) const RESIDENT: u64 = 1;
 pub(crate) const EVICTED: u64 = 2;
 pub(crate) const BUSY: u64 = 3;
 pub(crate) const STATE: u64 = 3;
+/// Of a busy entry.
+const WAS_RESIDENT: u64 = 1 << 2;
 pub(crate) const TOUCH: u64 = 1 << 2;
 pub(crate) const TOUCHES: u64 = 3 << 2;
 pub(crate) const READER: u64 = 1 << 4;
@@ -88,9 +92,23 @@ pub(crate) fn generation(state: u64) -> u32 {
     (state >> GENERATION_SHIFT) as u32
 }
 
-/// The word of an entry that its changer owns.
+/// The word of an entry that its changer owns. It says where the object is still: an evicted one
+/// keeps its checksum.
 pub(crate) fn busy(state: u64) -> u64 {
-    with_generation(generation(state), BUSY)
+    match state & STATE {
+        EVICTED => state | BUSY,
+        _ => with_generation(generation(state), BUSY | WAS_RESIDENT),
+    }
+}
+
+/// What an entry was before it became busy. Its place is that of then, whenever the heap's lock is
+/// free.
+pub(crate) fn settled(state: u64) -> u64 {
+    match state & STATE {
+        BUSY if state & WAS_RESIDENT != 0 => with_generation(generation(state), RESIDENT),
+        BUSY => state & !STATE | EVICTED,
+        _ => state,
+    }
 }
 
 pub(crate) fn evicted(generation: u32, checksum: u32) -> u64 {
@@ -200,14 +218,15 @@ const PARTS: usize = 1 << 20;
 
 /// The entries of all objects, in parts that never move.
 pub(crate) struct Table {
+    memory: Memory,
     parts: Box<[AtomicUsize]>,
 }
 
 impl Table {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(memory: Memory) -> Self {
         // SAFETY: an atomic word of zeros is a valid one.
         let parts = unsafe { Box::new_zeroed_slice(PARTS).assume_init() };
-        Table { parts }
+        Table { memory, parts }
     }
 
     /// The entry of an id; `None` if the table has never been that long.
@@ -230,15 +249,26 @@ impl Table {
     /// Adds the part that `id` lies in. One caller at a time.
     pub(crate) fn add_part(&self, id: u32) {
         assert!(self.is_missing(id), "a part of the table is added once");
-        // SAFETY: an entry of zeros is a valid one.
-        let part: Box<[Entry]> = unsafe { Box::new_zeroed_slice(PART_ENTRIES).assume_init() };
-        let address = Box::into_raw(part).cast::<Entry>() as usize;
-        self.parts[id as usize / PART_ENTRIES].store(address, Ordering::Release);
+        let index = id as usize / PART_ENTRIES;
+        let address = self.memory.part(index).map_or_else(
+            || {
+                // SAFETY: an entry of zeros is a valid one.
+                let part: Box<[Entry]> =
+                    unsafe { Box::new_zeroed_slice(PART_ENTRIES).assume_init() };
+                Box::into_raw(part).cast::<Entry>() as usize
+            },
+            // What has no memory in an area reads as zeros.
+            |part| part.as_ptr() as usize,
+        );
+        self.parts[index].store(address, Ordering::Release);
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
+        if matches!(self.memory, Memory::Area(_)) {
+            return;
+        }
         for part in &self.parts {
             let address = part.load(Ordering::Relaxed);
             if address == 0 {
@@ -266,6 +296,11 @@ mod tests {
         assert_eq!(state & (STATE | TOUCHES), EVICTED);
         let place = resident_place(0x7fff_ffff_fff0, 65_536);
         assert_eq!(address_and_len(place), (0x7fff_ffff_fff0, 65_536));
+        let sum = evicted(9, 0x8765_4321);
+        assert_eq!((busy(sum) & STATE, settled(busy(sum))), (BUSY, sum));
+        let used = with_generation(9, RESIDENT | TOUCHES | DIRTY);
+        assert_eq!(settled(busy(used)), with_generation(9, RESIDENT));
+        assert_eq!(settled(used), used);
         let handle = Handle::new(7, 9);
         assert_eq!(Handle::from_bits(handle.to_bits()), handle);
     }

@@ -87,6 +87,29 @@ pub enum HeapError {
     /// the state of the flush before stays.
     #[error("{0}; the heap cannot be flushed any more: copy what is needed elsewhere")]
     Sync(IoError),
+    /// The area of the heap, or of a snapshot, failed; the text says how.
+    #[error("the area of the object heap: {0}")]
+    Area(String),
+    /// The area holds no state of an object heap, or one that contradicts itself.
+    #[error("the area holds no state of an object heap ({0})")]
+    NoHeap(&'static str),
+    /// The heap's process has ended, or may not be looked at, so its file cannot be opened.
+    #[error(
+        "the file of the object heap cannot be opened through its process {pid} ({why}); \
+             open snapshots while that runs"
+    )]
+    OwnerGone {
+        /// The process that had the heap.
+        pid: u32,
+        /// What the system says.
+        why: String,
+    },
+    /// Objects were being written for longer than `max_wait`, so no state could be shared.
+    #[error("objects were being written for {waited_ms} ms; drop write guards first")]
+    Writing {
+        /// How long the call waited, in milliseconds.
+        waited_ms: u64,
+    },
     /// The process has forked since the heap was opened; the heap belongs to the parent.
     #[error("the process has forked; open a heap of its own in the child")]
     Forked,

@@ -25,8 +25,9 @@ use crate::entry::{
     with_generation,
 };
 use crate::error::HeapError;
-use crate::heap::{HeapOptions, ObjectHeap, Patience, Shared, check_options};
+use crate::heap::{HeapOptions, Kind, ObjectHeap, Patience, Shared, check_options};
 use crate::keeper::KEEPER_BYTES;
+use crate::memory::Memory;
 use crate::store::{Facts, GROUP_BYTES, MAX_IDS, Opened, Recovery, STORE_BYTES, Store};
 
 /// Generations that a commit reserves for the time until the next one.
@@ -94,9 +95,10 @@ impl ObjectHeap {
         }
         let Opened { store, disk, facts } = Store::open(&storage, options.disk_limit)?;
         let changes = Arc::new(Changes::new(true));
-        let table = Table::new();
+        let table = Table::new(Memory::Process);
         let outside = KEEPER_BYTES + STORE_BYTES;
-        let mut core = Core::new(disk, options.budget, options.policy, outside, changes);
+        let mut core =
+            Core::new(disk, (options.budget, options.policy), outside, changes, Memory::Process);
         core.most_objects = MAX_IDS;
         core.generations = crate::core::Generations::from(1);
         if let Some(facts) = &facts {
@@ -106,7 +108,8 @@ impl ObjectHeap {
             }
         }
         core.check_metadata()?;
-        let heap = Self::start(storage, &options, core, table, Some(Mutex::new(store)))?;
+        let heap =
+            Self::start(storage, &options, core, table, Kind::Persistent(Mutex::new(store)))?;
         // Reserves the generations of this opening before a handle is given out.
         let mut store = heap.lock_store()?;
         heap.commit(&mut store, RESERVED_GENERATIONS)?;
@@ -116,7 +119,9 @@ impl ObjectHeap {
 
     fn lock_store(&self) -> Result<MutexGuard<'_, Store>, HeapError> {
         let Some(store) = &self.shared.store else {
-            return Err(HeapError::Options("an ephemeral heap has no root and no flush"));
+            return Err(HeapError::Options(
+                "an ephemeral heap has no flush, and a root only in an area",
+            ));
         };
         let store = store.lock().unwrap_or_else(PoisonError::into_inner);
         match &store.broken {
@@ -168,13 +173,16 @@ impl ObjectHeap {
         Ok(self.shared.lock().root)
     }
 
-    /// Sets the root object. Durable with the next flush.
+    /// Sets the root object. Durable with the next flush; of a heap in an area: in the next state
+    /// that is shared.
     ///
     /// # Errors
-    /// [`HeapError::NoObject`]; [`HeapError::Options`] for an ephemeral heap.
+    /// [`HeapError::NoObject`]; [`HeapError::Options`] for an ephemeral heap that is in no area.
     pub fn set_root(&self, root: Option<Handle>) -> Result<(), HeapError> {
         self.check_process()?;
-        drop(self.lock_store()?);
+        if self.shared.area.is_none() {
+            drop(self.lock_store()?);
+        }
         if let Some(handle) = root {
             self.len_of(handle)?;
         }

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::Release;
 
 use crate::entry::{Entry, Handle, PIN, READER, WRITER};
+use crate::writers::Writing;
 
 /// Access to an object's bytes for reading. Others may read meanwhile, and nobody writes.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct WriteGuard<'heap> {
     pub(crate) entry: &'heap Entry,
     pub(crate) address: usize,
     pub(crate) len: usize,
+    /// Of a heap in an area: no state is shared before the guard has gone.
+    pub(crate) _writers: Option<Writing<'heap>>,
 }
 
 /// Keeps an object in memory, at one address, and lets others read and write it.

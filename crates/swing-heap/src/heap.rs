@@ -29,7 +29,9 @@ use crate::entry::{
 use crate::error::HeapError;
 use crate::guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 use crate::keeper;
+use crate::memory::{MAX_AREA_IDS, Memory};
 use crate::policy::PolicyKind;
+use crate::share::InArea;
 use crate::signal;
 use crate::stats::{Counters, HeapStats};
 use crate::store::Store;
@@ -75,6 +77,13 @@ impl Default for HeapOptions {
     }
 }
 
+/// What a heap is besides its objects.
+pub(crate) enum Kind {
+    Ephemeral,
+    Persistent(Mutex<Store>),
+    InArea(Box<InArea>),
+}
+
 /// What the heap's threads share.
 pub(crate) struct Shared {
     core: Mutex<Core>,
@@ -93,6 +102,8 @@ pub(crate) struct Shared {
     pub(crate) dead_fraction: f64,
     /// What a persistent heap keeps beside its blocks.
     pub(crate) store: Option<Mutex<Store>>,
+    /// Of a heap in an area.
+    pub(crate) area: Option<Box<InArea>>,
     pub(crate) changes: Arc<Changes>,
     /// What plain pointers lead to.
     pub(crate) window: OnceLock<Window>,
@@ -176,10 +187,24 @@ impl ObjectHeap {
     /// As [`ObjectHeap::open`].
     pub fn open_on(storage: Arc<dyn Storage>, options: HeapOptions) -> Result<Self, HeapError> {
         check_options(&options)?;
-        let disk = Disk::create(&*storage, options.disk_limit)?;
+        Self::open_empty(storage, &options, Memory::Process, Kind::Ephemeral)
+    }
+
+    /// An empty heap whose objects in memory lie in `memory`.
+    pub(crate) fn open_empty(
+        storage: Arc<dyn Storage>,
+        options: &HeapOptions,
+        memory: Memory,
+        kind: Kind,
+    ) -> Result<Self, HeapError> {
+        let disk = Disk::create(&*storage, options.disk_limit, &memory)?;
         let (outside, changes) = (keeper::KEEPER_BYTES, Arc::new(Changes::new(false)));
-        let core = Core::new(disk, options.budget, options.policy, outside, changes);
-        Self::start(storage, &options, core, Table::new(), None)
+        let limits = (options.budget, options.policy);
+        let mut core = Core::new(disk, limits, outside, changes, memory.clone());
+        if matches!(kind, Kind::InArea(_)) {
+            core.most_objects = MAX_AREA_IDS;
+        }
+        Self::start(storage, options, core, Table::new(memory), kind)
     }
 
     /// Starts the keeper of a heap.
@@ -188,8 +213,13 @@ impl ObjectHeap {
         options: &HeapOptions,
         core: Core,
         table: Table,
-        store: Option<Mutex<Store>>,
+        kind: Kind,
     ) -> Result<Self, HeapError> {
+        let (store, area) = match kind {
+            Kind::Ephemeral => (None, None),
+            Kind::Persistent(store) => (Some(store), None),
+            Kind::InArea(area) => (None, Some(area)),
+        };
         let (file, seed) = (core.disk.file.clone(), core.disk.seed());
         let changes = core.changes.clone();
         let shared = Arc::new(Shared {
@@ -206,6 +236,7 @@ impl ObjectHeap {
             max_wait: options.max_wait,
             dead_fraction: options.dead_fraction,
             store,
+            area,
             changes,
             window: OnceLock::new(),
             enabling: Mutex::new(()),
@@ -337,8 +368,9 @@ impl ObjectHeap {
     /// As for allocation and access; the object is what it was.
     pub fn realloc(&self, handle: Handle, len: usize) -> Result<(), HeapError> {
         check_len(len)?;
+        let writers = self.enter_writers(handle)?;
         let (entry, address, old) = self.acquire(handle, ALONE)?;
-        let guard = WriteGuard { entry, address, len: old };
+        let guard = WriteGuard { entry, address, len: old, _writers: writers };
         if class_of(len) == class_of(old) {
             let mut core = self.shared.lock();
             let cell = core.uninstall(address, old);
@@ -389,9 +421,10 @@ impl ObjectHeap {
     /// As [`ObjectHeap::read`].
     #[inline]
     pub fn write(&self, handle: Handle) -> Result<WriteGuard<'_>, HeapError> {
+        let writers = self.enter_writers(handle)?;
         let (entry, address, len) = self.acquire(handle, WRITE)?;
         self.shared.changes.mark(handle.id());
-        Ok(WriteGuard { entry, address, len })
+        Ok(WriteGuard { entry, address, len, _writers: writers })
     }
 
     /// Keeps an object in memory. What is stored through the pin's address counts as a change.
@@ -524,6 +557,7 @@ impl ObjectHeap {
             read_bytes: counters.bytes_read.load(Relaxed),
             file_bytes: (core.disk.blocks() * BLOCK_BYTES) as u64,
             live_bytes: core.disk.live_bytes,
+            kept_bytes: (core.disk.kept_for_states() * BLOCK_BYTES) as u64,
             damaged: counters.damaged.load(Relaxed),
         })
     }
@@ -770,7 +804,12 @@ impl ObjectHeap {
             if core.disk.next_full().is_some() {
                 shared.work.notify_one();
             }
-            let for_disk = match taken? {
+            let taken = match taken {
+                // Snapshots that kept blocks may have gone.
+                Err(HeapError::DiskFull(_)) if shared.look_at_states(&mut core) => continue,
+                taken => taken?,
+            };
+            let for_disk = match taken {
                 Take::Cell(cell) => return Ok((core, cell)),
                 Take::WaitForDisk => true,
                 Take::WaitForUsers => false,

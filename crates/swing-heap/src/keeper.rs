@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use swing_tier::BufferClass;
 use swing_tier::storage::{Direction, IoResult, Queue, QueueOptions, Request};
@@ -13,6 +13,8 @@ use crate::heap::Shared;
 /// Bytes of the keeper's queue and its copies.
 pub(crate) const KEEPER_BYTES: u64 = 3 * BLOCK_BYTES as u64;
 const RETRY: Duration = Duration::from_millis(100);
+/// How often snapshots are looked for that have gone.
+const LOOK: Duration = Duration::from_millis(200);
 /// The most blocks that are left alone because they could not be emptied.
 const MAX_SKIPPED: usize = 1024;
 
@@ -28,6 +30,7 @@ pub(crate) fn run(shared: &Arc<Shared>, ready: &SyncSender<IoResult<()>>) {
         }
     };
     let _ = ready.send(Ok(()));
+    let mut looked = Instant::now();
     loop {
         let mut core = shared.lock();
         if core.closed {
@@ -37,6 +40,12 @@ pub(crate) fn run(shared: &Arc<Shared>, ready: &SyncSender<IoResult<()>>) {
             drop(core);
             write(shared, &mut *queue, index);
             continue;
+        }
+        if core.disk.kept_for_states() > 0 && looked.elapsed() > LOOK {
+            looked = Instant::now();
+            if shared.look_at_states(&mut core) {
+                shared.changed.notify_all();
+            }
         }
         let idle = core.disk.buffers.iter().filter(|b| b.state == BufferState::Idle).count();
         if core.compacting && core.disk.room() < 2 {

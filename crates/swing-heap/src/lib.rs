@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Order to read in: `entry` (the object table), `classes`, `chunk`, `policy`, `disk`, `core`,
-//! `heap`, `keeper`. Invariants and limits are in `docs/heap.md`.
+//! `heap`, `keeper`; then `share` and `snapshot`. Invariants and limits are in `docs/heap.md`.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("entries hold 48-bit addresses");
@@ -37,13 +37,19 @@ mod flush;
 mod guard;
 mod heap;
 mod keeper;
+mod memory;
 mod pointers;
 mod policy;
 mod raw;
+mod share;
+mod shares;
 mod signal;
+mod snapshot;
+mod state;
 mod stats;
 mod store;
 mod window;
+mod writers;
 
 pub use classes::MAX_OBJECT_BYTES;
 pub use entry::Handle;
@@ -53,6 +59,7 @@ pub use guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 pub use heap::{HeapOptions, MAX_BUDGET_BYTES, MIN_BUDGET_BYTES, ObjectHeap};
 pub use policy::PolicyKind;
 pub use raw::Access;
+pub use snapshot::HeapSnapshot;
 pub use stats::HeapStats;
 pub use store::Recovery;
 pub use window::MAX_POINTER_BYTES;

@@ -20,13 +20,17 @@ impl ObjectHeap {
     ///
     /// # Errors
     /// [`HeapError::Io`] if the system has no `userfaultfd` for this process, or no addresses;
-    /// [`HeapError::NoMemory`] if the budget has no room for the window.
+    /// [`HeapError::NoMemory`] if the budget has no room for the window; [`HeapError::Options`] for
+    /// a heap in an area.
     pub fn enable_pointers(&self, window_bytes: Option<u64>) -> Result<(), HeapError> {
         self.check_process()?;
         let shared = &self.shared;
         let _one = shared.enabling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if shared.window.get().is_some() {
             return Ok(());
+        }
+        if shared.area.is_some() {
+            return Err(HeapError::Options("a heap in an area has no plain pointers; use guards"));
         }
         let given = window_bytes.unwrap_or(shared.lock().budget / PART).max(MIN_WINDOW_BYTES);
         let window = Window::new(given, shared.storage.path())?;

@@ -77,7 +77,11 @@ impl ObjectHeap {
             has.then(|| state - one)
         };
         let ended = entry.state.fetch_update(Release, Relaxed, change);
-        ended.map(|_| ()).map_err(|_| HeapError::NoObject { handle })
+        ended.map_err(|_| HeapError::NoObject { handle })?;
+        if access == Access::Write {
+            self.leave_writers();
+        }
+        Ok(())
     }
 
     /// An object's length in bytes. Does not bring the object into memory.

@@ -116,6 +116,8 @@ pub struct HeapStats {
     pub file_bytes: u64,
     /// Bytes of the file that objects need.
     pub live_bytes: u64,
+    /// Bytes of the file that only snapshots of a heap in an area need.
+    pub kept_bytes: u64,
     /// Reads that found damaged bytes.
     pub damaged: u64,
 }

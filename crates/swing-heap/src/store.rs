@@ -34,6 +34,7 @@ use crate::entry::{
     DiskPlace, EVICTED, FREE, GROUP_ENTRIES, Handle, MAX_GENERATION, STATE, Table, generation,
 };
 use crate::error::HeapError;
+use crate::memory::Memory;
 
 const MAGIC: &[u8; 8] = b"SwObHeap";
 const VERSION: u32 = 1;
@@ -155,7 +156,7 @@ impl Store {
         let mut store = Store { log, groups: Vec::new(), pages, seed, name, broken: None };
         store.read_pages(ids, path)?;
         let file = store.open_file(&**storage, blocks)?;
-        let disk = Disk::on(file, seed, disk_limit);
+        let disk = Disk::on(file, seed, disk_limit, &Memory::Process);
         let facts = Facts { first_generation, root: handle, ids, blocks };
         Ok(Opened { store, disk, facts: Some(facts) })
     }
@@ -168,7 +169,7 @@ impl Store {
         storage.sync_directory()?;
         let log = Arc::new(log);
         let store = Store { log, groups: Vec::new(), pages: Vec::new(), seed, name, broken: None };
-        Ok(Opened { store, disk: Disk::on(file, seed, limit), facts: None })
+        Ok(Opened { store, disk: Disk::on(file, seed, limit, &Memory::Process), facts: None })
     }
 
     fn read_pages(&mut self, ids: u32, path: &Path) -> Result<(), HeapError> {

@@ -16,6 +16,7 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -110,6 +111,12 @@ pub trait StorageFile: Send + Sync + Debug {
 
     /// Makes all completed writes of the file durable, and its length.
     fn sync(&self) -> IoResult<()>;
+
+    /// The open file, if it is one of the operating system: another process can open it through
+    /// this process, also when it has no name.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// The implementation itself, for the queue that belongs to it.
     fn as_any(&self) -> &dyn Any;

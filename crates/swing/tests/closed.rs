@@ -372,8 +372,8 @@ fn change_at_random(
     let at = data_at(8 * (thread + 1) + random.u64(0..8));
     let n = random.u8(..);
     if n < 20 {
-        known.remove(&at);
         area.discard(range(at, DATA))?;
+        known.remove(&at);
     } else {
         area.make_writable(range(at, DATA), WriteIntent::Keep)?;
         // SAFETY: made writable, and this thread's.
@@ -495,7 +495,9 @@ fn go_on(owner: &mut Stage, is_lost_allowed: bool) -> bool {
     for line in work {
         let answer = owner.ask(line);
         lost |= answer == "lost";
-        assert!(answer == "ok" || (is_lost_allowed && answer == "lost"), "{line}: {answer}");
+        // What is discarded needs no descriptor.
+        let may_be_lost = is_lost_allowed && line != "discard";
+        assert!(answer == "ok" || (may_be_lost && answer == "lost"), "{line}: {answer}");
     }
     assert_eq!(owner.ask("fork"), "0");
     assert_eq!(owner.ask("check"), "intact");
@@ -610,20 +612,27 @@ fn one_exchanged_number_harms_nothing() {
     }
 }
 
-/// Which descriptors a program closes, when, and what it opens there, by a seed. Of memory that has
-/// a name, so that nothing is lost.
-#[test]
+/// In this run a discard, and a store after it, found that the descriptor of the memory was lost.
+const WITH_A_LOST_DISCARD: u64 = 2_109_300_789_003_088_689;
+
+/// Which descriptors a program closes, when, and what it opens there, by a seed. Memory that has a
+/// name is never lost.
 fn numbers_exchanged_at_random_harm_nothing() {
-    let seed = std::env::var("SWING_SEED").ok().and_then(|text| text.parse().ok());
-    for round in 0..2 {
-        let seed: u64 = seed.unwrap_or_else(|| fastrand::u64(..));
+    let given: Option<u64> = std::env::var("SWING_SEED").ok().and_then(|text| text.parse().ok());
+    let seeds = given.map_or_else(
+        || vec![WITH_A_LOST_DISCARD, WITH_A_LOST_DISCARD, fastrand::u64(..), fastrand::u64(..)],
+        |seed| vec![seed; 2],
+    );
+    for seed in seeds {
         println!("SWING_SEED={seed}");
         let h = home();
         let mut owner = program(&h);
         for line in ["make till", "store 2", "publish"] {
             assert_eq!(owner.ask(line), "ok");
         }
-        assert_eq!(owner.ask(&format!("at_random {seed}")), "ok", "round {round}");
+        let answer = owner.ask(&format!("at_random {seed}"));
+        let may_be_lost = backing() == swing::Backing::Memfd;
+        assert!(answer == "ok" || (may_be_lost && answer == "lost"), "{seed}: {answer}");
         assert!(is_owned(&h, "till"));
         assert_eq!(owner.ask("check"), "intact");
         assert_eq!(owner.ask("drop"), "ok");
@@ -689,6 +698,7 @@ over_both_back_ends!(
     an_owner_stays_the_only_one_and_changes_no_file,
     a_trapped_store_changes_no_file,
     one_exchanged_number_harms_nothing,
+    numbers_exchanged_at_random_harm_nothing,
     live_hooks_go_on,
     whoever_waits_sleeps_and_wakes,
 );

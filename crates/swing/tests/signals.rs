@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use common::*;
 use libc::{c_int, c_void, siginfo_t};
-use swing::{Area, Backing, Namespace, Publish, WriteIntent};
+use swing::{Area, Backing, Namespace, Publish, Snapshot, WriteIntent};
 
 /// A fork concerns the whole process: one test at a time.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -452,6 +452,94 @@ fn a_limit_on_files_that_comes_later_ends_nobody() {
     assert_eq!((code, text.as_str()), (0, ""));
 }
 
+/// States of an area whose file may not grow beyond the planes that they take.
+fn held_states(h: &Home, area: &Area, planes: u64) -> Vec<Snapshot> {
+    limit_files(planes * area.geometry().reserve().0);
+    let state = |n| {
+        for at in [0, data_at(0)] {
+            area.make_writable(range(at, 8), WriteIntent::Keep).unwrap();
+            store(area, at, n);
+        }
+        area.publish(Publish::Shared, b"").unwrap();
+        h.ns.hook(&name("a")).unwrap()
+    };
+    (1..=planes).map(state).collect()
+}
+
+/// A store for which no plane was free takes one that a snapshot has let go meanwhile.
+fn a_store_finds_the_planes_that_snapshots_have_let_go() {
+    let (code, text) = run(|| {
+        let h = home();
+        let area = tracked(&h);
+        let mut held = held_states(&h, &area, 3);
+        for n in 4..20 {
+            drop(held.remove(0));
+            for at in [0, data_at(0)] {
+                store(&area, at, n);
+                let seen: Vec<u64> = held.iter().map(|then| value_in(then, at)).collect();
+                assert_eq!((load(&area, at), &seen[..]), (n, &[n - 2, n - 1][..]));
+            }
+            area.publish(Publish::Shared, b"").unwrap();
+            held.push(h.ns.hook(&name("a")).unwrap());
+        }
+        0
+    });
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
+/// As long as snapshots show all of them there is none.
+fn a_store_without_a_plane_says_why_and_ends_the_process() {
+    let h = home();
+    let (code, text) = run(|| {
+        let area = tracked(&h);
+        let _held = held_states(&h, &area, 3);
+        store(&area, 0, 4);
+        0
+    });
+    assert_eq!(code, DEAD);
+    assert!(text.contains("too many versions of it are in use by snapshots"), "{text}");
+}
+
+/// What nobody else sees is stored to in place, which takes no plane.
+fn a_store_in_place_needs_no_plane() {
+    let (code, text) = run(|| {
+        let h = home();
+        let area = tracked(&h);
+        let held = held_states(&h, &area, 2);
+        area.publish(Publish::Shared, b"").unwrap();
+        drop(held);
+        area.reclaim().unwrap();
+        // The version before is the only one that is shown, and this one by a view.
+        store(&area, 0, 3);
+        let view = area.freeze_view().unwrap();
+        assert_eq!(value_in(&view, 0), 3);
+        drop(view);
+        area.reclaim().unwrap();
+        store(&area, 0, 4);
+        let shared = h.ns.hook(&name("a")).unwrap();
+        assert_eq!((load(&area, 0), value_in(&shared, 0)), (4, 2));
+        0
+    });
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
+/// The same for the barrier of what is not tracked.
+fn a_barrier_finds_the_planes_that_snapshots_have_let_go() {
+    let (code, text) = run(|| {
+        let h = home();
+        let area = h.ns.create(&name("a"), &options()).unwrap();
+        let mut held = held_states(&h, &area, 9);
+        let refused = area.make_writable(range(0, 8), WriteIntent::Keep).unwrap_err().to_string();
+        assert!(refused.contains("ulimit -f"), "{refused}");
+        held.drain(..8);
+        area.make_writable(range(0, 8), WriteIntent::Keep).unwrap();
+        store(&area, 0, 10);
+        assert_eq!((load(&area, 0), value_in(&held[0], 0)), (10, 9));
+        0
+    });
+    assert_eq!((code, text.as_str()), (0, ""));
+}
+
 /// Where handlers without arguments store.
 static TARGET: AtomicUsize = AtomicUsize::new(0);
 
@@ -697,6 +785,10 @@ over_both_back_ends! {
     an_ignored_signal_is_ignored_and_a_fault_is_not,
     a_limit_on_files_is_an_error,
     a_limit_on_files_that_comes_later_ends_nobody,
+    a_store_finds_the_planes_that_snapshots_have_let_go,
+    a_store_without_a_plane_says_why_and_ends_the_process,
+    a_store_in_place_needs_no_plane,
+    a_barrier_finds_the_planes_that_snapshots_have_let_go,
     what_a_childs_handler_stores_is_the_childs,
     handlers_store_while_the_library_is_at_work,
     forked_children_have_memory_of_their_own,

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
@@ -81,6 +82,10 @@ impl StorageFile for DiskFile {
     fn sync(&self) -> IoResult<()> {
         self.ours("sync")?;
         self.file.sync_data().map_err(|e| IoError::from_os("sync", &self.path, e))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -73,11 +73,17 @@ impl Core {
             }),
         };
         let choice = plane_choice::choose(&look, extent, current, look.beside(extent));
-        let Some(choice) = choice else { return NO_PLANE };
-        let len = u64::from(choice.plane + 1) * self.geometry.reserve().0;
-        let long_enough = state.memory.as_ref().is_some_and(|memory| memory.len >= len);
-        if !long_enough && self.memory_of_len(state, len).is_err() {
-            return NO_PLANE;
+        let Some(mut choice) = choice else { return NO_PLANE };
+        let reserve = self.geometry.reserve().0;
+        let len = u64::from(choice.plane + 1) * reserve;
+        let there = state.memory.as_ref().map_or(0, |memory| memory.len);
+        if there < len && self.memory_of_len(state, len).is_err() {
+            // The file may not grow: any plane that it has.
+            let mut planes = (0..(there / reserve) as u32).filter(|p| Some(*p) != current);
+            match planes.find_map(|plane| state.versions.peek_in(extent, plane)) {
+                Some(in_file) => choice = in_file,
+                None => return NO_PLANE,
+            }
         }
         extent_word::plane_bits(choice.plane) | if choice.spare { SPARE } else { 0 }
     }
@@ -93,6 +99,14 @@ impl Core {
             extents.extend(self.geometry.covering(&range).map(ExtentId));
         }
         extents.into_iter().for_each(|e| self.arm(state, e, false));
+    }
+
+    /// Decides anew for the extents for which no plane was free, after memory has been reclaimed.
+    pub(crate) fn arm_without_plane(&self, state: &mut Tables) {
+        let extents = (0..self.words.len()).map(ExtentId);
+        for extent in extents.filter(|e| self.words.word(*e) & NO_PLANE != 0) {
+            self.arm(state, extent, false);
+        }
     }
 
     /// The word of an extent that is given back: frozen or absent. A tracked one is armed next.

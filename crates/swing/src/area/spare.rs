@@ -6,7 +6,7 @@ use crate::model::error::Result;
 use crate::model::extent_word::{
     self, ABSENT, FAULTING, FROZEN, IN_PLACE, PLANNED, PRIVATE, UNARMED,
 };
-use crate::model::units::ByteLen;
+use crate::model::units::{AreaOffset, ByteLen, ExtentId};
 use crate::sys::block_signals::Quiet;
 
 /// Memory given back while the threads that store there wait: of small pages it takes long.
@@ -56,7 +56,14 @@ impl Core {
             let bytes: u64 = ranges.iter().map(|(_, len)| len).sum();
             let mut result = Ok(());
             for (offset, len) in ranges {
-                result = result.and(punch(state, offset, len));
+                let punched = punch(state, offset, len);
+                if punched.is_err() {
+                    // Its old bytes are there still: who takes it again has to know.
+                    for (extent, plane) in self.versions_in(offset, len) {
+                        state.versions.add_spare(&self.geometry, extent, plane);
+                    }
+                }
+                result = result.and(punched);
             }
             for extent in taken {
                 self.arm(state, extent, false);
@@ -68,5 +75,21 @@ impl Core {
             left = left.saturating_sub(bytes);
         }
         Ok(())
+    }
+
+    /// The versions in a part of the memory file that is made of whole extents: extent and plane.
+    pub(crate) fn versions_in(
+        &self,
+        offset: u64,
+        len: u64,
+    ) -> impl Iterator<Item = (ExtentId, u32)> + use<> {
+        let (geometry, mut at, end) = (self.geometry, offset, offset + len);
+        let reserve = geometry.reserve().0;
+        std::iter::from_fn(move || {
+            let extent = geometry.extent_of(AreaOffset((at < end).then_some(at % reserve)?));
+            let plane = (at / reserve) as u32;
+            at += geometry.len(extent).0;
+            Some((extent, plane))
+        })
     }
 }

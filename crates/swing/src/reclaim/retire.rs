@@ -50,6 +50,20 @@ impl Area {
         let core = &*self.core;
         core.reclaim_all().map_err(|fault| PublishError::from_fault(fault, &core.context()))
     }
+
+    /// The published states that somebody can still see: the newest, and those that are leased or
+    /// pinned. What only others showed, also outside of the area, nobody needs any more.
+    pub fn live_states(&self) -> Result<Vec<Epoch>, PublishError> {
+        let core = &*self.core;
+        let live = core.lock_for_change().and_then(|mut state| {
+            let epochs: Vec<Epoch> = state.live.keys().copied().collect();
+            for epoch in epochs {
+                core.retire_if_possible(&mut state, epoch)?;
+            }
+            Ok(state.live.keys().copied().collect())
+        });
+        live.map_err(|fault| PublishError::from_fault(fault, &core.context()))
+    }
 }
 
 impl Core {

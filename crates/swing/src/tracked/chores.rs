@@ -5,11 +5,14 @@ use std::time::Duration;
 use crate::area::registry::with_tracked;
 use crate::namespace::handle::Namespace;
 
-/// Gives back whatever can be; for stores that found no memory.
+/// Gives back whatever can be; for stores that found no memory, or no plane.
 pub(crate) fn reclaim_tracked() {
     let mut namespaces = Vec::new();
     with_tracked(|core| {
         let _ = core.reclaim_all();
+        if let Ok(mut state) = core.lock_for_change() {
+            core.arm_without_plane(&mut state);
+        }
         namespaces.push(core.ns.clone());
     });
     namespaces.iter().for_each(Namespace::collect_garbage);

@@ -89,7 +89,7 @@ impl Tracked {
     /// The write barrier for the extent of one address.
     fn make_private(&self, address: usize) -> bool {
         let extent = self.extent_at(address);
-        let (mut tries, mut doubts, mut settled) = (0, 0, false);
+        let (mut tries, mut without_plane, mut doubts, mut settled) = (0, 0, 0, false);
         loop {
             let word = self.words.word(extent);
             match extent_word::state_of(word) {
@@ -111,19 +111,22 @@ impl Tracked {
                 }
                 BUSY | FAULTING => self.words.wait(extent, word),
                 _ if word & UNARMED != 0 => self.words.wait(extent, word),
-                _ if word & NO_PLANE != 0 => {
-                    complain(
-                        address,
-                        "too many versions of it are in use by snapshots, \
-                         or its memory file may not grow (ulimit -f)",
-                    );
-                    return false;
-                }
                 FROZEN if word & IN_PLACE != 0 => match self.write_in_place(extent, word) {
                     Ok(true) => return true,
                     Ok(false) => {}
                     Err(e) => return refuse(address, e),
                 },
+                _ if word & NO_PLANE != 0 => {
+                    if !self.find_plane(extent, without_plane) {
+                        complain(
+                            address,
+                            "too many versions of it are in use by snapshots, \
+                             or its memory file may not grow (ulimit -f)",
+                        );
+                        return false;
+                    }
+                    without_plane += 1;
+                }
                 FROZEN if word & SPARE == 0 && !settled => {
                     self.spare_wait.wait();
                     settled = true;
@@ -312,11 +315,19 @@ impl Tracked {
 
     /// Whether it is worth trying again.
     fn find_memory(&self, extent: ExtentId, tries: u32) -> bool {
-        if tries == 0 && requests::reclaim() {
-            return true;
-        }
+        (tries == 0 && requests::reclaim()) || self.ask_for_memory(extent, tries)
+    }
+
+    fn ask_for_memory(&self, extent: ExtentId, tries: u32) -> bool {
         let (at, needed) = (self.geometry.start(extent), self.geometry.len(extent));
         ask_program(&StoreShortage { area: self.id, at, needed, tries })
+    }
+
+    /// Has planes decided anew, where what snapshots showed has come free meanwhile. Whether it is
+    /// worth trying again.
+    fn find_plane(&self, extent: ExtentId, tries: u32) -> bool {
+        // Of what the program lets go when it is asked the tables know nothing yet.
+        (tries == 0 || self.ask_for_memory(extent, tries)) && requests::reclaim()
     }
 
     /// Where the next versions of the extents from one to another go, all of one length, whose

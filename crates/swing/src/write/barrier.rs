@@ -59,7 +59,8 @@ impl Core {
             return Ok(());
         }
         match self.make_private(range, extents.clone(), intent) {
-            Err(Fault::OutOfMemory { .. }) => {
+            // Of memory, of planes, or of what the file may grow to.
+            Err(Fault::OutOfMemory { .. } | Fault::PlanesExhausted { .. } | Fault::Io(_)) => {
                 // Old versions may have become reclaimable, and the dead may have left something.
                 self.reclaim_all()?;
                 self.ns.collect_garbage();
@@ -123,9 +124,10 @@ impl Core {
         assert!(state.busy >= claimed, "INV-AREA-3: every claimed extent is given back once");
         state.busy -= claimed;
         self.idle.notify_all();
-        let punched = self.punch_after_writing(&mut state, written);
+        // What cannot be given back now is given back later.
+        let _ = self.punch_after_writing(&mut state, written);
         drop(state);
-        failure.map_or(punched, Err)
+        failure.map_or(Ok(()), Err)
     }
 
     /// Copying costs far more than looking whether the readers for whom it would be done are still

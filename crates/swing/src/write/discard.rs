@@ -17,6 +17,9 @@ impl Area {
     /// The contents of `range` are no longer needed by the live state: extents wholly inside become
     /// absent. Their memory is given back as soon as no current, leased or pinned manifest shows
     /// it. Addresses in it fault from now on.
+    ///
+    /// An error means that the system refused to unmap a part. That part, and what lies behind it,
+    /// is what it was; [`Area::extent_state`] tells what is absent already.
     pub fn discard(&self, range: Range<AreaOffset>) -> Result<(), WriteError> {
         let core = &*self.core;
         core.discard(&range).map_err(|fault| WriteError::from_fault(fault, &core.context()))
@@ -56,7 +59,9 @@ impl Core {
             state.runs.clear(start, start + len);
         }
         state.dirty |= !extents.is_empty();
-        self.punch_spare(&mut state, SPARE_ALLOWANCE, ByteLen(u64::MAX))
+        // It is done: what cannot be given back now stays spare, and is given back later.
+        let _ = self.punch_spare(&mut state, SPARE_ALLOWANCE, ByteLen(u64::MAX));
+        Ok(())
     }
 
     /// A discard failed: what it had not come to is what it was.
