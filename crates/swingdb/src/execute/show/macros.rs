@@ -9,7 +9,6 @@ use crate::execute::show::table::{result, strings};
 use crate::session::Session;
 use crate::session::result::QueryResult;
 use crate::sql::ast::names::{SCHEMA, plain_parts};
-use crate::sql::bind::catalogs::View;
 use crate::sql::bind::macros::call::parameters;
 use crate::sql::bind::macros::known::{KINDS, each, kind};
 
