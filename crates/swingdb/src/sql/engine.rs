@@ -29,6 +29,7 @@ use crate::sql::asof::{AsofFilters, AsofJoins};
 use crate::sql::calls;
 use crate::sql::dependent::{DependentJoins, only_element};
 use crate::sql::equality::Equality;
+use crate::sql::lambda_types::LambdaTypes;
 use crate::sql::materialize::ShareRows;
 use crate::sql::operators::Operators;
 use crate::sql::optimizer::{
@@ -106,6 +107,7 @@ fn build_state() -> Result<SessionState> {
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_rules());
     // Behind the engine's own rules: types must be settled.
+    let builder = builder.with_analyzer_rule(Arc::new(LambdaTypes));
     let builder = builder.with_analyzer_rule(Arc::new(DependentJoins));
     let builder = builder.with_analyzer_rule(Arc::new(Settled));
     let builder = builder.with_analyzer_rule(Arc::new(Equality));

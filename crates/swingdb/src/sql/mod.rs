@@ -27,6 +27,7 @@ pub(crate) mod forms;
 mod given;
 pub(crate) mod idents;
 pub(crate) mod information;
+mod lambda_types;
 pub(crate) mod limits;
 mod machine;
 pub(crate) mod macros;
