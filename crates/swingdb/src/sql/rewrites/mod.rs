@@ -5,6 +5,7 @@
 //! optimized; [`order_by_all`], [`show_hidden`], [`tell_apart`] and [`tell_tables_apart`] on the
 //! syntax tree.
 
+mod absent_rows;
 mod calls;
 mod casts;
 mod dates;
@@ -43,7 +44,7 @@ pub(crate) use order_all::order_by_all;
 /// The plan with all rewrites of this module applied, in subqueries too.
 pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     let has_uuids = any_node(&plan, uuids::are_in)?;
-    // What says where UUIDs are has to reach the nodes above.
+    // What says where UUIDs are, or that a value may be NULL, has to reach the nodes above.
     let mut says = false;
     let changed = plan.transform_up_with_subqueries(|node| {
         let node = if says { node.recompute_schema()? } else { node };
@@ -54,6 +55,7 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
             false => Ok(Transformed::no(node)),
         })?;
         says |= has_uuids && node.transformed && uuids::says(&node.data);
+        says |= node.transformed && absent_rows::are_in(&node.data);
         node.transform_data(|node| match node {
             LogicalPlan::Join(join) if set_operations::is_all(&join) => {
                 let join = floats::rewrite_join(join).data;
@@ -84,6 +86,7 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
             || drawn_subqueries::is_concerned(part)
             || refusals::is_concerned(part)
             || structs::is_concerned(part)
+            || absent_rows::is_concerned(part)
     };
     let is_concerned = |part: &Expr| others_are(part) || has_uuids && uuids::is_concerned(part);
     rewrite_parts(plan, is_concerned, |part, schema| {
@@ -104,6 +107,9 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
                 }
                 cast if refusals::is_concerned(&cast) => refusals::rewrite(cast, schema)?,
                 call if structs::is_concerned(&call) => structs::check(call)?,
+                value if absent_rows::is_concerned(&value) => {
+                    Transformed::yes(absent_rows::rewrite(value))
+                }
                 mixed if floats::is_concerned(&mixed) => floats::rewrite(mixed, schema),
                 other => dates::rewrite(other, schema),
             })
