@@ -29,6 +29,7 @@ use crate::sql::analyze::asof::AsofJoins;
 use crate::sql::analyze::decorrelate::only_element::only_element;
 use crate::sql::analyze::decorrelate::rule::DependentJoins;
 use crate::sql::analyze::equality::keys::Equality;
+use crate::sql::analyze::lambda_types::LambdaTypes;
 use crate::sql::analyze::settled::Settled;
 use crate::sql::ast::names::{CATALOG, SCHEMA};
 use crate::sql::bind::functions::once;
@@ -111,6 +112,7 @@ fn build_state() -> Result<SessionState> {
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_rules());
     // Behind the engine's own rules: types must be settled.
+    let builder = builder.with_analyzer_rule(Arc::new(LambdaTypes));
     let builder = builder.with_analyzer_rule(Arc::new(DependentJoins));
     let builder = builder.with_analyzer_rule(Arc::new(Settled));
     let builder = builder.with_analyzer_rule(Arc::new(Equality));

@@ -5,6 +5,7 @@
 //! [`aggregate_calls`] plan what the engine does not know; [`size`] refuses plans too large to
 //! walk; [`shared_parts`] finds what is computed once.
 
+pub(crate) mod absent_rows;
 pub(crate) mod aggregate_calls;
 pub(crate) mod calls_by_type;
 pub(crate) mod dates;

@@ -10,15 +10,15 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use crate::sql::nodes::expressions::{any_node, rewrite_parts};
 use crate::sql::plan::{
-    calls_by_type, dates, decimals_and_floats, drawn_once, drawn_subqueries, durations,
-    empty_subqueries, lengths, mixed_unions, outer_aggregates, patterns, range_frames,
+    absent_rows, calls_by_type, dates, decimals_and_floats, drawn_once, drawn_subqueries,
+    durations, empty_subqueries, lengths, mixed_unions, outer_aggregates, patterns, range_frames,
     recursive_json, refused_casts, set_operations, structs, uuids, value_rows,
 };
 
 /// The plan with all rewrites of this module applied, in subqueries too.
 pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
     let has_uuids = any_node(&plan, uuids::are_in)?;
-    // What says where UUIDs are has to reach the nodes above.
+    // What says where UUIDs are, or that a value may be NULL, has to reach the nodes above.
     let mut says = false;
     let changed = plan.transform_up_with_subqueries(|node| {
         let node = if says { node.recompute_schema()? } else { node };
@@ -29,6 +29,7 @@ pub(crate) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
             false => Ok(Transformed::no(node)),
         })?;
         says |= has_uuids && node.transformed && uuids::says(&node.data);
+        says |= node.transformed && absent_rows::are_in(&node.data);
         node.transform_data(|node| match node {
             LogicalPlan::Join(join) if set_operations::is_all(&join) => {
                 let join = decimals_and_floats::rewrite_join(join).data;
@@ -59,6 +60,7 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
             || drawn_subqueries::is_concerned(part)
             || refused_casts::is_concerned(part)
             || structs::is_concerned(part)
+            || absent_rows::is_concerned(part)
     };
     let is_concerned = |part: &Expr| others_are(part) || has_uuids && uuids::is_concerned(part);
     rewrite_parts(plan, is_concerned, |part, schema| {
@@ -81,6 +83,9 @@ fn rewrite_expressions(plan: LogicalPlan, has_uuids: bool) -> Result<Transformed
                 }
                 cast if refused_casts::is_concerned(&cast) => refused_casts::rewrite(cast, schema)?,
                 call if structs::is_concerned(&call) => structs::check(call)?,
+                value if absent_rows::is_concerned(&value) => {
+                    Transformed::yes(absent_rows::rewrite(value))
+                }
                 mixed if decimals_and_floats::is_concerned(&mixed) => {
                     decimals_and_floats::rewrite(mixed, schema)
                 }

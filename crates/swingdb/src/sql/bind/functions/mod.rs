@@ -200,7 +200,12 @@ fn arguments(function: &Function) -> Option<(Vec<Expr>, bool)> {
 
 /// `list_aggregate(l, 'min')` is `list_min(l)`.
 fn list_aggregate(function: &Function, args: &[Expr], known: Known<'_>) -> Option<Expr> {
-    let [list, aggregate, more @ ..] = args else { return None };
+    // A further one is that of `string_agg`.
+    let (list, aggregate, more) = match args {
+        [list, aggregate] => (list, aggregate, None),
+        [list, aggregate, more] => (list, aggregate, Some(more)),
+        _ => return None,
+    };
     let aggregate = literal(aggregate)?;
     let mut call = function.clone();
     call.name = vec![Ident::new(format!("list_{}", aggregate.to_ascii_lowercase()))].into();
