@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stage::{PLACE, ROLE, Stage, next_line, say};
 use swing::{
     Area, MapForeignError, Namespace, OpenError, Publish, PublishError, Snapshot, WriteError,
@@ -124,6 +125,17 @@ impl Program {
             }
             ["live"] => {
                 self.area().allow_live_hooks(true).unwrap();
+                "ok".into()
+            }
+            // Out of descriptors for so many milliseconds.
+            ["starve", ms] => {
+                let length = Duration::from_millis(ms.parse().unwrap());
+                let before = getrlimit(Resource::Nofile);
+                setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..before }).unwrap();
+                std::thread::spawn(move || {
+                    std::thread::sleep(length);
+                    setrlimit(Resource::Nofile, before).unwrap();
+                });
                 "ok".into()
             }
             ["deaf"] => word(self.area().allow_live_hooks(false), |_| false),
@@ -675,6 +687,20 @@ fn live_hooks_go_on() {
     assert_eq!(hooker.ask("check"), "intact");
     owner.finish();
     hooker.finish();
+    files_are_intact(&h);
+}
+
+/// What a responder listened on is gone, and it can open nothing for a while.
+#[test]
+fn a_responder_listens_again_as_soon_as_it_can() {
+    let h = home();
+    let mut owner = program(&h);
+    for line in ["make till", "store 1", "live", "store 2", "close", "starve 400"] {
+        assert_eq!(owner.ask(line), "ok");
+    }
+    let fresh = hook_now(&h, "till");
+    assert!(snapshot_is(&fresh, PLACES[0], DATA / 32, 2));
+    owner.finish();
     files_are_intact(&h);
 }
 

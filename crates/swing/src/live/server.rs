@@ -54,6 +54,11 @@ use crate::sys::{descriptors, process};
 /// may use one of its short time slices. Where nobody else wants it that takes microseconds.
 const YIELDS: u32 = 16;
 
+/// How often a responder that has lost what it listened on tries to listen anew, and how long it
+/// waits before it tries again.
+const LISTENS: u32 = 40;
+const LISTEN_AGAIN: Duration = Duration::from_millis(50);
+
 /// The owner's side.
 #[derive(Debug)]
 pub(crate) struct Responder {
@@ -210,22 +215,31 @@ impl Core {
     }
 
     /// For a responder that has lost what it listened on; `None` when it is to end, or cannot go
-    /// on.
+    /// on. The program that has closed it may close what is opened here as well, or be out of
+    /// descriptors for a moment, so one failure says little.
     fn listen_again(&self, shared: &Shared) -> Option<Arc<Ends>> {
-        let mut live = self.live.lock();
-        if !live.is_answering() {
-            return None;
-        }
-        if let Ok(ends) = self.listen() {
-            let ends = Arc::new(ends);
-            *shared.ends.lock() = ends.clone();
-            return Some(ends);
+        for attempt in 0..LISTENS {
+            if attempt > 0 {
+                std::thread::sleep(LISTEN_AGAIN);
+            }
+            let live = self.live.lock();
+            if !live.is_answering() || shared.ending.load(Ordering::SeqCst) {
+                return None;
+            }
+            if let Ok(ends) = self.listen() {
+                let ends = Arc::new(ends);
+                *shared.ends.lock() = ends.clone();
+                return Some(ends);
+            }
         }
         // Nobody answers any more: hooks are of the newest shared state.
-        drop(live.responder.take());
-        drop(live);
-        let _ = self.folder.unlink(LIVE);
-        self.expect_live_hooks(false);
+        let mut live = self.live.lock();
+        if live.is_answering() && !shared.ending.load(Ordering::SeqCst) {
+            drop(live.responder.take());
+            drop(live);
+            let _ = self.folder.unlink(LIVE);
+            self.expect_live_hooks(false);
+        }
         None
     }
 
