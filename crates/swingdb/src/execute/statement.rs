@@ -5,7 +5,6 @@
 //!
 //! **Cycle.** Some statements run others: EXPLAIN, EXECUTE, COPY of a query, IMPORT DATABASE.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
@@ -29,7 +28,7 @@ use crate::sql::bind::sequences;
 use crate::sql::planner::Planner;
 use crate::sql::text::parameters::Params;
 use crate::sql::text::parser::{parse, parse_lines};
-use crate::sql::text::statement::{Own, Parsed, number_all};
+use crate::sql::text::statement::{Own, Parsed, Statements, number_all};
 use crate::sql::text::{depth, refused, relation_statements};
 
 /// Longest text, in bytes, that is parsed while its caller waits without looking for an interrupt.
@@ -102,7 +101,7 @@ fn execute_in(
 }
 
 /// Parses a text into statements, a long one where an interrupt need not wait for it.
-fn parse_aside(token: &CancelToken, sql: &str) -> Result<VecDeque<(u64, Parsed)>> {
+fn parse_aside(token: &CancelToken, sql: &str) -> Result<Statements> {
     if sql.len() <= LONG_TEXT {
         return parse_lines(sql);
     }

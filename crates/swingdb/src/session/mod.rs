@@ -18,7 +18,7 @@ pub(crate) mod text_memory;
 pub(crate) mod transaction;
 pub(crate) mod user_functions;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -56,7 +56,7 @@ use crate::sql::options::limits::Limits;
 use crate::sql::planner::{Answers, Planner};
 use crate::sql::text::depth;
 use crate::sql::text::parameters::Params;
-use crate::sql::text::statement::Parsed;
+use crate::sql::text::statement::Statements;
 
 /// Prepared statements by the lower-case form of their names.
 pub(crate) type Prepared = BTreeMap<String, ast::Statement>;
@@ -76,7 +76,7 @@ pub(crate) struct Session {
     /// What sequences give out to the statement that runs.
     pub(crate) numbers: Arc<Numbers>,
     /// The last text whose names were asked for, and its statements.
-    parsed: Mutex<Option<(String, VecDeque<(u64, Parsed)>)>>,
+    parsed: Mutex<Option<(String, Statements)>>,
 }
 
 struct State {
@@ -369,12 +369,12 @@ impl Session {
     }
 
     /// Keeps a text's statements for who runs it next: the same text is parsed once.
-    pub(crate) fn keep_parsed(&self, sql: &str, statements: VecDeque<(u64, Parsed)>) {
+    pub(crate) fn keep_parsed(&self, sql: &str, statements: Statements) {
         *self.parsed.lock() = Some((sql.to_string(), statements));
     }
 
     /// The statements that were kept of this text, if it was the last.
-    pub(crate) fn take_parsed(&self, sql: &str) -> Option<VecDeque<(u64, Parsed)>> {
+    pub(crate) fn take_parsed(&self, sql: &str) -> Option<Statements> {
         let (text, statements) = self.parsed.lock().take()?;
         (text == sql).then_some(statements)
     }

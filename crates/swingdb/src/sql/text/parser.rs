@@ -15,7 +15,7 @@ use swingdb_common::error::{Error, Result};
 use crate::sql::text::depth::{settle, with_stack};
 use crate::sql::text::dialect::DIALECT;
 use crate::sql::text::parameters::number_tokens;
-use crate::sql::text::statement::{Body, Own, Parsed, What};
+use crate::sql::text::statement::{Body, Own, Parsed, Statements, What};
 use crate::sql::text::words::{ends, next_word, parse_name, parser_error, unexpected};
 use crate::sql::text::{backup, clauses, depth, forms, macros, refused, sequences, tokens};
 
@@ -25,12 +25,12 @@ pub(crate) fn parse(sql: &str) -> Result<VecDeque<Parsed>> {
 }
 
 /// The statements of a text with the lines in which they begin.
-pub(crate) fn parse_lines(sql: &str) -> Result<VecDeque<(u64, Parsed)>> {
+pub(crate) fn parse_lines(sql: &str) -> Result<Statements> {
     let tokens = tokens(sql)?;
     with_stack(depth::room(&tokens)?, || parse_all(tokens))
 }
 
-pub(crate) fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<(u64, Parsed)>> {
+pub(crate) fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<Statements> {
     let mut parser = parser(tokens)?;
     let mut statements = VecDeque::new();
     let mut ended = true;

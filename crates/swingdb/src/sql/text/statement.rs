@@ -12,6 +12,9 @@ use swingdb_store::MacroKind;
 use crate::sql::text::parameters;
 use crate::sql::text::parameters::Params;
 
+/// The statements of a text, each with the line in which it begins.
+pub(crate) type Statements = VecDeque<(u64, Parsed)>;
+
 /// One statement of a text.
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
@@ -218,10 +221,7 @@ impl CopyStatement {
 }
 
 /// Numbers the parameters of all statements and puts the values in that order.
-pub(crate) fn number_all(
-    statements: &mut VecDeque<(u64, Parsed)>,
-    params: Params,
-) -> Result<Params> {
+pub(crate) fn number_all(statements: &mut Statements, params: Params) -> Result<Params> {
     let (mut next, mut names) = (1, Vec::new());
     for (_, statement) in statements.iter_mut() {
         number(statement, &mut next, &mut names)?;
