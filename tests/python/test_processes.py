@@ -87,10 +87,8 @@ def test_a_killed_writer_loses_nothing_it_shared(run, rng: random.Random):
         end = time.monotonic() + rng.random() * 0.15
         while time.monotonic() < end:
             shared = int(writer.line())
-        writer.kill()
-        for line in writer.process.stdout:
-            if line.endswith("\n"):
-                shared = int(line)
+        for line in writer.kill():
+            shared = int(line)
         found = check_bank()
         # One more transaction may have been shared than the writer could tell of.
         assert shared <= found <= shared + 1, f"kill {kill}"

@@ -1,8 +1,8 @@
 //! Real files of which something is changed: whatever it is, reading them is an answer or an error
 //! that says what is wrong. A test that fails may take all others with it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use swingdb::Error;
 use swingdb::arrow::array::{Int64Array, RecordBatch, new_null_array};
@@ -30,6 +30,14 @@ const NUMBERS: [i64; 14] = [
     i64::MAX,
     i64::MIN,
 ];
+
+/// Held by those who read Parquet files, whose decoder may panic in what Arrow's decoders share, and
+/// by those who count the panics of these.
+static PANICS: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    PANICS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A file with numbers, texts, NULLs, lists and structs.
 fn exported(place: &Place, name: &str, compression: Option<&str>) -> Vec<u8> {
@@ -132,6 +140,7 @@ fn varint(number: i64, signed: bool) -> Vec<u8> {
 
 #[test]
 fn numbers_in_the_footers_of_parquet_files() {
+    let _alone = alone();
     let mut random = seeded();
     let place = Place::new();
     let good = exported(&place, "f.parquet", None);
@@ -192,6 +201,7 @@ fn changed(random: &mut fastrand::Rng, good: &[u8]) -> Vec<u8> {
 
 #[test]
 fn bytes_of_parquet_files() {
+    let _alone = alone();
     let mut random = seeded();
     let place = Place::new();
     for codec in ["uncompressed", "snappy", "zstd", "lz4", "gzip"] {
@@ -266,6 +276,7 @@ fn every_kind() -> RecordBatch {
 
 #[test]
 fn bytes_of_arrow_files_of_every_kind() {
+    let _alone = alone();
     let mut random = seeded();
     let panics = count_decoder_panics();
     let place = Place::new();
