@@ -5,8 +5,8 @@
 //! rule finds the columns of such a condition in a child **by name**: where two tables of a join
 //! both have a column `id`, it ends at the first of them, and rows are left out that belong to the
 //! result. This rule asks the same operators what they would hand down, but follows each column by
-//! its position ([`column_lineage`](super::column_lineage)), and hands nothing past an operator it
-//! cannot follow.
+//! its position ([`column_lineage`]), and hands nothing past an operator it cannot
+//! follow.
 //!
 //! Nor does it hand anything past a limit, be it an operator or a part of one (a scan of the first
 //! rows, a sorted LIMIT): a row left out below it would let another one in.
