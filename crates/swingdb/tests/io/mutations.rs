@@ -31,8 +31,8 @@ const NUMBERS: [i64; 14] = [
     i64::MIN,
 ];
 
-/// Held by those who read Parquet files, whose decoder may panic in what Arrow's decoders share, and
-/// by those who count the panics of these.
+/// Held by tests of Parquet files, whose decoder may panic in code of Arrow's, and by those that
+/// count the panics of Arrow's decoders.
 static PANICS: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
