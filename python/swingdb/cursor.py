@@ -57,8 +57,7 @@ class Cursor:
         #: How many rows ``fetchmany`` returns unless told otherwise (PEP 249).
         self.arraysize = 1
 
-    # Running --------------------------------------------------------------------------------
-    # --------------------------
+    # Running --------------------------------------------------------------------------------------
 
     def execute(self, sql: str, params: Parameters = None) -> Cursor:
         """Runs one or several statements; the last one's rows can be fetched. Returns the cursor
@@ -78,8 +77,7 @@ class Cursor:
         """
         return self._execute_many(sql, seq_of_params, _variables.caller())
 
-    # Fetching -------------------------------------------------------------------------------
-    # --------------------------
+    # Fetching -------------------------------------------------------------------------------------
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None after the last (PEP 249)."""
@@ -128,8 +126,7 @@ class Cursor:
         """The remaining rows as an Arrow stream; they can be read once."""
         return self._selected().__arrow_c_stream__(requested_schema)
 
-    # About the result -----------------------------------------------------------------------
-    # --------------------------
+    # About the result -----------------------------------------------------------------------------
 
     @property
     def description(self) -> list[tuple[Any, ...]] | None:
@@ -160,8 +157,7 @@ class Cursor:
         """The connection the cursor belongs to (PEP 249, optional)."""
         return self._open()
 
-    # Closing --------------------------------------------------------------------------------
-    # --------------------------
+    # Closing --------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Frees the result; the cursor cannot be used any more (PEP 249). May be called twice."""
@@ -200,8 +196,7 @@ class Cursor:
             f", columns {columns}>" if columns else ">"
         )
 
-    # Inside ---------------------------------------------------------------------------------
-    # --------------------------
+    # Inside ---------------------------------------------------------------------------------------
 
     def _open(self) -> Connection:
         if self._connection is None:

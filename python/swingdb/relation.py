@@ -90,8 +90,7 @@ class Relation:
         self._alias = alias
         self._is_given = False
 
-    # Shape ----------------------------------------------------------------------------------
-    # --------------------------
+    # Shape ----------------------------------------------------------------------------------------
 
     @property
     def columns(self) -> list[str]:
@@ -124,8 +123,7 @@ class Relation:
     def __bool__(self) -> bool:
         return True
 
-    # Forms ----------------------------------------------------------------------------------
-    # --------------------------
+    # Forms ----------------------------------------------------------------------------------------
 
     def arrow(self, *, views: bool = False) -> pyarrow.Table:
         """A ``pyarrow.Table`` over the same memory.
@@ -236,8 +234,7 @@ class Relation:
             raise ValueError("the rows were collected already, or given to another reader")
         return result
 
-    # Composing ------------------------------------------------------------------------------
-    # --------------------------
+    # Composing ------------------------------------------------------------------------------------
 
     def filter(self, condition: str, params: Parameters = None) -> Relation:
         """The rows that a condition is true of.
@@ -406,8 +403,7 @@ class Relation:
         rows = query.run(f"EXPLAIN {query.sql}").collect().rows(0, None)
         return "\n".join(str(row[-1]).rstrip() for row in rows)
 
-    # Keeping --------------------------------------------------------------------------------
-    # --------------------------
+    # Keeping --------------------------------------------------------------------------------------
 
     def create(self, table: str) -> None:
         """Makes a table of the rows."""
@@ -475,8 +471,7 @@ class Relation:
 
     write_csv = to_csv
 
-    # Showing --------------------------------------------------------------------------------
-    # --------------------------
+    # Showing --------------------------------------------------------------------------------------
 
     def show(self, limit: int = SHOWN_ROWS) -> None:
         """Prints the first ``limit`` rows."""
@@ -513,8 +508,7 @@ class Relation:
             f" (first {len(rows)} shown)" if total > len(rows) else ""
         )
 
-    # Inside ---------------------------------------------------------------------------------
-    # --------------------------
+    # Inside ---------------------------------------------------------------------------------------
 
     def _columns(self) -> list[tuple[Any, ...]]:
         source = self._batches if self._batches is not None else self._result
