@@ -10,7 +10,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 use super::Way;
 use super::memory::Counters;
 use crate::job::Job;
-use crate::sys::{self, Map};
+use crate::sys::{self, Counter, Map};
 
 /// Length of a block of direct I/O.
 const BLOCK: usize = 4096;
@@ -95,54 +95,42 @@ impl<'a> Queue<'a> {
     fn is_done(&self, index: usize) -> bool {
         self.done[index] >= self.parts[index].1
     }
+
+    /// Does all parts. `theirs` counts the parts that the other process is done with, `ours` those
+    /// of this one, and part number `n` may begin once `n` is less than `theirs + ahead`.
+    fn run(&mut self, ahead: usize, theirs: &Counter, ours: &Counter) -> io::Result<()> {
+        let (mut begun, mut done) = (0, 0);
+        while done < self.parts.len() {
+            let free = theirs.get() as usize;
+            while begun < self.parts.len() && begun < free + ahead {
+                self.submit(begun)?;
+                begun += 1;
+            }
+            match self.in_flight {
+                0 => theirs.wait(free as u32 + 1),
+                _ => self.wait()?,
+            }
+            let before = done;
+            while done < begun && self.is_done(done) {
+                done += 1;
+            }
+            if done > before {
+                ours.set(done as u32);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Way for Queues {
     fn send(self: Box<Self>, job: &Job, source: &File) -> io::Result<()> {
         let mut queue = Queue::new(job, &self.shared, source, false)?;
-        let (mut begun, mut filled) = (0, 0);
-        while filled < queue.parts.len() {
-            let emptied = self.counters.emptied().get() as usize;
-            while begun < queue.parts.len() && begun < emptied + job.depth {
-                queue.submit(begun)?;
-                begun += 1;
-            }
-            match queue.in_flight {
-                0 => self.counters.emptied().wait(emptied as u32 + 1),
-                _ => queue.wait()?,
-            }
-            let before = filled;
-            while filled < begun && queue.is_done(filled) {
-                filled += 1;
-            }
-            if filled > before {
-                self.counters.filled().set(filled as u32);
-            }
-        }
-        Ok(())
+        queue.run(job.depth, self.counters.emptied(), self.counters.filled())
     }
 
     fn receive(self: Box<Self>, job: &Job, target: &File) -> io::Result<u64> {
         let mut queue = Queue::new(job, &self.shared, target, true)?;
-        let (mut begun, mut emptied) = (0, 0);
-        while emptied < queue.parts.len() {
-            let filled = self.counters.filled().get() as usize;
-            while begun < filled {
-                queue.submit(begun)?;
-                begun += 1;
-            }
-            match queue.in_flight {
-                0 => self.counters.filled().wait(filled as u32 + 1),
-                _ => queue.wait()?,
-            }
-            let before = emptied;
-            while emptied < begun && queue.is_done(emptied) {
-                emptied += 1;
-            }
-            if emptied > before {
-                self.counters.emptied().set(emptied as u32);
-            }
-        }
+        queue.run(0, self.counters.filled(), self.counters.emptied())?;
         target.set_len(job.bytes)?;
         Ok(0)
     }
