@@ -117,7 +117,7 @@ pub(crate) fn has_subquery(query: &mut Statement) -> bool {
 }
 
 /// Refuses what gives another answer at another time or depends on other rows.
-pub(crate) fn refuse_changing(expr: &PlanExpr, refused: &dyn Fn(&str) -> Error) -> Result<()> {
+fn refuse_changing(expr: &PlanExpr, refused: &dyn Fn(&str) -> Error) -> Result<()> {
     let mut found = None;
     expr.apply(|part| {
         match part {

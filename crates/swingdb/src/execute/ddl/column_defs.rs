@@ -166,7 +166,7 @@ pub(crate) fn check_columns(columns: &[ColumnDef]) -> Result<()> {
 pub(crate) const MAX_COLUMNS: usize = 10_000;
 
 /// What is said of foreign keys.
-pub(crate) const REFERENCES: &str = "FOREIGN KEY and REFERENCES, which would not be enforced; \
+const REFERENCES: &str = "FOREIGN KEY and REFERENCES, which would not be enforced; \
      leave them out, and find rows without a partner by an ANTI JOIN";
 
-pub(crate) const GENERATED: &str = "generated columns; make a view with the column computed";
+const GENERATED: &str = "generated columns; make a view with the column computed";

@@ -72,7 +72,7 @@ pub(crate) fn remembered_distinct(table: &Table, column: usize) -> Option<f64> {
 /// Version of a table (as far as matters here) and column.
 pub(crate) type Key = (u64, u64, u64, usize);
 
-pub(crate) static REMEMBERED: Mutex<Option<HashMap<Key, f64>>> = Mutex::new(None);
+static REMEMBERED: Mutex<Option<HashMap<Key, f64>>> = Mutex::new(None);
 
 pub(crate) fn key(table: &Table, column: usize) -> Key {
     (table.id(), table.row_count(), table.bytes(), column)

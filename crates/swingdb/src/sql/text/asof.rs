@@ -16,9 +16,9 @@ use crate::sql::nodes::asof::MARK;
 use crate::sql::text::dialect::DIALECT;
 use crate::sql::text::tokens::Pass;
 
-pub(crate) const READ: &str = "GLOBAL";
+const READ: &str = "GLOBAL";
 
-pub(crate) const WRITTEN: &str = "ASOF";
+const WRITTEN: &str = "ASOF";
 
 /// Puts GLOBAL for ASOF. A GLOBAL that is written is a name: `FROM t global JOIN s`.
 pub(crate) fn rewrite_tokens(pass: &mut Pass) {
@@ -45,7 +45,7 @@ pub(crate) fn written<T: Display + VisitMut + Clone>(tree: &T) -> String {
     pass.finish().into_iter().map(|token| token.token.to_string()).collect()
 }
 
-pub(crate) struct Unmark;
+struct Unmark;
 
 impl Unmark {
     fn joins<'a>(from: impl IntoIterator<Item = &'a mut TableWithJoins>) -> ControlFlow<()> {
@@ -95,7 +95,7 @@ pub(crate) fn quote(pass: &mut Pass, word: &str) {
 }
 
 /// Where a word stands before a JOIN, and is no name behind AS.
-pub(crate) fn before_joins(pass: &Pass, word: &str) -> Vec<usize> {
+fn before_joins(pass: &Pass, word: &str) -> Vec<usize> {
     const KINDS: [&str; 7] = ["join", "left", "inner", "right", "full", "semi", "anti"];
     let is = |at: &usize| {
         pass.is_word(*at, word)

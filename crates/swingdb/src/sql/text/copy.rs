@@ -10,7 +10,7 @@ use swingdb_files::options::OptionValue;
 use crate::sql::text::statement::{CopyStatement, What};
 
 /// Options of a statement may be this many.
-pub(crate) const MAX_OPTIONS: usize = 1_000;
+const MAX_OPTIONS: usize = 1_000;
 
 /// Parses a COPY statement; the next token is COPY.
 pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<CopyStatement> {
@@ -18,7 +18,7 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<CopyStatement> {
         .map_err(|error| datafusion::error::DataFusionError::SQL(Box::new(error), None).into())
 }
 
-pub(crate) fn parse_copy(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserError> {
+fn parse_copy(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserError> {
     parser.expect_keyword(Keyword::COPY)?;
     let what = match parser.consume_token(&Token::LParen) {
         true => {
@@ -95,7 +95,7 @@ pub(crate) fn parse_options(
     }
 }
 
-pub(crate) fn parse_option(parser: &mut Parser<'_>) -> Result<(String, OptionValue), ParserError> {
+fn parse_option(parser: &mut Parser<'_>) -> Result<(String, OptionValue), ParserError> {
     let mut name = parse_word(parser)?;
     // DataFusion's names have a prefix: format.delimiter.
     while parser.consume_token(&Token::Period) {
@@ -117,7 +117,7 @@ pub(crate) fn parse_option(parser: &mut Parser<'_>) -> Result<(String, OptionVal
 }
 
 /// A word or a string.
-pub(crate) fn parse_word(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+fn parse_word(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     let next = parser.next_token();
     match next.token {
         Token::Word(word) => Ok(word.value),
@@ -126,7 +126,7 @@ pub(crate) fn parse_word(parser: &mut Parser<'_>) -> Result<String, ParserError>
     }
 }
 
-pub(crate) fn parse_scalar(parser: &mut Parser<'_>) -> Result<OptionValue, ParserError> {
+fn parse_scalar(parser: &mut Parser<'_>) -> Result<OptionValue, ParserError> {
     let next = parser.next_token();
     match next.token {
         Token::Word(word) => Ok(OptionValue::Text(word.value)),
@@ -142,14 +142,14 @@ pub(crate) fn parse_scalar(parser: &mut Parser<'_>) -> Result<OptionValue, Parse
     }
 }
 
-pub(crate) fn parse_text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+fn parse_text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     match parse_scalar(parser)? {
         OptionValue::Text(text) | OptionValue::Number(text) => Ok(text),
         _ => parser.expected("a value", parser.peek_token()),
     }
 }
 
-pub(crate) fn parse_list(parser: &mut Parser<'_>, end: &Token) -> Result<Vec<String>, ParserError> {
+fn parse_list(parser: &mut Parser<'_>, end: &Token) -> Result<Vec<String>, ParserError> {
     parser.next_token();
     let mut list = Vec::new();
     while !parser.consume_token(end) {
@@ -162,7 +162,7 @@ pub(crate) fn parse_list(parser: &mut Parser<'_>, end: &Token) -> Result<Vec<Str
     Ok(list)
 }
 
-pub(crate) fn parse_map(parser: &mut Parser<'_>) -> Result<Vec<(String, String)>, ParserError> {
+fn parse_map(parser: &mut Parser<'_>) -> Result<Vec<(String, String)>, ParserError> {
     parser.next_token();
     let mut map = Vec::new();
     while !parser.consume_token(&Token::RBrace) {

@@ -35,7 +35,7 @@ pub(crate) fn rewrite_tokens(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 }
 
 /// `2 ** 3`: two stars without anything between them.
-pub(crate) fn powers(pass: &mut Pass) {
+fn powers(pass: &mut Pass) {
     let mut word = 0;
     while word + 1 < pass.len() {
         let star = |at| pass.with_span(at).filter(|t: &&TokenWithSpan| t.token == Token::Mul);

@@ -35,7 +35,7 @@ pub(crate) fn rewrite_tokens(pass: &mut Pass) {
 }
 
 /// `()` where an element of a list stands.
-pub(crate) fn is_empty_set(pass: &Pass, open: usize) -> bool {
+fn is_empty_set(pass: &Pass, open: usize) -> bool {
     let before = open.checked_sub(1).and_then(|word| pass.token(word));
     pass.token(open) == Some(&Token::LParen)
         && pass.token(open + 1) == Some(&Token::RParen)

@@ -30,7 +30,7 @@ pub(crate) fn parse_lines(sql: &str) -> Result<Statements> {
     with_stack(depth::room(&tokens)?, || parse_all(tokens))
 }
 
-pub(crate) fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<Statements> {
+fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<Statements> {
     let mut parser = parser(tokens)?;
     let mut statements = VecDeque::new();
     let mut ended = true;
@@ -54,7 +54,7 @@ pub(crate) fn parse_all(tokens: Vec<TokenWithSpan>) -> Result<Statements> {
 }
 
 /// Refuses clauses that nobody would carry out.
-pub(crate) fn refuse_unread(statement: &mut Parsed) -> Result<()> {
+fn refuse_unread(statement: &mut Parsed) -> Result<()> {
     match statement {
         Parsed::Sql(statement) => clauses::check(statement.as_mut()),
         Parsed::Explain(explain) => match explain.statement.as_mut() {
@@ -117,7 +117,7 @@ pub(crate) fn parser(tokens: Vec<TokenWithSpan>) -> Result<DFParser<'static>> {
     Ok(builder.with_recursion_limit(RECURSION_LIMIT).build()?)
 }
 
-pub(crate) fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
+fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
     if let Some(own) = parse_own(parser)? {
         return Ok(Parsed::Own(own));
     }
@@ -138,7 +138,7 @@ pub(crate) fn parse_one(parser: &mut DFParser<'_>) -> Result<Parsed> {
     })
 }
 
-pub(crate) fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
+fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     let skip = |parser: &mut DFParser<'_>, tokens: usize| {
         for _ in 0..tokens {
             parser.parser.next_token();
@@ -193,7 +193,7 @@ pub(crate) fn parse_own(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
 }
 
 /// ATTACH and DETACH.
-pub(crate) fn parse_attached(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
+fn parse_attached(parser: &mut DFParser<'_>) -> Result<Option<Own>> {
     if next_word(parser, 0, "attach") {
         parser.parser.next_token();
         if next_word(parser, 0, "database") && !ends(parser, 1) && !next_word(parser, 1, "as") {
