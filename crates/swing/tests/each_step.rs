@@ -752,6 +752,7 @@ fn a_state_is_leased_at_each_step_of_a_hook() {
 /// parent has died: nobody takes the area over, and nobody gives memory back, before it has ended.
 fn a_stopped_vfork_child_holds_what_its_dead_parent_held() {
     let h = home();
+    let leased = h.dir.path().join("w").join(format!("m.{PREPARED}"));
     let (mut owner, mut reader) = (stage("owner", &h), None);
     let mut stopped = Vec::new();
     for reads in [true, false] {
@@ -775,7 +776,7 @@ fn a_stopped_vfork_child_holds_what_its_dead_parent_held() {
             reader.take().unwrap().kill();
             // What it has leased is superseded, and stays.
             assert_eq!(owner.ask("advance"), "advanced");
-            assert!(is_locked(&h.dir.path().join("w").join(format!("m.{PREPARED}"))));
+            assert!(is_locked(&leased));
         }
     }
     assert!(matches!(h.ns.open_area(&name("w")), Err(OpenError::Owned { .. })));
@@ -797,6 +798,11 @@ fn a_stopped_vfork_child_holds_what_its_dead_parent_held() {
                 assert!(k > PREPARED, "state {k}");
                 // A memfd ends with its last holder, which may not have come to its end yet.
                 if backing() == Backing::File {
+                    // Nor may the child that holds the lease, which was killed at the same time.
+                    while is_locked(&leased) {
+                        assert!(begun.elapsed() < Duration::from_secs(60), "its lease stays");
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                     goes_on(&h, &area, k, None);
                 }
                 break;
