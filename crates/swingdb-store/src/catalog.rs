@@ -7,6 +7,7 @@
 //! written.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -165,14 +166,30 @@ pub struct Catalog {
     pub(super) foreign: Arc<BTreeMap<u64, ForeignUse>>,
     /// The store on a disk that the database has.
     pub(super) link: Option<Arc<Link>>,
+    /// See [`definitions`](Self::definitions).
+    pub(super) definitions: u64,
+}
+
+/// A number for definitions that no catalog of this process has had.
+pub(super) fn new_definitions() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Catalog {
     /// The state of a new database.
     pub(super) fn empty(space: Arc<Space>) -> Self {
         let schemas = BTreeMap::from([(Arc::from(MAIN), Arc::default())]);
-        let foreign = Arc::default();
-        Self { space, version: 0, next_table: 1, sharing: false, schemas, foreign, link: None }
+        Self {
+            space,
+            version: 0,
+            next_table: 1,
+            sharing: false,
+            schemas,
+            foreign: Arc::default(),
+            link: None,
+            definitions: new_definitions(),
+        }
     }
 
     /// Whether both are one state of one database. Versions alone do not tell: every commit, also
@@ -180,6 +197,13 @@ impl Catalog {
     /// have come to another database of the name, which counts anew.
     pub fn is_same_state(&self, other: &Catalog) -> bool {
         Arc::ptr_eq(&self.space, &other.space) && self.version == other.version
+    }
+
+    /// A number that says what is defined: in all catalogs of this process that have it, every name
+    /// means the same table, with the same columns and constraints, the same view, macro and
+    /// sequence. Only rows may differ between them.
+    pub fn definitions(&self) -> u64 {
+        self.definitions
     }
 
     /// Schemas in alphabetical order; `main` always exists.
@@ -233,6 +257,15 @@ impl Catalog {
         self.schemas
             .iter()
             .flat_map(|(schema, node)| node.tables.iter().map(move |(n, e)| (schema, n, e)))
+    }
+
+    /// Whether a table would take the place of another version of itself that is defined as it is.
+    pub(super) fn has_same_table(&self, table: &Table) -> bool {
+        let node = self.schemas.get(&table.schema_name);
+        let entry = node.and_then(|node| node.tables.get(&table.name));
+        entry.and_then(|entry| entry.table.get()).is_some_and(|known| {
+            known.id() == table.id() && Arc::ptr_eq(&known.definition, &table.definition)
+        })
     }
 
     /// Writes the records of tables that have none.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use swingdb_common::error::{Error, ObjectKind, Result};
 
-use super::catalog::{Catalog, SchemaNode, TableEntry};
+use super::catalog::{Catalog, SchemaNode, TableEntry, new_definitions};
 use super::checks::Checker;
 use super::commit::Committed;
 use super::handle::{Store, Writer};
@@ -143,29 +143,38 @@ impl WriteTxn {
         Err(Error::not_found(ObjectKind::Schema, schema, self.current.schema_names()))
     }
 
-    /// Replaces the catalog by a changed copy.
+    /// Replaces the catalog by a copy in which something else is defined.
     pub(super) fn change_catalog(&mut self, change: impl FnOnce(&mut Catalog)) {
+        self.change_state(|next| {
+            next.definitions = new_definitions();
+            change(next);
+        });
+    }
+
+    /// Replaces the catalog by a changed copy.
+    fn change_state(&mut self, change: impl FnOnce(&mut Catalog)) {
         let mut next = Catalog::clone(&self.current);
         next.version += 1;
         change(&mut next);
         self.current = Arc::new(next);
     }
 
-    /// Replaces one schema's list by a changed copy.
+    /// Replaces one schema's list by a copy in which something else is defined.
     pub(super) fn change_schema(&mut self, schema: &str, change: impl FnOnce(&mut SchemaNode)) {
-        self.change_catalog(|next| {
-            if let Some(node) = next.schemas.get_mut(schema) {
-                change(Arc::make_mut(node));
-            }
-        });
+        self.change_catalog(|next| change_node(next, schema, change));
     }
 
     /// Puts a table into the catalog, in place of the one of its name.
     pub(super) fn put_table(&mut self, table: Arc<Table>, dropped: Vec<Arc<Blocks>>) {
         let (schema, name) = (table.schema_name.clone(), table.name.clone());
+        let (mut old, is_defined) = (None, self.current.has_same_table(&table));
         let entry = TableEntry::new(table);
-        let mut old = None;
-        self.change_schema(&schema, |node| old = node.tables.insert(name, entry));
+        let put = |node: &mut SchemaNode| old = node.tables.insert(name, entry);
+        match is_defined {
+            // Only its rows are others.
+            true => self.change_state(|next| change_node(next, &schema, put)),
+            false => self.change_schema(&schema, put),
+        }
         let record = old.and_then(|old| old.record.get().cloned());
         self.effects.dropped.extend(record);
         self.effects.dropped.extend(dropped);
@@ -317,6 +326,12 @@ impl WriteTxn {
     /// Forgets the changes.
     pub fn rollback(self) {
         drop(self);
+    }
+}
+
+fn change_node(catalog: &mut Catalog, schema: &str, change: impl FnOnce(&mut SchemaNode)) {
+    if let Some(node) = catalog.schemas.get_mut(schema) {
+        change(Arc::make_mut(node));
     }
 }
 

@@ -7,21 +7,25 @@
 //! **Cycle.** EXECUTE runs a statement.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Statement, Value};
 use swingdb_common::error::{Error, ObjectKind, Result};
 
-use crate::execute::statement::execute_sql;
-use crate::session::Session;
+use crate::execute::query;
+use crate::execute::query::Keep;
+use crate::execute::statement::execute_kept;
+use crate::session::plan_cache::Source;
 use crate::session::result::QueryResult;
+use crate::session::{PreparedStatement, Session};
 use crate::sql::ast::build;
 use crate::sql::ast::names::parts;
 use crate::sql::bind::lookahead::Lookahead;
 use crate::sql::planner::Planner;
 use crate::sql::text::parameters;
-use crate::sql::text::parameters::Params;
+use crate::sql::text::parameters::{Numbering, Params};
 
 /// Prepared statements a session may have.
 const MAX_PREPARED: usize = 10_000;
@@ -42,7 +46,7 @@ pub(crate) fn run(
     }
 }
 
-fn prepare(session: &Session, name: &Ident, statement: Statement) -> Result<QueryResult> {
+fn prepare(session: &Session, name: &Ident, mut statement: Statement) -> Result<QueryResult> {
     if matches!(
         statement,
         Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate { .. }
@@ -55,7 +59,15 @@ fn prepare(session: &Session, name: &Ident, statement: Statement) -> Result<Quer
     if prepared.len() >= MAX_PREPARED && !prepared.contains_key(&key) {
         return Err(Error::plan(format!("more than {MAX_PREPARED} prepared statements")));
     }
-    prepared.insert(key, statement);
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let text = statement.to_string().len();
+    let source = Source::Prepared(NEXT.fetch_add(1, Ordering::Relaxed), text);
+    let (mut next, mut names) = (1, Vec::new());
+    parameters::number_parameters(&mut statement, &mut next, &mut names)?;
+    // $name in order of appearance: EXECUTE gives values without names.
+    let count = if names.is_empty() { next - 1 } else { names.len() };
+    let numbering = Numbering { count, names: Vec::new() };
+    prepared.insert(key, PreparedStatement { statement, numbering, source });
     Ok(QueryResult::changed(None, "PREPARE"))
 }
 
@@ -76,28 +88,29 @@ fn execute(
     params: &Params,
 ) -> Result<QueryResult> {
     let name = parts(name)?.join(".");
-    let mut statement = {
+    let found = {
         let prepared = session.prepared.lock();
         let found = prepared.get(&name.to_lowercase()).cloned();
         found.ok_or_else(|| {
             Error::not_found(ObjectKind::Statement, name.as_str(), prepared.keys())
         })?
     };
-    let (mut next, mut names) = (1, Vec::new());
-    parameters::number_parameters(&mut statement, &mut next, &mut names)?;
-    let values = values(session, given, params)?;
-    let values = match names.is_empty() {
-        true => Params::of_scalars(values).of_count(next - 1)?,
-        // $name in order of appearance.
-        false => Params::of_scalars(values).of_count(names.len())?,
-    };
-    execute_sql(session, statement, &values)
+    let PreparedStatement { statement, numbering, source } = found;
+    let values = Params::of_scalars(values(session, given, params)?);
+    if let Some(rows) = query::again(session, &source, &values)? {
+        return Ok(rows);
+    }
+    let values = values.in_numbering(&numbering)?;
+    execute_kept(session, statement, &values, Some(Keep { source, numbering }))
 }
 
 /// The values of the expressions of an EXECUTE.
 fn values(session: &Session, given: Vec<Expr>, params: &Params) -> Result<Vec<ScalarValue>> {
     if given.is_empty() {
         return Ok(Vec::new());
+    }
+    if let Some(values) = given.iter().map(literal).collect() {
+        return Ok(values);
     }
     // Nearly always they are written as they are, and no query need run.
     let written = given.iter().all(|value| match value {
@@ -123,4 +136,17 @@ fn values(session: &Session, given: Vec<Expr>, params: &Params) -> Result<Vec<Sc
         }
         _ => Err(Error::internal("EXECUTE computed more or less than one row of values")),
     }
+}
+
+/// The value of an expression that is a plain number, text, truth value or NULL, as the engine
+/// takes it.
+fn literal(expr: &Expr) -> Option<ScalarValue> {
+    let Expr::Value(value) = expr else { return None };
+    Some(match &value.value {
+        Value::Number(text, false) => ScalarValue::Int64(Some(text.parse().ok()?)),
+        Value::SingleQuotedString(text) => ScalarValue::Utf8(Some(text.clone())),
+        Value::Boolean(truth) => ScalarValue::Boolean(Some(*truth)),
+        Value::Null => ScalarValue::Null,
+        _ => return None,
+    })
 }

@@ -18,14 +18,15 @@ use swingdb_common::runtime::threads;
 
 use crate::database::Database;
 use crate::execute::backup::{force, read, write};
-use crate::execute::query::start;
-use crate::execute::{atomic, changes, ddl, explain, prepared, show};
+use crate::execute::query::{Keep, start};
+use crate::execute::{atomic, changes, ddl, explain, prepared, query, show};
 use crate::session::given::GivenTable;
+use crate::session::plan_cache::Source;
 use crate::session::result::QueryResult;
 use crate::session::{Session, settings, text_memory};
 use crate::sql::bind::catalogs::View;
 use crate::sql::bind::sequences;
-use crate::sql::planner::Planner;
+use crate::sql::planner::{Planner, with_values};
 use crate::sql::text::parameters::Params;
 use crate::sql::text::parser::{parse, parse_lines};
 use crate::sql::text::statement::{Own, Parsed, Statements, number_all};
@@ -46,7 +47,7 @@ impl Session {
     }
 
     pub(crate) fn unresolved_tables(&self, sql: &str) -> Result<Vec<String>> {
-        if !self.limits().external_access {
+        if !self.limits().external_access || query::is_kept(self, sql) {
             return Ok(Vec::new());
         }
         let view = self.view()?;
@@ -67,18 +68,29 @@ pub(crate) fn execute_all(
     sql: &str,
     params: Params,
 ) -> Result<QueryResult> {
+    let source = Source::Text(sql.to_string());
+    if let Some(rows) = query::again(session, &source, &params)? {
+        return Ok(rows);
+    }
     // Held until the statements have run: their trees and plans live as long.
     let _text = text_memory::for_text(sql, session)?;
     let mut statements = match session.take_parsed(sql) {
         Some(statements) => statements,
         None => parse_aside(&session.cancel_token(), sql)?,
     };
-    let params = number_all(&mut statements, params)?;
+    let numbering = number_all(&mut statements)?;
+    let params = params.in_numbering(&numbering)?;
     let Some((line, last)) = statements.pop_back() else {
         return Ok(QueryResult::changed(None, "EMPTY"));
     };
     if statements.is_empty() {
-        return execute(session, last, &params);
+        return match last {
+            Parsed::Sql(statement) => {
+                let keep = Some(Keep { source, numbering });
+                execute_kept(session, *statement, &params, keep)
+            }
+            other => execute(session, other, &params),
+        };
     }
     for (line, statement) in statements {
         // A result nobody reads is run to its end all the same: it may fail.
@@ -135,9 +147,22 @@ pub(crate) fn execute(
 /// Runs one statement.
 pub(crate) fn execute_sql(
     session: &Arc<Session>,
-    mut statement: Statement,
+    statement: Statement,
     params: &Params,
 ) -> Result<QueryResult> {
+    execute_kept(session, statement, params, None)
+}
+
+/// The same; the plan of a query is kept under what it came from.
+pub(crate) fn execute_kept(
+    session: &Arc<Session>,
+    mut statement: Statement,
+    params: &Params,
+    keep: Option<Keep>,
+) -> Result<QueryResult> {
+    session.cancel_token().check()?;
+    // As they were before the statement was looked at: later changes make its plan a wrong one.
+    let conditions = session.conditions();
     match statement {
         Statement::Set(set) => return settings::set(session, &set),
         Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate { .. } => {
@@ -171,8 +196,14 @@ pub(crate) fn execute_sql(
     if view.main.catalog.has_sequences() && sequences::are_used(&mut statement) {
         return take_numbers(session, statement, params);
     }
-    let plan = planner.plan(statement, params)?;
-    start(session, &engine, plan, "SELECT")
+    let plan = planner.plan_for(statement, params)?;
+    if let (Some(keep), Some(conditions)) = (keep, conditions)
+        && planner.is_repeatable()
+        && view.extra.is_empty()
+    {
+        query::keep(session, keep, params, conditions, &plan, &view.main.catalog)?;
+    }
+    start(session, &engine, with_values(plan, params)?, "SELECT")
 }
 
 /// What names mean to a statement, also those of what others tell in it.

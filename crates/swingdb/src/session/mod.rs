@@ -8,6 +8,7 @@
 //! **Cycle.** Temporary tables live in a session of their own inside of the session.
 
 pub(crate) mod given;
+pub(crate) mod plan_cache;
 pub(crate) mod result;
 pub(crate) mod sequences;
 pub(crate) mod settings;
@@ -38,10 +39,11 @@ use swingdb_common::runtime::cancel::{CancelToken, InterruptHandle, Running, Sto
 use swingdb_common::runtime::memory::{Kept, Pieces, Waiting};
 use swingdb_common::runtime::threads;
 use swingdb_common::time::zones::Zone;
-use swingdb_store::{Store, Table};
+use swingdb_store::{Catalog, Store, Table};
 
 use crate::database::Database;
 use crate::session::given::GivenTable;
+use crate::session::plan_cache::{Conditions, PlanCache};
 use crate::session::sequences::Numbers;
 use crate::session::stream::BatchStream;
 use crate::session::temporary::{TEMP, Temporary};
@@ -55,11 +57,21 @@ use crate::sql::engine;
 use crate::sql::options::limits::Limits;
 use crate::sql::planner::{Answers, Planner};
 use crate::sql::text::depth;
-use crate::sql::text::parameters::Params;
+use crate::sql::text::parameters::{Numbering, Params};
 use crate::sql::text::statement::Statements;
 
 /// Prepared statements by the lower-case form of their names.
-pub(crate) type Prepared = BTreeMap<String, ast::Statement>;
+pub(crate) type Prepared = BTreeMap<String, PreparedStatement>;
+
+/// A statement that PREPARE has given a name.
+#[derive(Clone)]
+pub(crate) struct PreparedStatement {
+    /// The statement, with its parameters numbered.
+    pub(crate) statement: ast::Statement,
+    pub(crate) numbering: Numbering,
+    /// Where its plan is kept.
+    pub(crate) source: plan_cache::Source,
+}
 
 /// See the [module documentation](self).
 pub(crate) struct Session {
@@ -77,6 +89,8 @@ pub(crate) struct Session {
     pub(crate) numbers: Arc<Numbers>,
     /// The last text whose names were asked for, and its statements.
     parsed: Mutex<Option<(String, Statements)>>,
+    /// The plans of its last queries.
+    pub(crate) plans: Mutex<PlanCache>,
 }
 
 struct State {
@@ -92,6 +106,8 @@ struct State {
     tasks: Option<(Arc<ConfigOptions>, Arc<TaskContext>)>,
     /// The plans that the statement has run, where somebody asks for them.
     noted: Option<Vec<Arc<dyn ExecutionPlan>>>,
+    /// Counts changes of settings, functions and attached databases.
+    changes: u64,
 }
 
 impl State {
@@ -117,6 +133,7 @@ impl Session {
             token: None,
             tasks: None,
             noted: None,
+            changes: 0,
         };
         Self {
             database,
@@ -128,6 +145,7 @@ impl Session {
             temporary,
             numbers: Arc::default(),
             parsed: Mutex::default(),
+            plans: Mutex::default(),
         }
     }
 
@@ -169,7 +187,7 @@ impl Session {
 
     /// What names mean to a statement that starts now.
     pub(crate) fn view(&self) -> Result<View> {
-        let catalog = self.txn.lock().catalog(self.store());
+        let catalog = self.catalog();
         let main = Source { name: CATALOG.to_string(), catalog, store: self.store().clone() };
         if let Some(view) = self.temporary.view(main.clone())? {
             return Ok(view);
@@ -278,7 +296,23 @@ impl Session {
         let mut state = self.state.lock();
         state.engine = Some(engine);
         state.tasks = None;
+        state.changes += 1;
         Ok(())
+    }
+
+    /// What a plan may depend on besides its text, as it is now; `None` in a session whose names
+    /// may mean temporary tables.
+    pub(crate) fn conditions(&self) -> Option<Conditions> {
+        if self.temporary.outer().is_some() || self.temporary.source().is_some() {
+            return None;
+        }
+        let session = self.state.lock().changes;
+        Some(Conditions { definitions: self.catalog().definitions(), session })
+    }
+
+    /// The state of the session's own database that a statement sees.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.txn.lock().catalog(self.store())
     }
 
     /// What tasks of a statement are given: names of all functions among other things, so that it
@@ -434,6 +468,7 @@ impl Session {
             return Err(Error::AlreadyExists { kind, name: alias.to_string() });
         }
         state.attached.insert(alias.to_string(), other.clone());
+        state.changes += 1;
         Ok(())
     }
 
@@ -442,6 +477,7 @@ impl Session {
         match match_name(state.attached.keys().map(String::as_str), alias) {
             Some(name) => {
                 state.attached.remove(&name);
+                state.changes += 1;
                 Ok(())
             }
             None => Err(Error::not_found(ObjectKind::Database, alias, state.attached.keys())),
@@ -497,6 +533,7 @@ impl Session {
         };
         engine.register_udf(Arc::new(function.into_udf()))?;
         state.tasks = None;
+        state.changes += 1;
         state.functions.insert(name);
         Ok(())
     }
@@ -511,6 +548,7 @@ impl Session {
             engine.deregister_udf(name)?;
         }
         state.tasks = None;
+        state.changes += 1;
         Ok(())
     }
 

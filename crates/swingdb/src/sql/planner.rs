@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -65,6 +66,8 @@ pub(crate) struct Planner<'a> {
     session: Option<&'a dyn Answers>,
     /// What such queries gave, by their text.
     answers: Mutex<HashMap<String, Vec<String>>>,
+    /// Whether a plan depends on what such queries, or constants, gave.
+    was_told: AtomicBool,
     /// Views that have been planned, by their database and place in memory: one that is named twice
     /// by each of several others is planned once.
     views: Arc<Mutex<HashMap<(String, usize), PlannedView>>>,
@@ -94,7 +97,8 @@ impl<'a> Planner<'a> {
     pub(crate) fn new(view: &'a View, state: &'a SessionState) -> Self {
         let (columns, answers) = (Mutex::default(), Mutex::default());
         let views = Arc::default();
-        Self { view, state, depth: 0, columns, session: None, answers, views }
+        let was_told = AtomicBool::new(false);
+        Self { view, state, depth: 0, columns, session: None, answers, was_told, views }
     }
 
     /// A planner of statements whose columns may depend on the rows that there are.
@@ -113,7 +117,12 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.
-    pub(crate) fn plan(
+    pub(crate) fn plan(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+        with_values(self.plan_for(statement, params)?, params)
+    }
+
+    /// Plans a statement for values of the types of `params`, for which it has places.
+    pub(crate) fn plan_for(
         &self,
         mut statement: ast::Statement,
         params: &Params,
@@ -148,10 +157,12 @@ impl<'a> Planner<'a> {
             }
             plan = functional_dependencies::corrected(plan)?;
         }
-        if params.values().is_empty() {
-            return Ok(plan);
-        }
-        Ok(plan.replace_params_with_values(&params.values().to_vec().into())?)
+        Ok(plan)
+    }
+
+    /// Whether what was planned depends on nothing but names, settings and its text.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        !self.was_told.load(Ordering::Relaxed)
     }
 
     fn plan_once(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
@@ -266,6 +277,14 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// A plan with values in the places for them.
+pub(crate) fn with_values(plan: LogicalPlan, params: &Params) -> Result<LogicalPlan> {
+    if params.values().is_empty() {
+        return Ok(plan);
+    }
+    Ok(plan.replace_params_with_values(&params.values().to_vec().into())?)
+}
+
 impl Lookahead for Planner<'_> {
     fn view(&self) -> &View {
         self.view
@@ -326,6 +345,7 @@ impl Lookahead for Planner<'_> {
     }
 
     fn constants(&self, mut statement: ast::Statement) -> Result<Vec<ScalarValue>> {
+        self.was_told.store(true, Ordering::Relaxed);
         self.prepare(&mut statement)?;
         let LogicalPlan::Projection(list) = self.plan(statement, &Params::default())? else {
             return Err(Error::internal("the constants are no SELECT list"));
@@ -338,6 +358,7 @@ impl Lookahead for Planner<'_> {
     }
 
     fn ask(&self, query: ast::Query) -> Result<Option<Vec<String>>> {
+        self.was_told.store(true, Ordering::Relaxed);
         let Some(session) = self.session else { return Ok(None) };
         let text = query.to_string();
         if let Some(known) = self.answers.lock().get(&text) {

@@ -8,6 +8,7 @@
 pub(crate) mod disk;
 pub(crate) mod distinct;
 pub(crate) mod filter;
+pub(crate) mod named;
 pub(crate) mod pruning;
 pub(crate) mod sample;
 pub(crate) mod source;

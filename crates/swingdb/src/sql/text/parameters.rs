@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -42,8 +43,16 @@ impl Params {
         Self { positional: Vec::new(), named }
     }
 
+    /// The same values as the numbers of a text ask for them.
+    pub(crate) fn in_numbering(self, numbering: &Numbering) -> Result<Self> {
+        match numbering.names.is_empty() {
+            true => self.of_count(numbering.count),
+            false => self.in_order(&numbering.names),
+        }
+    }
+
     /// The same values for a statement whose names have been numbered in the order of `names`.
-    pub(crate) fn in_order(mut self, names: &[String]) -> Result<Self> {
+    fn in_order(mut self, names: &[String]) -> Result<Self> {
         let values = names.iter().map(|name| {
             let missing = || Error::plan(format!("no value was given for parameter ${name}"));
             self.named.remove(name).ok_or_else(missing)
@@ -72,10 +81,24 @@ impl Params {
             .ok_or_else(|| Error::plan(format!("no value was given for parameter {placeholder}")))
     }
 
+    /// The types of all values, the first being that of `$1`.
+    pub(crate) fn types(&self) -> Vec<DataType> {
+        self.positional.iter().map(ScalarValue::data_type).collect()
+    }
+
     /// All values, the first being `$1`'s.
     pub(crate) fn values(&self) -> &[ScalarValue] {
         &self.positional
     }
+}
+
+/// How the parameters of a text were numbered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbering {
+    /// Values that are wanted.
+    pub(crate) count: usize,
+    /// The names of named ones, in the order of their numbers.
+    pub(crate) names: Vec<String>,
 }
 
 /// Numbers the `?` of a text, each above all numbers before it. Those of a PREPARE are numbered for

@@ -10,7 +10,7 @@ use swingdb_files::options::OptionValue;
 use swingdb_store::MacroKind;
 
 use crate::sql::text::parameters;
-use crate::sql::text::parameters::Params;
+use crate::sql::text::parameters::Numbering;
 
 /// The statements of a text, each with the line in which it begins.
 pub(crate) type Statements = VecDeque<(u64, Parsed)>;
@@ -220,16 +220,13 @@ impl CopyStatement {
     }
 }
 
-/// Numbers the parameters of all statements and puts the values in that order.
-pub(crate) fn number_all(statements: &mut Statements, params: Params) -> Result<Params> {
+/// Numbers the parameters of all statements.
+pub(crate) fn number_all(statements: &mut Statements) -> Result<Numbering> {
     let (mut next, mut names) = (1, Vec::new());
     for (_, statement) in statements.iter_mut() {
         number(statement, &mut next, &mut names)?;
     }
-    match names.is_empty() {
-        true => params.of_count(next - 1),
-        false => params.in_order(&names),
-    }
+    Ok(Numbering { count: next - 1, names })
 }
 
 pub(crate) fn number(

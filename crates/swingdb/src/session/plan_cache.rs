@@ -1,0 +1,128 @@
+//! The plans of a session's last queries: [`PlanCache`].
+//!
+//! To parse, bind and plan a short query takes longer than to run it. So a query whose text comes
+//! again, with values of the same types, is planned from what was kept of it: the plan before it is
+//! optimized, with names for its tables and places for its values. Only rows may have changed in
+//! between: a plan is used under the [definitions](swingdb_store::Catalog::definitions) it was made
+//! under, and with the settings and functions of then. It holds no version of a table, so that the
+//! memory of old ones is free.
+//!
+//! A text is kept when it comes for the second time: most never do.
+
+use std::hash::{BuildHasher, RandomState};
+
+use arrow::datatypes::DataType;
+use datafusion::logical_expr::LogicalPlan;
+
+use crate::sql::text::parameters::{Numbering, Params};
+
+/// Plans of a session.
+const MAX_PLANS: usize = 64;
+/// Longest text whose plan is kept, in bytes: a plan takes some hundred times as much memory.
+const MAX_TEXT: usize = 4 << 10;
+/// Texts that came once and are looked out for.
+const MAX_SEEN: usize = 256;
+
+/// What a plan was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A text with one statement.
+    Text(String),
+    /// A statement that PREPARE has given a name, by its number; and the length of its text.
+    Prepared(u64, usize),
+}
+
+/// A plan, and under which conditions it is the right one.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptPlan {
+    pub(crate) source: Source,
+    /// How its parameters are numbered.
+    pub(crate) numbering: Numbering,
+    /// The types of its values.
+    pub(crate) types: Vec<DataType>,
+    pub(crate) conditions: Conditions,
+    /// The plan, before it is optimized, of named tables.
+    pub(crate) plan: LogicalPlan,
+}
+
+/// What may not change while a plan is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Conditions {
+    /// What the database defines.
+    pub(crate) definitions: u64,
+    /// Counts changes of the session's settings, functions and attached databases.
+    pub(crate) session: u64,
+}
+
+/// The plans of a session, that used last at the end.
+#[derive(Default)]
+pub(crate) struct PlanCache {
+    plans: Vec<KeptPlan>,
+    /// Hashes of texts that came once, in a ring.
+    seen: Vec<u64>,
+    next_seen: usize,
+    hashes: RandomState,
+}
+
+impl PlanCache {
+    /// Whether a plan is to be kept of what comes from here.
+    pub(crate) fn wants(&mut self, source: &Source) -> bool {
+        let text = match source {
+            Source::Text(text) if text.len() <= MAX_TEXT => text,
+            Source::Prepared(_, len) => return *len <= MAX_TEXT,
+            Source::Text(_) => return false,
+        };
+        let hash = self.hashes.hash_one(text);
+        if self.seen.contains(&hash) {
+            return true;
+        }
+        if self.seen.len() < MAX_SEEN {
+            self.seen.push(hash);
+        } else {
+            self.seen[self.next_seen] = hash;
+            self.next_seen = (self.next_seen + 1) % MAX_SEEN;
+        }
+        false
+    }
+
+    /// Keeps a plan, in place of the one used longest ago.
+    pub(crate) fn keep(&mut self, plan: KeptPlan) {
+        self.plans.retain(|known| known.source != plan.source || known.types != plan.types);
+        if self.plans.len() >= MAX_PLANS {
+            self.plans.remove(0);
+        }
+        self.plans.push(plan);
+    }
+
+    /// Whether there is a plan for some values.
+    pub(crate) fn knows(&self, source: &Source, conditions: Conditions) -> bool {
+        let is_it = |plan: &KeptPlan| plan.source == *source && plan.conditions == conditions;
+        self.plans.iter().any(is_it)
+    }
+
+    /// The plan for these values, and the values in its order.
+    pub(crate) fn find(
+        &mut self,
+        source: &Source,
+        params: &Params,
+        conditions: Conditions,
+    ) -> Option<(LogicalPlan, Params)> {
+        // Those that cannot be right any more only hold memory.
+        self.plans.retain(|plan| plan.conditions.session == conditions.session);
+        let (place, params) = self.plans.iter().enumerate().rev().find_map(|(place, plan)| {
+            if plan.source != *source || plan.conditions != conditions {
+                return None;
+            }
+            let params = params.clone().in_numbering(&plan.numbering).ok()?;
+            (params.types() == plan.types).then_some((place, params))
+        })?;
+        self.plans[place..].rotate_left(1);
+        let plan = self.plans.last()?.plan.clone();
+        Some((plan, params))
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.plans.is_empty()
+    }
+}
