@@ -31,7 +31,7 @@ use aggregates::{compensated, counted, moments, ordered, ordered_windows, quanti
 use json::{paths, to_json};
 use nested::{chosen, lambdas, lists, map, structs};
 use text::{blobs, captures, format, regexp_replace, reports, texts, uuids};
-use time::{age, buckets, extracted, made, spans, strftime, strptime, truncation, zones};
+use time::{age, buckets, extracted, made, series, spans, strftime, strptime, truncation, zones};
 use windows::{places, shifts};
 
 /// Functions of single rows that the engine lacks; some are aggregates of lists.
@@ -46,7 +46,8 @@ pub fn of_rows(aggregates: &[Arc<AggregateUDF>]) -> impl Iterator<Item = ScalarU
     let others = others.chain([nested::joined_lists::function()]);
     let of_times = time::parts::functions().chain(spans::functions()).chain(strptime::functions());
     let of_times = of_times.chain([truncation::function(), buckets::function()]);
-    let of_times = of_times.chain(zones::functions()).chain([strftime::function()]);
+    let of_times = of_times.chain(series::functions()).chain(zones::functions());
+    let of_times = of_times.chain([strftime::function()]);
     let of_times =
         of_times.chain([age::function(), extracted::function()]).chain(made::functions());
     of_texts.chain(of_values).chain(of_lists).chain(of_times).chain(others)

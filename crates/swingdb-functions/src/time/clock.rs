@@ -36,10 +36,10 @@ impl Clock {
         zone.shows(micros).ok_or_else(beyond)
     }
 
-    /// When it shows that: the first time of two; after what it leaves out, where it does.
+    /// When it shows that: the second time of two; after what it leaves out, where it does.
     pub(super) fn when_shows(self, shown: i64) -> Result<i64> {
         let Self::In(zone) = self else { return Ok(shown) };
-        zone.first_shows(shown).ok_or_else(beyond)
+        zone.when_shows(shown).ok_or_else(beyond)
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(begins, midnight + 3 * HOUR);
         assert_eq!(zone.shows(begins).unwrap(), midnight + HOUR);
         let twice = 1_550_358_000 * SECOND;
-        assert_eq!(zone.when_shows(twice).unwrap(), twice + 2 * HOUR);
+        assert_eq!(zone.when_shows(twice).unwrap(), twice + 3 * HOUR);
         assert_eq!(zone.shows(twice + 2 * HOUR).unwrap(), twice);
         assert_eq!(zone.shows(twice + 3 * HOUR).unwrap(), twice);
     }

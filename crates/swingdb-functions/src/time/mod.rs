@@ -10,6 +10,7 @@ pub mod minutes;
 pub mod parts;
 pub mod points;
 pub mod seconds;
+pub mod series;
 pub mod spans;
 pub mod strftime;
 pub mod strptime;

@@ -375,7 +375,12 @@ fn negated(by: IntervalMonthDayNano) -> Result<IntervalMonthDayNano> {
 
 /// Months first, then days, by the clock; then the rest. The rest comes first where one of them is
 /// negative.
-fn moved(point: i64, unit: TimeUnit, by: IntervalMonthDayNano, zone: Zone) -> Option<i64> {
+pub(super) fn moved(
+    point: i64,
+    unit: TimeUnit,
+    by: IntervalMonthDayNano,
+    zone: Zone,
+) -> Option<i64> {
     let nanos = by.nanoseconds / (1_000_000_000 / per_second(unit));
     let IntervalMonthDayNano { months, days, .. } = by;
     let rest_first = months < 0 || days < 0 || nanos < 0;

@@ -33,9 +33,9 @@ pub(crate) fn execute(
     let DfStatement::Statement(mut statement) = *explain.statement else {
         return Err(Error::unsupported("EXPLAIN of this statement"));
     };
-    let view = telling(session, &mut statement)?;
+    let view = telling(session, &mut statement, params)?;
     let engine = session.engine()?;
-    let planner = Planner::of_session(session.as_ref(), &view, &engine);
+    let planner = Planner::of_session(session.as_ref(), &view, &engine).with_params(params);
     planner.prepare(&mut statement)?;
     let options = explain.options;
     let configured = &engine.config_options().explain;
@@ -76,7 +76,7 @@ pub(crate) fn execute(
             None => return Err(Error::unsupported("EXPLAIN of a statement without a query")),
         }
     }
-    let plan = planner.plan(*statement, params)?;
+    let plan = planner.plan(*statement)?;
     let plan = LogicalPlanBuilder::from(plan).explain_option_format(option)?.build()?;
     start(session, &engine, plan, "EXPLAIN")
 }

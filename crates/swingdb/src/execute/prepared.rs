@@ -81,6 +81,13 @@ fn deallocate(session: &Session, name: &Ident) -> Result<QueryResult> {
     Ok(QueryResult::changed(None, "DEALLOCATE"))
 }
 
+/// The statement that EXECUTE runs under a name.
+pub(crate) fn find(session: &Session, name: &ObjectName) -> Option<Statement> {
+    let name = parts(name).ok()?.join(".");
+    let prepared = session.prepared.lock();
+    prepared.get(&name.to_lowercase()).map(|found| found.statement.clone())
+}
+
 fn execute(
     session: &Arc<Session>,
     name: &ObjectName,
@@ -122,12 +129,12 @@ fn values(session: &Session, given: Vec<Expr>, params: &Params) -> Result<Vec<Sc
     let mut query = build::statement(build::select(items, Vec::new(), None)?, None);
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::new(&view, &engine);
+    let planner = Planner::new(&view, &engine).with_params(params);
     if written {
         return planner.constants(query);
     }
     planner.prepare(&mut query)?;
-    let stream = session.run(planner.plan(query, params)?)?;
+    let stream = session.run(planner.plan(query)?)?;
     let batches = stream.collect::<Result<Vec<RecordBatch>>>()?;
     match batches.as_slice() {
         [batch] if batch.num_rows() == 1 => {

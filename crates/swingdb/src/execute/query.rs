@@ -91,7 +91,7 @@ pub(crate) fn plan_text(session: &Session, sql: &str, params: &Params) -> Result
     let mut statement = parse_query(sql)?;
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::of_session(session, &view, &engine);
+    let planner = Planner::of_session(session, &view, &engine).with_params(params);
     planner.prepare(&mut statement)?;
-    planner.plan(statement, params)
+    planner.plan(statement)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use datafusion::common::TableReference;
 use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use swingdb_common::error::{Error, Result};
@@ -140,7 +141,7 @@ pub(crate) fn execute(
             crate::execute::copy::statement::create_external_table(session, create)
         }
         Parsed::Reset(name) => settings::reset(session, &name),
-        Parsed::Own(own) => execute_own(session, own),
+        Parsed::Own(own) => execute_own(session, own, params),
     }
 }
 
@@ -170,12 +171,12 @@ pub(crate) fn execute_kept(
         }
         _ => {}
     }
-    if let Some(result) = show::execute(session, &statement)? {
+    if let Some(result) = show::execute(session, &statement, params)? {
         return Ok(result);
     }
-    let view = telling(session, &mut statement)?;
+    let view = telling(session, &mut statement, params)?;
     let engine = session.engine()?;
-    let planner = Planner::of_session(session.as_ref(), &view, &engine);
+    let planner = Planner::of_session(session.as_ref(), &view, &engine).with_params(params);
     // A view keeps its query as it is written when that calls macros.
     if !matches!(statement, Statement::CreateView(_)) {
         planner.prepare(&mut statement)?;
@@ -196,7 +197,7 @@ pub(crate) fn execute_kept(
     if view.main.catalog.has_sequences() && sequences::are_used(&mut statement) {
         return take_numbers(session, statement, params);
     }
-    let plan = planner.plan_for(statement, params)?;
+    let plan = planner.plan_for(statement)?;
     if let (Some(keep), Some(conditions)) = (keep, conditions)
         && planner.is_repeatable()
         && view.extra.is_empty()
@@ -207,12 +208,16 @@ pub(crate) fn execute_kept(
 }
 
 /// What names mean to a statement, also those of what others tell in it.
-pub(crate) fn telling(session: &Arc<Session>, statement: &mut Statement) -> Result<View> {
+pub(crate) fn telling(
+    session: &Arc<Session>,
+    statement: &mut Statement,
+    params: &Params,
+) -> Result<View> {
     let mut view = session.view()?;
     for name in relation_statements::told_relations(statement) {
         let parsed = parse(relation_statements::told(&name).unwrap_or_default())?.pop_front();
         let parsed = parsed.ok_or_else(|| Error::internal("nothing to be told"))?;
-        let rows = execute(session, parsed, &Params::default())?;
+        let rows = execute(session, parsed, params)?;
         let schema = rows.schema();
         let table = GivenTable::try_new(schema, rows.collect()?)?;
         view.extra.insert(name, Arc::new(table));
@@ -224,7 +229,8 @@ pub(crate) fn telling(session: &Arc<Session>, statement: &mut Statement) -> Resu
 fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<QueryResult> {
     atomic::with_txn(session, |_| {
         let (view, engine) = (session.view()?, session.engine()?);
-        let plan = Planner::of_session(session, &view, &engine).plan(query, params)?;
+        let planner = Planner::of_session(session, &view, &engine).with_params(params);
+        let plan = planner.plan(query)?;
         let rows = start(session, &engine, plan, "SELECT")?;
         let schema = rows.schema();
         let batches = Kept::new("SELECT", &engine).over(rows).collect::<Result<Vec<_>>>()?;
@@ -232,7 +238,7 @@ fn take_numbers(session: &Session, query: Statement, params: &Params) -> Result<
     })
 }
 
-fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
+fn execute_own(session: &Arc<Session>, own: Own, params: &Params) -> Result<QueryResult> {
     match own {
         Own::Share => {
             if session.in_transaction() {
@@ -288,7 +294,7 @@ fn execute_own(session: &Arc<Session>, own: Own) -> Result<QueryResult> {
         Own::ImportDatabase { folder } => read::import(session, &folder),
         Own::ForceView(statement) => force::create_view(session, &statement),
         Own::Summarize { name } => show::summarize(session, &name),
-        Own::SummarizeQuery { query } => show::summarize_query(session, *query),
+        Own::SummarizeQuery { query } => show::summarize_query(session, *query, params),
     }
 }
 
@@ -303,10 +309,8 @@ pub(crate) fn table_references(session: &Session, sql: &str) -> Result<Vec<Table
         Err(_) => return Ok(Vec::new()),
     };
     let mut all = Vec::new();
-    for statement in statements.iter().filter_map(|(_, statement)| reading(statement)) {
-        if let Ok((tables, _)) = resolve_table_references(&statement, false) {
-            all.extend(tables);
-        }
+    for (_, statement) in &statements {
+        all.extend(read_tables(session, statement));
     }
     // Longer ones would be held for long where nobody runs them.
     if sql.len() <= LONG_TEXT {
@@ -315,18 +319,39 @@ pub(crate) fn table_references(session: &Session, sql: &str) -> Result<Vec<Table
     Ok(all)
 }
 
+/// The names that stand for tables in a statement.
+fn read_tables(session: &Session, statement: &Parsed) -> Vec<TableReference> {
+    if let Parsed::Own(Own::Summarize { name }) = statement {
+        return object_name_to_table_reference(name.clone(), false).into_iter().collect();
+    }
+    let tables = reading(session, statement).map(|it| resolve_table_references(&it, false));
+    let Some(Ok((tables, _))) = tables else { return Vec::new() };
+    let mut all = Vec::with_capacity(tables.len());
+    for table in tables {
+        // What is told about a table reads it.
+        match relation_statements::told(table.table()).map(parse) {
+            Some(told) => all.extend(told.iter().flatten().flat_map(|it| read_tables(session, it))),
+            None => all.push(table),
+        }
+    }
+    all
+}
+
 /// What a statement reads tables by.
-fn reading(statement: &Parsed) -> Option<DfStatement> {
+fn reading(session: &Session, statement: &Parsed) -> Option<DfStatement> {
     let asking = |query: &Query| Statement::Query(Box::new(query.clone()));
     let statement = match statement {
         Parsed::Sql(statement) => match statement.as_ref() {
             Statement::CreateTable(create) => asking(create.query.as_deref()?),
-            Statement::CreateView(create) => asking(&create.query),
+            // Its query is run by others, who do not see what this program sees.
+            Statement::CreateView(_) => return None,
             Statement::Drop { .. } | Statement::AlterTable(_) | Statement::Truncate(_) => {
                 return None;
             }
+            Statement::Execute { name: Some(name), .. } => prepared::find(session, name)?,
             other => other.clone(),
         },
+        Parsed::Own(Own::SummarizeQuery { query }) => asking(query),
         Parsed::Explain(explain) => return Some(DfStatement::Explain(explain.clone())),
         Parsed::Copy(copy) => match &copy.what {
             crate::sql::text::statement::What::To(query)

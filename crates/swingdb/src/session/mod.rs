@@ -351,7 +351,7 @@ impl Session {
             view.extra.insert(name.clone(), Arc::new(table));
         }
         let engine = self.engine()?;
-        Planner::new(&view, &engine).plan(statement.clone(), params)
+        Planner::new(&view, &engine).with_params(params).plan(statement.clone())
     }
 
     /// Starts a plan.
@@ -525,7 +525,8 @@ impl Session {
         let is_macro = known::names(&self.view()?).iter().any(|(known, _)| *known == name);
         let mut state = self.state.lock();
         let is_own = state.functions.contains(&name);
-        if !is_own && (is_engines || is_macro || functions::is_taken(&name)) {
+        // A macro would go before it.
+        if is_macro || !is_own && (is_engines || functions::is_taken(&name)) {
             return Err(Error::AlreadyExists { kind: ObjectKind::Function, name });
         }
         let Some(engine) = &mut state.engine else {

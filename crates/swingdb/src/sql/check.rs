@@ -20,7 +20,6 @@ use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::catalogs::{Source, View};
 use crate::sql::engine;
 use crate::sql::planner::Planner;
-use crate::sql::text::parameters::Params;
 use crate::sql::text::parser;
 
 /// Compiles the conditions of tables with the query engine.
@@ -80,7 +79,7 @@ impl Condition {
         }
         planner.prepare(&mut query)?;
         let only_row = || refused("only a condition on the columns of one row is possible");
-        let plan = planner.plan(query, &Params::default())?;
+        let plan = planner.plan(query)?;
         let LogicalPlan::Projection(projection) = &plan else { return Err(only_row()) };
         let [expr] = projection.expr.as_slice() else {
             return Err(refused("only one condition is possible"));

@@ -48,6 +48,7 @@ use crate::sql::options::{BATCH_ROWS, machine};
 use crate::sql::physical::aggregate_statistics::FromStatistics;
 use crate::sql::physical::dynamic_filters::HandDown;
 use crate::sql::physical::insertion_order::InOrder;
+use crate::sql::physical::lost_order::LostOrder;
 use crate::sql::physical::query_planner::OwnOperators;
 use crate::sql::physical::settled_order::SettledOrder;
 use crate::sql::physical::shared::rule::ShareRows;
@@ -171,6 +172,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
             None if rule.name() == SettledOrder::NAME => {
                 rules.push(Arc::new(SettledOrder(rule)) as _);
             }
+            None if rule.name() == LostOrder::NAME => rules.push(Arc::new(LostOrder(rule)) as _),
             None => rules.push(rule),
         }
     }

@@ -14,6 +14,7 @@ use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, SchemaProvider, TableFunctionArgs, TableProvider,
 };
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, TableReference, plan_datafusion_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
@@ -45,7 +46,7 @@ use crate::sql::bind::{bind, information_schema, sequences};
 use crate::sql::desugar::same_names;
 use crate::sql::optimize::functional_dependencies;
 use crate::sql::options::limits::Limits;
-use crate::sql::plan::{rewrite, shared_parts, size, withs};
+use crate::sql::plan::{point_series, rewrite, shared_parts, size, withs};
 use crate::sql::scan::table::SwingTable;
 use crate::sql::text::parameters::Params;
 use crate::sql::text::{depth, parser};
@@ -71,6 +72,8 @@ pub(crate) struct Planner<'a> {
     /// Views that have been planned, by their database and place in memory: one that is named twice
     /// by each of several others is planned once.
     views: Arc<Mutex<HashMap<(String, usize), PlannedView>>>,
+    /// The values of the statement's parameters. Views have none.
+    params: Params,
 }
 
 /// A view and what it is to a query; the view is kept, so that its place stays its own.
@@ -96,9 +99,15 @@ const MAX_ANSWERS: usize = 10_000;
 impl<'a> Planner<'a> {
     pub(crate) fn new(view: &'a View, state: &'a SessionState) -> Self {
         let (columns, answers) = (Mutex::default(), Mutex::default());
-        let views = Arc::default();
         let was_told = AtomicBool::new(false);
-        Self { view, state, depth: 0, columns, session: None, answers, was_told, views }
+        let (views, params) = (Arc::default(), Params::default());
+        Self { view, state, depth: 0, columns, session: None, answers, was_told, views, params }
+    }
+
+    /// The same planner of a statement with parameters.
+    pub(crate) fn with_params(mut self, params: &Params) -> Self {
+        self.params = params.clone();
+        self
     }
 
     /// A planner of statements whose columns may depend on the rows that there are.
@@ -117,43 +126,39 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans a statement whose names have been resolved and whose parameters are numbered.
-    pub(crate) fn plan(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
-        with_values(self.plan_for(statement, params)?, params)
+    pub(crate) fn plan(&self, statement: ast::Statement) -> Result<LogicalPlan> {
+        with_values(self.plan_for(statement)?, &self.params)
     }
 
-    /// Plans a statement for values of the types of `params`, for which it has places.
-    pub(crate) fn plan_for(
-        &self,
-        mut statement: ast::Statement,
-        params: &Params,
-    ) -> Result<LogicalPlan> {
+    /// Plans a statement for values of the types of its parameters', for which it has places.
+    pub(crate) fn plan_for(&self, mut statement: ast::Statement) -> Result<LogicalPlan> {
         let token = cancel::planning().filter(|_| walk::has_more_parts(&mut statement, MANY));
-        let Some(token) = token else { return self.plan_here(statement, params) };
-        let (view, state, params) = (self.view.clone(), self.state.clone(), params.clone());
+        let Some(token) = token else { return self.plan_here(statement) };
+        let (view, state, params) = (self.view.clone(), self.state.clone(), self.params.clone());
         let (views, depth) = (Arc::clone(&self.views), self.depth);
         threads::aside(&token, move || {
-            let planner = Planner { depth, views, ..Planner::new(&view, &state) };
-            planner.plan_here(statement, &params)
+            let planner = Planner { depth, views, params, ..Planner::new(&view, &state) };
+            planner.plan_here(statement)
         })
     }
 
-    fn plan_here(&self, mut statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+    fn plan_here(&self, mut statement: ast::Statement) -> Result<LogicalPlan> {
         let queries = size::check_names(&mut statement, self.state)?;
-        depth::with_planning_stack(queries, || self.plan_stacked(statement, params))
+        depth::with_planning_stack(queries, || self.plan_stacked(statement))
     }
 
-    fn plan_stacked(&self, mut statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
+    fn plan_stacked(&self, mut statement: ast::Statement) -> Result<LogicalPlan> {
         // Queries that are made of what has been prepared join other tables than it did.
         same_names::tell_tables_apart(&mut statement);
         // Only a statement with groups is planned again, and so kept.
         let again = functional_dependencies::has_groups(&mut statement).then(|| statement.clone());
-        let mut plan = self.plan_once(statement, params)?;
+        let mut plan = self.plan_once(statement)?;
         if functional_dependencies::are_mistaken(&plan)? {
             if let Some(mut marked) = again {
                 functional_dependencies::mark_group_by(&mut marked, &|name| {
                     self.is_aggregate(name)
                 });
-                plan = self.plan_once(marked, params).map_err(functional_dependencies::unmarked)?;
+                plan = self.plan_once(marked).map_err(functional_dependencies::unmarked)?;
             }
             plan = functional_dependencies::corrected(plan)?;
         }
@@ -165,8 +170,8 @@ impl<'a> Planner<'a> {
         !self.was_told.load(Ordering::Relaxed)
     }
 
-    fn plan_once(&self, statement: ast::Statement, params: &Params) -> Result<LogicalPlan> {
-        let types = params.values().iter().map(|value| {
+    fn plan_once(&self, statement: ast::Statement) -> Result<LogicalPlan> {
+        let types = self.params.values().iter().map(|value| {
             let field: FieldRef = Arc::new(Field::new("", value.data_type(), true));
             Some(field)
         });
@@ -175,6 +180,18 @@ impl<'a> Planner<'a> {
         let plan = withs::plan(&SqlToRel::new(self), statement, &context)?;
         size::check(&plan, self.state)?;
         Ok(rewrite::rewrite(shared_parts::of_names(plan)?)?)
+    }
+
+    /// The expression with values in the place of parameters.
+    fn given(&self, expr: Expr) -> DfResult<Expr> {
+        let values = |part: Expr| match part {
+            Expr::Placeholder(parameter) => {
+                let value = self.params.get(&parameter.id)?;
+                Ok(Transformed::yes(Expr::Literal(value.clone(), None)))
+            }
+            other => Ok(Transformed::no(other)),
+        };
+        Ok(expr.transform_up(values)?.data)
     }
 
     /// The expression with what is constant in it computed.
@@ -244,7 +261,7 @@ impl<'a> Planner<'a> {
         let mut query = parser::parse_query(&stored.sql)?;
         planner.prepare(&mut query)?;
         sequences::refuse_in_view(&mut query)?;
-        let mut plan = planner.plan(query, &Params::default())?;
+        let mut plan = planner.plan(query)?;
         if let Some(names) = &stored.columns {
             let columns = plan.schema().columns();
             let renamed =
@@ -333,10 +350,8 @@ impl Lookahead for Planner<'_> {
         }
         // Whoever asks for them again meanwhile, to prepare this very query, gets no answer.
         self.columns.lock().insert(text.clone(), None);
-        let columns: Result<Columns> = self
-            .prepare(&mut query)
-            .and_then(|()| self.plan(query, &Params::default()))
-            .map(|plan| {
+        let columns: Result<Columns> =
+            self.prepare(&mut query).and_then(|()| self.plan(query)).map(|plan| {
                 let fields = plan.schema().fields().iter().map(|field| field.data_type().clone());
                 plan.schema().columns().into_iter().zip(fields).collect()
             });
@@ -347,7 +362,7 @@ impl Lookahead for Planner<'_> {
     fn constants(&self, mut statement: ast::Statement) -> Result<Vec<ScalarValue>> {
         self.was_told.store(true, Ordering::Relaxed);
         self.prepare(&mut statement)?;
-        let LogicalPlan::Projection(list) = self.plan(statement, &Params::default())? else {
+        let LogicalPlan::Projection(list) = self.plan(statement)? else {
             return Err(Error::internal("the constants are no SELECT list"));
         };
         let value = |expr: &Expr| match self.computed(expr.clone().unalias())? {
@@ -367,7 +382,7 @@ impl Lookahead for Planner<'_> {
         let mut statement = ast::Statement::Query(Box::new(query));
         self.prepare(&mut statement)?;
         let mut found = Vec::new();
-        for batch in session.rows(self.plan(statement, &Params::default())?)? {
+        for batch in session.rows(self.plan(statement)?)? {
             let texts = cast(batch?.column(0), &DataType::Utf8)?;
             found.extend(texts.as_string::<i32>().iter().flatten().map(str::to_string));
             if found.len() > MAX_ANSWERS {
@@ -399,7 +414,11 @@ impl ContextProvider for Planner<'_> {
         if swingdb_files::table::is_file_function(&folded) {
             Limits::of(self.state.config()).external(&format!("{folded}(...)"))?;
         }
-        let args = args.into_iter().map(|arg| self.computed(arg)).collect::<DfResult<Vec<_>>>()?;
+        let given = args.into_iter().map(|arg| self.computed(self.given(arg)?));
+        let args = given.collect::<DfResult<Vec<_>>>()?;
+        if let Some(series) = point_series::of_points(&folded, &args, self.state)? {
+            return Ok(provider_as_source(Arc::new(ViewTable::new(series, None))));
+        }
         let named = args.iter().map(Expr::to_string).collect::<Vec<_>>().join(", ");
         let args = TableFunctionArgs::new(&args, self.state);
         let provider = function.create_table_provider_with_args(args)?;

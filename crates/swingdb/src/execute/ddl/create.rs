@@ -25,6 +25,7 @@ use crate::sql::bind::sequences;
 use crate::sql::planner::Planner;
 use crate::sql::text::asof::written;
 use crate::sql::text::parameters::Params;
+use crate::sql::text::relation_statements;
 
 /// Runs a CREATE TABLE.
 pub(crate) fn table(session: &Session, create: &CreateTable, params: &Params) -> Result<Outcome> {
@@ -202,6 +203,10 @@ fn checked_query(session: &Session, create: &CreateView) -> Result<(String, Logi
     let (view, engine) = (session.view()?, session.engine()?);
     let planner = Planner::of_session(session, &view, &engine);
     let mut prepared = Statement::CreateView(create.clone());
+    if let [name, ..] = relation_statements::told_relations(&mut prepared).as_slice() {
+        let text = relation_statements::told(name).unwrap_or_default();
+        return Err(Error::unsupported(format!("({text}) in a view; SELECT can read it")));
+    }
     planner.prepare(&mut prepared)?;
     let Statement::CreateView(prepared) = prepared else {
         return Err(Error::internal("the statement makes no view any more"));
@@ -212,7 +217,7 @@ fn checked_query(session: &Session, create: &CreateView) -> Result<(String, Logi
     };
     let mut query = build::statement(*prepared.query, None);
     sequences::refuse_in_view(&mut query)?;
-    Ok((sql, planner.plan(query, &Params::default())?))
+    Ok((sql, planner.plan(query)?))
 }
 
 /// CREATE SCHEMA.

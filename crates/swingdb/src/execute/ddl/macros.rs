@@ -5,12 +5,9 @@
 //! errors. Others may be due to the NULLs, so they are left to the calls.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{
-    Expr, Query, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
 use swingdb_common::error::{Error, Result};
 use swingdb_store::{Catalog, IfExists, Macro, MacroKind, MacroParameter, MacroVariant};
 
@@ -20,13 +17,11 @@ use crate::session::result::QueryResult;
 use crate::session::{Session, temporary};
 use crate::sql::ast::build;
 use crate::sql::ast::names::find_name;
-use crate::sql::ast::walk::walk_mut;
 use crate::sql::bind::catalogs::FoundMacro;
 use crate::sql::bind::macros::expand::body;
 use crate::sql::bind::pivots::turn_tables;
 use crate::sql::planner::Planner;
 use crate::sql::text::asof::written;
-use crate::sql::text::parameters::Params;
 use crate::sql::text::parser::{parse_expression, parse_query};
 use crate::sql::text::statement::{Body, CreateMacro, DropMacro, Parameter, Variant};
 
@@ -175,7 +170,6 @@ fn kept(session: &Session, mut variant: Variant) -> Result<MacroVariant> {
 }
 
 fn expression_text(expr: &mut Expr) -> Result<String> {
-    refuse_placeholders(expr)?;
     let text = written(expr);
     let again = parse_expression(&text).map(|expr| written(&expr));
     readable(text, again)
@@ -184,7 +178,6 @@ fn expression_text(expr: &mut Expr) -> Result<String> {
 /// The text of a query that is parsed again where it is used. There is no text of PIVOT and the
 /// like, so what they stand for is kept, as far as that does not depend on rows.
 pub(crate) fn query_text(session: &Session, query: &mut Query) -> Result<String> {
-    refuse_placeholders(query)?;
     let text = written(query);
     let again = parse_query(&text).map(|query| written(&query));
     if let Ok(text) = readable(text, again) {
@@ -206,27 +199,6 @@ fn readable(text: String, again: Result<String>) -> Result<String> {
             "a macro, or a view that calls one, with this text: {text}; write a view for what it \
              has of PIVOT and the like"
         ))),
-    }
-}
-
-fn refuse_placeholders<T: VisitMut>(tree: &mut T) -> Result<()> {
-    struct Placeholders(Option<String>);
-    impl VisitorMut for Placeholders {
-        type Break = ();
-        fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
-            if let Value::Placeholder(text) = &value.value {
-                self.0 = Some(text.clone());
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut found = Placeholders(None);
-    let _ = walk_mut(tree, &mut found);
-    match found.0 {
-        Some(text) => Err(Error::plan(format!(
-            "{text} in a macro, which has no parameters but those it names"
-        ))),
-        None => Ok(()),
     }
 }
 
@@ -252,7 +224,7 @@ fn check_names(session: &Session, temporary: bool, schema: &str, new: &Macro) ->
             Body::Query(query) => Statement::Query(query),
         };
         let planned = planner.prepare(&mut statement);
-        let planned = planned.and_then(|()| planner.plan(statement, &Params::default()));
+        let planned = planned.and_then(|()| planner.plan(statement));
         match planned {
             Err(error @ Error::NotFound { .. }) => return Err(error),
             Err(Error::Plan { message }) if message.contains(UNKNOWN_FUNCTION) => {

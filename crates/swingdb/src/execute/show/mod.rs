@@ -35,6 +35,7 @@ use crate::sql::text::parameters::Params;
 pub(crate) fn execute(
     session: &Arc<Session>,
     statement: &Statement,
+    params: &Params,
 ) -> Result<Option<QueryResult>> {
     Ok(Some(match statement {
         Statement::ShowTables { show_options, .. } => {
@@ -64,7 +65,9 @@ pub(crate) fn execute(
             DescribeAlias::Explain => return Ok(None),
         },
         Statement::Explain { describe_alias, statement, .. } => match describe_alias {
-            DescribeAlias::Describe | DescribeAlias::Desc => describe_query(session, statement)?,
+            DescribeAlias::Describe | DescribeAlias::Desc => {
+                describe_query(session, statement, params)?
+            }
             DescribeAlias::Explain => return Ok(None),
         },
         _ => return Ok(None),
@@ -293,13 +296,13 @@ fn description(
     )
 }
 
-fn describe_query(session: &Session, query: &Statement) -> Result<QueryResult> {
+fn describe_query(session: &Session, query: &Statement, params: &Params) -> Result<QueryResult> {
     let mut query = query.clone();
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::of_session(session, &view, &engine);
+    let planner = Planner::of_session(session, &view, &engine).with_params(params);
     planner.prepare(&mut query)?;
-    let plan = planner.plan(query, &Params::default())?;
+    let plan = planner.plan(query)?;
     let schema = engine.optimize(&plan)?.schema().as_arrow().clone();
     let columns = schema.fields().len();
     description(&schema, vec![None; columns], vec![None; columns])
@@ -343,23 +346,32 @@ pub(crate) fn summarize(session: &Arc<Session>, name: &ObjectName) -> Result<Que
     let engine = session.engine()?;
     let reference = object_name_to_table_reference(name.clone(), false)?;
     let schema = Planner::new(&view, &engine).provider(&reference)?.schema();
-    summarize_columns(session, &schema, &name.to_string())
+    summarize_columns(session, &schema, &name.to_string(), &Params::default())
 }
 
 /// The same of the columns of a query, which is run for each of them.
-pub(crate) fn summarize_query(session: &Arc<Session>, query: Query) -> Result<QueryResult> {
+pub(crate) fn summarize_query(
+    session: &Arc<Session>,
+    query: Query,
+    params: &Params,
+) -> Result<QueryResult> {
     let mut statement = Statement::Query(Box::new(query));
     let view = session.view()?;
     let engine = session.engine()?;
-    let planner = Planner::of_session(session.as_ref(), &view, &engine);
+    let planner = Planner::of_session(session.as_ref(), &view, &engine).with_params(params);
     pivots::turn_tables(&planner, &mut statement)?;
     let relation = format!("({statement})");
     planner.prepare(&mut statement)?;
-    let schema = engine.optimize(&planner.plan(statement, &Params::default())?)?;
-    summarize_columns(session, schema.schema().as_arrow(), &relation)
+    let schema = engine.optimize(&planner.plan(statement)?)?;
+    summarize_columns(session, schema.schema().as_arrow(), &relation, params)
 }
 
-fn summarize_columns(session: &Session, schema: &Schema, relation: &str) -> Result<QueryResult> {
+fn summarize_columns(
+    session: &Session,
+    schema: &Schema,
+    relation: &str,
+    params: &Params,
+) -> Result<QueryResult> {
     let mut parts = Vec::new();
     for (position, field) in schema.fields().iter().enumerate() {
         let column = format!("\"{}\"", field.name().replace('"', "\"\""));
@@ -397,6 +409,6 @@ fn summarize_columns(session: &Session, schema: &Schema, relation: &str) -> Resu
         "SELECT column_name, column_type, \"min\", \"max\", approx_unique, \"avg\", \"std\", q25, \
          q50, q75, \"count\", \"nulls\" FROM ({parts}) ORDER BY position"
     );
-    let plan = query::plan_text(session, &sql, &Params::default())?;
+    let plan = query::plan_text(session, &sql, params)?;
     Ok(QueryResult::stream(session.run(plan)?, "SUMMARIZE"))
 }

@@ -5,6 +5,7 @@ pub(crate) mod asof;
 pub(crate) mod column_lineage;
 pub(crate) mod dynamic_filters;
 pub(crate) mod insertion_order;
+pub(crate) mod lost_order;
 pub(crate) mod query_planner;
 pub(crate) mod settled_order;
 pub(crate) mod shared;

@@ -20,6 +20,7 @@ pub(crate) mod moments;
 pub(crate) mod operators;
 pub(crate) mod outer_aggregates;
 pub(crate) mod patterns;
+pub(crate) mod point_series;
 pub(crate) mod range_frames;
 pub(crate) mod recursive_json;
 pub(crate) mod refused_casts;

@@ -11,12 +11,14 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::Value::Placeholder;
+use datafusion::sql::sqlparser::ast::{ObjectName, ValueWithSpan, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use swingdb_common::error::{Error, Result};
 use swingdb_common::value::Value;
 
 use crate::sql::ast::walk::walk_mut;
+use crate::sql::text::relation_statements;
 
 /// The values of a statement's parameters.
 #[derive(Clone, Debug, Default)]
@@ -139,25 +141,30 @@ pub(crate) fn number_parameters<T: VisitMut>(
         next: &'a mut usize,
         names: &'a mut Vec<String>,
     }
+    impl Numberer<'_> {
+        fn number(&mut self, text: &mut String) {
+            if let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok()) {
+                *self.next = (*self.next).max(usize::saturating_add(number, 1));
+            } else if let Some(name) = text.strip_prefix(['$', ':', '@']) {
+                let known = self.names.iter().position(|n| n == name);
+                let index = known.unwrap_or_else(|| {
+                    self.names.push(name.to_string());
+                    self.names.len() - 1
+                });
+                *text = format!("${}", index + 1);
+            }
+        }
+    }
     impl VisitorMut for Numberer<'_> {
         type Break = ();
-        fn pre_visit_value(
-            &mut self,
-            value: &mut datafusion::sql::sqlparser::ast::ValueWithSpan,
-        ) -> ControlFlow<()> {
-            use datafusion::sql::sqlparser::ast::Value;
-            if let Value::Placeholder(text) = &mut value.value {
-                if let Some(number) = text.strip_prefix('$').and_then(|n| n.parse().ok()) {
-                    *self.next = (*self.next).max(usize::saturating_add(number, 1));
-                } else if let Some(name) = text.strip_prefix(['$', ':', '@']) {
-                    let known = self.names.iter().position(|n| n == name);
-                    let index = known.unwrap_or_else(|| {
-                        self.names.push(name.to_string());
-                        self.names.len() - 1
-                    });
-                    *text = format!("${}", index + 1);
-                }
+        fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
+            if let Placeholder(text) = &mut value.value {
+                self.number(text);
             }
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+            relation_statements::rewrite_parameters(name, &mut |text| self.number(text));
             ControlFlow::Continue(())
         }
     }
@@ -166,6 +173,38 @@ pub(crate) fn number_parameters<T: VisitMut>(
         return Err(Error::plan("a statement has either ? or named parameters, not both"));
     }
     Ok(())
+}
+
+/// Refuses parameters in what is kept as text, which has no place for their values.
+pub(crate) fn refuse_parameters<T: VisitMut>(tree: &mut T, what: &str) -> Result<()> {
+    struct Finder(Option<String>);
+    impl VisitorMut for Finder {
+        type Break = ();
+        fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
+            match &value.value {
+                Placeholder(text) => {
+                    self.0 = Some(text.clone());
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+        fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+            let mut found = None;
+            let mut keep = |text: &mut String| found = Some(text.clone());
+            relation_statements::rewrite_parameters(name, &mut keep);
+            self.0 = self.0.take().or(found);
+            ControlFlow::Continue(())
+        }
+    }
+    let mut finder = Finder(None);
+    let _ = walk_mut(tree, &mut finder);
+    match finder.0 {
+        None => Ok(()),
+        Some(text) => Err(Error::plan(format!(
+            "parameter {text}: {what} takes none; write the value in its place"
+        ))),
+    }
 }
 
 #[cfg(test)]

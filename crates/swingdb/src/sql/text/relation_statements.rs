@@ -7,9 +7,10 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Statement, VisitorMut};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::sql::ast::walk::walk_mut;
+use crate::sql::text::dialect::DIALECT;
 use crate::sql::text::tokens::Pass;
 
 /// Begins the names of such relations.
@@ -27,11 +28,15 @@ pub(crate) fn rewrite(pass: &mut Pass) {
             && let Some(span) = pass.with_span(open).map(|token| token.span)
         {
             let words = (open + 1..close).filter_map(|word| pass.token(word));
-            let text = words.map(spelled).collect::<Vec<_>>().join(" ");
-            let token = Token::make_word(&format!("{MARK}{text}"), Some('"'));
+            let token = Token::make_word(&marked(words), Some('"'));
             pass.splice(open..close + 1, vec![TokenWithSpan { token, span }]);
         }
     }
+}
+
+/// The name of the relation that has the rows of the statement of these words.
+fn marked<'a>(words: impl Iterator<Item = &'a Token>) -> String {
+    format!("{MARK}{}", words.map(spelled).collect::<Vec<_>>().join(" "))
 }
 
 /// A token as it is read again, with the quotes in it.
@@ -48,6 +53,23 @@ fn spelled(token: &Token) -> String {
 /// The statement whose rows a relation of this name has.
 pub(crate) fn told(name: &str) -> Option<&str> {
     name.strip_prefix(MARK)
+}
+
+/// Lets `rewrite` change each parameter of the statement that a name holds.
+pub(crate) fn rewrite_parameters(name: &mut ObjectName, rewrite: &mut dyn FnMut(&mut String)) {
+    if let [ObjectNamePart::Identifier(ident)] = name.0.as_mut_slice()
+        && let Some(text) = told(&ident.value)
+        && text.contains(['$', ':', '@'])
+        && let Ok(mut words) = Tokenizer::new(&DIALECT, text).tokenize()
+    {
+        for word in &mut words {
+            if let Token::Placeholder(text) = word {
+                rewrite(text);
+            }
+        }
+        let words = words.iter().filter(|word| !matches!(word, Token::Whitespace(_)));
+        ident.value = marked(words);
+    }
 }
 
 /// The names of all such relations in a statement.

@@ -10,7 +10,7 @@ use swingdb_files::options::OptionValue;
 use swingdb_store::MacroKind;
 
 use crate::sql::text::parameters;
-use crate::sql::text::parameters::Numbering;
+use crate::sql::text::parameters::{Numbering, refuse_parameters};
 
 /// The statements of a text, each with the line in which it begins.
 pub(crate) type Statements = VecDeque<(u64, Parsed)>;
@@ -235,13 +235,13 @@ pub(crate) fn number(
     names: &mut Vec<String>,
 ) -> Result<()> {
     match statement {
-        // Its parameters get their values from EXECUTE.
-        Parsed::Sql(statement) if matches!(**statement, Statement::Prepare { .. }) => Ok(()),
-        Parsed::Sql(statement) => parameters::number_parameters(statement.as_mut(), next, names),
+        Parsed::Sql(statement) => match statement.as_mut() {
+            // Its parameters get their values from EXECUTE.
+            Statement::Prepare { statement, .. } => refuse_kept(statement),
+            statement => number_statement(statement, next, names),
+        },
         Parsed::Explain(explain) => match explain.statement.as_mut() {
-            DfStatement::Statement(inner) => {
-                parameters::number_parameters(inner.as_mut(), next, names)
-            }
+            DfStatement::Statement(inner) => number_statement(inner, next, names),
             _ => Ok(()),
         },
         Parsed::Copy(copy) => match &mut copy.what {
@@ -251,6 +251,48 @@ pub(crate) fn number(
             }
             crate::sql::text::statement::What::From { .. } => Ok(()),
         },
+        Parsed::Own(Own::SummarizeQuery { query }) => {
+            parameters::number_parameters(query.as_mut(), next, names)
+        }
+        Parsed::Own(Own::ForceView(statement)) => refuse_kept(statement),
+        Parsed::Own(Own::CreateMacro(create)) => {
+            create.variants.iter_mut().try_for_each(refuse_in_macro)
+        }
+        Parsed::External(_) | Parsed::Reset(_) | Parsed::Own(_) => Ok(()),
+    }
+}
+
+/// Numbers the parameters of one statement of SQL.
+fn number_statement(
+    statement: &mut Statement,
+    next: &mut usize,
+    names: &mut Vec<String>,
+) -> Result<()> {
+    refuse_kept(statement)?;
+    parameters::number_parameters(statement, next, names)
+}
+
+/// Refuses parameters where a statement keeps a text, or takes what is written as it is.
+fn refuse_kept(statement: &mut Statement) -> Result<()> {
+    match statement {
+        Statement::CreateView(_) => refuse_parameters(statement, "a view"),
+        Statement::CreateTable(create) => {
+            refuse_parameters(&mut create.columns, "a column's DEFAULT or CHECK")?;
+            refuse_parameters(&mut create.constraints, "a CHECK")
+        }
+        Statement::AlterTable(_) => refuse_parameters(statement, "ALTER TABLE"),
+        Statement::Set(_) => refuse_parameters(statement, "SET"),
         _ => Ok(()),
+    }
+}
+
+fn refuse_in_macro(variant: &mut Variant) -> Result<()> {
+    const WHAT: &str = "a macro, beside those that it names,";
+    for parameter in &mut variant.parameters {
+        refuse_parameters(&mut parameter.default, WHAT)?;
+    }
+    match &mut variant.body {
+        Body::Expr(expr) => refuse_parameters(expr.as_mut(), WHAT),
+        Body::Query(query) => refuse_parameters(query.as_mut(), WHAT),
     }
 }
