@@ -12,6 +12,7 @@ import struct
 import subprocess
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -710,6 +711,86 @@ def test_threads_that_commit_share_the_way_to_the_disk(tmp_path: Path, reboot) -
     reboot()
     assert rows("taxi", tmp_path / "taxi", "SELECT count(*), sum(a) FROM t") == [
         (threads * each, sum(range(threads * each)))]
+
+
+def test_changes_of_all_kinds_share_the_way_to_the_disk(tmp_path: Path, reboot) -> None:
+    threads, each = 8, 20
+    statements = {
+        "update": "UPDATE t SET b = b + 1 WHERE a = ?",
+        "delete": "DELETE FROM t WHERE a = ? RETURNING a",
+        "merge": "MERGE INTO t USING (SELECT ? AS a) s ON t.a = s.a "
+                 "WHEN MATCHED THEN UPDATE SET b = b + 100 "
+                 "WHEN NOT MATCHED THEN INSERT VALUES (s.a, 7)",
+        "insert": "INSERT INTO log SELECT a, b FROM t WHERE a = ?",
+    }
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        con.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+        con.execute("CREATE TABLE log (a INT, b INT)")
+        rows_of_t = threads * each
+        con.execute(f"INSERT INTO t SELECT i, 0 FROM range({rows_of_t}) r(i)")
+        con.execute("CREATE TABLE counter AS SELECT 0 AS n")
+        shared = {}
+        for name in ("update", "merge", "insert", "delete"):
+            before = con.store.syncs
+
+            def work(own: swingdb.Connection, number: int, name: str = name) -> int:
+                for row in range(number * each, (number + 1) * each):
+                    own.execute(statements[name], [row])
+                return each
+
+            assert sum(in_threads(con, threads, work)) == rows_of_t
+            shared[name] = con.store.syncs - before
+            assert con.store.stored_version == con.store.memory_version
+
+        # Each reads what those before it wrote, also those of its group.
+        def count(own: swingdb.Connection, number: int) -> None:
+            for _ in range(each):
+                own.execute("UPDATE counter SET n = n + 1 WHERE n >= 0")
+
+        before = con.store.syncs
+        in_threads(con, threads, count)
+        shared["counter"] = con.store.syncs - before
+        for name, syncs in shared.items():
+            assert syncs < rows_of_t, f"{name}: some were shared"
+        assert con.sql("SELECT n FROM counter").fetchone() == (rows_of_t,)
+    reboot()
+    store = tmp_path / "taxi"
+    assert rows("taxi", store, "SELECT n FROM counter") == [(rows_of_t,)]
+    assert rows("taxi", store, "SELECT count(*) FROM t") == [(0,)]
+    assert rows("taxi", store, "SELECT count(*), count(DISTINCT a), min(b), max(b) FROM log") == [
+        (rows_of_t, rows_of_t, 101, 101)]
+
+
+def test_who_joins_a_group_does_not_wait_for_a_long_statement(tmp_path: Path) -> None:
+    """A statement that asks the program for its rows goes last: the program may wait for others."""
+    pa = pytest.importorskip("pyarrow")
+    with swingdb.connect("taxi", store=tmp_path / "taxi") as con:
+        con.execute("CREATE TABLE t (a BIGINT)")
+        first = threading.Event()
+
+        def batches():
+            assert first.wait(20), "the commit before it did not return"
+            yield pa.record_batch({"a": pa.array([2], pa.int64())})
+
+        def stream(own: swingdb.Connection) -> None:
+            reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches())
+            own.execute("INSERT INTO t SELECT * FROM reader")
+
+        def short(own: swingdb.Connection) -> None:
+            own.execute("INSERT INTO t VALUES (1)")
+            first.set()
+
+        for _ in range(10):
+            first.clear()
+            with ThreadPoolExecutor(2) as pool, con.duplicate() as one, con.duplicate() as two:
+                con.execute("BEGIN IMMEDIATE")
+                con.execute("INSERT INTO t VALUES (0)")
+                work = [pool.submit(short, one), pool.submit(stream, two)]
+                time.sleep(0.05)
+                con.execute("COMMIT")
+                for one_of_both in work:
+                    one_of_both.result(timeout=30)
+        assert con.sql("SELECT count(*) FROM t").fetchone() == (30,)
 
 
 @pytest.fixture

@@ -41,13 +41,6 @@ fn random_work_on_every_back_end_matches_the_model() {
         }
         log.compact().unwrap();
         assert_eq!(seen(&log), model, "{name}");
-        // A record that is freed, and that a checkpoint still shows, holds the file that it is in.
-        let mut batch = log.batch().unwrap();
-        model.checkpoints.keys().for_each(|name| batch.release(name));
-        batch.commit().unwrap();
-        model.checkpoints.clear();
-        log.compact().unwrap();
-        assert_eq!(seen(&log), model, "{name}");
         let stats = log.stats();
         let dead = stats.used_bytes - stats.live_bytes;
         // The part of a file that is reserved and not written yet counts as dead.
@@ -191,6 +184,100 @@ fn threads_commit_together_and_none_is_lost() {
             assert_eq!(&log.lease().read(*id).unwrap(), bytes, "{name}");
         }
         assert_eq!(log.stats().records, 100, "{name}");
+    }
+}
+
+/// Fills a log with 10 MB, of which a tenth is shown by the checkpoint "kept" alone.
+fn a_tenth_is_kept(log: &Log) -> Vec<RecordId> {
+    let mut batch = log.batch().unwrap();
+    let all: Vec<RecordId> = (0..100).map(|i| batch.put(&vec![i; 100_000]).unwrap()).collect();
+    batch.commit().unwrap();
+    let (kept, dropped): (Vec<_>, Vec<_>) = all.into_iter().partition(|id| id.0 % 10 == 0);
+    let mut batch = log.batch().unwrap();
+    dropped.iter().for_each(|id| batch.free(*id).unwrap());
+    batch.retain("kept").unwrap();
+    batch.commit().unwrap();
+    let mut batch = log.batch().unwrap();
+    kept.iter().for_each(|id| batch.free(*id).unwrap());
+    batch.commit().unwrap();
+    kept
+}
+
+#[test]
+fn freed_records_that_are_still_shown_hold_no_files() {
+    for (name, folder, storage) in common::back_ends() {
+        for leased in [false, true] {
+            for entry in std::fs::read_dir(folder.path()).unwrap() {
+                std::fs::remove_file(entry.unwrap().path()).unwrap();
+            }
+            let storage = directory(folder.path());
+            let log = Log::create(storage, small_options()).unwrap();
+            let kept = a_tenth_is_kept(&log);
+            let lease = log.checkpoint("kept").unwrap();
+            let expected = contents(&lease);
+            assert_eq!(expected.records.len(), kept.len());
+            if leased {
+                let mut batch = log.batch().unwrap();
+                batch.release("kept");
+                batch.commit().unwrap();
+            }
+            assert!(log.stats().used_bytes > 10_000_000);
+            log.collect().unwrap();
+            let used = log.stats().used_bytes;
+            assert!(used < 3_000_000, "{name}, leased: {leased}: {used} bytes");
+            assert_eq!(contents(&lease), expected, "{name}, leased: {leased}");
+            drop(lease);
+            drop(log);
+            let log = Log::open(directory(folder.path()), small_options()).unwrap();
+            match log.checkpoint("kept") {
+                Some(lease) => assert_eq!(contents(&lease), expected, "{name}"),
+                None => assert!(leased, "{name}: the checkpoint is gone"),
+            }
+            assert_eq!(log.checkpoint("kept").is_none(), leased);
+            log.compact().unwrap();
+            let most = if leased { 500_000 } else { 2_000_000 };
+            let used = log.stats().used_bytes;
+            assert!(used < most, "{name}, leased: {leased}: {used} bytes");
+        }
+        drop(storage);
+    }
+}
+
+#[test]
+fn what_ends_while_records_are_moved_does_no_harm() {
+    for (name, _folder, storage) in common::back_ends() {
+        let log = Log::create(Arc::new(storage), small_options()).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let collector = scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    log.collect().unwrap();
+                }
+            });
+            for round in 0..20_u8 {
+                let mut batch = log.batch().unwrap();
+                let ids: Vec<_> =
+                    (0..40).map(|_| batch.put(&vec![round; 40_000]).unwrap()).collect();
+                batch.retain("kept").unwrap();
+                batch.commit().unwrap();
+                let lease = log.lease();
+                let mut batch = log.batch().unwrap();
+                ids.iter().for_each(|id| batch.free(*id).unwrap());
+                batch.commit().unwrap();
+                // Now only the lease and the checkpoint show them; both end at about the same time.
+                std::thread::sleep(std::time::Duration::from_millis(u64::from(round % 5)));
+                assert_eq!(lease.read(ids[7]).unwrap(), vec![round; 40_000], "{name}");
+                let ends = scope.spawn(move || drop(lease));
+                let mut batch = log.batch().unwrap();
+                batch.release("kept");
+                batch.commit().unwrap();
+                ends.join().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+            collector.join().unwrap();
+        });
+        log.compact().unwrap();
+        assert_eq!(log.stats().records, 0, "{name}");
     }
 }
 

@@ -236,6 +236,11 @@ impl Catalog {
         table.map(|t| Some(t.clone())).map_err(|e| self.space.named(e))
     }
 
+    /// How many rows a table has, from the root alone.
+    pub fn row_count(&self, schema: &str, name: &str) -> Option<u64> {
+        Some(self.schemas.get(schema)?.tables.get(name)?.rows)
+    }
+
     /// A view.
     pub fn view(&self, schema: &str, name: &str) -> Result<Option<Arc<View>>> {
         Ok(self.schemas.get(schema).and_then(|s| s.views.get(name)).cloned())

@@ -12,12 +12,18 @@
 //!   could still take away, except the transactions that join the same group (INV-DB-14).
 //! * The group is published by the one that holds the writer, so no transaction is open then. If
 //!   that fails, all of them are undone, the last one first, and each gets the error.
-//! * Who gives way waits for short statements only (`INSERT ... VALUES` outside of a transaction),
-//!   and for at most [`MAX_GROUP`] of them: never for what another client does between statements.
+//! * A transaction that began from the state of a group ends when the group was published, also
+//!   if it has changed nothing or fails: what it tells its caller comes from rows that the disk may
+//!   not have yet. It is a member without changes, or publishes the group before it gives up.
+//! * Who gives way waits for short statements only: those outside of a transaction that read
+//!   nothing but tables of the database, and not many rows. It waits for at most [`MAX_GROUP`] of
+//!   them, and lets none begin before it after [`MAX_GROUP_WAIT`]: never for what another client
+//!   does between statements.
 //! * A process that is killed leaves the state before the group in memory, and that one or the one
 //!   after it in the store: as with one commit.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use swing::Publish;
@@ -30,6 +36,8 @@ use super::unique::Indexes;
 
 /// The most transactions that are published together.
 pub(super) const MAX_GROUP: usize = 64;
+/// After this time nobody joins a group any more: it is published by whoever comes next.
+pub(super) const MAX_GROUP_WAIT: Duration = Duration::from_millis(50);
 
 /// What became of a transaction that joined a group: the epoch of the publish.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +55,7 @@ impl Ticket {
 
 /// A transaction of a group.
 struct Member {
-    /// `None` when it was undone.
+    /// `None` when it was undone, or has changed nothing.
     applied: Option<Applied>,
     ticket: Ticket,
 }
@@ -64,6 +72,8 @@ impl Drop for Member {
 pub(super) struct Group {
     members: Vec<Member>,
     newest: Option<Arc<Catalog>>,
+    /// When its first member joined.
+    since: Option<Instant>,
 }
 
 impl Group {
@@ -73,7 +83,12 @@ impl Group {
 
     /// Whether one more may join.
     pub fn has_room(&self) -> bool {
-        self.members.len() < MAX_GROUP
+        self.members.len() < MAX_GROUP && !self.is_due()
+    }
+
+    /// Whether its first member has waited long enough.
+    pub fn is_due(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= MAX_GROUP_WAIT)
     }
 
     /// The state that the next transaction begins from, if it is not the published one.
@@ -83,15 +98,25 @@ impl Group {
 
     /// Takes in a transaction that has come to the state `catalog`.
     pub fn join(&mut self, catalog: Arc<Catalog>, applied: Applied) -> Ticket {
-        let ticket = Ticket::default();
-        self.members.push(Member { applied: Some(applied), ticket: ticket.clone() });
         self.newest = Some(catalog);
+        self.since.get_or_insert_with(Instant::now);
+        self.add(Some(applied))
+    }
+
+    /// Takes in a transaction that has changed nothing, and that has read the state of the group.
+    pub fn attend(&mut self) -> Ticket {
+        self.add(None)
+    }
+
+    fn add(&mut self, applied: Option<Applied>) -> Ticket {
+        let ticket = Ticket::default();
+        self.members.push(Member { applied, ticket: ticket.clone() });
         ticket
     }
 
     /// The state that has all of it was published.
     pub fn published(&mut self) -> Published {
-        self.newest = None;
+        (self.newest, self.since) = (None, None);
         Published(std::mem::take(&mut self.members))
     }
 }
@@ -117,7 +142,7 @@ impl Writer {
         if self.group.is_empty() {
             return;
         }
-        self.group.newest = None;
+        (self.group.newest, self.group.since) = (None, None);
         for mut member in std::mem::take(&mut self.group.members).into_iter().rev() {
             if let Some(applied) = member.applied.take() {
                 self.undo(applied);

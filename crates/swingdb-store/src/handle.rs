@@ -234,12 +234,23 @@ impl Store {
         self.check_process()?;
         self.loaded()?;
         let mut writer = self.take_slot_as_it_is()?;
+        if !writer.group.has_room() {
+            self.flush(&mut writer);
+        }
         if writer.group.is_empty() {
             writer.give_back_dropped(&self.latest());
         }
         let ground = self.drained(&mut writer);
-        let base = writer.group.newest().unwrap_or_else(|| self.latest());
-        self.transaction(writer, ground, base)
+        let newest = writer.group.newest();
+        let grouped = newest.is_some();
+        let mut txn = self.transaction(writer, ground, newest.unwrap_or_else(|| self.latest()))?;
+        txn.grouped = grouped;
+        Ok(txn)
+    }
+
+    /// Whether each commit waits for a disk.
+    pub fn waits_for_disk(&self) -> bool {
+        self.disk().is_some_and(|disk| disk.with_each_commit())
     }
 
     /// Whether others wait for the writer.

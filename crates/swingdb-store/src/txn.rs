@@ -76,6 +76,8 @@ pub struct WriteTxn {
     pub(super) checker: Option<&'static dyn Checker>,
     /// Threads that write at one time.
     pub(super) threads: usize,
+    /// It began from the state of a group that is not published yet.
+    pub(super) grouped: bool,
 }
 
 impl WriteTxn {
@@ -98,6 +100,7 @@ impl WriteTxn {
             next_savepoint: 0,
             checker: None,
             threads: 1,
+            grouped: false,
         }
     }
 
@@ -227,7 +230,7 @@ impl WriteTxn {
     /// this process does not lose them). Returns the epoch when something was published.
     pub fn commit(mut self) -> Result<Option<u64>> {
         if Arc::ptr_eq(&self.base, &self.current) {
-            return Ok(None);
+            return self.end_unchanged();
         }
         self.tidy()?;
         let ended = || Error::internal("the transaction has ended");
@@ -266,6 +269,26 @@ impl WriteTxn {
                 self.store.wake_told();
                 Err(error)
             }
+        }
+    }
+
+    /// The end of a transaction that has changed nothing. What it has read of a group it must not
+    /// tell before the group is published (INV-DB-14).
+    fn end_unchanged(mut self) -> Result<Option<u64>> {
+        let grouped = |writer: &mut Box<Writer>| self.grouped && !writer.group.is_empty();
+        let Some(mut writer) = self.writer.take_if(grouped) else { return Ok(None) };
+        self.forget(&mut writer);
+        let (store, ticket) = (self.store.clone(), writer.group.attend());
+        drop(self);
+        store.give_back(writer);
+        store.wait_for(&ticket).map(|_| None)
+    }
+
+    /// Forgets what of the changes is not undone by dropping it.
+    fn forget(&mut self, writer: &mut Writer) {
+        writer.unique.rollback(0);
+        for range in self.effects.ranges.drain(..) {
+            self.ground.space.forget_foreign(range.loc.offset);
         }
     }
 
@@ -338,9 +361,10 @@ fn change_node(catalog: &mut Catalog, schema: &str, change: impl FnOnce(&mut Sch
 impl Drop for WriteTxn {
     fn drop(&mut self) {
         let Some(mut writer) = self.writer.take() else { return };
-        writer.unique.rollback(0);
-        for range in self.effects.ranges.drain(..) {
-            self.ground.space.forget_foreign(range.loc.offset);
+        self.forget(&mut writer);
+        if self.grouped && !writer.group.is_empty() {
+            // The error that ended it may come from rows of the group (INV-DB-14).
+            self.store.flush(&mut writer);
         }
         self.store.give_back(writer);
     }

@@ -1,7 +1,7 @@
 //! Group commit: threads that commit one after the other share the write and the sync of one
 //! commit; all of them are there afterwards, or none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,10 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use swing::Namespace;
 use swingdb_common::error::Error;
-use swingdb_store::{ColumnDef, Constraint, IfExists, Store, StoreOptions, TableDef, WriteTxn};
+use swingdb_store::{
+    Catalog, ColumnDef, Constraint, IfExists, RowId, RowIds, Store, StoreOptions, TableDef,
+    WriteTxn,
+};
 
 /// Threads that commit.
 const THREADS: i64 = 8;
@@ -72,14 +75,44 @@ fn insert(store: &Store, number: i64) -> Result<(), Error> {
 }
 
 fn numbers(store: &Store) -> BTreeSet<i64> {
-    let table = store.latest().table("main", "t").unwrap().unwrap();
-    let mut all = BTreeSet::new();
-    for segment in table.segments().unwrap().iter() {
-        for number in segment.array(0).unwrap().as_primitive::<Int64Type>().values() {
-            assert!(all.insert(*number), "{number} is there twice");
+    rows(&store.latest()).into_keys().collect()
+}
+
+/// The numbers of a state, and which rows they are.
+fn rows(catalog: &Catalog) -> BTreeMap<i64, RowId> {
+    let table = catalog.table("main", "t").unwrap().unwrap();
+    let mut all = BTreeMap::new();
+    for (at, segment) in table.segments().unwrap().iter().enumerate() {
+        let values = segment.array(0).unwrap();
+        for (row, number) in values.as_primitive::<Int64Type>().values().iter().enumerate() {
+            if segment.deleted().is_none_or(|deleted| !deleted.value(row)) {
+                let before = all.insert(*number, RowId::new(at as u32, row as u32));
+                assert!(before.is_none(), "{number} is there twice");
+            }
         }
     }
     all
+}
+
+/// Deletes a number, if it is there, as a short statement; says whether it was.
+fn delete(store: &Store, number: i64) -> Result<bool, Error> {
+    let mut txn = store.begin_short()?;
+    let row = rows(&txn.view()).get(&number).copied();
+    if let Some(row) = row {
+        txn.delete_rows("main", "t", &RowIds::new(vec![row]))?;
+    }
+    txn.commit().map(|_| row.is_some())
+}
+
+/// Replaces a number by another one.
+fn replace(store: &Store, number: i64, by: i64) -> Result<(), Error> {
+    let mut txn = store.begin_short()?;
+    let row = rows(&txn.view())[&number];
+    let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![by]));
+    let values = RecordBatch::try_new(Arc::new(schema), vec![values]).unwrap();
+    txn.update_rows("main", "t", &RowIds::new(vec![row]), &[0], &[values])?;
+    txn.commit().map(drop)
 }
 
 fn syncs(store: &Store) -> u64 {
@@ -178,6 +211,87 @@ fn a_group_that_cannot_be_published_is_undone_whole() {
     assert_eq!(all.len() as i64, 2 + 1 + THREADS);
     store.close().unwrap();
     assert_eq!(numbers(&place.reboot()), all);
+}
+
+/// One transaction commits while `work` waits for its turn in threads of its own.
+fn behind<T: Send>(store: &Store, work: &[&(dyn Fn() -> T + Sync)]) -> (Result<(), Error>, Vec<T>) {
+    let mut txn = store.begin().unwrap();
+    put(&mut txn, 100).unwrap();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = work
+            .iter()
+            .map(|work| {
+                let thread = scope.spawn(work);
+                // They wait in this order.
+                std::thread::sleep(Duration::from_millis(60));
+                thread
+            })
+            .collect();
+        let first = txn.commit().map(drop);
+        (first, threads.into_iter().map(|thread| thread.join().unwrap()).collect())
+    })
+}
+
+#[test]
+fn changes_of_all_kinds_share_a_sync_and_are_undone_together() {
+    let mut place = Place::new();
+    let store = database(&place, vec![Constraint::Unique(vec![0])]);
+    (1..=3).for_each(|number| insert(&store, number).unwrap());
+    let work: [&(dyn Fn() -> Result<(), Error> + Sync); 4] = [
+        &|| delete(&store, 1).map(|found| assert!(found)),
+        &|| replace(&store, 2, 20),
+        &|| insert(&store, 1),
+        &|| replace(&store, 20, 21),
+    ];
+    let before = numbers(&store);
+    let blocked = Blocked::new(&place.memory.path().join("group"));
+    let (first, others) = behind(&store, &work);
+    first.expect_err("it was not published");
+    others.into_iter().for_each(|other| drop(other.expect_err("nor were the others")));
+    drop(blocked);
+    assert_eq!(numbers(&store), before);
+    let syncs_before = syncs(&store);
+    let (first, others) = behind(&store, &work);
+    first.unwrap();
+    others.into_iter().for_each(|other| other.unwrap());
+    assert!(syncs(&store) - syncs_before < 5, "{} syncs", syncs(&store) - syncs_before);
+    let expected: BTreeSet<i64> = [0, 1, 3, 21, 100].into();
+    assert_eq!(numbers(&store), expected);
+    // The keys are those of the rows that are there.
+    assert!(matches!(insert(&store, 21), Err(Error::Constraint { .. })));
+    insert(&store, 2).unwrap();
+    store.close().unwrap();
+    assert_eq!(numbers(&place.reboot()), [0, 1, 2, 3, 21, 100].into());
+}
+
+#[test]
+fn who_finds_nothing_to_change_waits_for_what_it_has_seen() {
+    let place = Place::new();
+    let store = database(&place, vec![Constraint::Unique(vec![0])]);
+    insert(&store, 1).unwrap();
+    let work: [&(dyn Fn() -> Result<bool, Error> + Sync); 4] = [
+        &|| delete(&store, 1),
+        &|| delete(&store, 1),
+        // The row is there twice: an error, unless the row before is never published.
+        &|| insert(&store, 100).map(|()| true),
+        &|| insert(&store, 5).map(|()| true),
+    ];
+    let blocked = Blocked::new(&place.memory.path().join("group"));
+    let (first, others) = behind(&store, &work);
+    drop(blocked);
+    first.expect_err("it was not published");
+    assert!(others[0].is_err());
+    assert!(others[1].is_err(), "the row was deleted by a change that was undone: {others:?}");
+    assert!(others[2].is_err());
+    assert_eq!(numbers(&store), [0, 1].into());
+    let (first, others) = behind(&store, &work);
+    first.unwrap();
+    assert!(*others[0].as_ref().unwrap());
+    assert!(!*others[1].as_ref().unwrap(), "it is gone already");
+    assert!(matches!(others[2], Err(Error::Constraint { .. })), "{others:?}");
+    assert!(*others[3].as_ref().unwrap());
+    assert_eq!(numbers(&store), [0, 5, 100].into());
+    assert!(is_up_to_date(&store));
 }
 
 #[test]

@@ -4,7 +4,14 @@
 //! are now. The file goes when its last live byte has gone. Readers that found a piece in it before
 //! have it open, and go on. A failure at any point (a full disk, a damaged record) leaves the old
 //! pieces in place: what was written anew is dead, and collected later.
+//!
+//! Records that are freed, and that a checkpoint or a lease still shows, are moved like others:
+//! else a few of their bytes would hold a whole file. While pieces are on the way, the collector
+//! holds an epoch that shows each of their records, as a lease does. So a checkpoint that is
+//! released meanwhile, or a lease that ends, takes no record away that a commit is about to move
+//! (INV-TIER-8).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::CommitError;
@@ -13,7 +20,7 @@ use crate::log::files::{LogFile, Usage, lock};
 use crate::log::format::Piece;
 use crate::log::read::{Target, read_pieces};
 use crate::log::shared::Shared;
-use crate::units::{FileId, RecordId};
+use crate::units::{Epoch, FileId, RecordId};
 
 /// The most bytes that are moved by one commit.
 const STEP_BYTES: u64 = 8 << 20;
@@ -33,6 +40,26 @@ pub struct Collected {
 
 /// A piece to be moved: whose it is, and which of its record's.
 type Item = ((RecordId, u32), Piece);
+
+/// Pieces to be moved. Their records stay in the state until this is dropped.
+struct Step<'a> {
+    items: Vec<Item>,
+    shared: &'a Shared,
+    /// Epochs that are held; each of the records is visible at one of them.
+    held: BTreeSet<Epoch>,
+}
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        let mut live = lock(&self.shared.live);
+        let last = self.held.iter().filter(|epoch| live.release(**epoch)).count() > 0;
+        let waits = last && !live.limbo.is_empty();
+        drop(live);
+        if waits {
+            self.shared.reclaim();
+        }
+    }
+}
 
 impl Shared {
     /// Empties the files of which at least `dead_fraction` is dead, the deadest first.
@@ -63,15 +90,7 @@ impl Shared {
             let sealed = self.files.is_sealed(file.id) && journal != Some(file.id);
             sealed && usage.used > 0 && usage.live > 0 && dead(usage) >= dead_fraction
         });
-        files.sort_by(|(_, a), (_, b)| dead(b).total_cmp(&dead(a)));
-        files.into_iter().find(|(file, _)| self.is_free_of_leases(file.id))
-    }
-
-    /// Whether no record that is freed already holds the file.
-    fn is_free_of_leases(&self, id: FileId) -> bool {
-        let live = lock(&self.live);
-        let limbo = live.limbo.iter().filter_map(|id| live.state.records.get(id));
-        !limbo.flat_map(|entry| entry.pieces.iter()).any(|piece| piece.file == id)
+        files.into_iter().max_by(|(_, a), (_, b)| dead(a).total_cmp(&dead(b)))
     }
 
     /// Moves all live pieces out of a file; returns their bytes.
@@ -81,23 +100,29 @@ impl Shared {
         }
         let (mut moved, mut after) = (0, None);
         loop {
-            let items = self.next_items(file.id, after);
-            let Some((last, _)) = items.last() else { return Ok(moved) };
+            let step = self.next_step(file.id, after);
+            let Some((last, _)) = step.items.last() else { return Ok(moved) };
             after = Some(last.0);
-            moved += self.move_items(&items)?;
+            moved += self.move_items(&step.items)?;
         }
     }
 
     /// The pieces in a file of the records behind `after`, of some [`STEP_BYTES`]; each record
     /// whole.
-    fn next_items(&self, id: FileId, after: Option<RecordId>) -> Vec<Item> {
-        let live = lock(&self.live);
+    fn next_step(&self, id: FileId, after: Option<RecordId>) -> Step<'_> {
+        let mut live = lock(&self.live);
         let start = after.map_or(0, |id| id.0 + 1);
-        let (mut items, mut bytes) = (Vec::new(), 0);
+        let (mut items, mut bytes, mut held) = (Vec::new(), 0, BTreeSet::new());
         for (&record, entry) in live.state.records.range(RecordId(start)..) {
             if bytes >= STEP_BYTES {
                 break;
             }
+            if !entry.pieces.iter().any(|piece| piece.file == id) {
+                continue;
+            }
+            // A record that nobody shows goes with the next sweep.
+            let Some(epoch) = live.shown_at(entry) else { continue };
+            held.insert(epoch);
             for (index, piece) in entry.pieces.iter().enumerate() {
                 if piece.file == id {
                     bytes += u64::from(piece.len);
@@ -105,7 +130,8 @@ impl Shared {
                 }
             }
         }
-        items
+        held.iter().for_each(|epoch| live.hold(*epoch));
+        Step { items, shared: self, held }
     }
 
     fn move_items(&self, items: &[Item]) -> Result<u64, CommitError> {

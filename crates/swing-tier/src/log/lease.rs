@@ -83,7 +83,7 @@ impl Lease {
     }
 
     fn hold(shared: &Arc<Shared>, live: &mut Live, epoch: Epoch, root: Arc<[u8]>) -> Self {
-        *live.leases.entry(epoch).or_default() += 1;
+        live.hold(epoch);
         Lease { shared: shared.clone(), epoch, root }
     }
 
@@ -215,13 +215,7 @@ impl Drop for Lease {
             return;
         }
         let mut live = lock(&self.shared.live);
-        let last = match live.leases.get_mut(&self.epoch) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                false
-            }
-            _ => live.leases.remove(&self.epoch).is_some(),
-        };
+        let last = live.release(self.epoch);
         let waits = last && !live.limbo.is_empty();
         drop(live);
         if waits {

@@ -12,7 +12,7 @@ use crate::log::files::{Files, LogFile, lock};
 use crate::log::format::Piece;
 use crate::log::options::LogOptions;
 use crate::log::queues::{QueueGuard, QueueOwner, queue};
-use crate::log::state::State;
+use crate::log::state::{Entry, State};
 use crate::process::ProcessMark;
 use crate::storage::{Access, IoResult, Locked, Storage};
 use crate::units::{Epoch, FileId, RecordId};
@@ -44,6 +44,32 @@ pub(crate) struct Live {
     pub(crate) limbo: Vec<RecordId>,
     /// Where the manifest of the root lies.
     pub(crate) manifest: Vec<Piece>,
+}
+
+impl Live {
+    /// Holds the state of an epoch that is held, retained or the newest.
+    pub(crate) fn hold(&mut self, epoch: Epoch) {
+        *self.leases.entry(epoch).or_default() += 1;
+    }
+
+    /// Ends one hold; `true` if it was the epoch's last.
+    pub(crate) fn release(&mut self, epoch: Epoch) -> bool {
+        match self.leases.get_mut(&epoch) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
+            }
+            _ => self.leases.remove(&epoch).is_some(),
+        }
+    }
+
+    /// An epoch that somebody can ask for and that shows the record.
+    pub(crate) fn shown_at(&self, entry: &Entry) -> Option<Epoch> {
+        let Some(freed) = entry.freed else { return Some(self.state.epoch) };
+        let leased = self.leases.range(entry.born..freed).next().map(|(&epoch, _)| epoch);
+        let mut retained = self.state.retained.values().map(|retained| retained.epoch);
+        leased.or_else(|| retained.find(|&epoch| entry.is_visible(epoch)))
+    }
 }
 
 impl Shared {

@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use swing::Namespace;
+use swing_tier::storage::Storage;
 use swing_tier::{Directory, DirectoryOptions, Log, LogOptions, OpenError as LogError};
 use swingdb_common::error::{Error, Result, StoreProblem};
 use swingdb_common::progress::Progress;
@@ -83,6 +84,22 @@ impl Store {
         Ok(store)
     }
 
+    /// As [`Store::open_stored`], with the log on a storage of the caller's, whose path
+    /// `options.directory` is: for tests of what happens when it fails.
+    #[doc(hidden)]
+    pub fn open_stored_on(
+        namespace: &Namespace,
+        name: &str,
+        options: &StoreOptions,
+        (storage, log): (Arc<dyn Storage>, LogOptions),
+    ) -> Result<Self> {
+        options.checked()?;
+        let store = Self::open_alone(namespace, name)?;
+        let log = open_or_create(&options.directory, storage, log, || Ok(()))?;
+        store.attach_log(options.directory.clone(), log, options.durability, None)?;
+        Ok(store)
+    }
+
     /// Opens the store that the database was last opened with, if it has one.
     pub(crate) fn attach_again(&self) -> Result<()> {
         let Some(link) = self.own_link() else { return Ok(()) };
@@ -133,12 +150,21 @@ impl Store {
 
     fn attach(&self, options: &StoreOptions, progress: Option<&dyn Progress>) -> Result<()> {
         let path = absolute(&options.directory)?;
-        let name = self.name().unwrap_or_default().to_owned();
         let log = open_log(&path)?;
-        let path = absolute(&path)?;
+        self.attach_log(absolute(&path)?, log, options.durability, progress)
+    }
+
+    fn attach_log(
+        &self,
+        path: PathBuf,
+        log: Log,
+        durability: Option<Durability>,
+        progress: Option<&dyn Progress>,
+    ) -> Result<()> {
+        let name = self.name().unwrap_or_default().to_owned();
         let stored = StoredCatalog::read(&log.lease(), &path)?;
         let link = self.own_link();
-        let durability = options.durability.or(link.as_ref().map(|l| l.durability));
+        let durability = durability.or(link.as_ref().map(|l| l.durability));
         let durability = durability.unwrap_or_default();
         let is_new = self.is_new();
         if let Some(stored) = &stored {
@@ -318,12 +344,25 @@ pub(super) fn open_log(path: &Path) -> Result<Log> {
     let directory = DirectoryOptions { create: true, ..DirectoryOptions::default() };
     let directory =
         Directory::open(path, directory).map_err(|e| open_error(path, LogError::Io(e)))?;
-    let storage: Arc<Directory> = Arc::new(directory);
-    let options = LogOptions::default();
+    open_or_create(path, Arc::new(directory), LogOptions::default(), || no_other_files(path))
+}
+
+/// Opens the log on a storage; makes one where there is none, if `may_make` has no objection.
+pub(super) fn open_or_create(
+    path: &Path,
+    storage: Arc<dyn Storage>,
+    options: LogOptions,
+    may_make: impl FnOnce() -> Result<()>,
+) -> Result<Log> {
     match Log::open(storage.clone(), options.clone()) {
         Err(LogError::NotALog { .. }) => {}
         other => return other.map_err(|e| open_error(path, e)),
     }
+    may_make()?;
+    Log::create(storage, options).map_err(|e| open_error(path, e))
+}
+
+fn no_other_files(path: &Path) -> Result<()> {
     let names = std::fs::read_dir(path).map_err(|e| Error::io(path, e))?;
     for name in names {
         let name = name.map_err(|e| Error::io(path, e))?.file_name();
@@ -336,7 +375,7 @@ pub(super) fn open_log(path: &Path) -> Result<Log> {
             return Err(problem(path, StoreProblem::NotAStore, message));
         }
     }
-    Log::create(storage, options).map_err(|e| open_error(path, e))
+    Ok(())
 }
 
 fn mismatch(path: &Path, name: &str, relation: Relation) -> Error {

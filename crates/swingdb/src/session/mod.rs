@@ -501,6 +501,11 @@ impl Session {
         Ok(())
     }
 
+    /// Whether the program has added functions.
+    pub(crate) fn has_functions(&self) -> bool {
+        !self.state.lock().functions.is_empty()
+    }
+
     /// Makes any table queryable under `name` in this session.
     pub(crate) fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) {
         let mut state = self.state.lock();

@@ -222,8 +222,9 @@ impl TxnState {
 /// How long a statement may take, as far as that is known before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// It has all its rows in its text. Where each commit waits for a disk, others that have
-    /// committed let such a statement go first, and share its sync (`swingdb-store/src/group.rs`).
+    /// It has all its rows in its text, or reads few rows and nothing but tables of the database.
+    /// Where each commit waits for a disk, others that have committed let such a statement go
+    /// first, and share its sync (`swingdb-store/src/group.rs`).
     Short,
     Any,
 }

@@ -20,6 +20,7 @@ use swingdb_store::{Table, WriteTxn};
 
 use crate::execute::atomic::{Outcome, with_txn_of};
 use crate::execute::dml::defaults::DefaultValue;
+use crate::execute::dml::length::length_of;
 use crate::execute::dml::literals::{column_of, literal};
 use crate::execute::dml::on_conflict;
 use crate::execute::dml::on_conflict::Rule;
@@ -44,7 +45,7 @@ pub(crate) fn insert(
     params: &Params,
 ) -> Result<Outcome> {
     let InsertTarget { name, alias, by_name } = into(insert)?;
-    with_txn_of(session, length(insert, with), |txn| {
+    with_txn_of(session, length(session, insert, with), |txn| {
         let target = target(session, &txn.view(), &name)?;
         let alias = alias.unwrap_or_else(|| quoted(&target.name));
         let named = Named { target, alias };
@@ -54,12 +55,14 @@ pub(crate) fn insert(
     })
 }
 
-/// A list of values is short: what it takes is known from its text.
-fn length(insert: &Insert, with: Option<&With>) -> Length {
+/// A list of values is short: what it takes is known from its text. Of a query the tables that it
+/// reads say it.
+fn length(session: &Session, insert: &Insert, with: Option<&With>) -> Length {
     let listed = |query: &Query| query.with.is_none() && matches!(*query.body, SetExpr::Values(_));
-    match insert.source.as_deref().is_some_and(listed) && with.is_none() {
-        true => Length::Short,
-        false => Length::Any,
+    match insert.source.as_deref() {
+        Some(source) if with.is_none() && listed(source) => Length::Short,
+        Some(source) => length_of(session, &[source], with),
+        None => Length::Any,
     }
 }
 

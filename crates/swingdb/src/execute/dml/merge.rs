@@ -25,8 +25,9 @@ use swingdb_common::runtime::memory::Kept;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Catalog, RowId, RowIds, Table, WriteTxn};
 
-use crate::execute::atomic::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, with_txn_of};
 use crate::execute::dml::insert::{Mapping, insert_columns};
+use crate::execute::dml::length::length_of;
 use crate::execute::dml::returning::{Changed, Returning};
 use crate::execute::dml::row_set::{RowSet, collect};
 use crate::execute::dml::set_list::{Set, sets};
@@ -74,7 +75,7 @@ pub(crate) fn merge(
     with: Option<&With>,
     params: &Params,
 ) -> Result<Outcome> {
-    with_txn(session, |txn| {
+    with_txn_of(session, length_of(session, &[merge], with), |txn| {
         let plan = Plan::of(session, &txn.view(), merge, with)?;
         plan.check_sides(session, merge, with, params)?;
         let logical = session.plan(&build::statement(plan.query(merge, with)?, None), params)?;

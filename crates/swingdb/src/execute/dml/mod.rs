@@ -14,6 +14,7 @@
 
 pub(crate) mod defaults;
 pub(crate) mod insert;
+pub(crate) mod length;
 pub(crate) mod literals;
 pub(crate) mod merge;
 pub(crate) mod on_conflict;

@@ -22,12 +22,14 @@ use swingdb_common::runtime::memory::Kept;
 use swingdb_common::time::zones::Zone;
 use swingdb_store::{Catalog, WriteTxn};
 
-use crate::execute::atomic::{Outcome, with_txn};
+use crate::execute::atomic::{Outcome, with_txn, with_txn_of};
+use crate::execute::dml::length::length_of;
 use crate::execute::dml::returning::{Changed, Returning};
 use crate::execute::dml::row_set::{RowSet, collect, collect_ids};
 use crate::execute::dml::set_list::{Set, sets};
 use crate::execute::target::{Named, Target, target};
 use crate::session::Session;
+use crate::session::transaction::Length;
 use crate::sql::ast::build;
 use crate::sql::scan::table::ROWID_COLUMN;
 use crate::sql::text::parameters::Params;
@@ -93,7 +95,12 @@ pub(crate) fn update(
     with: Option<&With>,
     params: &Params,
 ) -> Result<Outcome> {
-    with_txn(session, |txn| {
+    // All rows are many, whatever the table has.
+    let length = match update.selection {
+        Some(_) => length_of(session, &[update], with),
+        None => Length::Any,
+    };
+    with_txn_of(session, length, |txn| {
         let named = update_target(session, &txn.view(), update)?;
         let sets = sets(&named.target.table, &update.assignments, &named.names())?;
         let query = update_query(&named, update, &sets, with)?;
@@ -186,7 +193,8 @@ pub(crate) fn delete(
     with: Option<&With>,
     params: &Params,
 ) -> Result<Outcome> {
-    with_txn(session, |txn| {
+    let length = length_of(session, &[delete], with);
+    with_txn_of(session, length, |txn| {
         let named = delete_target(session, &txn.view(), delete)?;
         let Target { schema, name, .. } = &named.target;
         let everything = delete.selection.is_none()
