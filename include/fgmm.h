@@ -58,11 +58,35 @@ typedef struct swing_heap_counters {
     uint64_t miss_p99_ns;      /* what 99 % took at most */
     uint64_t miss_p999_ns;     /* what 99.9 % took at most */
     uint64_t evicted_bytes;    /* objects that left memory with a write */
-    uint64_t written_bytes;    /* written to the disk; by evicted_bytes: write amplification */
+    uint64_t written_bytes;    /* written to the disk */
     uint64_t read_bytes;       /* read from the disk */
     uint64_t file_bytes;       /* of the heap's file */
     uint64_t live_bytes;       /* of the file that objects need */
+    uint64_t kept_bytes;       /* of the file that only snapshots need */
+    uint64_t evicted_objects;  /* that left memory */
+    uint64_t dropped_objects;  /* of these, without a write: the disk had the same bytes */
+    uint64_t flushed_bytes;    /* objects that flushes wrote */
+    uint64_t moved_bytes;      /* objects that garbage collection wrote again */
+    uint64_t damaged;          /* reads that found damaged bytes */
 } swing_heap_counters;
+
+/* Hits by accesses; 1 before the first access. */
+static inline double swing_heap_hit_rate(const swing_heap_counters *c) {
+    return c->hits + c->misses == 0 ? 1.0 : (double)c->hits / (double)(c->hits + c->misses);
+}
+
+/* Bytes written to the disk for each byte of objects that left memory with a write, or that a flush
+ * wrote; 1 before the first such object. */
+static inline double swing_heap_write_amplification(const swing_heap_counters *c) {
+    uint64_t bytes = c->evicted_bytes + c->flushed_bytes;
+    return bytes == 0 ? 1.0 : (double)c->written_bytes / (double)bytes;
+}
+
+/* The part of the memory for cells that holds no object's bytes. */
+static inline double swing_heap_fragmentation(const swing_heap_counters *c) {
+    uint64_t cells = c->used_bytes - c->metadata_bytes;
+    return cells == 0 ? 0.0 : 1.0 - (double)c->resident_bytes / (double)cells;
+}
 
 /* An empty heap whose file lies in the directory, which is made if need be. The file has no name:
  * its room is free again when the heap, or the process, ends. `config` may be NULL. */
@@ -142,6 +166,45 @@ int swing_heap_remalloc(swing_heap *heap, void *address, size_t size, void **out
 int swing_heap_dispose(swing_heap *heap, void *address);
 int swing_heap_pointer(swing_heap *heap, swing_object object, void **out);
 int swing_heap_object(swing_heap *heap, const void *address, swing_object *out);
+
+/* Heaps in an area, of which other processes read states. swing_heap_open_in opens an empty heap
+ * whose objects in memory lie in an area of the namespace ($SWINGDB_HOME, else
+ * /dev/shm/swingdb-<uid>) that has the name. It ends with the process, and has no plain pointers.
+ * SWING_E_EXISTS: another area has the name.
+ *
+ * swing_heap_share shares the present state of all objects; copies nothing. Waits for accesses that
+ * write, and is SWING_E_BUSY if they last too long. `epoch`, unless it is NULL, gets the number of
+ * the state. */
+int swing_heap_open_in(const char *name, const char *directory, const swing_heap_config *config,
+                       swing_heap **out);
+int swing_heap_share(swing_heap *heap, uint64_t *epoch);
+
+/* A state that the heap of a name has shared, the newest one, to be read by any process of the same
+ * user: all objects of that moment, those on the disk too. It stays as it is until it is closed,
+ * whether the heap goes on, is closed, or its process is killed; so does a forked child's.
+ * SWING_E_NOT_FOUND: no such heap, or its process has ended. SWING_E_REFUSED: it has shared
+ * nothing. SWING_E_CORRUPT: the area holds no heap. Any thread may read. */
+typedef struct swing_heap_snapshot swing_heap_snapshot;
+int swing_heap_snapshot_open(const char *name, swing_heap_snapshot **out);
+int swing_heap_snapshot_close(swing_heap_snapshot *snapshot);
+int swing_heap_snapshot_epoch(swing_heap_snapshot *snapshot, uint64_t *out);
+int swing_heap_snapshot_root(swing_heap_snapshot *snapshot, swing_object *out);
+
+/* The numbers of objects, up to `room` of them, behind object `last`; 0: from the first one on.
+ * `count` gets how many; 0: there are no more. */
+int swing_heap_snapshot_objects(swing_heap_snapshot *snapshot, swing_object last,
+                                swing_object *objects, size_t room, size_t *count);
+int swing_heap_snapshot_size(swing_heap_snapshot *snapshot, swing_object object, size_t *out);
+
+/* Copies `size` bytes of an object from `offset` on. SWING_E_NO_OBJECT: the state has none of that
+ * number. SWING_E_CORRUPT: its bytes on the disk are damaged. */
+int swing_heap_snapshot_read(swing_heap_snapshot *snapshot, swing_object object, size_t offset,
+                             void *to, size_t size);
+
+/* Where an object is, to be read in place until the snapshot is closed. The address is NULL if the
+ * object was on the disk: copy it then. */
+int swing_heap_snapshot_in_place(swing_heap_snapshot *snapshot, swing_object object,
+                                 swing_block *out);
 
 /* The heap of the paper's calls, below: it lies in $FGMM_DIRECTORY, else /var/tmp, with a budget of
  * $FGMM_BUDGET_MIB, else 64, and at most $FGMM_DISK_MIB on the disk. swing_heap_common is NULL

@@ -70,7 +70,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from .heap import HeapError, HeapStats, ObjectHeap
+    from .heap import HeapError, HeapSnapshot, HeapStats, ObjectHeap
 
 #: PEP 249: the version of the interface.
 apilevel = "2.0"
@@ -97,6 +97,7 @@ __all__ = [
     "Finding",
     "GcReport",
     "HeapError",
+    "HeapSnapshot",
     "HeapStats",
     "ImportReport",
     "Interval",
@@ -138,7 +139,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # What stands on the C interface is not imported by those who do not use it.
-    if name in ("HeapError", "HeapStats", "ObjectHeap"):
+    if name in ("HeapError", "HeapSnapshot", "HeapStats", "ObjectHeap"):
         from . import heap
 
         return getattr(heap, name)

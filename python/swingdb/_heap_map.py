@@ -12,13 +12,13 @@ import hashlib
 import struct
 import threading
 from array import array
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from .heap import HeapError
 
 if TYPE_CHECKING:
-    from .heap import ObjectHeap
+    from .heap import HeapSnapshot, ObjectHeap
 
 _MAGIC = b"SwHpMap1"
 #: Magic, entries, buckets.
@@ -39,29 +39,32 @@ def _hash(key: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
 
 
-class HeapMap(MutableMapping[bytes, bytes]):
-    """See :attr:`swingdb.ObjectHeap.map`. A key and its value have at most 65 532 bytes together.
+class HeapMapView(Mapping[bytes, bytes]):
+    """See :attr:`swingdb.HeapSnapshot.map`: a mapping that this process only reads."""
 
-    Any thread may use it; operations exclude each other. Iterating while others change it gives
-    each key that was there all the time, once.
-    """
-
-    def __init__(self, heap: ObjectHeap) -> None:
-        self._heap = heap
+    def __init__(self, heap: ObjectHeap | HeapSnapshot) -> None:
+        self._objects = heap
         self._lock = threading.RLock()
         self._len = 0
         self._buckets = array("Q")
-        #: Objects that hold the handles of the buckets, and those of them that are out of date.
+        #: Objects that hold the handles of the buckets.
         self._parts: list[int] = []
-        self._stale: set[int] = set()
-        self._changed = False
-        #: Objects that could not be freed yet.
-        self._garbage: list[int] = []
         root = heap.root
         if root is None:
             self._buckets.extend(0 for _ in range(_FIRST))
         else:
             self._load(heap.read(root))
+
+    def _load(self, root: bytes) -> None:
+        if len(root) < _ROOT.size or not root.startswith(_MAGIC):
+            message = "the heap's root is an object of another kind than a mapping"
+            raise ValueError(message)
+        _, self._len, count = _ROOT.unpack_from(root)
+        self._parts = list(array("Q", root[_ROOT.size:]))
+        for part in self._objects.get_many(self._parts):
+            self._buckets.frombytes(part)
+        if len(self._buckets) != count:
+            raise ValueError("the heap's mapping is not whole")
 
     # ---- finding -------------------------------------------------------------------------------
 
@@ -74,10 +77,73 @@ class HeapMap(MutableMapping[bytes, bytes]):
     def _entries(self, place: int) -> list[tuple[int, int]]:
         """Hashes and handles of a bucket."""
         bucket = self._buckets[place]
-        pairs = _PAIR.iter_unpack(self._heap.read(bucket)) if bucket else ()
+        pairs = _PAIR.iter_unpack(self._objects.read(bucket)) if bucket else ()
         # Behind the last one are zeros. A split that failed half way leaves entries that belong to
         # the later bucket.
         return [pair for pair in pairs if pair[1] and self._place(pair[0]) == place]
+
+    def _find(self, key: bytes, hashed: int) -> tuple[int, list[tuple[int, int]], int]:
+        """Its bucket, the bucket's entries, and its position there; -1: none."""
+        place = self._place(hashed)
+        entries = self._entries(place)
+        begin = _KEY.pack(len(key)) + key
+        for at, (other, handle) in enumerate(entries):
+            if (other == hashed and self._objects.size(handle) >= len(begin)
+                    and self._objects.read(handle, size=len(begin)) == begin):
+                return place, entries, at
+        return place, entries, -1
+
+    def __getitem__(self, key: bytes) -> bytes:
+        checked = _checked(key)
+        with self._lock:
+            _, entries, at = self._find(checked, _hash(checked))
+            if at < 0:
+                raise KeyError(key)
+            return self._objects.read(entries[at][1], offset=_KEY.size + len(checked))
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, (bytes, bytearray, memoryview)):
+            return False
+        checked = _checked(key)
+        with self._lock:
+            return self._find(checked, _hash(checked))[2] >= 0
+
+    def __len__(self) -> int:
+        return self._len
+
+    def __iter__(self) -> Iterator[bytes]:
+        count = len(self._buckets)
+        level = 1 << (count.bit_length() - 1)
+        for place in range(count):
+            # Buckets that were split off from this one since: every `step`-th behind it.
+            step = 2 * level if place < count - level or place >= level else level
+            with self._lock:
+                split_off = range(place, len(self._buckets), step)
+                keys = [self._key(handle) for at in split_off for _, handle in self._entries(at)]
+            yield from keys
+
+    def _key(self, handle: int) -> bytes:
+        (length,) = _KEY.unpack(self._objects.read(handle, size=_KEY.size))
+        return self._objects.read(handle, offset=_KEY.size, size=length)
+
+
+class HeapMap(HeapMapView, MutableMapping[bytes, bytes]):
+    """See :attr:`swingdb.ObjectHeap.map`. A key and its value have at most 65 532 bytes together.
+
+    Any thread may use it; operations exclude each other. Iterating while others change it gives
+    each key that was there all the time, once.
+    """
+
+    def __init__(self, heap: ObjectHeap) -> None:
+        super().__init__(heap)
+        self._heap = heap
+        #: Those of the parts that are out of date.
+        self._stale: set[int] = set()
+        self._changed = False
+        #: Objects that could not be freed yet.
+        self._garbage: list[int] = []
+
+    # ---- changing ------------------------------------------------------------------------------
 
     def _set(self, place: int, entries: list[tuple[int, int]]) -> None:
         """Replaces a bucket: wholly, or an error and not at all."""
@@ -105,52 +171,6 @@ class HeapMap(MutableMapping[bytes, bytes]):
             except HeapError:
                 break
             self._garbage.pop()
-
-    def _find(self, key: bytes, hashed: int) -> tuple[int, list[tuple[int, int]], int]:
-        """Its bucket, the bucket's entries, and its position there; -1: none."""
-        place = self._place(hashed)
-        entries = self._entries(place)
-        begin = _KEY.pack(len(key)) + key
-        for at, (other, handle) in enumerate(entries):
-            if (other == hashed and self._heap.size(handle) >= len(begin)
-                    and self._heap.read(handle, size=len(begin)) == begin):
-                return place, entries, at
-        return place, entries, -1
-
-    def __getitem__(self, key: bytes) -> bytes:
-        checked = _checked(key)
-        with self._lock:
-            _, entries, at = self._find(checked, _hash(checked))
-            if at < 0:
-                raise KeyError(key)
-            return self._heap.read(entries[at][1], offset=_KEY.size + len(checked))
-
-    def __contains__(self, key: object) -> bool:
-        if not isinstance(key, (bytes, bytearray, memoryview)):
-            return False
-        checked = _checked(key)
-        with self._lock:
-            return self._find(checked, _hash(checked))[2] >= 0
-
-    def __len__(self) -> int:
-        return self._len
-
-    def __iter__(self) -> Iterator[bytes]:
-        count = len(self._buckets)
-        level = 1 << (count.bit_length() - 1)
-        for place in range(count):
-            # Buckets that were split off from this one since: every `step`-th behind it.
-            step = 2 * level if place < count - level or place >= level else level
-            with self._lock:
-                split_off = range(place, len(self._buckets), step)
-                keys = [self._key(handle) for at in split_off for _, handle in self._entries(at)]
-            yield from keys
-
-    def _key(self, handle: int) -> bytes:
-        (length,) = _KEY.unpack(self._heap.read(handle, size=_KEY.size))
-        return self._heap.read(handle, offset=_KEY.size, size=length)
-
-    # ---- changing ------------------------------------------------------------------------------
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
         checked = _checked(key)
@@ -214,24 +234,19 @@ class HeapMap(MutableMapping[bytes, bytes]):
             return
         self._set(old, [entry for entry in entries if self._place(entry[0]) == old])
 
-    # ---- opening and saving --------------------------------------------------------------------
-
-    def _load(self, root: bytes) -> None:
-        if len(root) < _ROOT.size or not root.startswith(_MAGIC):
-            message = "the heap's root is an object of another kind than a mapping"
-            raise ValueError(message)
-        _, self._len, count = _ROOT.unpack_from(root)
-        self._parts = list(array("Q", root[_ROOT.size:]))
-        for part in self._heap.get_many(self._parts):
-            self._buckets.frombytes(part)
-        if len(self._buckets) != count:
-            raise ValueError("the heap's mapping is not whole")
+    # ---- saving --------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Makes mapping and heap durable, both of one moment."""
         with self._lock:
             self._save()
             self._heap._flush()
+
+    def share(self) -> int:
+        """Shares mapping and heap, both of one moment."""
+        with self._lock:
+            self._save()
+            return self._heap._share()
 
     def _save(self) -> None:
         """Puts into objects what a later process needs."""

@@ -25,6 +25,18 @@ or by keys, in a mapping from bytes to bytes whose keys lie in the heap, too:
 (None, 1)
 >>> heap.close()
 
+Other processes read what a heap with a name has shared, all objects of one moment, those on the
+disk too, while the heap goes on:
+
+>>> heap = swingdb.ObjectHeap(folder, budget=16 << 20, name="doctest-heap")
+>>> heap.map[b"user 7"] = b"session"
+>>> epoch = heap.share()
+>>> snapshot = swingdb.HeapSnapshot("doctest-heap")
+>>> heap.map[b"user 7"] = b"has gone"
+>>> snapshot.map[b"user 7"]
+b'session'
+>>> snapshot.close(); heap.close()
+
 A *persistent* heap (``persistent=True``) keeps its objects in the directory: what a :meth:`flush`
 made durable is there when the next process opens it, also after a crash. This module stands on the
 C interface (``fgmm.h``, see ``docs/heap.md``); calls let other threads of Python run.
@@ -34,7 +46,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import weakref
+from collections import deque
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -42,21 +56,24 @@ from swingdb import _internal
 from swingdb.errors import OperationalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
-    from ._heap_map import HeapMap
+    from ._heap_map import HeapMap, HeapMapView
 
-__all__ = ["MAX_OBJECT_BYTES", "HeapError", "HeapStats", "ObjectHeap"]
+__all__ = ["MAX_OBJECT_BYTES", "HeapError", "HeapSnapshot", "HeapStats", "ObjectHeap"]
 
 #: The longest object.
 MAX_OBJECT_BYTES = 65536
 _PIN = 2
 _S3FIFO, _PERSISTENT = 1, 2
 _PROBLEMS = {
-    -1: "argument", -4: "no memory", -8: "forked", -9: "io", -10: "damaged", -11: "in use",
-    -15: "no object", -16: "disk full",
+    -1: "argument", -2: "not found", -3: "not shared", -4: "no memory", -5: "no addresses",
+    -8: "forked", -9: "io", -10: "damaged", -11: "in use", -13: "name taken", -15: "no object",
+    -16: "disk full",
 }
+#: Handles that a snapshot is asked for in one call.
+_HANDLES = 4096
 
 
 class HeapError(OperationalError):
@@ -64,7 +81,9 @@ class HeapError(OperationalError):
 
     ``problem`` is one of "no object" (freed, or never a handle of this heap), "in use" (others have
     the object, or the directory), "no memory" (all that the budget has room for is pinned), "disk
-    full", "damaged", "io", "forked", "argument" and "closed".
+    full", "damaged", "io", "forked", "argument" and "closed". Of heaps with names and their
+    snapshots also "name taken", "not found" (no such heap, or its process has ended), "not shared"
+    (nothing yet) and "no addresses".
     """
 
     #: What kind of failure it is.
@@ -108,16 +127,38 @@ class HeapStats(NamedTuple):
     file_bytes: int
     #: Bytes of the file that objects need.
     live_bytes: int
+    #: Bytes of the file that only snapshots need.
+    kept_bytes: int
+    #: Objects that left memory.
+    evicted_objects: int
+    #: Those of them that left without a write, because the disk had the same bytes.
+    dropped_objects: int
+    #: Bytes of objects that flushes wrote.
+    flushed_bytes: int
+    #: Bytes of objects that garbage collection wrote again.
+    moved_bytes: int
+    #: Reads that found damaged bytes.
+    damaged: int
 
     @property
     def hit_rate(self) -> float:
-        """Share of the accesses that found the object in memory."""
-        return self.hits / max(self.hits + self.misses, 1)
+        """Share of the accesses that found the object in memory; 1 before the first access."""
+        return _ratio(self.hits, self.hits + self.misses)
 
     @property
     def write_amplification(self) -> float:
-        """Bytes written for each byte that left memory with a write."""
-        return self.written_bytes / self.evicted_bytes if self.evicted_bytes else 0.0
+        """Bytes written to the disk for each byte that left memory with a write or that a flush
+        wrote; 1 before the first such byte."""
+        return _ratio(self.written_bytes, self.evicted_bytes + self.flushed_bytes)
+
+    @property
+    def fragmentation(self) -> float:
+        """The part of the memory for objects that holds no object's bytes."""
+        return 1.0 - _ratio(self.resident_bytes, self.used_bytes - self.metadata_bytes)
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0
 
 
 class _Counters(ctypes.Structure):
@@ -144,6 +185,17 @@ def _library() -> ctypes.CDLL:
     signatures: dict[str, list[Any]] = {
         "open_with": [ctypes.c_char_p, ctypes.POINTER(_Config), _Progress, heap,
                       ctypes.POINTER(heap)],
+        "open_in": [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_Config),
+                    ctypes.POINTER(heap)],
+        "share": [heap, ctypes.POINTER(number)],
+        "snapshot_open": [ctypes.c_char_p, ctypes.POINTER(heap)],
+        "snapshot_close": [heap],
+        "snapshot_epoch": [heap, ctypes.POINTER(number)],
+        "snapshot_root": [heap, ctypes.POINTER(number)],
+        "snapshot_objects": [heap, number, ctypes.POINTER(number), size, ctypes.POINTER(size)],
+        "snapshot_size": [heap, number, ctypes.POINTER(size)],
+        "snapshot_read": [heap, number, size, ctypes.c_void_p, size],
+        "snapshot_in_place": [heap, number, ctypes.POINTER(_Block)],
         "close": [heap],
         "flush": [heap],
         "set_root": [heap, number],
@@ -198,6 +250,10 @@ class ObjectHeap:
     waits for an object in use for at most ``max_wait`` seconds. ``progress`` is called with two
     numbers, read and all, while a persistent heap is opened.
 
+    With a ``name`` the objects in memory lie in an area of that name (``$SWINGDB_HOME``): what
+    :meth:`share` shares is there for every process of the same user, see :class:`HeapSnapshot`.
+    Such a heap is not persistent.
+
     Any thread may call anything. A forked child has no use of its parent's heap: calls are errors.
     """
 
@@ -211,6 +267,7 @@ class ObjectHeap:
         disk_limit: int | None = None,
         max_wait: float = 10.0,
         progress: Callable[[int, int], object] | None = None,
+        name: str | None = None,
     ) -> None:
         if policy not in ("fifo", "s3fifo"):
             raise ValueError(f'policy must be "fifo" or "s3fifo", not {policy!r}')
@@ -218,6 +275,8 @@ class ObjectHeap:
             raise ValueError(f"max_wait must be from 0.001 to 1e9 seconds, not {max_wait!r}")
         if budget <= 0 or (disk_limit is not None and disk_limit <= 0):
             raise ValueError("budget and disk_limit must be positive numbers of bytes")
+        if name is not None and persistent:
+            raise ValueError("a heap with a name, which others can read, is not persistent")
         flags = (_S3FIFO if policy == "s3fifo" else 0) | (_PERSISTENT if persistent else 0)
         config = _Config(budget, disk_limit or 0, round(max_wait * 1000), flags)
         raised: list[BaseException] = []
@@ -231,9 +290,14 @@ class ObjectHeap:
 
         out = ctypes.c_void_p()
         directory = os.fsencode(path)
-        _check(_library().swing_heap_open_with(
-            directory, ctypes.byref(config), _Progress(tell), None, ctypes.byref(out)
-        ))
+        if name is None:
+            _check(_library().swing_heap_open_with(
+                directory, ctypes.byref(config), _Progress(tell), None, ctypes.byref(out)
+            ))
+        else:
+            _check(_library().swing_heap_open_in(
+                name.encode(), directory, ctypes.byref(config), ctypes.byref(out)
+            ))
         self._heap: ctypes.c_void_p | None = out
         self._path = os.fspath(path)
         self._persistent = persistent
@@ -354,6 +418,17 @@ class ObjectHeap:
     def _flush(self) -> None:
         _check(_library().swing_heap_flush(self._live()))
 
+    def share(self) -> int:
+        """Shares the present state of all objects and of :attr:`map`, of a heap with a name:
+        snapshots that are opened from now on show it. Copies nothing, and waits for accesses that
+        write. Returns the number of the state, which grows."""
+        return self._share() if self._map is None else self._map.share()
+
+    def _share(self) -> int:
+        out = ctypes.c_uint64()
+        _check(_library().swing_heap_share(self._live(), ctypes.byref(out)))
+        return out.value
+
     def set_budget(self, budget: int) -> None:
         """Another budget, at once."""
         _check(_library().swing_heap_set_budget(self._live(), budget))
@@ -401,6 +476,142 @@ class ObjectHeap:
         stats = self.stats()
         return (f"<ObjectHeap {self._path!r}: {stats.objects} objects of {stats.object_bytes} "
                 f"bytes, {stats.resident_bytes} bytes of them in memory>")
+
+
+def _close_snapshot(snapshot: ctypes.c_void_p) -> None:
+    _library().swing_heap_snapshot_close(snapshot)
+
+
+class HeapSnapshot:
+    """All objects of one moment: the newest state that an :class:`ObjectHeap` of a name has shared.
+
+    Any process of the same user may open it, while the heap's process runs. It stays as it is
+    until it is closed, whether the heap goes on, is closed, or its process is killed. Handles are
+    those of the heap. Any thread may read, and so may forked children.
+    """
+
+    def __init__(self, name: str) -> None:
+        out = ctypes.c_void_p()
+        _check(_library().swing_heap_snapshot_open(name.encode(), ctypes.byref(out)))
+        self._snapshot: ctypes.c_void_p | None = out
+        self._name = name
+        #: Views that were made, and one entry for each of them that has gone.
+        self._views = 0
+        self._released: deque[None] = deque()
+        self._lock = threading.Lock()
+        self._map: HeapMapView | None = None
+        self._closing = weakref.finalize(self, _close_snapshot, out)
+
+    def _live(self) -> ctypes.c_void_p:
+        if self._snapshot is None:
+            raise _failure("the snapshot is closed", "closed")
+        return self._snapshot
+
+    @property
+    def epoch(self) -> int:
+        """The number of the state; that of a later one is larger."""
+        out = ctypes.c_uint64()
+        _check(_library().swing_heap_snapshot_epoch(self._live(), ctypes.byref(out)))
+        return out.value
+
+    @property
+    def root(self) -> int | None:
+        """The object by which a program finds the others."""
+        out = ctypes.c_uint64()
+        _check(_library().swing_heap_snapshot_root(self._live(), ctypes.byref(out)))
+        return out.value or None
+
+    @property
+    def map(self) -> HeapMapView:
+        """The heap's mapping of that moment, from bytes to bytes."""
+        if self._map is None:
+            from ._heap_map import HeapMapView
+
+            self._map = HeapMapView(self)
+        return self._map
+
+    def __iter__(self) -> Iterator[int]:
+        """The handles of all objects, in no useful order."""
+        handles, count = (ctypes.c_uint64 * _HANDLES)(), ctypes.c_size_t()
+        last = 0
+        while True:
+            _check(_library().swing_heap_snapshot_objects(
+                self._live(), last, handles, _HANDLES, ctypes.byref(count)
+            ))
+            if count.value == 0:
+                return
+            found = handles[: count.value]
+            yield from found
+            last = found[-1]
+
+    def size(self, handle: int) -> int:
+        """The length of an object, in bytes."""
+        out = ctypes.c_size_t()
+        _check(_library().swing_heap_snapshot_size(self._live(), handle, ctypes.byref(out)))
+        return out.value
+
+    def read(self, handle: int, offset: int = 0, size: int | None = None) -> bytes:
+        """A copy of ``size`` bytes from ``offset`` on; without ``size`` of all that follow."""
+        if size is None:
+            size = self.size(handle) - offset
+        if size < 0 or offset < 0:
+            raise ValueError(f"no bytes from {offset} on of an object of {self.size(handle)}")
+        buffer = ctypes.create_string_buffer(max(size, 1))
+        _check(_library().swing_heap_snapshot_read(self._live(), handle, offset, buffer, size))
+        return buffer.raw[:size]
+
+    def get_many(self, handles: Sequence[int]) -> list[bytes]:
+        """Copies of objects."""
+        return [self.read(handle) for handle in handles]
+
+    def view(self, handle: int) -> memoryview:
+        """An object's bytes, read-only: in place, without a copy, if the object was in memory, else
+        a copy from the disk. The snapshot cannot be closed before the view's memory is unused."""
+        out = _Block()
+        with self._lock:
+            _check(_library().swing_heap_snapshot_in_place(
+                self._live(), handle, ctypes.byref(out)
+            ))
+            if out.address:
+                block = (ctypes.c_ubyte * out.size).from_address(out.address)
+                # Keeps the snapshot alive, too.
+                weakref.finalize(block, self._release).atexit = False
+                self._views += 1
+                return memoryview(block).cast("B").toreadonly()
+        return memoryview(self.read(handle))
+
+    def _release(self) -> None:
+        # Without the lock: the collector may run this while the thread holds it.
+        self._released.append(None)
+
+    def close(self) -> None:
+        """Ends the snapshot: what only it shows can be used again. An error ("in use") while views
+        are alive."""
+        with self._lock:
+            if self._snapshot is None:
+                return
+            alive = self._views - len(self._released)
+            if alive:
+                raise _failure(f"{alive} views of the snapshot are alive", "in use")
+            _check(_library().swing_heap_snapshot_close(self._snapshot))
+            self._closing.detach()
+            self._snapshot = None
+
+    def __enter__(self) -> HeapSnapshot:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._snapshot is None:
+            return f"<HeapSnapshot of {self._name!r}, closed>"
+        return f"<HeapSnapshot of {self._name!r}: state {self.epoch}>"
 
 
 def _bytes(contents: Any) -> bytes:

@@ -14,13 +14,13 @@
 
 static const char *directory;
 
-static swing_heap *open_heap(uint64_t budget, uint64_t disk_limit) {
+static swing_heap *open_heap(uint64_t budget, uint64_t disk_limit, uint64_t max_wait_ms) {
     swing_heap_config config;
     swing_heap *heap = NULL;
     memset(&config, 0, sizeof config);
     config.budget = budget;
     config.disk_limit = disk_limit;
-    config.max_wait_ms = 200;
+    config.max_wait_ms = max_wait_ms;
     CHECK(swing_heap_open(directory, &config, &heap) == 0 && heap != NULL);
     return heap;
 }
@@ -63,7 +63,7 @@ static void *work(void *argument) {
 }
 
 static void larger_than_memory(void) {
-    swing_heap *heap = open_heap(8 * MIB, 0);
+    swing_heap *heap = open_heap(8 * MIB, 0, 0);
     swing_heap_counters counters;
     struct work parts[4];
     pthread_t threads[4];
@@ -83,7 +83,7 @@ static void larger_than_memory(void) {
 }
 
 static void in_place(void) {
-    swing_heap *heap = open_heap(8 * MIB, 0);
+    swing_heap *heap = open_heap(8 * MIB, 0, 200);
     swing_object object;
     swing_block block, other;
     char bytes[4];
@@ -172,7 +172,7 @@ static void kept_by_a_directory(void) {
 }
 
 static void mistakes(void) {
-    swing_heap *heap = open_heap(8 * MIB, 0);
+    swing_heap *heap = open_heap(8 * MIB, 0, 200);
     swing_heap_config config;
     swing_object object, next;
     swing_block block;
@@ -206,7 +206,7 @@ static void mistakes(void) {
 }
 
 static void a_full_disk(void) {
-    swing_heap *heap = open_heap(6 * MIB, 4 * MIB);
+    swing_heap *heap = open_heap(6 * MIB, 4 * MIB, 2000);
     swing_object object;
     char byte;
     int status, made = 0;
@@ -217,7 +217,7 @@ static void a_full_disk(void) {
 }
 
 static void a_child_has_no_heap(void) {
-    swing_heap *heap = open_heap(8 * MIB, 0);
+    swing_heap *heap = open_heap(8 * MIB, 0, 200);
     swing_object object;
     pid_t child;
     int status;

@@ -123,6 +123,14 @@ def test_the_object_heap_as_c_programs_use_it(build, env, tmp_path):
         subprocess.run([program, tmp_path], env=env, check=True)
 
 
+def test_heaps_in_areas_as_c_programs_use_them(build, env, tmp_path):
+    for compiler in (C99, CPP):
+        source = ROOT / "tests/capi/shared_heap.c"
+        language = ["-xc++"] if compiler is CPP else ["-D_POSIX_C_SOURCE=200809L"]
+        program = build([*compiler, *language], source)
+        subprocess.run([program, tmp_path], env=env, check=True)
+
+
 def test_the_papers_calls_with_plain_pointers(build, env, tmp_path):
     for compiler in (C99, CPP):
         source = ROOT / "tests/capi/fgmm.c"
@@ -137,6 +145,18 @@ def test_the_example_of_the_object_heap(build, env, tmp_path):
         [program, tmp_path], env=env, check=True, capture_output=True, text=True
     ).stdout
     assert printed.startswith("100000 right of 100000;")
+
+
+def test_the_example_of_a_shared_object_heap(build, env, tmp_path):
+    program = build([*C99, "-D_POSIX_C_SOURCE=200809L"], ROOT / "examples/c/shared_objects.c")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([program, "own", tmp_path], env=env, text=True, **pipes) as owner:
+        assert owner.stdout.readline() == "shared 100000 objects\n"
+        read = subprocess.run(
+            [program, "read"], env=env, check=True, capture_output=True, text=True
+        ).stdout
+        owner.communicate("")
+    assert read.startswith("100000 objects, ") and owner.returncode == 0
 
 
 def test_the_address_sanitizer_bears_trapped_stores(build, env):
@@ -189,8 +209,10 @@ C_TYPES = {
     "swing_heap_progress": "swing_heap_progress",
     "*mut c_void": "void *", "*mut *mut c_void": "void **",
     "*mut swing_heap": "swing_heap *", "*mut *mut swing_heap": "swing_heap **",
-    "*const swing_heap_config": "const swing_heap_config *", "*const u64": "const swing_object *",
-    "*mut swing_heap_counters": "swing_heap_counters *", "*mut u64": "swing_object *",
+    "*const swing_heap_config": "const swing_heap_config *", "*const u64": "const uint64_t *",
+    "*mut swing_heap_counters": "swing_heap_counters *", "*mut u64": "uint64_t *",
+    "*mut swing_heap_snapshot": "swing_heap_snapshot *",
+    "*mut *mut swing_heap_snapshot": "swing_heap_snapshot **",
 }  # fmt: skip
 STRUCTURES = (
     "swing_area", "swing_block", "swing_stats", "swing_options", "swing_class",
@@ -215,8 +237,8 @@ def c_functions(text):
 def test_the_header_says_what_the_library_has(prefix):
     header = "".join((ROOT / f"include/{name}.h").read_text() for name in ("swing", "fgmm"))
     # A `swing_object` is a number of 64 bits.
-    header = header.replace("swing_object object", "uint64_t object")
-    names = ("calls", "heap_calls", "object_calls", "pointer_calls")
+    header = header.replace("swing_object ", "uint64_t ")
+    names = ("calls", "heap_calls", "object_calls", "pointer_calls", "shared_heap_calls")
     sources = [ROOT / f"crates/swing-capi/src/{name}.rs" for name in names]
     source = "".join(path.read_text() for path in sources)
     declared, defined = dict(c_functions(header)), dict(rust_functions(source))

@@ -23,4 +23,5 @@ mod hooks;
 mod names;
 mod object_calls;
 mod pointer_calls;
+mod shared_heap_calls;
 mod tokens;

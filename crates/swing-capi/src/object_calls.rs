@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::swing_heap::{
-    Access, Handle, HeapError, HeapOptions, MAX_OBJECT_BYTES, ObjectHeap, PolicyKind,
+    Access, AreaProblem, Handle, HeapError, HeapOptions, MAX_OBJECT_BYTES, ObjectHeap, PolicyKind,
 };
 use parking_lot::RwLock;
 use swing_tier::{CommitError, Directory, DirectoryOptions, OpenError, ReadError};
@@ -100,10 +100,22 @@ pub struct swing_heap_counters {
     pub file_bytes: u64,
     /// Bytes of the file that objects need.
     pub live_bytes: u64,
+    /// Bytes of the file that only snapshots need.
+    pub kept_bytes: u64,
+    /// Objects that left memory.
+    pub evicted_objects: u64,
+    /// Those of them that left without a write.
+    pub dropped_objects: u64,
+    /// Lengths of objects that flushes wrote.
+    pub flushed_bytes: u64,
+    /// Lengths of objects that garbage collection wrote again.
+    pub moved_bytes: u64,
+    /// Reads that found damaged bytes.
+    pub damaged: u64,
 }
 
 const _: () = assert!(size_of::<swing_heap_config>() == 32);
-const _: () = assert!(size_of::<swing_heap_counters>() == 17 * 8);
+const _: () = assert!(size_of::<swing_heap_counters>() == 23 * 8);
 
 impl From<HeapError> for Failure {
     fn from(e: HeapError) -> Self {
@@ -124,6 +136,18 @@ impl From<HeapError> for Failure {
             },
             HeapError::Table(ReadError::Io(_)) => Code::Io,
             HeapError::Table(_) => Code::Corrupt,
+            HeapError::Area { problem, .. } => match problem {
+                AreaProblem::NameTaken => Code::Exists,
+                AreaProblem::NotFound => Code::NotFound,
+                AreaProblem::NotShared => Code::Refused,
+                AreaProblem::NoMemory => Code::NoMemory,
+                AreaProblem::NoAddresses => Code::NoAddresses,
+                AreaProblem::Damaged => Code::Corrupt,
+                _ => Code::Io,
+            },
+            HeapError::OwnerGone { .. } => Code::NotFound,
+            HeapError::NoHeap(_) => Code::Corrupt,
+            HeapError::Writing { .. } => Code::Busy,
             HeapError::Flush(e) => match e {
                 CommitError::Full(_) => Code::DiskFull,
                 CommitError::Limit { .. } => Code::NoMemory,
@@ -136,7 +160,7 @@ impl From<HeapError> for Failure {
 }
 
 /// Runs a body; failures and panics become numbers. A panic breaks the heap it is about.
-fn run(broken: Option<&AtomicBool>, body: impl FnOnce() -> Result<()>) -> c_int {
+pub(crate) fn run(broken: Option<&AtomicBool>, body: impl FnOnce() -> Result<()>) -> c_int {
     let mistake = || Failure::new(Code::Internal, "a check inside the object heap has failed");
     let failure = if broken.is_some_and(|b| b.load(Ordering::Relaxed)) {
         mistake()
@@ -200,7 +224,31 @@ pub(crate) unsafe fn with_into<T>(
     unsafe { with(heap, store) }
 }
 
-fn options_of(config: swing_heap_config) -> Result<HeapOptions> {
+/// The configuration that C gives.
+///
+/// # Safety
+/// `config` is null or points to a configuration.
+pub(crate) unsafe fn config_of(config: *const swing_heap_config) -> swing_heap_config {
+    // SAFETY: the caller's promise.
+    if config.is_null() { Default::default() } else { unsafe { config.read() } }
+}
+
+impl swing_heap_config {
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.flags & u64::from(SWING_HEAP_PERSISTENT) != 0
+    }
+}
+
+/// A heap as C knows it.
+pub(crate) fn handed_out(heap: ObjectHeap) -> *mut swing_heap {
+    Box::into_raw(Box::new(swing_heap {
+        heap: RwLock::new(Some(heap)),
+        accesses: AtomicU64::new(0),
+        broken: AtomicBool::new(false),
+    }))
+}
+
+pub(crate) fn options_of(config: swing_heap_config) -> Result<HeapOptions> {
     let mut options = HeapOptions::default();
     if config.flags & !u64::from(SWING_HEAP_S3FIFO | SWING_HEAP_PERSISTENT) != 0 {
         return Err(Failure::new(Code::Argument, format!("unknown flags {:#x}", config.flags)));
@@ -253,9 +301,9 @@ pub unsafe extern "C" fn swing_heap_open_with(
         // SAFETY: the caller's promise.
         let path = OsStr::from_bytes(unsafe { CStr::from_ptr(directory) }.to_bytes());
         // SAFETY: the caller's promise.
-        let config = if config.is_null() { Default::default() } else { unsafe { config.read() } };
+        let config = unsafe { config_of(config) };
         let options = options_of(config)?;
-        let heap = if config.flags & u64::from(SWING_HEAP_PERSISTENT) == 0 {
+        let heap = if !config.is_persistent() {
             ObjectHeap::open(Path::new(path), options)?
         } else {
             let made = DirectoryOptions { create: true, ..Default::default() };
@@ -267,13 +315,8 @@ pub unsafe extern "C" fn swing_heap_open_with(
                 }
             })?
         };
-        let outer = Box::new(swing_heap {
-            heap: RwLock::new(Some(heap)),
-            accesses: AtomicU64::new(0),
-            broken: AtomicBool::new(false),
-        });
         // SAFETY: the caller's promise.
-        unsafe { out.write(Box::into_raw(outer)) };
+        unsafe { out.write(handed_out(heap)) };
         Ok(())
     })
 }
@@ -369,7 +412,7 @@ pub unsafe extern "C" fn swing_heap_size(
 }
 
 /// The part of an object that is asked for.
-fn range(offset: usize, size: usize, len: usize) -> Result<std::ops::Range<usize>> {
+pub(crate) fn part_of(offset: usize, size: usize, len: usize) -> Result<std::ops::Range<usize>> {
     match offset.checked_add(size) {
         Some(end) if end <= len => Ok(offset..end),
         _ => {
@@ -393,7 +436,7 @@ pub unsafe extern "C" fn swing_heap_read(
 ) -> c_int {
     let read = |heap: &ObjectHeap, _: &_| {
         let guard = heap.read(Handle::from_bits(object))?;
-        let from = &guard[range(offset, size, guard.len())?];
+        let from = &guard[part_of(offset, size, guard.len())?];
         if size > 0 {
             if to.is_null() {
                 return Err(null());
@@ -431,7 +474,7 @@ pub unsafe extern "C" fn swing_heap_write(
             copy.as_deref().unwrap_or(bytes)
         };
         let mut guard = heap.write(Handle::from_bits(object))?;
-        let range = range(offset, size, guard.len())?;
+        let range = part_of(offset, size, guard.len())?;
         if size > 0 {
             if from.is_null() {
                 return Err(null());
@@ -570,6 +613,12 @@ pub unsafe extern "C" fn swing_heap_get_counters(
             read_bytes: stats.read_bytes,
             file_bytes: stats.file_bytes,
             live_bytes: stats.live_bytes,
+            kept_bytes: stats.kept_bytes,
+            evicted_objects: stats.evicted_objects,
+            dropped_objects: stats.dropped_objects,
+            flushed_bytes: stats.flushed_bytes,
+            moved_bytes: stats.moved_bytes,
+            damaged: stats.damaged,
         })
     };
     // SAFETY: the caller's promise.

@@ -1,9 +1,30 @@
 //! What can go wrong with an object heap.
 
+use swing::{CreateError, HookError, PublishError, TrackError};
 use swing_tier::{CommitError, IoError, OpenError, ReadError};
 use thiserror::Error;
 
 use crate::entry::Handle;
+
+/// Why an area is of no use for a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AreaProblem {
+    /// Somebody else has an area of the name.
+    NameTaken,
+    /// There is no area of the name, or its owner has just ended.
+    NotFound,
+    /// The heap has shared nothing yet.
+    NotShared,
+    /// The memory file system is full.
+    NoMemory,
+    /// No free addresses or mappings.
+    NoAddresses,
+    /// A file of the area is damaged.
+    Damaged,
+    /// Another failure, such as one of the operating system.
+    Other,
+}
 
 /// An operation of an object heap failed. The heap and all other objects stay usable.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -87,9 +108,14 @@ pub enum HeapError {
     /// the state of the flush before stays.
     #[error("{0}; the heap cannot be flushed any more: copy what is needed elsewhere")]
     Sync(IoError),
-    /// The area of the heap, or of a snapshot, failed; the text says how.
-    #[error("the area of the object heap: {0}")]
-    Area(String),
+    /// The area of the heap, or of a snapshot, failed.
+    #[error("the area of the object heap: {text}")]
+    Area {
+        /// What kind of failure it is.
+        problem: AreaProblem,
+        /// What the area says.
+        text: String,
+    },
     /// The area holds no state of an object heap, or one that contradicts itself.
     #[error("the area holds no state of an object heap ({0})")]
     NoHeap(&'static str),
@@ -123,3 +149,43 @@ pub enum HeapError {
     #[error("a heap has at most 4294967295 objects")]
     TooManyObjects,
 }
+
+impl HeapError {
+    fn of_area(problem: AreaProblem, error: impl std::fmt::Display) -> Self {
+        HeapError::Area { problem, text: error.to_string() }
+    }
+
+    /// A failure of the area that has no kind of its own.
+    pub(crate) fn other_of_area(error: impl std::fmt::Display) -> Self {
+        Self::of_area(AreaProblem::Other, error)
+    }
+
+    pub(crate) fn name_taken(error: impl std::fmt::Display) -> Self {
+        Self::of_area(AreaProblem::NameTaken, error)
+    }
+}
+
+/// Which problem the variants of an error of the area are.
+macro_rules! problems {
+    ($error:ident { $($variant:ident => $problem:ident),* $(,)? }) => {
+        impl From<$error> for HeapError {
+            fn from(error: $error) -> Self {
+                let problem = match &error {
+                    $($error::$variant { .. } => AreaProblem::$problem,)*
+                    _ => AreaProblem::Other,
+                };
+                HeapError::of_area(problem, error)
+            }
+        }
+    };
+}
+
+problems!(CreateError { AlreadyExists => NameTaken, Owned => NameTaken, OutOfMemory => NoMemory,
+    AddressSpace => NoAddresses, TooManyMappings => NoAddresses, Limit => NoAddresses });
+problems!(TrackError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
+    TooManyMappings => NoAddresses, Limit => NoAddresses });
+problems!(PublishError { OutOfMemory => NoMemory, AddressSpace => NoAddresses,
+    TooManyMappings => NoAddresses });
+problems!(HookError { NotFound => NotFound, MemoryGone => NotFound, NotShared => NotShared,
+    NotHookable => NotShared, AddressSpace => NoAddresses, TooManyMappings => NoAddresses,
+    Corrupt => Damaged });

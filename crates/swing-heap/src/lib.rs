@@ -53,7 +53,7 @@ mod writers;
 
 pub use classes::MAX_OBJECT_BYTES;
 pub use entry::Handle;
-pub use error::HeapError;
+pub use error::{AreaProblem, HeapError};
 pub use flush::MIN_PERSISTENT_BUDGET_BYTES;
 pub use guard::{PinGuard, Plain, ReadGuard, Remote, WriteGuard};
 pub use heap::{HeapOptions, MAX_BUDGET_BYTES, MIN_BUDGET_BYTES, ObjectHeap};

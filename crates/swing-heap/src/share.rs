@@ -45,11 +45,6 @@ pub(crate) struct InArea {
     writers: Writers,
 }
 
-/// An error of the area.
-fn failed(error: impl std::fmt::Display) -> HeapError {
-    HeapError::Area(error.to_string())
-}
-
 impl ObjectHeap {
     /// Opens an empty heap whose objects in memory lie in a new area of a namespace. What is shared
     /// of it ([`ObjectHeap::share`]) other processes read, with all objects, also those on the disk
@@ -78,8 +73,8 @@ impl ObjectHeap {
     /// ```
     ///
     /// # Errors
-    /// [`HeapError::Area`] if the area cannot be made, for instance because its name is taken; and
-    /// as [`ObjectHeap::open`].
+    /// [`HeapError::Area`] if the area cannot be made, for instance because its name is taken
+    /// ([`crate::AreaProblem::NameTaken`]); and as [`ObjectHeap::open`].
     pub fn open_in(
         namespace: &Namespace,
         name: &AreaName,
@@ -96,11 +91,10 @@ impl ObjectHeap {
                 namespace.create(name, &made)
             }
             made => made,
-        }
-        .map_err(failed)?;
-        area.track().map_err(failed)?;
+        }?;
+        area.track()?;
         // Without its process, and the file that this has open, it is of no use.
-        area.end_with_process(LABEL).map_err(failed)?;
+        area.end_with_process(LABEL).map_err(HeapError::other_of_area)?;
         let memory = Arc::new(AreaMemory::new(area, namespace.clone(), name.clone()));
         let in_area = InArea { memory: memory.clone(), writers: Writers::default() };
         Self::open_empty(
@@ -195,8 +189,7 @@ impl Shared {
             blocks: core.disk.blocks() as u32,
             buffers: core.disk.blocks_in_memory(),
         };
-        let published = area.memory.area().publish(Publish::Shared, &state.encode());
-        let epoch = published.map_err(failed)?;
+        let epoch = area.memory.area().publish(Publish::Shared, &state.encode())?;
         core.disk.add_state(epoch);
         self.look_at_states(core);
         Ok(epoch)
@@ -215,9 +208,11 @@ impl Shared {
 
 /// Removes an area that a killed owner of a heap has left.
 fn remove_dead(namespace: &Namespace, name: &AreaName) -> Result<(), HeapError> {
-    let payload = namespace.published_payload(name).map_err(failed)?;
+    let payload = namespace.published_payload(name).map_err(HeapError::other_of_area)?;
     if payload.is_some_and(|bytes| State::decode(&bytes).is_err()) {
-        return Err(HeapError::Area(format!("{name} is an area of something else")));
+        let text = format!("{name} is an area of something else");
+        return Err(HeapError::name_taken(text));
     }
-    namespace.remove(name).map(|_| ()).map_err(failed)
+    // Of a living owner it cannot be removed.
+    namespace.remove(name).map(|_| ()).map_err(HeapError::name_taken)
 }

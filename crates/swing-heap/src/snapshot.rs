@@ -62,7 +62,7 @@ impl HeapSnapshot {
     /// has ended, or is another user's.
     pub fn open(namespace: &Namespace, name: &AreaName) -> Result<Self, HeapError> {
         // Nobody else has this snapshot: one that an area is derived from shows that area.
-        let snapshot = namespace.hook(name).map_err(|e| HeapError::Area(e.to_string()))?;
+        let snapshot = namespace.hook(name)?;
         let state = State::decode(snapshot.payload()).map_err(HeapError::NoHeap)?;
         // The lease is held: the owner keeps the file's blocks as they are.
         let path = format!("/proc/{}/fd/{}", state.pid, state.fd);
@@ -87,7 +87,14 @@ impl HeapSnapshot {
 
     /// The handles of all objects, in no useful order.
     pub fn handles(&self) -> impl Iterator<Item = Handle> + '_ {
-        (0..self.state.ids).filter_map(|id| {
+        self.handles_after(None)
+    }
+
+    /// The handles that [`HeapSnapshot::handles`] gives behind one of them; all of them behind
+    /// `None`. So a program that takes some at a time goes on where it was.
+    pub fn handles_after(&self, last: Option<Handle>) -> impl Iterator<Item = Handle> + '_ {
+        let first = last.map_or(0, |handle| handle.id().saturating_add(1));
+        (first..self.state.ids).filter_map(|id| {
             let (state, _) = self.entry(id)?;
             (state & STATE != FREE).then(|| Handle::new(id, generation(state)))
         })
@@ -102,6 +109,18 @@ impl HeapSnapshot {
         match self.find(handle)? {
             Found::InMemory(at, len) => self.bytes(at, len).map(Cow::Borrowed),
             Found::OnDisk(place, sum) => self.read_disk(handle, place, sum).map(Cow::Owned),
+        }
+    }
+
+    /// An object's bytes in place, which stay there as long as the snapshot; `None` if the object
+    /// was on the disk.
+    ///
+    /// # Errors
+    /// [`HeapError::NoObject`] if the state has no such object; [`HeapError::NoHeap`].
+    pub fn in_place(&self, handle: Handle) -> Result<Option<&[u8]>, HeapError> {
+        match self.find(handle)? {
+            Found::InMemory(at, len) => self.bytes(at, len).map(Some),
+            Found::OnDisk(..) => Ok(None),
         }
     }
 

@@ -3,8 +3,14 @@
 //! A range of addresses has one page for each id. The page of an object is empty until somebody
 //! loads from it or stores to it; then the kernel raises SIGBUS in that thread (`userfaultfd` with
 //! `UFFD_FEATURE_SIGBUS`), and [`Window::fill`] puts a copy of the object into the page. At most
-//! `capacity` pages are filled; the oldest makes room: it is write-protected, so that nobody stores
-//! any more, compared with the object's cell, copied back if it differs, and emptied.
+//! `capacity` pages are filled; the oldest makes room: its page is taken away, compared with the
+//! object's cell, and copied back if it differs. The page then becomes that of the new object.
+//!
+//! Since Linux 6.8 the page itself moves (`UFFDIO_MOVE`): from the oldest object's address to the
+//! *staging page* behind the last id, and from there to the new object's. Both are one system
+//! call, and free and allocate no memory. Where the kernel cannot move a page, because it is older
+//! or because the page is in use by a device, the page is write-protected, compared and dropped,
+//! and a new one is filled by `UFFDIO_COPY`.
 //!
 //! **INV-OBJ-8.** A page is filled exactly while its entry has the mark `WINDOW`. Both change
 //! under the window's lock. An entry with the mark is resident, has no writer, no pin and no new
@@ -38,6 +44,8 @@ pub const MAX_POINTER_BYTES: usize = 4096;
 const PAGE: usize = MAX_POINTER_BYTES;
 /// Ids that have an address.
 const IDS: usize = 1 << 28;
+/// The range of addresses: a page for each id, and the staging page.
+const RANGE_BYTES: usize = (IDS + 1) * PAGE;
 /// Memory of a page table with 512 pages.
 const TABLE_BYTES: u64 = 4096;
 const PAGES_OF_TABLE: usize = 512;
@@ -45,10 +53,14 @@ const PAGES_OF_TABLE: usize = 512;
 const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
 const UFFDIO_COPY: libc::c_ulong = 0xc028_aa03;
+const UFFDIO_MOVE: libc::c_ulong = 0xc028_aa05;
 const UFFDIO_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
 const API: u64 = 0xaa;
 const FEATURE_WP: u64 = 1;
 const FEATURE_SIGBUS: u64 = 1 << 7;
+const FEATURE_MOVE: u64 = 1 << 16;
+/// How often a move is tried again of which the kernel says that it may succeed then.
+const MAX_MOVES: u32 = 16;
 const REGISTER_MISSING_AND_WP: u64 = 3;
 const PROTECT: u64 = 1;
 const UNPROTECT: u64 = 0;
@@ -58,21 +70,25 @@ pub(crate) struct Window {
     faults: OwnedFd,
     pub(crate) base: usize,
     capacity: usize,
+    /// Whether the kernel moves pages.
+    moves: bool,
     state: Mutex<State>,
 }
 
 struct State {
     /// Ids of filled pages, the oldest first.
     filled: VecDeque<u32>,
-    /// A page as it will be.
-    staging: Box<Staging>,
+    /// Whether the staging page has memory: of an object that was taken back.
+    is_staged: bool,
+    /// What is copied into a page where none is moved.
+    copied: Box<Page>,
     /// Parts of the range whose page tables are counted, a bit each.
     tables: Vec<u64>,
     has_range: bool,
 }
 
 #[repr(align(4096))]
-struct Staging([u8; PAGE]);
+struct Page([u8; PAGE]);
 
 // SAFETY: an ioctl of `userfaultfd` is given a structure that it expects, and is valid for it.
 unsafe fn ioctl(fd: &OwnedFd, request: libc::c_ulong, argument: *mut u64) -> Result<(), i32> {
@@ -81,6 +97,13 @@ unsafe fn ioctl(fd: &OwnedFd, request: libc::c_ulong, argument: *mut u64) -> Res
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
     }
+}
+
+/// Asks for features of `userfaultfd`.
+fn agree(faults: &OwnedFd, features: u64) -> Result<(), i32> {
+    let mut api = [API, features, 0];
+    // SAFETY: the structure is three words.
+    unsafe { ioctl(faults, UFFDIO_API, api.as_mut_ptr()) }
 }
 
 impl Window {
@@ -96,12 +119,13 @@ impl Window {
         }
         // SAFETY: a descriptor that nobody else has.
         let faults = unsafe { OwnedFd::from_raw_fd(raw as i32) };
-        let mut api = [API, FEATURE_SIGBUS | FEATURE_WP, 0];
-        // SAFETY: the structure is three words.
-        let agreed = unsafe { ioctl(&faults, UFFDIO_API, api.as_mut_ptr()) };
         let os = |errno| std::io::Error::from_raw_os_error(errno);
-        agreed.map_err(|e| failed("set up userfaultfd for")(os(e)))?;
-        let len = IDS * PAGE;
+        let moves = agree(&faults, FEATURE_SIGBUS | FEATURE_WP | FEATURE_MOVE).is_ok();
+        if !moves {
+            let agreed = agree(&faults, FEATURE_SIGBUS | FEATURE_WP);
+            agreed.map_err(|e| failed("set up userfaultfd for")(os(e)))?;
+        }
+        let len = RANGE_BYTES;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nothing.
@@ -110,11 +134,14 @@ impl Window {
         let capacity = (bytes as usize / PAGE).max(16);
         let state = State {
             filled: VecDeque::with_capacity(2 * capacity + 64),
-            staging: Box::new(Staging([0; PAGE])),
+            is_staged: false,
+            copied: Box::new(Page([0; PAGE])),
             tables: vec![0; IDS / PAGES_OF_TABLE / 64],
             has_range: true,
         };
-        let window = Window { faults, base: base as usize, capacity, state: Mutex::new(state) };
+        let base_address = base as usize;
+        let state = Mutex::new(state);
+        let window = Window { faults, base: base_address, capacity, moves, state };
         // SAFETY: the range is the window's own.
         unsafe { rustix::mm::madvise(base, len, Advice::LinuxDontFork) }
             .map_err(|e| failed("set up addresses for")(e.into()))?;
@@ -130,7 +157,7 @@ impl Window {
 
     /// Memory that the window takes: its pages, and the bits of the page tables.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.capacity * PAGE + IDS / PAGES_OF_TABLE / 8) as u64
+        ((self.capacity + 1) * PAGE + IDS / PAGES_OF_TABLE / 8) as u64
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -168,26 +195,32 @@ impl Window {
 
     /// Takes a page back: its bytes are the object's again. False if a read guard, which is older
     /// than the page, keeps the object from being changed.
-    fn empty(&self, shared: &Shared, id: u32) -> Result<bool, HeapError> {
+    fn empty(&self, shared: &Shared, state: &mut State, id: u32) -> Result<bool, HeapError> {
         let Some(entry) = shared.table.get(id) else { unreachable!("a filled page has an entry") };
-        let os = |errno| {
-            let error = std::io::Error::from_raw_os_error(errno);
-            HeapError::Io(IoError::from_os("take back a page of", shared.storage.path(), error))
-        };
-        self.protect(id, PROTECT).map_err(os)?;
+        let page = self.page(id);
+        // The mark keeps new readers away. So without a reader the object can be changed below.
+        let has_readers = entry.state.load(Acquire) & READERS != 0;
+        // After a move a thread that touches the page waits for the lock.
+        let is_moved =
+            self.moves && !has_readers && !state.is_staged && self.move_page(page, self.staging());
+        if !is_moved {
+            self.protect(id, PROTECT).map_err(|e| self.failed(shared, e))?;
+        }
         let (cell, len) = address_and_len(entry.place.load(Relaxed));
-        let from = (self.page(id) + Self::offset(id, len)) as *const u8;
-        // SAFETY: the page is filled and protected, so the bytes do not change. The mark keeps the
-        // cell where it is, and nobody writes to it (INV-OBJ-8).
-        let (page, bytes) = unsafe {
+        let start = if is_moved { self.staging() } else { page };
+        let from = (start + Self::offset(id, len)) as *const u8;
+        // SAFETY: the page has memory, and is protected or at an address that nobody else uses, so
+        // the bytes do not change. The mark keeps the cell where it is, and nobody writes to it
+        // (INV-OBJ-8).
+        let (bytes, before) = unsafe {
             (
                 std::slice::from_raw_parts(from, len),
                 std::slice::from_raw_parts(cell as *const u8, len),
             )
         };
-        if page != bytes {
-            if entry.state.load(Acquire) & READERS != 0 {
-                self.protect(id, UNPROTECT).map_err(os)?;
+        if bytes != before {
+            if has_readers {
+                self.protect(id, UNPROTECT).map_err(|e| self.failed(shared, e))?;
                 return Ok(false);
             }
             // SAFETY: as above; no reader is there, and the mark keeps new ones away.
@@ -195,11 +228,39 @@ impl Window {
             entry.state.fetch_or(DIRTY, Release);
             shared.changes.mark(id);
         }
-        // SAFETY: the page is the window's own, and what it held lies in the cell.
-        unsafe { rustix::mm::madvise(self.page(id) as *mut _, PAGE, Advice::LinuxDontNeed) }
-            .map_err(|e| os(e.raw_os_error()))?;
+        if is_moved {
+            state.is_staged = true;
+        } else {
+            // SAFETY: the page is the window's own, and what it held lies in the cell.
+            unsafe { rustix::mm::madvise(page as *mut _, PAGE, Advice::LinuxDontNeed) }
+                .map_err(|e| self.failed(shared, e.raw_os_error()))?;
+        }
         entry.state.fetch_and(!WINDOW, Release);
         Ok(true)
+    }
+
+    fn staging(&self) -> usize {
+        self.base + IDS * PAGE
+    }
+
+    /// Moves the memory of a page to another page of the range, which is empty. False: the kernel
+    /// cannot, and nothing has changed.
+    fn move_page(&self, from: usize, to: usize) -> bool {
+        for _ in 0..MAX_MOVES {
+            let mut words = [to as u64, from as u64, PAGE as u64, 0, 0];
+            // SAFETY: the structure is five words, and both pages are the window's own.
+            match unsafe { ioctl(&self.faults, UFFDIO_MOVE, words.as_mut_ptr()) } {
+                Ok(()) => return true,
+                Err(libc::EAGAIN) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    fn failed(&self, shared: &Shared, errno: i32) -> HeapError {
+        let error = std::io::Error::from_raw_os_error(errno);
+        HeapError::Io(IoError::from_os("take back a page of", shared.storage.path(), error))
     }
 
     /// Takes an object's page back, if it is filled. False: a read guard keeps it.
@@ -213,7 +274,7 @@ impl Window {
         if entry.state.load(Acquire) & STATE == FREE || !has_mark(entry) {
             return Ok(true);
         }
-        let emptied = self.empty(shared, id)?;
+        let emptied = self.empty(shared, &mut state, id)?;
         if emptied && let Some(index) = state.filled.iter().position(|&other| other == id) {
             state.filled.remove(index);
         }
@@ -226,7 +287,7 @@ impl Window {
         let mut stays = None;
         for _ in 0..state.filled.len() {
             let Some(id) = state.filled.pop_front() else { break };
-            if !self.empty(shared, id)? {
+            if !self.empty(shared, &mut state, id)? {
                 state.filled.push_back(id);
                 stays = Some(id);
             }
@@ -247,7 +308,7 @@ impl Window {
         while state.filled.len() >= self.capacity && looked < state.filled.len() {
             looked += 1;
             let Some(oldest) = state.filled.pop_front() else { break };
-            if !self.empty(shared, oldest)? {
+            if !self.empty(shared, &mut state, oldest)? {
                 state.filled.push_back(oldest);
             }
         }
@@ -257,21 +318,37 @@ impl Window {
             return Ok(false);
         }
         let (cell, len) = address_and_len(entry.place.load(Relaxed));
-        let at = Self::offset(id, len);
-        state.staging.0.fill(0);
         // SAFETY: the mark keeps the cell where it is, and nobody writes to it.
         let bytes = unsafe { std::slice::from_raw_parts(cell as *const u8, len) };
-        state.staging.0[at..at + len].copy_from_slice(bytes);
-        let from = state.staging.0.as_ptr() as u64;
-        let mut words = [self.page(id) as u64, from, PAGE as u64, 0, 0];
-        // SAFETY: the structure is five words, the page is the window's own and empty.
-        if let Err(errno) = unsafe { ioctl(&self.faults, UFFDIO_COPY, words.as_mut_ptr()) } {
+        if let Err(errno) = self.put(&mut state, id, bytes) {
             entry.state.fetch_and(!WINDOW, Release);
             let error = std::io::Error::from_raw_os_error(errno);
             return Err(IoError::from_os("fill a page of", shared.storage.path(), error).into());
         }
         state.filled.push_back(id);
         Ok(true)
+    }
+
+    /// Puts an object's bytes into its page, which is empty: at once for all threads.
+    fn put(&self, state: &mut State, id: u32, bytes: &[u8]) -> Result<(), i32> {
+        let at = Self::offset(id, bytes.len());
+        let lay = |page: &mut [u8]| {
+            page[..at].fill(0);
+            page[at..at + bytes.len()].copy_from_slice(bytes);
+            page[at + bytes.len()..].fill(0);
+        };
+        if state.is_staged {
+            // SAFETY: the staging page has memory, and only the holder of the lock uses it.
+            lay(unsafe { std::slice::from_raw_parts_mut(self.staging() as *mut u8, PAGE) });
+            if self.move_page(self.staging(), self.page(id)) {
+                state.is_staged = false;
+                return Ok(());
+            }
+        }
+        lay(&mut state.copied.0);
+        let mut words = [self.page(id) as u64, state.copied.0.as_ptr() as u64, PAGE as u64, 0, 0];
+        // SAFETY: the structure is five words, and the page is the window's own.
+        unsafe { ioctl(&self.faults, UFFDIO_COPY, words.as_mut_ptr()) }
     }
 
     /// Counts the page table that an id's page needs, before its address is given out.
@@ -295,11 +372,11 @@ impl Window {
     pub(crate) fn close(&self, shared: &Shared) {
         let mut state = self.lock();
         while let Some(id) = state.filled.pop_front() {
-            let _ = self.empty(shared, id);
+            let _ = self.empty(shared, &mut state, id);
         }
         if std::mem::take(&mut state.has_range) {
             // SAFETY: the range is the window's own, and the heap is being closed.
-            let _ = unsafe { rustix::mm::munmap(self.base as *mut _, IDS * PAGE) };
+            let _ = unsafe { rustix::mm::munmap(self.base as *mut _, RANGE_BYTES) };
         }
     }
 }
@@ -309,7 +386,7 @@ impl Drop for Window {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if state.has_range {
             // SAFETY: as in `close`.
-            let _ = unsafe { rustix::mm::munmap(self.base as *mut _, IDS * PAGE) };
+            let _ = unsafe { rustix::mm::munmap(self.base as *mut _, RANGE_BYTES) };
         }
     }
 }

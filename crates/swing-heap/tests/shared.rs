@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use common::{on_disk, seed};
 use swing::{AreaName, AreaOffset, AreaOptions, ByteLen, Namespace, Publish, WriteIntent};
-use swing_heap::{Handle, HeapError, HeapOptions, HeapSnapshot, ObjectHeap, PolicyKind};
+use swing_heap::{
+    AreaProblem, Handle, HeapError, HeapOptions, HeapSnapshot, ObjectHeap, PolicyKind,
+};
 
 struct Place {
     home: tempfile::TempDir,
@@ -59,7 +61,18 @@ fn check(snapshot: &HeapSnapshot, then: &Contents, what: &str) {
         let bytes = &then[&handle];
         assert_eq!(*snapshot.read(handle).unwrap(), **bytes, "{what}: {handle}");
         assert_eq!(snapshot.len_of(handle).unwrap(), bytes.len());
+        let in_place = snapshot.in_place(handle).unwrap();
+        assert!(in_place.is_none_or(|found| found == bytes), "{what}: {handle}");
     }
+    // Some at a time, each once.
+    let (mut last, mut all) = (None, Vec::new());
+    loop {
+        let some: Vec<Handle> = snapshot.handles_after(last).take(700).collect();
+        let Some(&end) = some.last() else { break };
+        last = Some(end);
+        all.extend(some);
+    }
+    assert!(all.iter().copied().eq(snapshot.handles()), "{what}");
 }
 
 /// Random operations; now and then a state is shared, and the snapshots of some are compared.
@@ -234,13 +247,18 @@ fn what_cannot_be_shared_or_opened_says_so() {
     let outside = ObjectHeap::open(place.disk.path(), options(6 << 20)).unwrap();
     assert!(matches!(outside.share(), Err(HeapError::Options(_))));
     let open_snapshot = || HeapSnapshot::open(&place.ns, &name());
-    assert!(matches!(open_snapshot(), Err(HeapError::Area(_))), "no such area");
+    let is = |found: Result<HeapSnapshot, HeapError>, expected| match found {
+        Err(HeapError::Area { problem, .. }) => problem == expected,
+        _ => false,
+    };
+    assert!(is(open_snapshot(), AreaProblem::NotFound), "no such area");
     let mut short = options(6 << 20);
     short.max_wait = Duration::from_millis(200);
     let heap = open(&place, short);
     let again = ObjectHeap::open_in(&place.ns, &name(), place.disk.path(), options(6 << 20));
-    assert!(matches!(again, Err(HeapError::Area(_))), "somebody has it");
-    assert!(matches!(open_snapshot(), Err(HeapError::Area(_))), "nothing is shared");
+    let taken = AreaProblem::NameTaken;
+    assert!(matches!(again, Err(HeapError::Area { problem, .. }) if problem == taken));
+    assert!(is(open_snapshot(), AreaProblem::NotShared), "nothing is shared");
     assert!(matches!(heap.enable_pointers(None), Err(HeapError::Options(_))));
     let handle = heap.alloc_from(b"first").unwrap();
     heap.set_root(Some(handle)).unwrap();
@@ -258,7 +276,7 @@ fn what_cannot_be_shared_or_opened_says_so() {
     heap.share().unwrap();
     assert!(matches!(open_snapshot().unwrap().read(handle), Err(HeapError::NoObject { .. })));
     drop(heap);
-    assert!(matches!(open_snapshot(), Err(HeapError::Area(_))), "the name is free");
+    assert!(is(open_snapshot(), AreaProblem::NotFound), "the name is free");
     assert_eq!(*snapshot.read(handle).unwrap(), *b"first");
     drop(snapshot);
     place.ns.gc().unwrap();
@@ -269,8 +287,8 @@ fn what_cannot_be_shared_or_opened_says_so() {
     area.publish(Publish::Shared, b"something else").unwrap();
     assert!(matches!(open_snapshot(), Err(HeapError::NoHeap(_))));
     drop(area);
-    let taken = ObjectHeap::open_in(&place.ns, &name(), place.disk.path(), options(6 << 20));
-    assert!(matches!(taken, Err(HeapError::Area(_))));
+    let again = ObjectHeap::open_in(&place.ns, &name(), place.disk.path(), options(6 << 20));
+    assert!(matches!(again, Err(HeapError::Area { problem, .. }) if problem == taken));
     assert!(place.ns.names().unwrap().contains(&name()));
 }
 
