@@ -51,6 +51,7 @@ check: ## Formatting, layers, style
 	cargo fmt --check --manifest-path tests/slt/Cargo.toml
 	python3 tools/check_layers.py
 	python3 tools/check_style.py
+	python3 tools/check_english.py
 
 .PHONY: lint
 lint: ## Clippy for every crate, warnings are errors
