@@ -34,7 +34,7 @@ help: ## This list
 tools: $(VENV)/.ready ## Rust by rustup when missing, Python packages into .venv
 	@tools/ensure_rust.sh
 
-$(VENV)/.ready: requirements/build.txt requirements/test.txt tools/make_venv.sh
+$(VENV)/.ready: requirements/build.txt requirements/site.txt requirements/test.txt tools/make_venv.sh
 	tools/make_venv.sh $(VENV)
 	touch $@
 
@@ -51,6 +51,7 @@ check: ## Formatting, layers, style
 	cargo fmt --check --manifest-path tests/slt/Cargo.toml
 	python3 tools/check_layers.py
 	python3 tools/check_style.py
+	python3 tools/check_english.py
 
 .PHONY: lint
 lint: ## Clippy for every crate, warnings are errors
@@ -106,6 +107,14 @@ test-soak: build ## Kill writers, readers, hookers at random for a while: make t
 .PHONY: test-random
 test-random: build ## Random queries beside DuckDB for longer: make test-random MINUTES=60
 	$(PY) tests/oracle/random_rows.py --minutes $(MINUTES) --go-on
+
+.PHONY: reference
+reference: build ## The reference pages in docs: functions, settings, commands, Python calls
+	$(PY) tools/reference.py
+
+.PHONY: site
+site: tools ## The documents as a site of HTML pages, in site/
+	$(PY) tools/site.py $(CURDIR)/site
 
 # ---- to look at ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import check_english  # noqa: E402
 import check_layers  # noqa: E402
 import check_style  # noqa: E402
 import rust_modules  # noqa: E402
@@ -215,3 +216,24 @@ def test_a_folder_of_a_folder_has_a_place_of_its_own(tmp_path):
 
 def test_the_tables_are_those_of_this_repository():
     assert check_layers.source_breaches(ROOT) == []
+
+
+def test_hints_at_english():
+    long = "A " + "very " * 40 + "long sentence."
+    assert any("words in a sentence" in hint for hint in check_english.hints(long))
+    assert any("relative" in hint for hint in check_english.hints("It waits for whoever asks."))
+    assert any("nobody" in hint for hint in check_english.hints("There is nobody."))
+    assert check_english.hints("Publish stores the first word last; that store commits it.") == []
+
+
+def test_only_prose_is_looked_at():
+    comment = "//! | whoever | x |\nlet whoever = 1;\n/// It waits.\n/// And waits.\n"
+    assert check_english.rust_prose(comment) == [(3, "It waits. And waits.")]
+    document = "# Whoever\n\n```text\nwhoever\n```\n\nPlain.\n"
+    assert check_english.markdown_prose(document) == [(7, "Plain.")]
+
+
+def test_each_folder_has_a_ratchet():
+    """A new crate gets its number with its first commit."""
+    rates, _ = check_english.counted(check_english.files(ROOT / "crates"))
+    assert set(rates) <= set(check_english.json.loads(check_english.RATCHET.read_text()))

@@ -26,13 +26,13 @@ impl Core {
         );
         // Protected early in vain.
         let again = if word & IN_PLACE != 0 { AGAIN } else { 0 };
-        let born = state.next_epoch;
+        let born = state.manifests.next_epoch;
         if word & IN_PLACE != 0 {
             let plane = state.own.get(extent).map_or(0, |own| own.plane);
             state.own.set(extent, Some(Own { plane, born }));
-            if state.ahead.made_from(extent).is_some_and(|from| from.next() == born) {
-                state.rewritten += self.geometry.len(extent).0;
-                state.ahead.note(extent);
+            if state.heuristics.ahead.made_from(extent).is_some_and(|from| from.next() == born) {
+                state.spare.rewritten += self.geometry.len(extent).0;
+                state.heuristics.ahead.note(extent);
             }
         } else {
             let plane = extent_word::plane_of(word);
@@ -41,19 +41,19 @@ impl Core {
             if let Some(old) = old {
                 assert_ne!(old.plane, plane, "INV-AREA-1: a visible version is never overwritten");
                 if old.born.next() == born {
-                    state.rewritten += self.geometry.len(extent).0;
-                    state.ahead.note(extent);
+                    state.spare.rewritten += self.geometry.len(extent).0;
+                    state.heuristics.ahead.note(extent);
                 }
-                let Tables { versions, live, .. } = &mut *state;
-                versions.free(&self.geometry, live, (extent, old.plane), old.born, born);
+                let Tables { versions, manifests, .. } = &mut *state;
+                versions.free(&self.geometry, &manifests.live, (extent, old.plane), old.born, born);
             }
             let start = self.geometry.start(extent);
             let file_offset = self.geometry.plane_offset(plane, start);
             let len = self.geometry.len(extent).0;
             state.runs.set(Run { start: start.0, len, source: 0, file_offset });
         }
-        note(&mut state.private, extent);
-        state.dirty = true;
+        note(&mut state.changed.private, extent);
+        state.changed.dirty = true;
         // Only `prepare` changes the word, before or meanwhile, and says that it is hot.
         let next = self.private_word(state, extent) | again | word & HOT;
         if !self.words.exchange(extent, word, next) {
@@ -69,7 +69,8 @@ impl Core {
         let mut changed = state.versions.take_changed();
         if all_own {
             // What only the manifest that has gone showed is written in place from now on.
-            let unseen = |own: &Own| !visible(&state.live, own.born, state.next_epoch);
+            let unseen =
+                |own: &Own| !visible(&state.manifests.live, own.born, state.manifests.next_epoch);
             changed.extend(state.own.iter().filter(|(_, own)| unseen(own)).map(|(e, _)| e));
         }
         self.absorb(state);

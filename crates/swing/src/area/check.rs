@@ -21,7 +21,10 @@ impl Core {
                 "INV-AREA-2: {extent} in plane {} is shown as {run:?}",
                 own.plane
             );
-            assert!(own.born <= state.next_epoch, "INV-AREA-2: {extent} is of a later epoch");
+            assert!(
+                own.born <= state.manifests.next_epoch,
+                "INV-AREA-2: {extent} is of a later epoch"
+            );
             own_bytes += self.geometry.len(extent).0;
         }
         assert_eq!(own_bytes, state.runs.bytes_of(0), "INV-AREA-2: what is shown is in the table");

@@ -64,7 +64,7 @@ impl Area {
 
     /// The payload of the newest publish, or of the manifest this area was opened or derived from.
     pub fn payload(&self) -> Vec<u8> {
-        self.core.state.lock().payload.clone()
+        self.core.state.lock().manifests.payload.clone()
     }
 
     /// The state of one extent, read without a lock. An extent another thread is just making

@@ -45,8 +45,8 @@ impl Core {
         let shows = |r: Run| {
             r.end() >= run.end() && r.file_offset + (run.start - r.start) == run.file_offset
         };
-        let mapped = state.in_advance.at(run.start).is_some_and(shows);
-        state.in_advance.clear(run.start, run.end());
+        let mapped = state.heuristics.in_advance.at(run.start).is_some_and(shows);
+        state.heuristics.in_advance.clear(run.start, run.end());
         let most = state.grown.min(MOST_BYTES);
         state.grown += run.len;
         if mapped {
@@ -59,7 +59,12 @@ impl Core {
             return false;
         }
         let file_offset = run.file_offset + run.len;
-        state.in_advance.set(Run { start: run.end(), len: more, source: run.source, file_offset });
+        state.heuristics.in_advance.set(Run {
+            start: run.end(),
+            len: more,
+            source: run.source,
+            file_offset,
+        });
         true
     }
 
@@ -74,8 +79,8 @@ impl Core {
         for extent in (first.0..self.geometry.extent_count()).map(ExtentId) {
             let is_absent = self.words.get(extent) == ABSENT && state.own.get(extent).is_none();
             let at = self.geometry.start(extent).0;
-            let is_free =
-                state.versions.is_free(extent, plane) && state.in_advance.at(at).is_none();
+            let is_free = state.versions.is_free(extent, plane)
+                && state.heuristics.in_advance.at(at).is_none();
             if bytes >= most || !is_absent || !is_free {
                 break;
             }
@@ -86,10 +91,10 @@ impl Core {
 
     /// Unmaps what is mapped in advance in a range.
     pub(crate) fn forget_in_advance(&self, state: &mut Tables, range: Range<u64>) -> Result<()> {
-        for run in state.in_advance.overlapping(range.start, range.end) {
+        for run in state.heuristics.in_advance.overlapping(range.start, range.end) {
             let unmapped = self.mapping.span().unmap(run.start as usize, run.len as usize);
             unmapped.map_err(|e| mapping_fault(e, &self.memory_path()))?;
-            state.in_advance.clear(run.start, run.end());
+            state.heuristics.in_advance.clear(run.start, run.end());
         }
         Ok(())
     }

@@ -45,10 +45,12 @@ impl Core {
                 return;
             }
             let own = state.own.get(extent);
-            let seen = |own: &Own| publishing || visible(&state.live, own.born, state.next_epoch);
+            let seen = |own: &Own| {
+                publishing || visible(&state.manifests.live, own.born, state.manifests.next_epoch)
+            };
             let next = if now == FROZEN && own.as_ref().is_some_and(|own| !seen(own)) {
                 if word & IN_PLACE == 0 {
-                    note(&mut state.in_place, extent);
+                    note(&mut state.changed.in_place, extent);
                 }
                 IN_PLACE | PLANNED | self.next_plane(state, extent, own.map(|own| own.plane))
             } else {
@@ -67,8 +69,8 @@ impl Core {
             own: &state.own,
             versions: &state.versions,
             tracked: Some(Tracking {
-                alternation: &state.alternation,
-                next_epoch: state.next_epoch,
+                alternation: &state.heuristics.alternation,
+                next_epoch: state.manifests.next_epoch,
                 words: &words,
             }),
         };
@@ -76,7 +78,7 @@ impl Core {
         let Some(mut choice) = choice else { return NO_PLANE };
         let reserve = self.geometry.reserve().0;
         let len = u64::from(choice.plane + 1) * reserve;
-        let there = state.memory.as_ref().map_or(0, |memory| memory.len);
+        let there = state.storage.memory.as_ref().map_or(0, |memory| memory.len);
         if there < len && self.memory_of_len(state, len).is_err() {
             // The file may not grow: any plane that it has.
             let mut planes = (0..(there / reserve) as u32).filter(|p| Some(*p) != current);

@@ -29,16 +29,16 @@ impl Core {
     /// The own memory file, made with the first write, at least `len` bytes long.
     pub(crate) fn memory_of_len(&self, state: &mut Tables, len: u64) -> Result<Arc<KeptFile>> {
         let path = self.memory_path();
-        if state.memory.is_none() {
+        if state.storage.memory.is_none() {
             // Without a name it vanishes with the process, however that ends, until a publish needs
             // it to stay.
-            let (file, linked) = self.make_memory(state.backing)?;
+            let (file, linked) = self.make_memory(state.storage.backing)?;
             if let Some(lock) = state.lock.as_ref().filter(|_| !linked) {
                 lock.note_memory(file.here_for(&path)?);
             }
-            state.memory = Some(Memory { file: Arc::new(file), linked, len: 0 });
+            state.storage.memory = Some(Memory { file: Arc::new(file), linked, len: 0 });
         }
-        let Some(memory) = state.memory.as_mut() else {
+        let Some(memory) = state.storage.memory.as_mut() else {
             return Err(Fault::Closed);
         };
         assert!(
@@ -72,7 +72,7 @@ impl Core {
 
     /// Gives the own memory file a name, so that others can open it and an adopter finds it.
     pub(crate) fn link_memory(&self, state: &mut Tables) -> Result<()> {
-        if let Some(memory) = state.memory.as_mut().filter(|m| !m.linked) {
+        if let Some(memory) = state.storage.memory.as_mut().filter(|m| !m.linked) {
             let path = self.folder.join(MEMORY);
             crate::memory::lookup::give_name(&self.folder, memory.file.here_for(&path)?, MEMORY)?;
             // Of a memfd that leads nowhere.
@@ -96,7 +96,7 @@ impl Core {
         source: u32,
     ) -> Option<&'a Arc<KeptFile>> {
         match source {
-            0 => state.memory.as_ref().map(|m| &m.file),
+            0 => state.storage.memory.as_ref().map(|m| &m.file),
             s => state.sources.get(s as usize)?.as_ref().map(|s| &s.file),
         }
     }
@@ -129,7 +129,7 @@ impl Core {
 
     /// A read-only open of the own memory file, if there is one.
     pub(crate) fn own_memory_read_only(&self, state: &Tables) -> Result<Option<KeptFile>> {
-        let Some(memory) = &state.memory else { return Ok(None) };
+        let Some(memory) = &state.storage.memory else { return Ok(None) };
         let path = self.memory_path();
         let file = file::reopen_read(memory.file.here_for(&path)?)?;
         let kept = KeptFile::known(file, memory.file.identity(), Access::Read);
@@ -174,9 +174,9 @@ impl Core {
     /// on later. Where the file system is small it begins in a memfd.
     pub(crate) fn settle_memory(&self, state: &mut Tables) {
         let was_movable = self.movable.swap(false, Ordering::SeqCst);
-        if was_movable && self.on_small && state.memory.is_none() {
-            assert!(state.former.is_none(), "it has never had memory");
-            state.backing = Backing::Memfd;
+        if was_movable && self.on_small && state.storage.memory.is_none() {
+            assert!(state.storage.former.is_none(), "it has never had memory");
+            state.storage.backing = Backing::Memfd;
         }
     }
 

@@ -20,7 +20,7 @@ impl Core {
 
     /// The name the link for hookers has at the moment.
     pub(crate) fn shared_link(&self, state: &Tables) -> &'static str {
-        match (state.hookable, state.over_threshold) {
+        match (state.hooks.hookable, state.hooks.over_threshold) {
             (false, _) => UNSHARED,
             (true, true) => OVERSHARED,
             (true, false) => SHARED,
@@ -42,14 +42,14 @@ impl Core {
     /// Takes the file's name away when no live manifest has it as its own memory any more, and
     /// nothing of it is shown.
     pub(crate) fn drop_former(&self, state: &mut Tables) -> Result<()> {
-        let Some(former) = state.former else { return Ok(()) };
+        let Some(former) = state.storage.former else { return Ok(()) };
         let shown = state.sources.iter().flatten();
         let shown = shown.clone().any(|s| s.area == self.id && s.epoch == former.last);
-        if shown || state.live.keys().any(|epoch| *epoch <= former.last) {
+        if shown || state.manifests.live.keys().any(|epoch| *epoch <= former.last) {
             return Ok(());
         }
         self.folder.unlink(MEMORY)?;
-        state.former = None;
+        state.storage.former = None;
         Ok(())
     }
 }

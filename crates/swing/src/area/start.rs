@@ -1,6 +1,5 @@
 //! How the tables of an area begin, whichever way it was made.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +8,9 @@ use crate::area::handle::Area;
 use crate::area::live_slot::LiveSlot;
 use crate::area::registry::register;
 use crate::area::sessions::Sessions;
-use crate::area::tables::{Counters, Source, Tables};
+use crate::area::tables::{
+    Changed, Counters, Heuristics, HookRules, Manifests, Source, Spare, Storage, Tables,
+};
 use crate::memory::backing::BackingChoice;
 use crate::memory::extent_words::ExtentWords;
 use crate::memory::mapping::Mapping;
@@ -19,11 +20,9 @@ use crate::model::name::AreaName;
 use crate::model::old_versions::Versions;
 use crate::model::own_versions::OwnTable;
 use crate::model::runs::RunMap;
-use crate::model::units::{AreaId, AreaOffset, ByteLen, Epoch};
+use crate::model::units::{AreaId, AreaOffset, ByteLen};
 use crate::namespace::handle::Namespace;
 use crate::namespace::owner_lock::OwnerLock;
-use crate::policy::alternation::Alternation;
-use crate::policy::copy_ahead::Ahead;
 use crate::sys::file::{self, Folder};
 use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::{memory_limits, process};
@@ -81,38 +80,23 @@ impl Area {
         let BackingChoice { backing, automatic, .. } = start.backing;
         assert_ne!(backing, Backing::Auto, "decided when the area is made");
         let state = Tables {
-            memory: None,
-            backing,
-            former: None,
+            storage: Storage { memory: None, backing, former: None },
             runs: start.runs,
             own: OwnTable::default(),
             versions: Versions::default(),
-            private: Vec::new(),
-            old_private: 0,
-            in_place: Vec::new(),
-            lifted: Vec::new(),
-            lift_to: None,
-            rewritten: 0,
-            reuse: 0,
-            alternation: Alternation::default(),
-            ahead: Ahead::default(),
-            in_advance: RunMap::default(),
+            sources: start.sources,
+            changed: Changed { dirty: true, ..Changed::default() },
+            spare: Spare::default(),
+            heuristics: Heuristics::default(),
             grown: 0,
             busy: 0,
-            sources: start.sources,
-            live: BTreeMap::new(),
-            next_epoch: Epoch(1),
-            made_ahead: None,
-            rung: None,
-            shared: None,
-            committed: None,
-            probe_from: Epoch(0),
-            punch_budget: 0,
-            payload: start.payload,
-            dirty: true,
-            hookable: true,
-            over_threshold: false,
-            cow_threshold: start.cow_threshold,
+            manifests: Manifests::new(start.payload),
+            hooks: HookRules {
+                hookable: true,
+                over_threshold: false,
+                cow_threshold: start.cow_threshold,
+                rung: None,
+            },
             lock: Some(start.lock),
             closed: false,
         };

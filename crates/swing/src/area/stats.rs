@@ -51,10 +51,11 @@ impl Area {
         let early = |e: &&ExtentId| {
             let own = state.own.get(**e);
             core.words.get(**e) == extent_word::FROZEN
-                && own.is_some_and(|own| own.born == state.next_epoch)
+                && own.is_some_and(|own| own.born == state.manifests.next_epoch)
         };
-        let private = state.private.iter().filter(|e| core.words.get(**e) == extent_word::PRIVATE);
-        let private = private.chain(state.in_place.iter().filter(early));
+        let private =
+            state.changed.private.iter().filter(|e| core.words.get(**e) == extent_word::PRIVATE);
+        let private = private.chain(state.changed.in_place.iter().filter(early));
         let private: u64 = private.map(|e| core.geometry.len(*e).0).sum();
         let counter = |c: &AtomicU64, stored: fn(&Tracked) -> &AtomicU64| {
             let stored = core.tracked.get().map_or(0, |t| stored(t).load(Ordering::Relaxed));
@@ -72,7 +73,7 @@ impl Area {
             in_place: counter(&core.counters.in_place_bytes, |t| &t.in_place),
             punched: ByteLen(core.counters.punched_bytes.load(Ordering::Relaxed)),
             runs: state.runs.count(),
-            live_manifests: state.live.len(),
+            live_manifests: state.manifests.live.len(),
         }
     }
 }

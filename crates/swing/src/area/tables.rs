@@ -54,66 +54,118 @@ pub(crate) struct Source {
 /// Everything behind the area's lock.
 #[derive(Debug)]
 pub(crate) struct Tables {
+    pub storage: Storage,
+    pub runs: RunMap,
+    pub own: OwnTable,
+    pub versions: Versions,
+    /// By source index; slot 0 (the area itself) stays empty.
+    pub sources: Vec<Option<Source>>,
+    pub changed: Changed,
+    pub spare: Spare,
+    pub heuristics: Heuristics,
+    /// Bytes of the data zone that were mapped anew since the area was last at rest.
+    pub grown: u64,
+    /// Extents being worked on outside the lock.
+    pub busy: u32,
+    pub manifests: Manifests,
+    pub hooks: HookRules,
+    pub lock: Option<OwnerLock>,
+    /// The folder exists under its final name only for as long as this is false.
+    pub closed: bool,
+}
+
+/// Where the area's own versions lie.
+#[derive(Debug)]
+pub(crate) struct Storage {
     pub memory: Option<Memory>,
     /// What it is, or will be, made of; never `Auto`.
     pub backing: Backing,
     /// The file it was in before.
     pub former: Option<Former>,
-    pub runs: RunMap,
-    pub own: OwnTable,
-    pub versions: Versions,
+}
+
+/// What differs from the newest manifest.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
     /// Extents that became private since the last publish; some may have been discarded since.
     pub private: Vec<ExtentId>,
-    /// The first so many of these were private at the last look for what to protect early; a few
-    /// more when repetitions have been dropped since.
+    /// The first so many of `private` were private at the last look for extents to protect early; a
+    /// few more when repetitions have been dropped since.
     pub old_private: usize,
     /// Frozen extents of a tracked area that are written in place; some may have been since.
     pub in_place: Vec<ExtentId>,
-    /// Page tables taken away by a publish, to be dropped.
-    pub lifted: Vec<Lifted>,
-    /// Where those go that the next publish takes away.
-    pub lift_to: Option<Place>,
+    /// Something has changed since the newest manifest.
+    pub dirty: bool,
+}
+
+/// How much memory that no version uses is kept, and how much may be given back.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
     /// Bytes that tracked stores have written anew since the last publish, and also between that
     /// and the one before.
     pub rewritten: u64,
     /// What `rewritten` came to before the last publish: so much spare memory is kept, because the
     /// same stores need it again. More where stores are copied ahead of in order.
     pub reuse: u64,
+    /// Bytes that publishes may still give back: what was discarded, or released by readers.
+    pub punch_budget: u64,
+}
+
+/// State that only buys speed.
+#[derive(Debug, Default)]
+pub(crate) struct Heuristics {
     /// What is copied before it is stored to.
     pub ahead: Ahead,
     /// To which plane the extents of a tracked area go by turns.
     pub alternation: Alternation,
     /// Absent extents whose addresses are mapped already, and to what.
     pub in_advance: RunMap,
-    /// Bytes of the data zone that were mapped anew since the area was last at rest.
-    pub grown: u64,
-    /// Extents being worked on outside the lock.
-    pub busy: u32,
-    /// By source index; slot 0 (the area itself) stays empty.
-    pub sources: Vec<Option<Source>>,
+    /// Page tables taken away by a publish, to be dropped.
+    pub lifted: Vec<Lifted>,
+    /// Where those go that the next publish takes away.
+    pub lift_to: Option<Place>,
+}
+
+/// The manifests that this process has made.
+#[derive(Debug)]
+pub(crate) struct Manifests {
     /// Manifests that may still be current, leased or pinned.
     pub live: BTreeMap<Epoch, ()>,
     pub next_epoch: Epoch,
     /// The next manifest, made ahead.
     pub made_ahead: Option<MadeAhead>,
-    /// Of a ring that the next shared state answers.
-    pub rung: Option<Stamp>,
     pub shared: Option<Epoch>,
     pub committed: Option<Epoch>,
     /// Where the next bounded look for retired manifests begins.
     pub probe_from: Epoch,
-    /// Bytes that publishes may still give back: what was discarded, or released by readers.
-    pub punch_budget: u64,
+    /// What the program stores in each.
     pub payload: Vec<u8>,
-    /// Something has changed since the newest manifest.
-    pub dirty: bool,
+}
+
+impl Manifests {
+    /// Of an area that has published nothing.
+    pub(crate) fn new(payload: Vec<u8>) -> Manifests {
+        Manifests {
+            live: BTreeMap::new(),
+            next_epoch: Epoch(1),
+            made_ahead: None,
+            shared: None,
+            committed: None,
+            probe_from: Epoch(0),
+            payload,
+        }
+    }
+}
+
+/// Whether others may hook, and who has asked.
+#[derive(Debug)]
+pub(crate) struct HookRules {
     pub hookable: bool,
     /// Hooks are refused because of `cow_threshold`.
     pub over_threshold: bool,
     pub cow_threshold: Option<ByteLen>,
-    pub lock: Option<OwnerLock>,
-    /// The folder exists under its final name only for as long as this is false.
-    pub closed: bool,
+    /// Of a ring that the next shared state answers.
+    pub rung: Option<Stamp>,
 }
 
 /// The file an area had before it moved on.

@@ -43,9 +43,9 @@ impl Core {
     pub(crate) fn turn_ahead(&self, state: &mut Tables) {
         let followed = |t: &Tracked| t.ahead.is_wanted() && t.order.next().is_some();
         if self.tracked.get().is_some_and(followed) {
-            state.reuse = state.reuse.max(state.runs.bytes_of(0));
+            state.spare.reuse = state.spare.reuse.max(state.runs.bytes_of(0));
         }
-        state.ahead.turn();
+        state.heuristics.ahead.turn();
     }
 
     /// Has the responder run where a trapped store has copied an extent last.

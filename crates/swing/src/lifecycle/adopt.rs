@@ -121,7 +121,7 @@ fn adopt(
     });
     {
         let mut state = area.core.state.lock();
-        state.memory = memory;
+        state.storage.memory = memory;
         rebuild(&area.core, &mut state, &inventory)?;
     }
     retained::release(area.core.id);
@@ -216,16 +216,17 @@ fn rebuild(core: &Core, state: &mut Tables, inventory: &Inventory) -> Result<()>
     let identity = inventory.own_identity();
     let of_former = |m: &Manifest| m.own_identity().is_some() && m.own_identity() != identity;
     let former = inventory.live.iter().filter(|(_, m)| of_former(m)).map(|(e, _)| *e);
-    let is_memfd = state.memory.as_ref().is_some_and(|m| m.file.here().is_ok_and(memfd::is_one));
+    let is_memfd =
+        state.storage.memory.as_ref().is_some_and(|m| m.file.here().is_ok_and(memfd::is_one));
     if is_memfd && core.folder.exists(MEMORY) {
-        state.former = Some(Former { last: former.max().unwrap_or(Epoch(0)) });
+        state.storage.former = Some(Former { last: former.max().unwrap_or(Epoch(0)) });
     }
-    state.next_epoch = inventory.highest.next();
-    state.committed = Some(inventory.committed.epoch);
-    state.shared = inventory.shared;
-    state.hookable = !inventory.unshared;
-    state.live = inventory.live.keys().map(|e| (*e, ())).collect();
-    state.dirty = inventory.committed.epoch != inventory.highest;
+    state.manifests.next_epoch = inventory.highest.next();
+    state.manifests.committed = Some(inventory.committed.epoch);
+    state.manifests.shared = inventory.shared;
+    state.hooks.hookable = !inventory.unshared;
+    state.manifests.live = inventory.live.keys().map(|e| (*e, ())).collect();
+    state.changed.dirty = inventory.committed.epoch != inventory.highest;
     for (extent, plane) in own_extents(core, &inventory.committed)? {
         let born = inventory.committed.epoch;
         state.own.set(extent, Some(Own { plane, born }));

@@ -31,7 +31,7 @@ impl Drop for Area {
 
 /// Its own memory and that of the areas it depends on.
 fn files_of(state: &Tables) -> impl Iterator<Item = &Arc<KeptFile>> {
-    let own = state.memory.as_ref().map(|m| &m.file);
+    let own = state.storage.memory.as_ref().map(|m| &m.file);
     own.into_iter().chain(state.sources.iter().flatten().map(|s| &s.file))
 }
 
@@ -49,7 +49,7 @@ impl Core {
             return Ok(());
         };
         let others_map = Arc::strong_count(&self.mapping) > 1;
-        let linked = state.memory.as_ref().is_some_and(|m| m.linked);
+        let linked = state.storage.memory.as_ref().is_some_and(|m| m.linked);
         if others_map && linked {
             match self.publish_view(&mut state) {
                 Ok((_, lease)) => self.mapping.keep(Arc::new(lease), None),
@@ -63,7 +63,7 @@ impl Core {
             }
         }
         let given = if linked && !others_map { self.give_back(&mut state) } else { Ok(()) };
-        let stays = self.name.is_some() && state.committed.is_some();
+        let stays = self.name.is_some() && state.manifests.committed.is_some();
         if stays {
             // Also if something could not be given back now: the next owner does it.
             retain(&self.folder, self.id, files_of(&state));
@@ -76,8 +76,9 @@ impl Core {
     /// Gives back what only the live state showed, and everything spare.
     fn give_back(&self, state: &mut Tables) -> Result<()> {
         // Private ones, and those that have been protected since, for a hook that did not come.
-        state.private.clear();
-        let unseen = |own: &Own| !visible(&state.live, own.born, state.next_epoch);
+        state.changed.private.clear();
+        let unseen =
+            |own: &Own| !visible(&state.manifests.live, own.born, state.manifests.next_epoch);
         let unseen: Vec<_> = state.own.iter().filter(|(_, own)| unseen(own)).collect();
         for (extent, own) in unseen {
             state.own.set(extent, None);

@@ -248,7 +248,7 @@ extern "C" fn in_child() {
         drop(held.state.lock.take());
         held.core.forget_made_ahead_in_child(&mut held.state);
         // Views of the parent's memory that its keeper would have dropped.
-        held.state.lifted.clear();
+        held.state.heuristics.lifted.clear();
         // As long as this process lives: nobody can tell when its last address into the area is
         // gone.
         std::mem::forget(held.lease.take());
@@ -275,7 +275,7 @@ impl Core {
             crate::trap::requests::watch_views();
             return lease;
         }
-        let Some((newest, ())) = state.live.last_key_value() else { return Ok(None) };
+        let Some((newest, ())) = state.manifests.live.last_key_value() else { return Ok(None) };
         Lease::take(&self.folder, &manifest_name(*newest), self.id, *newest).map(Some)
     }
 
@@ -316,7 +316,7 @@ impl Core {
 
     /// The child must not write what the parent sees.
     fn protect_in_child(&self, state: &Tables) {
-        let private = state.private.iter().filter(|e| self.words.get(**e) == PRIVATE);
+        let private = state.changed.private.iter().filter(|e| self.words.get(**e) == PRIVATE);
         let mut ranges: Vec<(u64, u64)> =
             private.map(|e| (self.geometry.start(*e).0, self.geometry.len(*e).0)).collect();
         ranges.sort_unstable();

@@ -155,13 +155,13 @@ impl Area {
 impl Core {
     fn start_live(self: &Arc<Self>) -> Result<()> {
         self.track()?;
-        let before = std::mem::replace(&mut self.lock_for_change()?.hookable, true);
+        let before = std::mem::replace(&mut self.lock_for_change()?.hooks.hookable, true);
         let started = self.answer_from_now();
         if started.is_err()
             && !before
             && let Ok(mut state) = self.lock_for_change()
         {
-            state.hookable = false;
+            state.hooks.hookable = false;
             let _ = self.place_shared_link(&mut state);
         }
         started
@@ -247,7 +247,7 @@ impl Core {
         self.check_fork()?;
         self.stop_live();
         let mut state = self.lock_for_change()?;
-        state.hookable = false;
+        state.hooks.hookable = false;
         self.place_shared_link(&mut state)
     }
 
@@ -292,18 +292,18 @@ impl Core {
 
     fn publish_live(&self, stamp: Option<Stamp>) -> Result<Published> {
         let mut state = self.lock_for_change()?;
-        state.rung = stamp;
-        let payload = state.payload.clone();
+        state.hooks.rung = stamp;
+        let payload = state.manifests.payload.clone();
         drop(state);
         self.publish_quickly(Kind::Shared, &payload)
     }
 
     /// Whether hooks are admitted, after a look whether memory held for snapshots has come free.
     fn admits(&self, state: &mut crate::area::tables::Tables) -> Result<bool> {
-        if state.over_threshold || state.cow_threshold.is_some() {
+        if state.hooks.over_threshold || state.hooks.cow_threshold.is_some() {
             self.reclaim_some(state)?;
         }
-        Ok(state.hookable && !state.over_threshold)
+        Ok(state.hooks.hookable && !state.hooks.over_threshold)
     }
 }
 

@@ -198,7 +198,7 @@ mod tests {
         let area = area(&ns);
         area.allow_live_hooks(true).unwrap();
         ns.hook_live(&name()).unwrap();
-        while area.core.state.lock().made_ahead.is_none() {
+        while area.core.state.lock().manifests.made_ahead.is_none() {
             std::thread::yield_now();
         }
         area.set_hookable(false).unwrap();

@@ -26,9 +26,9 @@ impl Core {
 
     /// As `publish_view`, for a view that only this process and its children can ever use.
     pub(crate) fn lease_view(&self, state: &mut Tables) -> Result<(Manifest, Lease)> {
-        if !state.dirty
-            && let Some((epoch, ())) = state.live.last_key_value().map(|(e, v)| (*e, *v))
-            && epoch.next() == state.next_epoch
+        if !state.changed.dirty
+            && let Some((epoch, ())) = state.manifests.live.last_key_value().map(|(e, v)| (*e, *v))
+            && epoch.next() == state.manifests.next_epoch
             && let Ok(lease) = Lease::take(&self.folder, &manifest_name(epoch), self.id, epoch)
         {
             let manifest = self.describe(state, Kind::View, epoch)?;

@@ -53,9 +53,9 @@ impl Core {
         manifest: &Manifest,
     ) -> Result<Commit> {
         let epoch = manifest.epoch;
-        assert_eq!(epoch, state.next_epoch, "epochs only grow");
+        assert_eq!(epoch, state.manifests.next_epoch, "epochs only grow");
         let file = self.manifest_file(state, epoch, kind);
-        state.next_epoch = epoch.next();
+        state.manifests.next_epoch = epoch.next();
         let bytes = manifest.encode();
         debug_assert!(
             Manifest::decode(&bytes, self.folder.path()).is_ok_and(|read| read == *manifest),
@@ -70,7 +70,7 @@ impl Commit {
     /// answers. `true`: they know all that it takes to map it, and wait for one word only.
     pub(crate) fn announce(&mut self, state: &mut Tables, manifest: &Manifest) -> bool {
         if self.file.is_linked()
-            && let Some(stamp) = state.rung.take()
+            && let Some(stamp) = state.hooks.rung.take()
         {
             self.file.sign(stamp, &self.bytes);
         }
@@ -101,10 +101,10 @@ impl Commit {
         let mut superseded = [None; 2];
         // Of a shared state the link for hookers comes first, because somebody may be waiting for
         // it; the other follows, and an adopter that finds it missing takes the newer one.
-        let late = kind == Kind::Shared && state.committed.is_some();
+        let late = kind == Kind::Shared && state.manifests.committed.is_some();
         if !late {
             core.folder.relink(&name, "t.committed", COMMITTED)?;
-            superseded[0] = state.committed.replace(epoch);
+            superseded[0] = state.manifests.committed.replace(epoch);
         }
         if kind == Kind::Shared {
             let link = core.shared_link(state);
@@ -112,7 +112,7 @@ impl Commit {
                 true => core.folder.rename(SHARING, link)?,
                 false => core.folder.relink(&name, LINKING, link)?,
             }
-            superseded[1] = state.shared.replace(epoch);
+            superseded[1] = state.manifests.shared.replace(epoch);
         }
         let older = superseded.iter().flatten().all(|old| *old < epoch);
         assert!(older, "INV-AREA-5: what is current is the newest state");
@@ -149,10 +149,11 @@ impl Core {
 
     /// Makes the newest shared state the committed one; which was that before.
     fn commit_shared(&self, state: &mut Tables) -> Result<Option<Epoch>> {
-        let Some(shared) = state.shared.filter(|s| Some(*s) > state.committed) else {
+        let Some(shared) = state.manifests.shared.filter(|s| Some(*s) > state.manifests.committed)
+        else {
             return Ok(None);
         };
         self.folder.relink(&manifest_name(shared), "t.committed", COMMITTED)?;
-        Ok(state.committed.replace(shared))
+        Ok(state.manifests.committed.replace(shared))
     }
 }

@@ -63,7 +63,7 @@ impl Core {
     }
 
     fn consolidate_zone(&self, state: &mut Tables, zone: Range<u64>) {
-        if zone.is_empty() || state.memory.is_none() {
+        if zone.is_empty() || state.storage.memory.is_none() {
             return;
         }
         let is_small = zone.end <= self.geometry.small_zone().0;
@@ -167,17 +167,17 @@ impl Core {
             let _ = file.here_for(&path).and_then(punch);
             return Err(fault);
         }
-        let born = state.next_epoch;
+        let born = state.manifests.next_epoch;
         for extent in extents.map(ExtentId) {
-            let Tables { own, versions, live, .. } = &mut *state;
+            let Tables { own, versions, manifests, .. } = &mut *state;
             if let Some(old) = own.set(extent, Some(Own { plane, born })) {
                 assert_ne!(old.plane, plane, "INV-AREA-2: a version moves to another plane");
                 let version = (extent, old.plane);
-                versions.free(&self.geometry, live, version, old.born, born);
+                versions.free(&self.geometry, &manifests.live, version, old.born, born);
             }
         }
         state.runs.set(target);
-        state.dirty = true;
+        state.changed.dirty = true;
         Ok(())
     }
 

@@ -13,7 +13,8 @@ impl Core {
         if state.runs.count() > MAX_RUNS {
             return Err(Fault::Limit { what: "mapped runs", limit: MAX_RUNS as u64 });
         }
-        let (dev, ino) = state.memory.as_ref().map_or((0, 0), |memory| memory.file.identity());
+        let (dev, ino) =
+            state.storage.memory.as_ref().map_or((0, 0), |memory| memory.file.identity());
         let own = SourceEntry { area: self.id, epoch, dev, ino, name: self.name.clone() };
         let mut sources = vec![own];
         let mut index = vec![0u32; state.sources.len().max(1)];
@@ -49,7 +50,7 @@ impl Core {
             published_ns: now_ns(),
             runs,
             sources,
-            payload: state.payload.clone(),
+            payload: state.manifests.payload.clone(),
         })
     }
 }

@@ -61,7 +61,7 @@ impl Core {
         self.absorb(state);
         let again = match why {
             Freeze::Hold => Vec::new(),
-            _ => std::mem::take(&mut state.in_place),
+            _ => std::mem::take(&mut state.changed.in_place),
         };
         Ok(Frozen { why, stretches: Vec::new(), again, shut: Some((closed, quiet)) })
     }

@@ -39,14 +39,14 @@ impl Core {
     pub(crate) fn make_manifest_ahead(&self) {
         let Ok(mut state) = self.lock_for_change() else { return };
         let expected = self.live.try_lock().is_some_and(|live| live.is_answering());
-        if !expected || state.made_ahead.is_some() {
+        if !expected || state.manifests.made_ahead.is_some() {
             return;
         }
-        let epoch = state.next_epoch;
+        let epoch = state.manifests.next_epoch;
         let name = manifest_name(epoch);
         let Ok(file) = self.new_manifest(epoch) else { return };
         match self.make_ahead(&file, &name) {
-            Ok(page) => state.made_ahead = Some(MadeAhead { epoch, file, page }),
+            Ok(page) => state.manifests.made_ahead = Some(MadeAhead { epoch, file, page }),
             Err(_) => self.drop_names(epoch),
         }
     }
@@ -71,7 +71,7 @@ impl Core {
         epoch: Epoch,
         kind: Kind,
     ) -> Result<ManifestFile> {
-        match state.made_ahead.take() {
+        match state.manifests.made_ahead.take() {
             // Complete it is there for hookers, which may be refused meanwhile.
             Some(MadeAhead { epoch: of, file, page })
                 if of == epoch && kind == Kind::Shared && self.shared_link(state) == SHARED =>
@@ -94,14 +94,14 @@ impl Core {
 
     /// In a forked child, which has not got the mapping.
     pub(crate) fn forget_made_ahead_in_child(&self, state: &mut Tables) {
-        if let Some(MadeAhead { page, .. }) = state.made_ahead.take() {
+        if let Some(MadeAhead { page, .. }) = state.manifests.made_ahead.take() {
             page.forget();
         }
     }
 
     /// Nobody will ask for a publish any more.
     pub(crate) fn forget_made_ahead(&self, state: &mut Tables) {
-        if let Some(prepared) = state.made_ahead.take() {
+        if let Some(prepared) = state.manifests.made_ahead.take() {
             self.drop_names(prepared.epoch);
         }
     }
@@ -143,10 +143,10 @@ mod tests {
     fn prepared(area: &Area) -> Option<Epoch> {
         for _ in 0..2000 {
             let state = area.core.lock_for_change().unwrap();
-            let found = state
-                .made_ahead
-                .as_ref()
-                .map(|p| (p.epoch, file::facts(p.file.here().unwrap(), Path::new("")).unwrap()));
+            let found =
+                state.manifests.made_ahead.as_ref().map(|p| {
+                    (p.epoch, file::facts(p.file.here().unwrap(), Path::new("")).unwrap())
+                });
             drop(state);
             if let Some((epoch, facts)) = found {
                 let whole = AHEAD_BYTES as u64;
@@ -247,10 +247,10 @@ mod tests {
             let epoch = prepared(&area).unwrap();
             // Empty, it may be the one that comes.
             assert!(watch(next).is_some_and(|watch| watch.stage() == Stage::Empty));
-            area.core.lock_for_change().unwrap().rung = Some(stamp);
+            area.core.lock_for_change().unwrap().hooks.rung = Some(stamp);
             let payload = vec![1; payload];
             let published = area.core.publish_quickly(Kind::Shared, &payload).unwrap();
-            assert!(area.core.lock_for_change().unwrap().rung.is_none());
+            assert!(area.core.lock_for_change().unwrap().hooks.rung.is_none());
             assert!(watch(next).is_none(), "it answers another one");
             let found = watch(stamp);
             assert_eq!(found.is_some(), payload.len() < MAX_PAYLOAD_BYTES, "there is no room");
@@ -274,7 +274,7 @@ mod tests {
             let epoch = prepared(&area).unwrap();
             let before = Watch::begin(&core.folder, None).unwrap();
             let mut state = core.lock_for_change().unwrap();
-            state.payload = vec![7; payload];
+            state.manifests.payload = vec![7; payload];
             let manifest = core.describe(&state, Kind::Shared, epoch).unwrap();
             let bytes = manifest.encode();
             let made = core.manifest_file(&mut state, epoch, Kind::Shared).unwrap();
@@ -289,7 +289,7 @@ mod tests {
             assert_eq!(before.stage(), Stage::Current);
             made.withdraw();
             core.drop_names(epoch);
-            state.next_epoch = epoch.next();
+            state.manifests.next_epoch = epoch.next();
             drop(state);
             core.make_manifest_ahead();
         }

@@ -29,7 +29,10 @@ impl Core {
             let file = source.file.here_for(&folder.join(&name))?;
             crate::memory::lookup::give_name(folder, file, &name)?;
             source.lease.pin(folder, &pin_name(source.area, source.epoch))?;
-            assert!(source.area != self.id || source.epoch < state.next_epoch, "an older state");
+            assert!(
+                source.area != self.id || source.epoch < state.manifests.next_epoch,
+                "an older state"
+            );
             source.pinned = true;
             source.via = None;
         }

@@ -75,8 +75,8 @@ impl Core {
         state: &mut Tables,
         why: Freeze,
     ) -> (Vec<Range<u32>>, Result<()>) {
-        let listed = std::mem::take(&mut state.private);
-        state.old_private = 0;
+        let listed = std::mem::take(&mut state.changed.private);
+        state.changed.old_private = 0;
         let mut stretches = private_stretches(listed, &self.words);
         let mut failure = None;
         let mut open = Vec::new();
@@ -98,8 +98,8 @@ impl Core {
             let is_done = |e: &ExtentId| open.binary_search(e).is_err();
             stretches = each(&stretches).filter(is_done).map(|e| e.0..e.0 + 1).collect();
         }
-        state.private = open;
-        state.private.extend(each(&rest));
+        state.changed.private = open;
+        state.changed.private.extend(each(&rest));
         (stretches, failure.map_or(Ok(()), Err))
     }
 
@@ -121,8 +121,13 @@ impl Core {
         let span = self.mapping.span();
         if why == Freeze::Publish && self.tracked.get().is_some() {
             for (at, len) in self.whole_tables(state, start, start + len) {
-                let to = state.lift_to.take();
-                state.lifted.extend(Lifted::of_span(span, at as usize, len as usize, to));
+                let to = state.heuristics.lift_to.take();
+                state.heuristics.lifted.extend(Lifted::of_span(
+                    span,
+                    at as usize,
+                    len as usize,
+                    to,
+                ));
             }
         }
         let protected = span.protect(start as usize, len as usize, false);

@@ -68,7 +68,7 @@ impl Area {
     pub fn set_hookable(&self, hookable: bool) -> Result<(), PublishError> {
         let core = &*self.core;
         let result = core.lock_for_change().and_then(|mut state| {
-            state.hookable = hookable;
+            state.hooks.hookable = hookable;
             core.place_shared_link(&mut state)
         });
         result.map_err(|fault| PublishError::from_fault(fault, &core.context()))
@@ -83,12 +83,12 @@ impl Core {
         let mut state = self.lock_idle()?;
         assert!(state.busy == 0, "INV-AREA-3: nobody works on extents that are protected");
         // An extent that was given back and taken again is listed twice: it counts twice here.
-        let private: u64 = state.private.iter().map(|e| self.geometry.len(*e).0).sum();
+        let private: u64 = state.changed.private.iter().map(|e| self.geometry.len(*e).0).sum();
         if private <= least.0 {
             return Ok(false);
         }
         // What these extents show is no less new than before: the next publish is not left out.
-        debug_assert!(state.dirty, "what is private was written since the last publish");
+        debug_assert!(state.changed.dirty, "what is private was written since the last publish");
         self.freeze(&mut state, Freeze::Ahead)?;
         Ok(true)
     }
@@ -130,7 +130,7 @@ impl Core {
             return Err(Fault::Limit { what: "bytes of payload", limit });
         }
         let mut state = self.lock_idle()?;
-        state.payload = payload.to_vec();
+        state.manifests.payload = payload.to_vec();
         let written = self.while_frozen(&mut state, Freeze::Publish, |state, frozen| {
             self.write_manifest(state, kind, frozen)
         });
@@ -178,13 +178,13 @@ impl Core {
         kind: Kind,
         frozen: &mut Option<Frozen<'_>>,
     ) -> Result<Commit> {
-        let epoch = state.next_epoch;
+        let epoch = state.manifests.next_epoch;
         if !Epoch::POSSIBLE.contains(&epoch) {
             let limit = Epoch::POSSIBLE.end().0;
             return Err(Fault::Limit { what: "publishes of one area", limit });
         }
         assert!(state.busy == 0, "INV-AREA-3: nobody works on extents during a publish");
-        let newest = state.live.last_key_value().map(|(e, ())| *e);
+        let newest = state.manifests.live.last_key_value().map(|(e, ())| *e);
         assert!(newest.is_none_or(|e| e < epoch), "epochs only grow");
         let manifest = self.describe(state, kind, epoch)?;
         let mut commit = self.begin_commit(state, kind, &manifest)?;
@@ -200,13 +200,13 @@ impl Core {
             commit.withdraw(self);
             return Err(fault);
         }
-        let known = state.live.insert(epoch, ());
+        let known = state.manifests.live.insert(epoch, ());
         assert!(known.is_none(), "an epoch is published once");
-        state.dirty = false;
-        state.reuse = std::mem::take(&mut state.rewritten);
+        state.changed.dirty = false;
+        state.spare.reuse = std::mem::take(&mut state.spare.rewritten);
         if self.tracked.get().is_some() && kind != Kind::View {
-            let Tables { alternation, runs, reuse, .. } = &mut *state;
-            alternation.turn(runs, *reuse, &self.geometry);
+            let Tables { heuristics, runs, spare, .. } = &mut *state;
+            heuristics.alternation.turn(runs, spare.reuse, &self.geometry);
         }
         self.turn_ahead(state);
         for source in state.sources.iter_mut().flatten() {

@@ -28,7 +28,7 @@ impl Core {
     ) -> Result<()> {
         let path = self.folder.join(MEMORY);
         self.take_spare(state, keep, limit, |state, offset, len| {
-            let Some(memory) = &state.memory else {
+            let Some(memory) = &state.storage.memory else {
                 return Ok(());
             };
             self.assert_unseen(state, offset, len);

@@ -38,7 +38,7 @@ impl Area {
     pub fn set_cow_threshold(&self, threshold: Option<ByteLen>) -> Result<(), PublishError> {
         let core = &*self.core;
         let result = core.lock_for_change().and_then(|mut state| {
-            state.cow_threshold = threshold;
+            state.hooks.cow_threshold = threshold;
             core.check_threshold(&mut state)
         });
         result.map_err(|fault| PublishError::from_fault(fault, &core.context()))
@@ -56,11 +56,11 @@ impl Area {
     pub fn live_states(&self) -> Result<Vec<Epoch>, PublishError> {
         let core = &*self.core;
         let live = core.lock_for_change().and_then(|mut state| {
-            let epochs: Vec<Epoch> = state.live.keys().copied().collect();
+            let epochs: Vec<Epoch> = state.manifests.live.keys().copied().collect();
             for epoch in epochs {
                 core.retire_if_possible(&mut state, epoch)?;
             }
-            Ok(state.live.keys().copied().collect())
+            Ok(state.manifests.live.keys().copied().collect())
         });
         live.map_err(|fault| PublishError::from_fault(fault, &core.context()))
     }
@@ -69,17 +69,18 @@ impl Area {
 impl Core {
     /// Retires one manifest if nobody can see it.
     pub(crate) fn retire_if_possible(&self, state: &mut Tables, epoch: Epoch) -> Result<()> {
-        let current = state.shared == Some(epoch) || state.committed == Some(epoch);
-        if current || !state.live.contains_key(&epoch) {
+        let current =
+            state.manifests.shared == Some(epoch) || state.manifests.committed == Some(epoch);
+        if current || !state.manifests.live.contains_key(&epoch) {
             return Ok(());
         }
-        assert!(epoch < state.next_epoch, "only what was published can be retired");
+        assert!(epoch < state.manifests.next_epoch, "only what was published can be retired");
         if lease::probe(&self.folder, &manifest_name(epoch))? == Probe::Retired {
-            let known = state.live.remove(&epoch);
+            let known = state.manifests.live.remove(&epoch);
             assert!(known.is_some(), "INV-AREA-2: a manifest goes once");
-            let Tables { versions, live, .. } = &mut *state;
-            versions.manifest_gone(&self.geometry, live, epoch);
-            let newest = state.live.last_key_value().is_none_or(|(e, ())| *e < epoch);
+            let Tables { versions, manifests, .. } = &mut *state;
+            versions.manifest_gone(&self.geometry, &manifests.live, epoch);
+            let newest = state.manifests.live.last_key_value().is_none_or(|(e, ())| *e < epoch);
             self.arm_changed(state, newest);
         }
         Ok(())
@@ -87,8 +88,8 @@ impl Core {
 
     /// The bounded part that each publish does.
     pub(crate) fn reclaim_some(&self, state: &mut Tables) -> Result<()> {
-        let from = state.probe_from;
-        let ahead = state.live.range(from..).chain(state.live.range(..from));
+        let from = state.manifests.probe_from;
+        let ahead = state.manifests.live.range(from..).chain(state.manifests.live.range(..from));
         let epochs: Vec<Epoch> = ahead.map(|(e, _)| *e).take(PROBES_PER_PUBLISH).collect();
         let spare_before = state.versions.spare_bytes();
         for epoch in &epochs {
@@ -98,17 +99,17 @@ impl Core {
         let tracked = self.tracked.get().is_some();
         assert!(tracked || spare >= spare_before, "what manifests let go becomes spare");
         // Where stores are tracked, those written down meanwhile have taken some of it.
-        state.punch_budget += spare.0.saturating_sub(spare_before.0);
-        state.probe_from = epochs.last().map_or(Epoch(0), |e| e.next());
+        state.spare.punch_budget += spare.0.saturating_sub(spare_before.0);
+        state.manifests.probe_from = epochs.last().map_or(Epoch(0), |e| e.next());
         self.drop_unused_sources(state)?;
         self.check_threshold(state)?;
         if tracked {
             // No barrier call comes that would give back what it makes superfluous.
-            let keep = SPARE_ALLOWANCE.max(ByteLen(state.reuse));
+            let keep = SPARE_ALLOWANCE.max(ByteLen(state.spare.reuse));
             return self.punch_spare(state, keep, PUNCH_PER_LIVE_PUBLISH);
         }
-        let limit = state.punch_budget.min(PUNCH_PER_PUBLISH);
-        state.punch_budget -= limit;
+        let limit = state.spare.punch_budget.min(PUNCH_PER_PUBLISH);
+        state.spare.punch_budget -= limit;
         self.punch_spare(state, SPARE_ALLOWANCE, ByteLen(limit))
     }
 
@@ -117,10 +118,12 @@ impl Core {
     pub(crate) fn reclaim_idle(&self) -> Result<bool> {
         for _ in 0..MAX_IDLE_ROUNDS {
             let mut state = self.lock_for_change()?;
-            state.reuse = 0;
+            state.spare.reuse = 0;
             self.reclaim_some(&mut state)?;
             if state.versions.spare_bytes() <= SPARE_ALLOWANCE {
-                return Ok(state.versions.retired_bytes() > ByteLen(0) && state.live.len() > 1);
+                return Ok(
+                    state.versions.retired_bytes() > ByteLen(0) && state.manifests.live.len() > 1
+                );
             }
         }
         Ok(true)
@@ -139,7 +142,7 @@ impl Core {
     pub(crate) fn reclaim_locked(&self, state: &mut Tables) -> Result<()> {
         let sources = |state: &Tables| state.sources.iter().flatten().count();
         loop {
-            let epochs: Vec<Epoch> = state.live.keys().copied().collect();
+            let epochs: Vec<Epoch> = state.manifests.live.keys().copied().collect();
             for epoch in epochs {
                 self.retire_if_possible(state, epoch)?;
             }
@@ -157,11 +160,11 @@ impl Core {
     /// Opens or closes the area for hooks as the memory held for snapshots demands.
     fn check_threshold(&self, state: &mut Tables) -> Result<()> {
         let retired = state.versions.retired_bytes();
-        let over = state.cow_threshold.is_some_and(|threshold| retired > threshold);
-        if over == state.over_threshold {
+        let over = state.hooks.cow_threshold.is_some_and(|threshold| retired > threshold);
+        if over == state.hooks.over_threshold {
             return Ok(());
         }
-        state.over_threshold = over;
+        state.hooks.over_threshold = over;
         self.place_shared_link(state)
     }
 }

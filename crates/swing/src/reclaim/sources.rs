@@ -14,10 +14,10 @@ impl Core {
             };
             let shown = state.runs.bytes_of(slot as u32) > 0;
             // Not by manifests before it: a state that the area itself came from is one of these.
-            let published = source
-                .first_published
-                .zip(source.last_published)
-                .is_some_and(|(first, last)| state.live.range(first..=last).next().is_some());
+            let published =
+                source.first_published.zip(source.last_published).is_some_and(|(first, last)| {
+                    state.manifests.live.range(first..=last).next().is_some()
+                });
             if shown || published {
                 continue;
             }

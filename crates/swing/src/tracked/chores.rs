@@ -52,8 +52,8 @@ pub(crate) fn look_after_views() -> bool {
     with_tracked(|core| {
         let Ok(mut state) = core.lock_for_change() else { return };
         let _ = core.reclaim_some(&mut state);
-        let current = [state.shared, state.committed];
-        more |= state.live.keys().any(|e| !current.contains(&Some(*e)));
+        let current = [state.manifests.shared, state.manifests.committed];
+        more |= state.manifests.live.keys().any(|e| !current.contains(&Some(*e)));
     });
     more
 }

@@ -85,7 +85,7 @@ impl Core {
         {
             let mut state = self.state.lock();
             tracked.ahead.wanted.store(false, Ordering::SeqCst);
-            state.ahead.due.clear();
+            state.heuristics.ahead.due.clear();
         }
         drop(tracked.ahead.stand_still());
     }
@@ -95,7 +95,7 @@ impl Core {
         let Some(tracked) = self.tracked.get().filter(|t| t.ahead.is_wanted()) else { return };
         // Before, the keeper may look for other areas' sake, and would find nothing to do here.
         let Ok(mut state) = self.lock_for_change() else { return };
-        state.ahead.begun = true;
+        state.heuristics.ahead.begun = true;
         drop(state);
         tracked.order.forget();
         tracked.ahead.rest(0..0);
@@ -148,13 +148,13 @@ impl Core {
         let Some(tracked) = self.tracked.get().filter(|t| t.ahead.is_wanted()) else {
             return claims;
         };
-        if tracked.gate.held_by_other() || !state.ahead.begun {
+        if tracked.gate.held_by_other() || !state.heuristics.ahead.begun {
             return claims;
         }
         let Some(next) = tracked.order.next() else {
             // In the order of the interval before.
             while claims.is_empty() {
-                let Some(extent) = state.ahead.due.pop() else { break };
+                let Some(extent) = state.heuristics.ahead.due.pop() else { break };
                 claims.extend(self.claim_one(state, extent));
             }
             return claims;
@@ -207,7 +207,7 @@ impl Core {
         let (start, end) =
             (self.geometry.start(first.extent), self.geometry.range(last.extent).end);
         let len = (end - start).0;
-        let (plane, born) = (extent_word::plane_of(first.word), state.next_epoch);
+        let (plane, born) = (extent_word::plane_of(first.word), state.manifests.next_epoch);
         let file_offset = self.geometry.plane_offset(plane, start);
         let run = Run { start: start.0, len, source: 0, file_offset };
         let file = self.file_of(state, 0)?;
@@ -219,12 +219,12 @@ impl Core {
             let spare = state.versions.take(&self.geometry, *extent, plane);
             assert!(spare, "INV-AREA-12: nobody else has taken or punched the plane");
             state.own.set(*extent, Some(Own { plane, born }));
-            let Tables { versions, live, .. } = &mut *state;
-            versions.free(&self.geometry, live, (*extent, own.plane), own.born, born);
-            state.ahead.made.insert(*extent, own.born);
+            let Tables { versions, manifests, .. } = &mut *state;
+            versions.free(&self.geometry, &manifests.live, (*extent, own.plane), own.born, born);
+            state.heuristics.ahead.made.insert(*extent, own.born);
         }
         state.runs.set(run);
-        state.dirty = true;
+        state.changed.dirty = true;
         if let Some(tracked) = self.tracked.get() {
             tracked.copied.fetch_add(len, Ordering::Relaxed);
         }

@@ -34,10 +34,13 @@ impl Core {
             true => (usize::MAX, 0),
             false => (EARLY_SMALL, CHANCES_SMALL),
         };
-        let young = state.private.split_off(state.old_private.min(state.private.len()));
+        let young = state
+            .changed
+            .private
+            .split_off(state.changed.old_private.min(state.changed.private.len()));
         let (mut open, mut early) = (Vec::new(), Vec::new());
         let (mut left, mut more) = (false, !young.is_empty());
-        for extent in std::mem::take(&mut state.private) {
+        for extent in std::mem::take(&mut state.changed.private) {
             let word = self.words.word(extent);
             let ready = extent_word::state_of(word) == PRIVATE && word & (PLANNED | HOT) == PLANNED;
             let again = word & AGAIN != 0;
@@ -58,7 +61,7 @@ impl Core {
         let result = self.protect_some(&early);
         for (extent, word) in early {
             if result.is_ok() {
-                note(&mut state.in_place, extent);
+                note(&mut state.changed.in_place, extent);
                 self.words.set(extent, FROZEN | IN_PLACE | PLANNED | extent_word::plan_of(word));
             } else {
                 open.push(extent);
@@ -66,9 +69,9 @@ impl Core {
             }
         }
         // Before the others have had their turn, what is young does not become old.
-        state.old_private = open.len() + if left { 0 } else { young.len() };
-        state.private = open;
-        state.private.extend(young);
+        state.changed.old_private = open.len() + if left { 0 } else { young.len() };
+        state.changed.private = open;
+        state.changed.private.extend(young);
         result
             .map(|()| if left { Some(requests::PAUSE) } else { more.then_some(requests::PROTECT) })
     }

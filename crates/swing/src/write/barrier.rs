@@ -134,14 +134,14 @@ impl Core {
     /// there.
     fn look_before_copying(&self, state: &mut Tables, extents: Range<u32>) -> Result<()> {
         // What a current manifest shows is copied in any case.
-        let current = state.shared.max(state.committed).unwrap_or(Epoch(0));
+        let current = state.manifests.shared.max(state.manifests.committed).unwrap_or(Epoch(0));
         let frozen = extents.map(ExtentId).filter(|e| self.words.get(*e) == FROZEN);
         let born = frozen.filter_map(|e| state.own.get(e)).map(|own| own.born);
         let Some(oldest) = born.filter(|b| *b > current).min() else { return Ok(()) };
-        if !visible(&state.live, oldest, state.next_epoch) {
+        if !visible(&state.manifests.live, oldest, state.manifests.next_epoch) {
             return Ok(());
         }
-        let showing = state.live.range(oldest..).map(|(e, ())| *e);
+        let showing = state.manifests.live.range(oldest..).map(|(e, ())| *e);
         for epoch in showing.take(PROBES_PER_WRITE).collect::<Vec<_>>() {
             self.retire_if_possible(state, epoch)?;
         }
@@ -150,7 +150,7 @@ impl Core {
 
     /// Writes down what a performed step changed.
     fn record(&self, state: &mut Tables, step: &Step) {
-        let born: Epoch = state.next_epoch;
+        let born: Epoch = state.manifests.next_epoch;
         for extent in step.extents() {
             assert_eq!(self.words.get(extent), BUSY, "INV-AREA-3: {extent} was claimed");
             let before = state.own.get(extent);
@@ -170,18 +170,18 @@ impl Core {
                 assert_ne!(old.plane, plane, "INV-AREA-1: a visible version is never overwritten");
                 state.versions.free(
                     &self.geometry,
-                    &state.live,
+                    &state.manifests.live,
                     (extent, old.plane),
                     old.born,
                     born,
                 );
             }
-            note(&mut state.private, extent);
+            note(&mut state.changed.private, extent);
         }
         if let Way::Fresh { plane, .. } | Way::Copy { plane } = step.way {
             state.runs.set(self.plane_run(step.start, step.len, plane));
         }
-        state.dirty = true;
+        state.changed.dirty = true;
         for extent in step.extents() {
             let word = self.private_word(state, extent) | HOT;
             self.words.set(extent, word);

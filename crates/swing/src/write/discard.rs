@@ -50,15 +50,17 @@ impl Core {
             for extent in self.geometry.covering(&range).map(ExtentId) {
                 let own = state.own.set(extent, None);
                 if let Some(own) = own {
-                    state.punch_budget += self.geometry.len(extent).0;
-                    let Tables { versions, live, next_epoch, .. } = &mut *state;
-                    versions.free(&self.geometry, live, (extent, own.plane), own.born, *next_epoch);
+                    state.spare.punch_budget += self.geometry.len(extent).0;
+                    let Tables { versions, manifests, .. } = &mut *state;
+                    let version = (extent, own.plane);
+                    let next = manifests.next_epoch;
+                    versions.free(&self.geometry, &manifests.live, version, own.born, next);
                 }
                 self.settle(&mut state, extent, ABSENT);
             }
             state.runs.clear(start, start + len);
         }
-        state.dirty |= !extents.is_empty();
+        state.changed.dirty |= !extents.is_empty();
         // It is done: what cannot be given back now stays spare, and is given back later.
         let _ = self.punch_spare(&mut state, SPARE_ALLOWANCE, ByteLen(u64::MAX));
         Ok(())

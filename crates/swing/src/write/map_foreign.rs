@@ -87,7 +87,7 @@ impl Core {
             assert_eq!(self.words.get(ExtentId(e)), BUSY, "INV-AREA-3: claimed all the time");
             self.settle(&mut state, ExtentId(e), FROZEN);
         });
-        state.dirty = true;
+        state.changed.dirty = true;
         drop(state);
         self.note_lineage(source);
         Ok(())
@@ -124,7 +124,7 @@ impl Core {
     fn slot_for(&self, state: &mut Tables, snapshot: &Snapshot, index: usize) -> Result<u32> {
         let entry = &snapshot.inner.manifest.sources[index];
         let held = &snapshot.inner.held[index];
-        if entry.area == self.id && entry.epoch >= state.next_epoch {
+        if entry.area == self.id && entry.epoch >= state.manifests.next_epoch {
             return Err(Fault::corrupt(self.folder.path(), "a state this area never had"));
         }
         let same = |s: &Source| s.area == entry.area && s.epoch == entry.epoch;

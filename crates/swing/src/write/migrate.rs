@@ -42,7 +42,7 @@ impl Core {
     /// can be.
     pub(crate) fn move_on(&self) -> Result<bool> {
         if !self.movable.load(Ordering::SeqCst) {
-            return Ok(self.state.lock().former.is_some());
+            return Ok(self.state.lock().storage.former.is_some());
         }
         self.idle_wanted.fetch_add(1, Ordering::Relaxed);
         let settled = self.lock_settled(0..self.geometry.extent_count());
@@ -50,19 +50,19 @@ impl Core {
         let (mut state, _closed) = settled?;
         if !self.movable.load(Ordering::SeqCst) {
             // Another thread was faster.
-            return Ok(state.former.is_some());
+            return Ok(state.storage.former.is_some());
         }
-        assert!(state.busy == 0 && state.former.is_none(), "INV-AREA-3: nobody is at work");
+        assert!(state.busy == 0 && state.storage.former.is_none(), "INV-AREA-3: nobody is at work");
         self.exchange_memory(&mut state).map(|()| true)
     }
 
     fn exchange_memory(&self, state: &mut Tables) -> Result<()> {
         self.end_growth(state)?;
         let Some((_, identity)) =
-            state.memory.as_ref().map(|m| (m.file.clone(), m.file.identity()))
+            state.storage.memory.as_ref().map(|m| (m.file.clone(), m.file.identity()))
         else {
             // Nothing has been written yet.
-            state.backing = Backing::Memfd;
+            state.storage.backing = Backing::Memfd;
             self.movable.store(false, Ordering::SeqCst);
             return Ok(());
         };
@@ -94,13 +94,13 @@ impl Core {
         let shown = state.runs.bytes();
         state.runs = RunMap::from_runs(state.runs.iter().map(moved));
         assert_eq!(state.runs.bytes(), shown, "INV-AREA-16: the same bytes, from elsewhere");
-        state.former = Some(Former { last: epoch });
+        state.storage.former = Some(Former { last: epoch });
         state.own = OwnTable::default();
         state.versions = Versions::default();
-        state.in_place.clear();
-        state.memory = None;
-        state.backing = Backing::Memfd;
-        state.dirty = true;
+        state.changed.in_place.clear();
+        state.storage.memory = None;
+        state.storage.backing = Backing::Memfd;
+        state.changed.dirty = true;
         self.movable.store(false, Ordering::SeqCst);
         assert_eq!(state.runs.bytes_of(0), 0, "nothing is in the new memory yet");
         Ok(())

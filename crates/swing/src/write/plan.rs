@@ -155,7 +155,7 @@ impl Core {
         let own = state.own.get(extent);
         let absent = self.words.get(extent) == ABSENT;
         if let Some(own) = own
-            && !visible(&state.live, own.born, state.next_epoch)
+            && !visible(&state.manifests.live, own.born, state.manifests.next_epoch)
         {
             return Some((Way::InPlace, false));
         }
