@@ -191,6 +191,10 @@ bench-export: build ## A table as an Arrow stream through a pipe, against Arrow'
 bench-dml: build ## UPDATE, DELETE, INSERT, MERGE of many rows against DuckDB
 	$(PY) bench/dml.py --bin $(BIN)
 
+.PHONY: bench-short
+bench-short: build ## Short statements one after another, by text, parameter and EXECUTE, against DuckDB
+	$(PY) bench/short.py --bin $(BIN)
+
 .PHONY: bench-many-cores
 bench-many-cores: build ## Import, CREATE TABLE AS and TPC-H by number of cores: make bench-many-cores SCALE=10
 	$(PY) bench/many_cores.py --bin $(BIN) --scale $(or $(SCALE),1)

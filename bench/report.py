@@ -198,6 +198,30 @@ def dml_section(results: dict) -> str:
     )
 
 
+def short_section(results: dict) -> str:
+    """Short statements, in statements a second."""
+    rows = []
+    for r in results["rows"]:
+        cells = []
+        for engine in ("swingdb", "duckdb"):
+            rate, cores = (
+                statistics.median(run[what] for run in r["runs"][engine])
+                for what in ("per_second", "cores")
+            )
+            cells.append(f"{rate:.0f} ({cores:.1f})")
+        rows.append([r["statement"], *cells, f"{r['ratio']:.2f}"])
+    return (
+        f"One statement after another on a table of {results['table_rows']:,} rows with a primary "
+        f"key, against DuckDB {results['duckdb']} in memory. A ratio above 1 says that SwingDB "
+        f"is faster; their geometric mean is {results['geometric_mean']:.2f}.\n\n"
+        + table(
+            ["statement", "SwingDB, a second (cores used)", "DuckDB, a second (cores used)",
+             "ratio"],
+            rows,
+        )
+    )
+
+
 def tpch_section(results: dict) -> str:
     """The 22 queries."""
     draw_tpch(results)
@@ -344,6 +368,7 @@ SECTIONS = [
     ("readers", "Memory of eight readers", readers_section),
     ("import", "Import", import_section),
     ("dml", "Changing many rows", dml_section),
+    ("short", "Short statements", short_section),
     ("tpch", "TPC-H", tpch_section),
     ("per-query", "A process for each query", per_query_section),
     ("many-cores", "By number of cores", many_cores_section),
