@@ -1,8 +1,10 @@
 """Durable commits of one row by 1, 4 and 16 threads, against SQLite (WAL, synchronous=FULL).
 
 Each thread has a session of its own (SwingDB) or a connection of its own (SQLite), and inserts
-numbered rows one by one, each in a transaction of its own. Both databases lie in the same folder.
-The two take turns. Afterwards both have all rows; SwingDB also says how often it synced a file.
+numbered rows one by one, or adds to rows of a table that has them, each in a transaction of its
+own. Both databases lie in the same folder. The two take turns. Afterwards both have all rows;
+SwingDB also says how often it synced a file. How many cores were busy is the process's user and
+system time over the time that passed.
 
 And the stalls of a writer during a checkpoint: one thread inserts rows, which do not wait for the
 disk (durability "manual"), while the tables of TPC-H are written to the store for the first time.
@@ -28,10 +30,18 @@ RUNS = 3
 THREADS = (1, 4, 16)
 #: Commits of all threads of a run together.
 COMMITS = 960
+#: What a commit does to its row, and whether the rows are there before.
+STATEMENTS = {
+    "insert": ("INSERT INTO t VALUES (?, 'a row of the table', 1)", False),
+    "update": ("UPDATE t SET count = count + 1 WHERE number = ?", True),
+}
+TABLE = "CREATE TABLE t (number INTEGER PRIMARY KEY, text VARCHAR, count INTEGER)"
+#: Afterwards: rows, and the sum of their counts.
+CHECK = "SELECT count(DISTINCT number), sum(count) FROM t"
 
 
-def run(threads: int, session: Callable[[], Callable[[int], None]]) -> float:
-    """Commits a second; `session` makes what a thread inserts with, in that thread."""
+def run(threads: int, session: Callable[[], Callable[[int], None]]) -> dict:
+    """Commits a second, and busy cores; `session` makes what a thread commits with, in it."""
     start = threading.Barrier(threads + 1)
     failures: list[BaseException] = []
 
@@ -49,33 +59,41 @@ def run(threads: int, session: Callable[[], Callable[[int], None]]) -> float:
     for thread in all_threads:
         thread.start()
     start.wait()
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), time.process_time()
     for thread in all_threads:
         thread.join()
-    seconds = time.perf_counter() - begun
+    seconds, worked = time.perf_counter() - begun, time.process_time() - worked
     if failures:
         raise failures[0]
-    return COMMITS / seconds
+    return {"per_second": COMMITS / seconds, "cores": worked / seconds}
 
 
-def swing(place: Path, threads: int) -> dict:
+def fill(execute: Callable, what: str) -> None:
+    """Makes the table, with all rows if the statement changes rows that are there."""
+    execute(TABLE)
+    if STATEMENTS[what][1]:
+        rows = ", ".join(f"({number}, 'a row of the table', 0)" for number in range(COMMITS))
+        execute(f"INSERT INTO t VALUES {rows}")
+
+
+def swing(place: Path, threads: int, what: str) -> dict:
     """One run of SwingDB."""
     with swingdb.connect("commits", store=place / "store") as con:
-        con.execute("CREATE TABLE t (number INTEGER, text VARCHAR)")
+        fill(con.execute, what)
         before = con.store.syncs
 
         def session() -> Callable[[int], None]:
             own = con.duplicate()
-            return lambda row: own.execute("INSERT INTO t VALUES (?, 'a row of the table')", [row])
+            return lambda row: own.execute(STATEMENTS[what][0], [row])
 
-        rate = run(threads, session)
-        assert con.sql("SELECT count(DISTINCT number) FROM t").fetchone() == (COMMITS,)
-        syncs = (con.store.syncs - before) / COMMITS
+        found = run(threads, session)
+        assert con.sql(CHECK).fetchone() == (COMMITS, COMMITS)
+        found["syncs_per_commit"] = (con.store.syncs - before) / COMMITS
     swingdb.drop("commits")
-    return {"per_second": rate, "syncs_per_commit": syncs}
+    return found
 
 
-def sqlite(place: Path, threads: int) -> dict:
+def sqlite(place: Path, threads: int, what: str) -> dict:
     """One run of SQLite."""
 
     def connect() -> sqlite3.Connection:
@@ -84,30 +102,32 @@ def sqlite(place: Path, threads: int) -> dict:
         con.execute("PRAGMA synchronous=FULL")
         return con
 
-    connect().execute("CREATE TABLE t (number INTEGER, text VARCHAR)")
+    fill(connect().execute, what)
 
     def session() -> Callable[[int], None]:
         own = connect()
-        return lambda row: own.execute("INSERT INTO t VALUES (?, 'a row of the table')", [row])
+        return lambda row: own.execute(STATEMENTS[what][0], [row])
 
-    rate = run(threads, session)
-    assert connect().execute("SELECT count(DISTINCT number) FROM t").fetchone() == (COMMITS,)
-    return {"per_second": rate}
+    found = run(threads, session)
+    assert connect().execute(CHECK).fetchone() == (COMMITS, COMMITS)
+    return found
 
 
-def measure(folder: str, threads: int) -> dict:
+def measure(folder: str, threads: int, what: str) -> dict:
     """All runs with so many threads."""
     runs: dict[str, list[dict]] = {"swingdb": [], "sqlite": []}
     for turn in range(RUNS):
         for engine in (swing, sqlite) if turn % 2 == 0 else (sqlite, swing):
             with tempfile.TemporaryDirectory(dir=folder, prefix="commits-") as made:
                 name = "swingdb" if engine is swing else "sqlite"
-                runs[name].append(engine(Path(made), threads))
+                runs[name].append(engine(Path(made), threads, what))
     ours, theirs = (statistics.median(r["per_second"] for r in runs[e]) for e in runs)
+    cores = [statistics.median(r["cores"] for r in runs[e]) for e in runs]
     syncs = statistics.median(run["syncs_per_commit"] for run in runs["swingdb"])
-    print(f"{threads:3} threads: {ours:8.0f} commits/s, {syncs:.2f} syncs a commit; SQLite "
-          f"{theirs:8.0f} commits/s; {ours / theirs:.2f}x", flush=True)
-    return {"threads": threads, "ratio": ours / theirs, "runs": runs}
+    print(f"{what}, {threads:3} threads: {ours:8.0f} commits/s ({cores[0]:.2f} cores), {syncs:.2f} "
+          f"syncs a commit; SQLite {theirs:8.0f} commits/s ({cores[1]:.2f} cores); "
+          f"{ours / theirs:.2f}x", flush=True)
+    return {"statement": what, "threads": threads, "ratio": ours / theirs, "runs": runs}
 
 
 def stalls(arguments: argparse.Namespace, folder: str) -> dict:
@@ -144,7 +164,7 @@ def main() -> None:
     arguments = common.parse(__doc__)
     folder = os.environ.get("BENCH_DIR", str(Path.cwd()))
     with common.namespace():
-        rows = [measure(folder, threads) for threads in THREADS]
+        rows = [measure(folder, threads, what) for what in STATEMENTS for threads in THREADS]
         waits = stalls(arguments, folder)
     common.write("commits", {"sqlite": sqlite3.sqlite_version, "commits": COMMITS, "rows": rows,
                              "stalls": waits, "disk": common.disk(Path(folder))})

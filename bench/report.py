@@ -338,21 +338,32 @@ def cold_section(results: dict) -> str:
 
 
 def commits_section(results: dict) -> str:
-    """Durable commits of one row, by number of threads."""
+    """Durable commits of one row, by statement and number of threads."""
     rows = []
     for r in results["rows"]:
+        runs = r["runs"]
         ours, theirs = (
-            statistics.median(run["per_second"] for run in r["runs"][engine])
+            statistics.median(run["per_second"] for run in runs[engine])
             for engine in ("swingdb", "sqlite")
         )
-        syncs = statistics.median(run["syncs_per_commit"] for run in r["runs"]["swingdb"])
-        row = [str(r["threads"]), f"{ours:.0f}", f"{syncs:.2f}", f"{theirs:.0f}"]
+        # Results of before the processor's time was recorded have none.
+        our_cores, their_cores = (
+            f"{statistics.median(run['cores'] for run in runs[engine]):.2f}"
+            if all("cores" in run for run in runs[engine])
+            else "not recorded"
+            for engine in ("swingdb", "sqlite")
+        )
+        syncs = statistics.median(run["syncs_per_commit"] for run in runs["swingdb"])
+        row = [r.get("statement", "insert").upper(), str(r["threads"])]
+        row += [f"{ours:.0f}", f"{syncs:.2f}", our_cores, f"{theirs:.0f}", their_cores]
         rows.append([*row, f"{ours / theirs:.2f}"])
     waits = results["stalls"]
-    heads = ["threads", "SwingDB, commits/s", "syncs a commit", "SQLite, commits/s", "ratio"]
+    heads = ["statement", "threads", "SwingDB, commits/s", "syncs a commit", "cores",
+             "SQLite, commits/s", "cores", "ratio"]
     return (
-        f"Each thread inserts rows one by one with durability `commit`; SQLite "
-        f"{results['sqlite']} with WAL and `synchronous=FULL`.\n\n" + table(heads, rows) + "\n"
+        f"Each thread inserts or updates rows one by one with durability `commit`; SQLite "
+        f"{results['sqlite']} with WAL and `synchronous=FULL`. Cores: the process's user and "
+        "system time over the time that passed.\n\n" + table(heads, rows) + "\n"
         "While a checkpoint writes TPC-H to the disk, the longest of "
         f"{waits['during_ms']['count']} inserts took {waits['during_ms']['most']:.1f} ms, the "
         f"median {waits['during_ms']['median']:.1f} ms; without a checkpoint the median is "

@@ -48,6 +48,7 @@ ALLOWED: dict[str, set[str]] = {
         "swing-malloc",
         "swing-tier",
     },
+    "swingdb-capi": {"swingdb"},
     "swingdb-cli": {"swingdb"},
     "swingdb-python": {"swingdb", "swing-capi"},
     # Programs that use the system as anybody else would: through the database's door.

@@ -36,6 +36,7 @@ UNSAFE_ALLOWED = (
     "crates/swing-calls/",
     "crates/swing-capi/",
     "crates/libswing/",
+    "crates/swingdb-capi/src/",
     "crates/swingdb-store/src/raw.rs",
     "crates/swingdb-python/src/",
 )

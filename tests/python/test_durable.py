@@ -825,6 +825,45 @@ def test_a_full_disk_rolls_all_commits_of_a_group_back(small_disk: Path, reboot)
     assert [row for (row,) in rows("taxi", store, "SELECT a FROM t ORDER BY a")] == kept
 
 
+def test_a_full_disk_rolls_updates_and_deletes_of_a_group_back(small_disk: Path, reboot) -> None:
+    store = small_disk / "taxi"
+    threads, each = 6, 5
+    with swingdb.connect("taxi", store=store) as con:
+        con.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR)")
+        con.execute(f"INSERT INTO t SELECT i, 'first' FROM range({threads * each}) r(i)")
+
+        full = []
+
+        def work(own: swingdb.Connection, number: int) -> dict[int, str]:
+            mine = {row: "first" for row in range(number * each, (number + 1) * each)}
+            for turn in range(60):
+                row = number * each + turn % each
+                text = random.Random(turn * 10 + number).randbytes(300_000).hex()
+                try:
+                    if row not in mine:
+                        own.execute("INSERT INTO t VALUES (?, ?)", [row, text])
+                        mine[row] = text
+                    elif turn % 11 == 10:
+                        own.execute("DELETE FROM t WHERE a = ?", [row])
+                        del mine[row]
+                    else:
+                        own.execute("UPDATE t SET b = ? WHERE a = ?", [text, row])
+                        mine[row] = text
+                except swingdb.StoreError as error:
+                    assert error.problem == "full"
+                    full.append(row)
+            return mine
+
+        expected = {}
+        for mine in in_threads(con, threads, work):
+            expected.update(mine)
+        assert full, "there was room for all"
+        assert dict(con.sql("SELECT a, b FROM t").fetchall()) == expected
+        assert con.store.stored_version == con.store.memory_version
+    reboot()
+    assert dict(rows("taxi", store, "SELECT a, b FROM t")) == expected
+
+
 def test_a_full_disk_rolls_the_commit_back(small_disk: Path, reboot) -> None:
     store = small_disk / "taxi"
     with swingdb.connect("taxi", store=store) as con:

@@ -30,6 +30,19 @@ fn listing_tree_and_dropping() {
 }
 
 #[test]
+fn a_database_that_was_never_shared_can_be_copied() {
+    let world = World::new();
+    let disk = tempfile::tempdir().unwrap();
+    let copy = |name: &str| disk.path().join(name).to_str().unwrap().to_owned();
+    world.ok(&["taxi", "-c", "CREATE TABLE t AS SELECT 7 AS x"]);
+    assert!(world.ok(&["checkpoint", "taxi", &copy("one")]).contains("written in"));
+    world.ok(&["restore", &copy("one"), "--as", "back"]);
+    assert_eq!(world.ok(&["sql", "back", "SELECT x FROM t", "-m", "csv"]), "x\n7\n");
+    let error = world.fails(1, &["checkpoint", "taxl", &copy("two")]);
+    assert!(error.contains("does not exist"), "{error}");
+}
+
+#[test]
 fn names_with_odd_characters() {
     let world = World::new();
     for name in ["with space", "ünïcode", "a/b", "..", "100%"] {

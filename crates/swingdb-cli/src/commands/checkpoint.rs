@@ -2,18 +2,18 @@
 //! into a directory of its own.
 
 use crate::args::CheckpointArgs;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::home::Home;
 use crate::units;
+use std::path::Path;
 use std::time::Instant;
-use swingdb::{Error, ObjectKind};
+use swingdb::{CheckpointInfo, Error, ObjectKind};
 
 pub fn run(home: &Home, args: &CheckpointArgs) -> Outcome {
     let start = Instant::now();
     let (info, place) = match &args.directory {
         Some(directory) => {
-            let info = home.snapshot(&args.database)?.checkpoint_to(directory)?;
-            (info, directory.display().to_string())
+            (copy(home, &args.database, directory)?, directory.display().to_string())
         }
         None => {
             let known = home.lineage()?;
@@ -33,4 +33,21 @@ pub fn run(home: &Home, args: &CheckpointArgs) -> Outcome {
     let taken = units::duration(start.elapsed());
     println!("{} is in {place}: {written} written in {taken}", args.database);
     Ok(())
+}
+
+/// Copies what was shared last, while somebody writes the database or not. A database of which
+/// nothing was shared has a last commit, too: it is opened for that, if nobody has it open.
+fn copy(home: &Home, name: &str, directory: &Path) -> Outcome<CheckpointInfo> {
+    let not_shared = match home.snapshot(name) {
+        Ok(snapshot) => return Ok(snapshot.checkpoint_to(directory)?),
+        Err(failure @ Failure::Database(Error::NotShared { .. })) => failure,
+        Err(failure) => return Err(failure),
+    };
+    let database = match home.open(name) {
+        Err(Failure::Database(Error::Busy { .. })) => return Err(not_shared),
+        opened => opened?,
+    };
+    let info = database.checkpoint_to(directory)?;
+    database.close()?;
+    Ok(info)
 }
