@@ -92,6 +92,16 @@ def told(row: dict, side: str) -> str:
     return f"{side} {time:.2f} s ({p50:.1f}/{p99:.0f}/{p999:.0f} us)"
 
 
+def keep(options: argparse.Namespace, rows: list[dict]) -> None:
+    """Writes the raw data, as far as they are there."""
+    facts = {"machine": common.machine(), "disk": common.disk(options.folder)}
+    facts["cores"] = len(os.sched_getaffinity(0))
+    given = {name: getattr(options, name) for name in ("budget_mib", "data_mib", "accesses")}
+    common.RESULTS.mkdir(parents=True, exist_ok=True)
+    result = json.dumps(facts | given | {"rows": rows}, indent=1)
+    (common.RESULTS / f"{options.name}.json").write_text(result + "\n")
+
+
 def draw(rows: list[dict], sides: list[str], name: str) -> None:
     """Bars of time by that of Linux swap."""
     try:
@@ -149,12 +159,7 @@ def main() -> int:
                 same &= len(sums - {None}) == 1
                 texts = ", ".join(told(row, side) for side in row["runs"])
                 print(f"{workload}, {size} B: {texts}", flush=True)
-    facts = {"machine": common.machine(), "disk": common.disk(options.folder)}
-    facts["cores"] = len(os.sched_getaffinity(0))
-    given = {name: getattr(options, name) for name in ("budget_mib", "data_mib", "accesses")}
-    common.RESULTS.mkdir(parents=True, exist_ok=True)
-    result = json.dumps(facts | given | {"rows": rows}, indent=1)
-    (common.RESULTS / f"{options.name}.json").write_text(result + "\n")
+                keep(options, rows)
     if "malloc" in options.sides:
         draw(rows, options.sides, options.name)
     return 0 if same else 1
