@@ -268,14 +268,40 @@ bench-bulk: tools ## A 1.4 GB file through two processes into another file: pipe
 	$(PY) bench/bulk.py --bin $(BIN) $(BULK)
 	$(PY) bench/bulk_report.py
 
-# All four, or one: make bench-heap-workloads WORKLOADS=btree
+# The paper's four, or others: make bench-heap-workloads WORKLOADS=btree HEAP="--data-mib 10240 --runs 1"
 WORKLOADS ?=
+# What bench/heap/workloads.py is given besides: 1 GB of objects in 64 MB by itself.
+HEAP ?=
 
 .PHONY: bench-heap-workloads
 bench-heap-workloads: tools ## The object heap against Linux swap: the paper's four workloads; root
 	cargo build --release --locked -p swing-heap --example workloads
-	$(PY) bench/heap/workloads.py $(WORKLOADS) --program $(BIN)/examples/workloads \
-		--folder /var/tmp --budget-mib 16 --data-mib 256 --accesses 20000
+	$(PY) bench/heap/workloads.py $(WORKLOADS) --program $(BIN)/examples/workloads --folder /var/tmp $(HEAP)
+
+.PHONY: bench-heap-store
+bench-heap-store: tools ## The object heap against swap and foyer: YCSB A-F, a walk through a graph; root
+	cargo build --release --locked -p swing-heap --example workloads
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/foyer cargo build --release --locked --manifest-path bench/foyer/Cargo.toml
+	$(PY) bench/heap/workloads.py $(if $(WORKLOADS),$(WORKLOADS),graph ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f) \
+		--sides heap s3fifo malloc foyer --foyer $(CARGO_TARGET_DIR)/foyer/release/swing-bench-foyer \
+		--program $(BIN)/examples/workloads --folder /var/tmp --name heap-store $(HEAP)
+
+.PHONY: bench-heap-guards
+bench-heap-guards: ## What a guard costs on an object in memory, beside a plain load; many threads
+	cargo run --release --locked -p swing-heap --example guards
+
+.PHONY: test-heap-races
+test-heap-races: ## The object heap under ThreadSanitizer (needs a nightly toolchain with rust-src)
+	RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/races \
+		cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu --release --locked -p swing-heap \
+		--test model --test objects --test persistent -- --skip killed --test-threads=1
+
+# Damaged files of a heap, for longer: make test-heap-fuzz ROUNDS=5000
+ROUNDS ?= 1000
+
+.PHONY: test-heap-fuzz
+test-heap-fuzz: ## Files of a persistent heap, damaged at random
+	SWING_FUZZ=$(ROUNDS) cargo test --release --locked -p swing-heap --test fuzzed -- --nocapture
 
 .PHONY: bench-fig10
 bench-fig10: tools ## YCSB on Redis whose heap is hooked, against BGSAVE, FIFO, shared memory

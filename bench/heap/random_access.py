@@ -61,13 +61,15 @@ def swapped_pages() -> tuple[int, int]:
     return int(counts["pswpin"]), int(counts["pswpout"])
 
 
-def measure(group: Path, command: list[str]) -> dict:
-    """Runs a program in the group; returns what it printed, and the swap's traffic."""
+def measure(group: Path, command: list[str], most: float | None = None) -> dict:
+    """Runs a program in the group; returns what it printed, and the swap's traffic. One that takes
+    longer than `most` seconds is ended: `subprocess.TimeoutExpired`."""
     before = swapped_pages()
     enter = f"echo $$ > {group}/cgroup.procs && exec \"$@\""
     output = subprocess.run(
-        ["sh", "-c", enter, "sh", *command], check=True, capture_output=True, text=True
-    ).stdout
+        ["sh", "-c", enter, "sh", *command], check=True, capture_output=True, text=True,
+        timeout=most,
+    ).stdout  # fmt: skip
     after = swapped_pages()
     found = json.loads(output)
     found["swap_in_bytes"] = (after[0] - before[0]) * 4096

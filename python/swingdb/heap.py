@@ -209,6 +209,8 @@ def _library() -> ctypes.CDLL:
         "begin": [heap, number, ctypes.c_uint, ctypes.POINTER(_Block)],
         "end": [heap, number, ctypes.c_uint],
         "prefetch": [heap, ctypes.POINTER(number), size],
+        "pointer": [heap, number, ctypes.POINTER(heap)],
+        "enable_pointers": [heap, number],
         "set_budget": [heap, number],
         "get_counters": [heap, ctypes.POINTER(_Counters)],
     }
@@ -303,6 +305,10 @@ class ObjectHeap:
         self._persistent = persistent
         self._process = os.getpid()
         self._map: HeapMap | None = None
+        #: Views at plain addresses of each object, and the objects of those that have gone.
+        self._pointed: dict[int, int] = {}
+        self._unpointed: deque[int] = deque()
+        self._pointing = threading.Lock()
         self._closing = weakref.finalize(self, _close, out, self._process)
         if raised:
             self.close()
@@ -329,10 +335,12 @@ class ObjectHeap:
 
     def free(self, handle: int) -> None:
         """Ends an object. Its handle is an error from then on."""
+        self._check_pointed(handle)
         _check(_library().swing_heap_free(self._live(), handle))
 
     def resize(self, handle: int, size: int) -> None:
         """Gives an object another length. The handle stays; new bytes are zero."""
+        self._check_pointed(handle)
         _check(_library().swing_heap_realloc(self._live(), handle, size))
 
     def size(self, handle: int) -> int:
@@ -371,6 +379,45 @@ class ObjectHeap:
         # The heap cannot close before: views do not outlive it.
         weakref.finalize(block, _end, heap, handle, self._process).atexit = False
         return memoryview(block).cast("B")
+
+    def enable_pointers(self, window: int = 0) -> None:
+        """Chooses how many bytes of pages :meth:`pointer` has filled at a time, within the budget;
+        0: an eighth of the budget, which the first call of :meth:`pointer` does by itself."""
+        _check(_library().swing_heap_enable_pointers(self._live(), window))
+
+    def pointer(self, handle: int) -> memoryview:
+        """The bytes of an object of at most 4096 bytes at their plain address.
+
+        Nothing stays in memory for it: a load or store through the view, or through an array of
+        ``numpy.frombuffer``, brings the object in, by any thread. While the view's memory is used
+        the object cannot be freed or resized, nor the heap be closed ("in use"). The kernel does
+        not bring objects in: a system call with such a buffer fails with ``EFAULT``. An object that
+        cannot be read ends the process.
+        """
+        out = ctypes.c_void_p()
+        with self._pointing:
+            size = self.size(handle)
+            _check(_library().swing_heap_pointer(self._live(), handle, ctypes.byref(out)))
+            assert out.value is not None
+            block = (ctypes.c_ubyte * size).from_address(out.value)
+            # Keeps the heap alive, too.
+            weakref.finalize(block, self._unpointed.append, handle).atexit = False
+            weakref.finalize(block, _nothing, self).atexit = False
+            self._pointed[handle] = self._pointed.get(handle, 0) + 1
+            return memoryview(block).cast("B")
+
+    def _check_pointed(self, handle: int | None) -> None:
+        """An error if views at the address of an object, or of any, are used."""
+        if not self._pointed:
+            return
+        with self._pointing:
+            while self._unpointed:
+                gone = self._unpointed.popleft()
+                self._pointed[gone] -= 1
+                if not self._pointed[gone]:
+                    del self._pointed[gone]
+            if self._pointed if handle is None else handle in self._pointed:
+                raise _failure("views at the plain address of an object are in use", "in use")
 
     def prefetch(self, handles: Iterable[int]) -> None:
         """Brings objects into memory, several reads at a time. Nothing keeps them there."""
@@ -441,9 +488,10 @@ class ObjectHeap:
 
     def close(self) -> None:
         """Flushes a persistent heap, and ends the heap. An error ("in use") while views of
-        :meth:`pin` are alive."""
+        :meth:`pin` or :meth:`pointer` are alive."""
         if self._heap is None:
             return
+        self._check_pointed(None)
         if self._map is not None and self._persistent:
             self._map.flush()
         try:
@@ -612,6 +660,10 @@ class HeapSnapshot:
         if self._snapshot is None:
             return f"<HeapSnapshot of {self._name!r}, closed>"
         return f"<HeapSnapshot of {self._name!r}: state {self.epoch}>"
+
+
+def _nothing(_: object) -> None:
+    pass
 
 
 def _bytes(contents: Any) -> bytes:

@@ -285,3 +285,40 @@ def test_opening_tells_how_far_it_is(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         swingdb.ObjectHeap(folder, progress=stop, **options)
     swingdb.ObjectHeap(folder, **options).close()
+
+
+def test_arrays_at_plain_addresses(folder: Path) -> None:
+    with swingdb.ObjectHeap(folder, budget=12 << 20, max_wait=30) as heap:
+        heap.enable_pointers(1 << 20)
+        handles = [heap.alloc(np.full(250, i, np.int32)) for i in range(20_000)]
+        arrays = [np.frombuffer(heap.pointer(handle), np.int32) for handle in handles]
+
+        def change(first: int) -> None:
+            for i in range(first, len(arrays), 4):
+                assert arrays[i][0] == i and arrays[i].sum() == 250 * i
+                arrays[i][1:] += 1
+
+        threads = [threading.Thread(target=change, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        # Handles and addresses see the same bytes.
+        for i in range(0, len(handles), 37):
+            expected = np.full(250, i + 1, np.int32)
+            expected[0] = i
+            assert heap.read(handles[i]) == expected.tobytes()
+        heap.write(handles[5], b"\xff" * 4)
+        assert arrays[5][0] == -1 and arrays[5][1] == 6
+        assert heap.stats().misses > 10_000
+        fifth = handles[5]
+        for call in (lambda: heap.free(fifth), lambda: heap.resize(fifth, 10), heap.close):
+            with refused("in use"):
+                call()
+        arrays[5] = arrays[6]
+        heap.free(handles[5])
+        with refused("argument"):
+            heap.pointer(heap.alloc(5000))
+        with refused("no object"):
+            heap.pointer(handles[5])
+        del arrays, change

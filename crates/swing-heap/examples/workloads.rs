@@ -1,18 +1,22 @@
-//! The workloads of FG_MM's paper on a tenth of many objects: through guards of the heap, through
-//! its plain pointers, in `malloc`'s memory that the system may swap, or in a mapped file. Prints a
-//! line of JSON.
+//! The workloads of FG_MM's paper on a tenth of many objects, a walk through a graph, and a
+//! key-value store under YCSB: through guards of the heap, through its plain pointers, in
+//! `malloc`'s memory that the system may swap, or in a mapped file. Prints a line of JSON.
 //!
-//!     workloads random|btree|quicksort|bloom heap|pointers|malloc|mapped OBJECTS BYTES ACCESSES \
-//!         BUDGET_MIB DIRECTORY
+//!     workloads random|btree|quicksort|bloom|graph|ycsb-a|...|ycsb-f \
+//!         heap|s3fifo|pointers|malloc|mapped OBJECTS BYTES ACCESSES BUDGET_MIB DIRECTORY
 //!
 //! Run all forms under the same limit of memory: `bench/heap/workloads.py` does.
+
+#[path = "workloads/ycsb.rs"]
+mod ycsb;
 
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Instant;
 
-use swing_heap::{Handle, HeapOptions, ObjectHeap};
+use swing_heap::{Handle, HeapOptions, ObjectHeap, PolicyKind};
+use ycsb::{Latencies, Request};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -21,62 +25,88 @@ enum Objects {
     Heap(ObjectHeap, Vec<Handle>),
     Pointers(ObjectHeap, Vec<*mut u8>),
     Malloc(Vec<Box<[u8]>>),
-    /// The first address of a mapped file, in which they lie one behind the other.
-    Mapped(*mut u8),
+    /// The first address of a mapped file, in which they lie one behind the other, and how many
+    /// there are.
+    Mapped(*mut u8, usize),
 }
 
 struct Store {
     objects: Objects,
     bytes: usize,
+    /// Of one access each.
+    latencies: Latencies,
 }
 
 impl Store {
-    fn new(side: &str, count: usize, bytes: usize, budget: u64, folder: &Path) -> Result<Self> {
-        let mut random = fastrand::Rng::with_seed(7);
-        let mut value = move || {
-            let mut value = vec![0_u8; bytes];
-            value[..8].copy_from_slice(&random.u64(..).to_le_bytes());
-            value
-        };
-        let open = || ObjectHeap::open(folder, HeapOptions { budget, ..Default::default() });
+    /// A store of `count` objects, with addresses for `most`.
+    fn new(
+        side: &str,
+        (count, most): (usize, usize),
+        options: HeapOptions,
+        folder: &Path,
+        value: &mut dyn FnMut(usize) -> Vec<u8>,
+    ) -> Result<Self> {
+        let bytes = value(0).len();
+        let mut options = options;
+        if side == "s3fifo" {
+            options.policy = PolicyKind::S3Fifo;
+        }
         let objects = match side {
-            "heap" => {
-                let heap = open()?;
-                let all = (0..count).map(|_| heap.alloc_from(&value()));
-                let all = all.collect::<std::result::Result<_, _>>()?;
-                Objects::Heap(heap, all)
+            "heap" | "s3fifo" => {
+                Objects::Heap(ObjectHeap::open(folder, options)?, Vec::with_capacity(most))
             }
             "pointers" => {
-                let heap = open()?;
+                let heap = ObjectHeap::open(folder, options)?;
                 heap.enable_pointers(None)?;
-                let mut all = Vec::with_capacity(count);
-                for _ in 0..count {
-                    all.push(heap.pointer(heap.alloc_from(&value())?)?.as_ptr());
-                }
-                Objects::Pointers(heap, all)
+                Objects::Pointers(heap, Vec::with_capacity(most))
             }
-            "malloc" => Objects::Malloc((0..count).map(|_| value().into_boxed_slice()).collect()),
+            "malloc" => Objects::Malloc(Vec::with_capacity(most)),
             "mapped" => {
                 let file = tempfile::tempfile_in(folder)?;
-                file.set_len((count * bytes) as u64)?;
+                let len = most * bytes;
+                file.set_len(len as u64)?;
                 let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-                let (len, fd) = (count * bytes, file.as_raw_fd());
+                let fd = file.as_raw_fd();
                 // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nothing.
                 let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, shared, fd, 0) };
                 if base == libc::MAP_FAILED {
                     return Err(std::io::Error::last_os_error().into());
                 }
-                for i in 0..count {
-                    // SAFETY: the mapping has `count` objects of `bytes` bytes.
-                    let to = unsafe { base.cast::<u8>().add(i * bytes) };
-                    // SAFETY: as above.
-                    unsafe { std::ptr::copy_nonoverlapping(value().as_ptr(), to, bytes) };
-                }
-                Objects::Mapped(base.cast())
+                Objects::Mapped(base.cast(), 0)
             }
             other => return Err(format!("no side {other}").into()),
         };
-        Ok(Store { objects, bytes })
+        let mut store = Store { objects, bytes, latencies: Latencies::new() };
+        for i in 0..count {
+            store.insert(&value(i))?;
+        }
+        Ok(store)
+    }
+
+    /// A new object; the number of the first one is 0.
+    fn insert(&mut self, value: &[u8]) -> Result<u32> {
+        Ok(match &mut self.objects {
+            Objects::Heap(heap, all) => {
+                all.push(heap.alloc_from(value)?);
+                all.len() - 1
+            }
+            Objects::Pointers(heap, all) => {
+                all.push(heap.pointer(heap.alloc_from(value)?)?.as_ptr());
+                all.len() - 1
+            }
+            Objects::Malloc(all) => {
+                all.push(value.into());
+                all.len() - 1
+            }
+            Objects::Mapped(base, count) => {
+                // SAFETY: the mapping has room for one object more; main sees to that.
+                let to = unsafe { base.add(*count * self.bytes) };
+                // SAFETY: as above.
+                unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
+                *count += 1;
+                *count - 1
+            }
+        } as u32)
     }
 
     fn slice(&self, at: *const u8) -> &[u8] {
@@ -90,7 +120,7 @@ impl Store {
             Objects::Heap(heap, all) => with(&heap.read(all[i])?),
             Objects::Malloc(all) => with(&all[i]),
             Objects::Pointers(_, all) => with(self.slice(all[i])),
-            Objects::Mapped(base) => with(self.slice(base.wrapping_add(i * self.bytes))),
+            Objects::Mapped(base, _) => with(self.slice(base.wrapping_add(i * self.bytes))),
         })
     }
 
@@ -100,8 +130,17 @@ impl Store {
             Objects::Heap(heap, all) => with(&mut heap.write(all[i])?),
             Objects::Malloc(all) => with(&mut all[i]),
             Objects::Pointers(_, all) => with(slice_mut(all[i], bytes)),
-            Objects::Mapped(base) => with(slice_mut(base.wrapping_add(i * bytes), bytes)),
+            Objects::Mapped(base, _) => with(slice_mut(base.wrapping_add(i * bytes), bytes)),
         })
+    }
+
+    /// Tells the store that objects are read next. Swap and files read ahead by themselves.
+    fn prefetch(&self, wanted: &[u32]) -> Result<()> {
+        if let Objects::Heap(heap, all) = &self.objects {
+            let handles: Vec<Handle> = wanted.iter().map(|&i| all[i as usize]).collect();
+            heap.prefetch(&handles)?;
+        }
+        Ok(())
     }
 
     fn key(&self, i: u32) -> Result<u64> {
@@ -122,14 +161,18 @@ impl Store {
     /// Reads all of an object; one access of five also changes it.
     fn visit(&mut self, i: u32, write: bool) -> Result<u64> {
         let sum = |bytes: &[u8]| bytes.iter().step_by(64).map(|&b| u64::from(b)).sum::<u64>();
-        if !write {
-            return self.read(i, sum);
-        }
-        self.write(i, |bytes| {
-            let found = sum(bytes);
-            bytes[9] = bytes[9].wrapping_add(1);
-            found
-        })
+        let started = Instant::now();
+        let found = if write {
+            self.write(i, |bytes| {
+                let found = sum(bytes);
+                bytes[9] = bytes[9].wrapping_add(1);
+                found
+            })
+        } else {
+            self.read(i, sum)
+        };
+        self.latencies.add(started.elapsed());
+        found
     }
 }
 
@@ -224,15 +267,97 @@ fn bloom(store: &mut Store, chosen: &[u32], bytes: usize, accesses: usize) -> Re
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let i = chosen[(h >> 32) as usize % chosen.len()];
             let (at, bit) = (h as usize % (bytes - 16) + 16, 1_u8 << (h >> 29 & 7));
+            let started = Instant::now();
             if access % 2 == 0 {
                 store.write(i, |bytes| bytes[at] |= bit)?;
             } else {
                 all &= store.read(i, |bytes| bytes[at] & bit != 0)?;
             }
+            store.latencies.add(started.elapsed());
         }
         found += u64::from(access % 2 == 1 && all);
     }
     Ok(found)
+}
+
+/// Neighbours of a node.
+const DEGREE: usize = 8;
+
+/// A node of the graph: half of its neighbours are near, the others popular ones.
+fn node(i: usize, count: usize, bytes: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(i as u64);
+    let mut value = vec![i as u8; bytes];
+    for edge in 0..DEGREE {
+        let to = if edge % 2 == 0 {
+            (i + random.usize(1..64)) % count
+        } else {
+            // Few nodes have most edges; they lie anywhere.
+            let rank = (count as f64).powf(random.f64()) as u64;
+            (ycsb::key_of(rank) % count as u64) as usize
+        };
+        value[16 + 4 * edge..20 + 4 * edge].copy_from_slice(&(to as u32).to_le_bytes());
+    }
+    value
+}
+
+/// Random walks with restarts; a visit of ten leaves a mark at the node.
+fn graph(store: &mut Store, count: usize, accesses: usize) -> Result<u64> {
+    let mut random = fastrand::Rng::with_seed(5);
+    let (mut at, mut sum) = (0_u32, 0_u64);
+    for _ in 0..accesses {
+        if random.u32(..100) < 15 {
+            at = (ycsb::key_of(random.u64(..1000)) % count as u64) as u32;
+        }
+        sum = sum.wrapping_mul(31).wrapping_add(store.visit(at, random.u32(..10) == 0)?);
+        let edge = 16 + 4 * random.usize(..DEGREE);
+        at = store.read(at, |bytes| {
+            let mut to = [0; 4];
+            to.copy_from_slice(&bytes[edge..edge + 4]);
+            u32::from_le_bytes(to)
+        })?;
+    }
+    Ok(sum)
+}
+
+/// A key-value store: its index is ordinary memory on all sides.
+fn key_values(store: &mut Store, workload: char, count: usize, requests: usize) -> Result<u64> {
+    let mut index: BTreeMap<u64, u32> =
+        (0..count as u32).map(|record| (ycsb::key_of(record.into()), record)).collect();
+    let bytes = store.bytes;
+    let mut latencies = Latencies::new();
+    let find = |index: &BTreeMap<u64, u32>, key: u64| index.get(&key).copied().ok_or("no such key");
+    let sum = ycsb::run(workload, count as u64, requests, &mut latencies, |request| {
+        Ok::<_, Box<dyn std::error::Error>>(match request {
+            Request::Read(key) => store.read(find(&index, key)?, ycsb::sum_of)?,
+            Request::Update(key, version) => {
+                let value = ycsb::value_of(key, version, bytes);
+                store.write(find(&index, key)?, |bytes| bytes.copy_from_slice(&value))?;
+                0
+            }
+            Request::Modify(key, version) => {
+                let i = find(&index, key)?;
+                let sum = store.read(i, ycsb::sum_of)?;
+                let value = ycsb::value_of(key, version, bytes);
+                store.write(i, |bytes| bytes.copy_from_slice(&value))?;
+                sum
+            }
+            Request::Insert(key) => {
+                index.insert(key, store.insert(&ycsb::value_of(key, 0, bytes))?);
+                0
+            }
+            Request::Scan(key, most) => {
+                let found: Vec<u32> = index.range(key..).take(most).map(|(_, &i)| i).collect();
+                store.prefetch(&found)?;
+                let mut sum = 0_u64;
+                for i in found {
+                    sum = sum.wrapping_add(store.read(i, ycsb::sum_of)?);
+                }
+                sum
+            }
+        })
+    })?;
+    store.latencies = latencies;
+    Ok(sum)
 }
 
 fn main() -> Result<()> {
@@ -242,20 +367,45 @@ fn main() -> Result<()> {
     };
     let (count, bytes, accesses) = (number(3)?, number(4)?, number(5)?);
     let (budget, folder) = ((number(6)? as u64) << 20, arguments.get(7).ok_or("no directory")?);
-    let mut store = Store::new(&arguments[2], count, bytes, budget, Path::new(folder))?;
+    let (workload, side) = (arguments[1].as_str(), arguments[2].as_str());
+    let key_value = workload.strip_prefix("ycsb-").and_then(|name| name.chars().next());
+    let mut keys = fastrand::Rng::with_seed(7);
+    let mut value = |i: usize| match (workload, key_value) {
+        (_, Some(_)) => ycsb::value_of(ycsb::key_of(i as u64), 0, bytes),
+        ("graph", _) => node(i, count, bytes),
+        _ => {
+            let mut value = vec![0_u8; bytes];
+            value[..8].copy_from_slice(&keys.u64(..).to_le_bytes());
+            value
+        }
+    };
+    let options = HeapOptions { budget, ..Default::default() };
+    let most = count + if key_value.is_some() { accesses / 8 + 1000 } else { 0 };
+    let mut store = Store::new(side, (count, most), options, Path::new(folder), &mut value)?;
     let mut random = fastrand::Rng::with_seed(42);
     let chosen = random.choose_multiple(0..count as u32, count / 10);
     let before = store.heap().map(ObjectHeap::stats).transpose()?;
+    let (read, written) = ycsb::disk_bytes();
     let started = Instant::now();
-    let sum = match arguments[1].as_str() {
-        "random" => random_access(&mut store, &chosen, accesses)?,
-        "btree" => btree(&mut store, &chosen, accesses)?,
-        "quicksort" => quicksort(&mut store, &chosen)?,
-        "bloom" => bloom(&mut store, &chosen, bytes, accesses)?,
-        other => return Err(format!("no workload {other}").into()),
+    let sum = match (workload, key_value) {
+        (_, Some(name)) => key_values(&mut store, name, count, accesses)?,
+        ("random", _) => random_access(&mut store, &chosen, accesses)?,
+        ("btree", _) => btree(&mut store, &chosen, accesses)?,
+        ("quicksort", _) => quicksort(&mut store, &chosen)?,
+        ("bloom", _) => bloom(&mut store, &chosen, bytes, accesses)?,
+        ("graph", _) => graph(&mut store, count, accesses)?,
+        (other, _) => return Err(format!("no workload {other}").into()),
     };
     let seconds = started.elapsed().as_secs_f64();
-    print!("{{\"seconds\": {seconds:.3}, \"sum\": {sum}");
+    let after = ycsb::disk_bytes();
+    let [p50, p99, p999] = store.latencies.microseconds();
+    print!(
+        "{{\"seconds\": {seconds:.3}, \"sum\": {sum}, \
+         \"access_us\": [{p50:.2}, {p99:.1}, {p999:.1}], \
+         \"io_read_bytes\": {}, \"io_written_bytes\": {}",
+        after.0 - read,
+        after.1 - written,
+    );
     if let (Some(heap), Some(before)) = (store.heap(), before) {
         let stats = heap.stats()?;
         let (hits, misses) = (stats.hits - before.hits, stats.misses - before.misses);
